@@ -2,7 +2,7 @@
 #   recorder  liblockstep.so alone, for images of jobs
 #   tools     the programs, with the distribution's libraries, man pages, completion
 #   single    the static `lockstep` in their place, and links of their names to it (packages made of it run on any distribution)
-#   common    what goes with either: the doctor's probe, units, recipes, documentation
+#   common    what goes with either: the doctor's probe, the check's stand-ins, units, recipes, documentation
 #   viewer    lockstep-view (gui/ has its own rules)
 # `cmake --install` without a component leaves out "single".
 include(GNUInstallDirs)
@@ -10,7 +10,7 @@ include(GNUInstallDirs)
 # ../lib/ beside themselves, so that a folder that holds bin/ and lib/ can be moved.
 set(LOCKSTEP_INSTALL_LIB lib)
 set(doc ${CMAKE_INSTALL_DATADIR}/doc)
-set(verbs agent analyze attach clean collector config doctor dump evidence export keygen mcp run top)
+set(verbs agent analyze attach check clean collector config doctor dump evidence export keygen mcp replay run serve top)
 
 # What every package's folder of documentation holds: the licence and Debian's changelog.
 function(lockstep_install_notes PACKAGE COMPONENT)
@@ -36,6 +36,9 @@ if(TARGET lockstep_front)
   endforeach()
   install(TARGETS lockstep_probe RUNTIME DESTINATION ${LOCKSTEP_INSTALL_LIB}/lockstep COMPONENT common)
   install(TARGETS lockstep_probe_nccl LIBRARY DESTINATION ${LOCKSTEP_INSTALL_LIB}/lockstep COMPONENT common)
+  # What `lockstep check` looks for.
+  install(TARGETS standin_cuda standin_cudart standin_nccl LIBRARY DESTINATION ${LOCKSTEP_INSTALL_LIB}/lockstep/standin COMPONENT common
+    NAMELINK_SKIP)
   lockstep_install_notes(lockstep common)
   install(FILES "${PROJECT_SOURCE_DIR}/README.md" DESTINATION ${doc}/lockstep COMPONENT common)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION ${doc}/lockstep/docs COMPONENT common FILES_MATCHING PATTERN "*.md" PATTERN pictures EXCLUDE)

@@ -59,7 +59,8 @@ set(CPACK_RPM_SPEC_MORE_DEFINE "%define _buildhost reproducible
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1
 %define _build_id_links none
-%define __requires_exclude_from ^/usr/(lib/lockstep|share/lockstep/notify)/")
+%define __requires_exclude_from ^/usr/(lib/lockstep|share/lockstep/notify)/
+%define __provides_exclude_from ^/usr/lib/lockstep/")
 foreach(pair IN ITEMS RECORDER:lockstep-recorder:recorder TOOLS:lockstep:tools VIEWER:lockstep-viewer:viewer)
   string(REPLACE ":" ";" pair "${pair}")
   list(GET pair 0 group)

@@ -13,7 +13,7 @@ function(lockstep_single)
   set(folder "${CMAKE_BINARY_DIR}/static")
   file(MAKE_DIRECTORY "${folder}")
   set(objects "")
-  foreach(verb IN ITEMS agent analyze attach clean collector config doctor dump evidence export keygen mcp run top)
+  foreach(verb IN ITEMS agent analyze attach check clean collector config doctor dump evidence export keygen mcp replay run serve top)
     # A main() of its own name.
     add_custom_command(OUTPUT "${folder}/${verb}.o"
       COMMAND "${CMAKE_LINKER}" -r -o "${folder}/${verb}.whole.o" "$<TARGET_OBJECTS:lockstep-${verb}>"
@@ -29,7 +29,7 @@ function(lockstep_single)
   target_link_libraries(lockstep_metrics_none PUBLIC absl::status absl::statusor absl::strings)
   add_executable(lockstep_single EXCLUDE_FROM_ALL "${from}/single_main.cpp" "${from}/dlopen.cpp" "${from}/gssapi.cpp" ${objects})
   lockstep_common(lockstep_single)
-  foreach(library IN ITEMS lockstep_front_verbs lockstep_collector_run lockstep_collector_attach lockstep_collector_agent lockstep_collector_service lockstep_collector_tools_doctor lockstep_collector_tools
+  foreach(library IN ITEMS lockstep_front_verbs lockstep_collector_check lockstep_collector_run lockstep_collector_attach lockstep_collector_agent lockstep_collector_service lockstep_collector_tools_doctor lockstep_collector_tools
       lockstep_analyzer_cli lockstep_analysis
       lockstep_ring PkgConfig::LOCKSTEP_NCURSES)
     target_link_libraries(lockstep_single PRIVATE ${library})

@@ -12,6 +12,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent
 SCENARIO, RANKS = 7, 64   # a data loader that stands still, tensor, pipeline and data parallel
 PICTURES = (
+    ("viewer-answer", ["--tab", "answer", "--theme", "light"]),
     ("viewer-matrix", ["--tab", "matrix", "--theme", "light"]),
     ("viewer-wait-for", ["--tab", "wait-for", "--theme", "dark"]),
     ("viewer-stacks", ["--tab", "stacks", "--theme", "light"]),

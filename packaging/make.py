@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes every package of Lockstep from a build, into a folder with checksums (docs/deploying.md tells what is in them).
 
-make.py --build BUILD --out FOLDER [--only deb,rpm,tar,debug]
+make.py --build BUILD --out FOLDER [--only deb,rpm,tar,wheel,debug]   wheel: with tar, of what that holds
 
 BUILD is a configured build folder; what is missing in it is built. The same sources, tools and libraries give the same bytes when BUILD was
 configured with LOCKSTEP_REPRODUCIBLE (preset packages)."""
@@ -18,11 +18,13 @@ import sys
 import tarfile
 import tempfile
 
+import make_wheel
 import sbom
 from release import EPOCH, SOURCE, VERSION
 
 # Those of the static program; the archive verb is a program of its own.
-VERBS = ("agent", "analyze", "attach", "clean", "collector", "config", "doctor", "dump", "evidence", "export", "keygen", "mcp", "run", "top")
+VERBS = ("agent", "analyze", "attach", "check", "clean", "collector", "config", "doctor", "dump", "evidence", "export", "keygen", "mcp", "replay", "run", "serve", "top")
+STANDINS = ("libcuda.so.1", "libcudart.so.13", "libnccl.so.2")
 ENVIRONMENT = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "QT_RCC_SOURCE_DATE_OVERRIDE": str(EPOCH), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
 
 
@@ -103,11 +105,12 @@ def make_tarball(build, out, scratch):
     (top / "lib/liblockstep.so").unlink()
     (top / "lib/liblockstep.so").symlink_to("x86_64/liblockstep.so")
     split(top / "bin/lockstep", debug)
-    for probe in ("probe", "liblockstep-probe-nccl.so"):
-        run("strip", "--strip-unneeded", top / "lib/lockstep" / probe)
+    for part in ("probe", "liblockstep-probe-nccl.so", *(f"standin/{name}" for name in STANDINS)):
+        run("strip", "--strip-unneeded", top / "lib/lockstep" / part)
     shutil.copy(SOURCE / "LICENSE", top / "LICENSE")
     write_tar(out / f"{name}-linux.tar.gz", top)
     write_tar(out / f"{name}-linux-debug.tar.gz", debug)
+    return top
 
 
 def make_with_cpack(build, out, scratch, generator):
@@ -122,7 +125,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--only", default="deb,rpm,tar,debug")
+    parser.add_argument("--only", default="deb,rpm,tar,wheel,debug")
     asked = parser.parse_args()
     os.umask(0o022)
     build, out, only = asked.build.resolve(), asked.out.resolve(), asked.only.split(",")
@@ -130,7 +133,7 @@ def main():
         sys.exit(f"make.py: {build} is not configured")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    targets = ["lockstep", "lockstep_probe", "lockstep_front", *(f"lockstep-{verb}" for verb in VERBS), "lockstep-archive", "lockstep-view"]
+    targets = ["lockstep", "lockstep_probe", "standin_nccl", "standin_cudart", "lockstep_front", *(f"lockstep-{verb}" for verb in VERBS), "lockstep-archive", "lockstep-view"]
     if "rpm" in only or "tar" in only:
         targets.append("lockstep_single")
     run("cmake", "--build", build, "--target", *targets)
@@ -141,7 +144,9 @@ def main():
         if "rpm" in only:
             make_with_cpack(build, out, scratch, "RPM")
         if "tar" in only:
-            make_tarball(build, out, scratch)
+            top = make_tarball(build, out, scratch)
+            if "wheel" in only:
+                make_wheel.make(top, out)
         if "debug" in only:
             make_debug(build, out, scratch)
         sbom.write(build, out / f"lockstep-{VERSION}.spdx.json", out)

@@ -3,6 +3,7 @@
 
 packages_test.py BUILD PACKAGES [unittest's arguments]   BUILD also holds the stand-in of NCCL and trainsim, the job under test."""
 
+import base64
 import collections
 import hashlib
 import json
@@ -17,8 +18,10 @@ import tarfile
 import tempfile
 import time
 import unittest
+import zipfile
 
-from release import CHANGELOG, SOURCE, VERSION
+import make_wheel
+from release import CHANGELOG, SOURCE, VERSION, WHEN
 
 BUILD, PACKAGES = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 FAULT = "rank=5,step=20,kind=stall-host,comm=dp"
@@ -80,14 +83,14 @@ class Whole(unittest.TestCase):
         said = run("lintian", "--allow-root", *sorted(PACKAGES.glob("*.deb")), status=None)
         self.assertEqual([line for line in said.splitlines() if line.startswith("E:")], [])
 
-    def test_dependencies_are_told(self):
+    def test_the_dependencies_are_declared(self):
         needs = run("dpkg-deb", "-f", one("lockstep_*.deb"), "Depends")
         for package in (f"lockstep-recorder (= {VERSION})", "libprotobuf", "libzmq5", "libdw1", "libc6"):
             self.assertIn(package, needs)
         self.assertEqual(re.sub(r" \(.*?\)", "", run("dpkg-deb", "-f", one("lockstep-recorder_*.deb"), "Depends")).strip(), "libc6")
         self.assertIn("libqt6widgets6", run("dpkg-deb", "-f", one("lockstep-viewer_*.deb"), "Depends"))
 
-    def test_rpms_need_libc_alone_and_go_into_a_root(self):
+    def test_rpms_need_only_libc_and_install_into_a_root(self):
         if not shutil.which("rpm"):
             self.skipTest("no rpm here")
         for package in PACKAGES.glob("*.rpm"):
@@ -152,6 +155,60 @@ class Whole(unittest.TestCase):
                 self.assertNotIn(".debug_info", run("readelf", "-SW", top / program))
 
 
+class Wheel(unittest.TestCase):
+    def setUp(self):
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-"))
+        self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
+        run(sys.executable, "-m", "venv", self.scratch / "venv")
+        self.python = self.scratch / "venv/bin/python"
+        run(self.python, "-m", "pip", "install", "--no-index", "--no-deps", one("lockstep_recorder-*.whl"))
+
+    def test_a_job_is_run_and_its_verdict_is_a_dictionary(self):
+        incident = self.scratch / "incident"
+        (self.scratch / "rings").mkdir()
+        environment = {**PLAIN, "LD_LIBRARY_PATH": str(BUILD / "standin/lib"), "LOCKSTEP_DIR": str(self.scratch / "rings")}
+        run(self.python, "-m", "lockstep", "run", "-n", "8", "--out", incident, "--kill-on-hang", "--", BUILD / "bin/trainsim", *JOB,
+            status=90, env=environment)
+        code = "import json, lockstep, sys; print(json.dumps(lockstep.verdict(sys.argv[1])))"
+        found = json.loads(run(self.python, "-c", code, incident))
+        self.assertEqual((found["verdict"], found["findings"][0]["culprit_ranks"]), ("HUNG", [5]))
+        self.assertEqual(run(self.scratch / "venv/bin/lockstep", "--version"), f"lockstep {VERSION}\n")
+        self.assertTrue(os.path.isfile(run(self.python, "-c", "import lockstep; print(lockstep.library())").strip()))
+        code = "import lockstep\ntry:\n  lockstep.verdict('/nowhere')\nexcept lockstep.Error as error:\n  print('no verdict:', error)"
+        self.assertRegex(run(self.python, "-c", code), r"no verdict: .*/nowhere")
+
+    def test_a_dump_is_read(self):
+        run(BUILD / "bin/lockstep-corpus", "generate", "--scenario", "2", "--ranks", "8", "--out", self.scratch / "corpus")
+        dumps = self.scratch / "corpus/data"
+        said = run(BUILD / "bin/lockstep-analyze", "--format", "json", dumps, status=1)
+        code = "import json, lockstep, sys; print(json.dumps(lockstep.verdict(sys.argv[1], timeout=60)))"
+        found = json.loads(run(self.python, "-c", code, dumps))
+        self.assertEqual(found["findings"], json.loads(said)["findings"])
+        self.assertTrue(found["findings"])
+
+    def test_its_record_and_its_tag_are_true(self):
+        path = one("lockstep_recorder-*.whl")
+        with zipfile.ZipFile(path) as archive:
+            content = {name: archive.read(name) for name in archive.namelist()}
+            self.assertEqual({entry.date_time for entry in archive.infolist()}, {tuple(map(int, re.findall(r"\d+", WHEN)))[:6]})
+        record = content.pop(f"lockstep_recorder-{VERSION}.dist-info/RECORD").decode().splitlines()
+        rows = {line.split(",")[0]: line.split(",")[1:] for line in record[:-1]}
+        self.assertEqual(set(rows), set(content))
+        for name, (digest, size) in rows.items():
+            told = base64.urlsafe_b64encode(hashlib.sha256(content[name]).digest()).decode().rstrip("=")
+            self.assertEqual((digest, int(size)), ("sha256=" + told, len(content[name])))
+        library = self.scratch / "liblockstep.so"
+        library.write_bytes(content["lockstep/lib/liblockstep.so"])
+        newest = max(tuple(map(int, found)) for found in re.findall(r"GLIBC_(\d+)\.(\d+)", run("readelf", "-VW", library)))
+        self.assertIn("-py3-none-manylinux_%d_%d_x86_64.whl" % newest, path.name)
+        program = self.scratch / "lockstep"
+        program.write_bytes(content["lockstep/bin/lockstep"])
+        self.assertNotRegex(run("readelf", "-dlW", program), r"INTERP|NEEDED")
+        # What needs more than glibc gets no such tag.
+        with self.assertRaisesRegex(ValueError, "libstdc"):
+            make_wheel.platform_of([BUILD / "bin/lockstep-analyze"])
+
+
 class Tarball(unittest.TestCase):
     def setUp(self):
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-"))
@@ -204,13 +261,26 @@ class Tarball(unittest.TestCase):
         self.assertEqual(found["verdict"], "HUNG")
         self.assertEqual(found["findings"][0]["culprit_ranks"], [5])
         self.assertIn("analyze", run("chroot", root, "/lockstep", "--help"))
-        for verb in ("agent", "attach", "collector", "dump", "top", "keygen", "doctor", "clean", "export", "evidence", "mcp", "run"):
+        for verb in ("agent", "attach", "check", "collector", "dump", "top", "keygen", "doctor", "clean", "export", "evidence", "mcp", "replay", "run", "serve"):
             self.assertIn("lockstep", run("chroot", root, "/lockstep", verb, "--help"))
         run("chroot", root, "/lockstep", "keygen", "--role", "agent", "/keys")
         self.assertTrue((root / "keys/agent.key").exists())
         self.assertFalse([path.name for path in place.rglob("lockstep-archive*")], "what the static program lacks")
         self.assertNotIn("lockstep-archive", (place / "share/bash-completion/completions/lockstep").read_text())
         self.watch(root)
+
+    def test_a_check_uses_the_packages_own_standins(self):
+        program = self.scratch / "elsewhere/bin/trainsim"  # where it finds no library of the build
+        program.parent.mkdir(parents=True)
+        shutil.copy(BUILD / "bin/trainsim", program)
+        check = [self.top / "bin/lockstep", "check", "-n", "2", "--rounds", "1"]
+        job = ["--", program, "--dp", "2", "--steps", "3"]
+        found = json.loads(subprocess.run([*check, "--format", "json", *job], env=PLAIN, capture_output=True, text=True, timeout=120).stdout)
+        self.assertEqual((found["result"], found["standins"]), ("nothing found", str(self.top / "lib/lockstep/standin")))
+        shutil.rmtree(self.top / "lib/lockstep/standin")
+        said = run(*check, *job, status=3)
+        self.assertIn("could not check: ", said)
+        self.assertIn("this installation has no stand-ins (lib/lockstep/standin)", said)
 
     def test_the_pages_commands_run_a_job_from_where_it_is_unpacked(self):
         place = self.scratch / "home"
@@ -356,7 +426,8 @@ class CleanRoot(unittest.TestCase):
             run("mount", "-t", kind, kind, root / place)
             self.addCleanup(run, "umount", "-l", root / place, status=None)
         debs = [one(f"{package}_*.deb") for package in ("lockstep-recorder", "lockstep", "lockstep-viewer")]
-        # What they need comes first, so that the picture before is of a root that lacks nothing but them.
+        # Installs the packages' dependencies first, so that the snapshot shows a root that lacks only the packages
+        # themselves.
         needs = {re.split(r"[ (|]", need.strip())[0] for deb in debs for need in run("dpkg-deb", "-f", deb, "Depends").split(",")}
         inside("apt-get", "update", "-q", env={**os.environ, **PLAIN})
         inside("apt-get", "install", "-q", "-y", "--no-install-recommends", *sorted(need for need in needs if not need.startswith("lockstep")),
@@ -367,10 +438,11 @@ class CleanRoot(unittest.TestCase):
         trial.mkdir()
         for deb in debs:
             shutil.copy(deb, trial)
-        # The page's command; the root has no sudo, and what the comment speaks of is done above.
-        install = [line for line in block("sudo dpkg -i").splitlines() if line.startswith("sudo dpkg")]
+        # The page's command; the root has no sudo, and questions get no answer.
+        install = [line for line in block("sudo apt install").splitlines() if line.startswith("sudo apt install ")]
         self.assertEqual(len(install), 1)
-        inside("sh", "-ec", f"cd /trial; {install[0].removeprefix('sudo ')}")
+        packages = install[0].removeprefix("sudo apt install ")
+        inside("sh", "-ec", f"cd /trial; apt-get install -q -y --no-install-recommends {packages}", env={**os.environ, **PLAIN})
         inside("dpkg", "-i", f"/trial/{debs[2].name}")
         self.assertEqual(inside("dpkg", "--audit"), "")
         # The job under test: not part of the packages.
@@ -380,6 +452,8 @@ class CleanRoot(unittest.TestCase):
                       "/trial/trainsim", *JOB, status=90)
         self.assertIn("rank 5", said)
         self.assertIn("rank 5", inside("lockstep", "analyze", "/trial/incident", status=1))
+        shutil.rmtree(trial / "standin")
+        self.assertIn("nothing found", inside("lockstep", "check", "-n", "2", "--rounds", "1", "--", "/trial/trainsim", "--dp", "2", "--steps", "3"))
         doctor = inside("lockstep", "doctor")
         for check in ("linked calls", "opened by hand"):
             self.assertRegex(doctor, rf"(?m)^ok +{check} +recorded and read back")

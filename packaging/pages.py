@@ -137,17 +137,17 @@ complete -o filenames -F _lockstep lockstep {" ".join("lockstep-" + verb["name"]
 """
 
 
-FILES = """Everything is set in one of three ways; what stands later in this list counts more:
+FILES = """Every setting has three sources. Later ones take precedence over earlier ones:
 
 1. configuration files: `/etc/lockstep.conf`, then the one that `LOCKSTEP_CONFIG` names;
 2. environment variables;
 3. options.
 
-A file is lines `KEY = VALUE` below a line `[SECTION]`: a verb's name, `[recorder]`, or `[common]` for the keys that are marked *common*
-here (in one file a verb's own section counts more). `#` or `;` begins a line of comment; there is none behind a value. Flags take `yes` or `no`; on the command line
-`--FLAG=no` takes back what a file or a variable says. Lists have commas between their parts, `rings` colons. An unknown key is reported, with the one that was probably
-meant; a wrong value is an error that names file, line and key. A file is at most 32 KiB, its lines 512 bytes. A file that everybody can write is not read; root reads
-only what belongs to root and what no other group can write. `--no-config` with any verb: no file is read.
+A file has lines `KEY = VALUE` below a line `[SECTION]`. A section is a verb's name, `[recorder]`, or `[common]` for the keys that are marked *common* here. In one
+file, a verb's own section takes precedence over `[common]`. A line that begins with `#` or `;` is a comment; a comment cannot follow a value. Flags take `yes` or
+`no`; on the command line, `--FLAG=no` overrides a file or a variable. Commas separate the parts of a list, and colons those of `rings`. An unknown key is reported
+with the most similar known one. A wrong value is an error that names file, line and key. A file has at most 32 KiB, and a line at most 512 bytes. A world-writable
+file is not read. Root reads only files that belong to root and that no other group can write. With `--no-config`, a verb reads no file.
 
     # /etc/lockstep.conf
     [common]
@@ -158,13 +158,13 @@ only what belongs to root and what no other group can write. `--no-config` with 
     [collector]
     keep = 14d
 
-`lockstep config` prints every setting, its value and where that comes from; `lockstep config --check` says only what is wrong; `lockstep doctor` names the files in force."""
+`lockstep config` prints every setting, its value and its source. `lockstep config --check` prints only what is wrong. `lockstep doctor` names the files in use."""
 
 
-HOOKS = """**Files of variables.** `/etc/lockstep/agent.env` and `collector.env` (the systemd units' `EnvironmentFile`), `/etc/lockstep/slurm/environment` (read by
-Slurm's prolog, TaskProlog and epilog as shell) and `/etc/lockstep/enroot.env` (read by the Enroot hook) set environment variables of what they start. So
-each counts more than `/etc/lockstep.conf` and the file of `LOCKSTEP_CONFIG`, and less than options; where the process had the variable already, the unit's file
-and Slurm's replace it. `lockstep config` run with the same variables shows what comes out."""
+HOOKS = """**Files of variables.** These files set environment variables of the programs that they start: `/etc/lockstep/agent.env` and `collector.env` (the systemd units'
+`EnvironmentFile`), `/etc/lockstep/slurm/environment` (read by Slurm's prolog, TaskProlog and epilog as shell) and `/etc/lockstep/enroot.env` (read by the Enroot
+hook). They take precedence over configuration files, and options take precedence over them. The files of the units and of Slurm replace variables that are
+already set. `lockstep config`, run with the same variables, prints the result."""
 
 
 def reference(table):
@@ -174,9 +174,9 @@ def reference(table):
     def key(row):
         return f"`{row['key']}`" + (", *common*" if row["common"] else "")
 
-    out = ["# Options, variables and files", "", "Made by `packaging/pages.py` from the table that the programs read their options and settings by.", "", FILES, "",
+    out = ["# Options, variables and files", "", "`packaging/pages.py` generates this page from the table that defines the options and settings of all programs.", "", FILES, "",
            "Every verb also has `-h`, `--help`, `-V`, `--version` and `--no-config` (read no configuration file). `--NAME VALUE` and `--NAME=VALUE` are the same; `--` "
-           "ends the options. An option that is given twice counts the last time, or each time if it may be repeated.", ""]
+           "ends the options. If an option is given twice, the last one counts, or all if it may be repeated.", ""]
     for verb in table["verbs"]:
         out += [f"## lockstep {verb['name']}", "", *(f"    {usage}" for usage in verb["usage"]), ""]
         for paragraph in verb["text"]:

@@ -91,8 +91,8 @@ def document(build, made):
         for path in paths:
             if path.exists():
                 bill[part][0].update(needed(path))
-    # The compiler's runtime is linked into the recorder; it needs libc alone.
-    # Of headers alone there is nothing that a linker could tell.
+    # The recorder contains the compiler's runtime and needs only libc.
+    # A linker cannot report a library that consists only of headers, so it is added here.
     for part in ("tools", "viewer", "static"):
         bill[part][1].add("nlohmann-json3-dev")
     linked = build / "static/linked.txt"
@@ -123,7 +123,7 @@ def document(build, made):
         files.append({"SPDXID": "SPDXRef-File-" + re.sub(r"[^A-Za-z0-9.]+", "-", name), "fileName": "./" + name, "fileTypes": ["ARCHIVE"],
                       "checksums": [{"algorithm": kind, "checksumValue": hashlib.new(kind.lower(), path.read_bytes()).hexdigest()} for kind in ("SHA1", "SHA256")],
                       "licenseConcluded": "Apache-2.0", "licenseInfoInFiles": ["NOASSERTION"], "copyrightText": "NOASSERTION"})
-        part = "recorder" if "recorder" in name else "viewer" if "viewer" in name else "tools" if name.endswith(".deb") else "static"
+        part = "static" if name.endswith(".whl") else "recorder" if "recorder" in name else "viewer" if "viewer" in name else "tools" if name.endswith(".deb") else "static"
         relations.append({"spdxElementId": files[-1]["SPDXID"], "relationshipType": "GENERATED_FROM", "relatedSpdxElement": ident(parts[part])})
     whole = {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"lockstep-{VERSION}",
              "creationInfo": {"created": WHEN, "creators": ["Tool: lockstep-packaging"]}, "packages": packages, "files": files, "relationships": relations,
@@ -134,7 +134,7 @@ def document(build, made):
 
 
 def write(build, path, folder=None):
-    made = sorted(each for each in folder.iterdir() if each.suffix in (".deb", ".rpm", ".gz")) if folder else []
+    made = sorted(each for each in folder.iterdir() if each.suffix in (".deb", ".rpm", ".gz", ".whl")) if folder else []
     path.write_text(json.dumps(document(pathlib.Path(build), made), indent=1) + "\n")
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""clang-tidy, with the checks of .clang-tidy, over every product source (or those given). Sources are compiled together, so each unit shows
-what is wrong in all of its sources. Ends with 1 where anything is.
+"""Runs clang-tidy with the checks of .clang-tidy over every product source,
+or those given. Sources are compiled together, so each unit shows the
+problems of all its sources. Exits with status 1 if there is a problem.
 
 lint.py --build build [FILE...]"""
 
@@ -17,7 +18,7 @@ FOLDERS = ("recorder", "analyzer", "collector", "gui")
 
 
 def sources_of(unit):
-    """The sources that a joint unit includes, or the unit itself."""
+    """Returns the sources that a joint unit includes, or the unit itself."""
     if not os.path.basename(unit).startswith("unity_"):
         return [unit]
     with open(unit) as file:

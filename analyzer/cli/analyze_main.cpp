@@ -21,28 +21,22 @@
 #include "analyzer/explore/explore.h"
 #include "analyzer/load/load.h"
 #include "analyzer/model/topology.h"
+#include "analyzer/replay/judge.h"
 #include "analyzer/report/before.h"
 #include "analyzer/report/circumstances.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/start.h"
-#include "analyzer/report/words.h"
 #include "analyzer/settings/options.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/interrupt.h"
 #include "analyzer/util/large_pages.h"
 #include "analyzer/util/system.h"
-#include "analyzer/viewdata/facts.h"
 
 namespace lockstep {
 namespace {
 
-std::string Explore(const Bundle& bundle, const Verdict& verdict, const MergedStacks& stacks) {
-  ViewFacts facts = BuildViewFacts(bundle, verdict);
-  AddMergedStacks(stacks, &facts);
-  return ExploreHtml(bundle, facts);
-}
-
 constexpr int kUsage = 2, kFailed = 3;
+constexpr size_t kMostReplayed = 1024;  // ranks; the replay of a larger job takes too long to do unasked
 
 absl::Status Write(const std::string& path, std::string_view text) {
   AtomicFile file = AtomicFile::Output(path.empty() ? "-" : path, ".lockstep-report.");
@@ -50,12 +44,7 @@ absl::Status Write(const std::string& path, std::string_view text) {
   return file.Commit();
 }
 
-int Complain(const std::string& text, int status) {
-  fprintf(stderr, "lockstep analyze: %s\n", Printable(text).c_str());
-  return status;
-}
-
-// A terminal gets its own width, and colors unless NO_COLOR is set. A file or a pipe gets 80 plain columns.
+// A terminal gets its own width, and colors unless NO_COLOR is set. A file or a pipe gets 80 columns without colors.
 TextStyle StyleFor(const std::string& output) {
   TextStyle style;
   winsize window{};
@@ -74,16 +63,16 @@ int Run(int argc, char** argv) {
   if (options->Flag("json-schema")) return Write("", JsonSchema()).ok() ? 0 : kFailed;
   if (paths.empty()) return settings::UsageError("analyze", options->Wrong("no PATH given"));
   const std::string format = options->Text("format"), output = options->Text("output");
-  InterruptWatch& interrupts = *new InterruptWatch;  // for as long as the program runs
+  InterruptWatch& interrupts = *new InterruptWatch;  // lives as long as the program
   LoadProgress load;
   auto progress = std::make_unique<TerminalProgress>("lockstep analyze", load);
-  // Never freed: the program ends soon, and millions of small pieces take their time.
+  // Never freed: the program ends soon, and freeing millions of small pieces takes time.
   LoadLimits limits;
   limits.job = options->Text("job");
   static auto& bundle = *new absl::StatusOr<Bundle>(LoadPaths(paths, &load, limits));
   const auto complain = [&](const absl::Status& wrong, int exit_status) {
     const auto quiet = progress->EndLine();
-    return Complain(std::string(wrong.message()), exit_status);
+    return settings::Complain("analyze", wrong.message(), exit_status);
   };
   if (!bundle.ok()) return complain(bundle.status(), absl::IsInvalidArgument(bundle.status()) ? kUsage : kFailed);
   std::string key;
@@ -96,7 +85,10 @@ int Run(int argc, char** argv) {
   progress->Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
   AnalyzeOptions analyze;
   analyze.late_after_ns = options->Nanoseconds("late-after");
-  const Verdict verdict = WithCircumstances(Analyze(*bundle, analyze), *bundle);
+  const std::string replay = options->Text("replay");
+  const bool prove = replay == "yes" || (replay == "auto" && bundle->ranks.size() <= kMostReplayed);
+  const Verdict verdict =
+      WithCircumstances(prove ? replay::AnalyzeAndProve(*bundle, analyze) : Analyze(*bundle, analyze), *bundle);
   Before before;
   if (const std::string archive = options->Text("archive"); !archive.empty()) {
     progress->Doing("asking the archive");
@@ -115,17 +107,17 @@ int Run(int argc, char** argv) {
   progress->Doing("writing the report");
   std::string report = format == "json"        ? ReportJson(verdict, before)
                        : format == "html"      ? ReportHtml(verdict, *bundle, &stacks, before)
-                       : format == "explore"   ? Explore(*bundle, verdict, stacks)
+                       : format == "explore"   ? ExplorePage(*bundle, verdict, stacks)
                        : options->Flag("full") ? ReportText(verdict, *bundle, before)
                                                : VerdictText(verdict, *bundle, before, StyleFor(output));
   if (options->Flag("start") && format == "text") report += "\n" + StartUpReport(verdict);
-  progress.reset();  // its line is gone before the report comes
+  progress.reset();  // removes the progress line before the report is printed
   std::unique_lock<std::mutex> whole;
   struct stat info;
   const bool is_file = !output.empty() && (stat(output.c_str(), &info) != 0 || S_ISREG(info.st_mode));
   if (is_file) whole = std::unique_lock(interrupts.writing());
   if (const absl::Status written = Write(output, report); !written.ok())
-    return Complain(std::string(written.message()), kFailed);
+    return settings::Complain("analyze", written.message(), kFailed);
   return ExitStatus(verdict);
 }
 
@@ -133,7 +125,7 @@ int Run(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  google::protobuf::SetLogHandler(nullptr);  // what is wrong in a file is said once, by its reader
+  google::protobuf::SetLogHandler(nullptr);  // the reader of a file already reports what is wrong in it
   lockstep::UseLargePages(argv);
   try {
     return lockstep::Run(argc, argv);

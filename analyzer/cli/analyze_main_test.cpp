@@ -1,4 +1,4 @@
-// The analyze verb as its users meet it: arguments, streams, exit status.
+// Tests the analyze verb as users see it: arguments, streams, exit status.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 struct Outcome {
@@ -32,7 +33,7 @@ struct Outcome {
 class AnalyzeTest : public ::testing::Test {
  protected:
   AnalyzeTest() {
-    // Rank 2 of four never came. The others are in their call, and the observer knows that nothing moves.
+    // Rank 2 of four never arrived. The others are in their call, and the observer knows that nothing moves.
     Bundle bundle;
     bundle.job = "train";
     Communicator comm;
@@ -97,7 +98,7 @@ class AnalyzeTest : public ::testing::Test {
 
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
 
-  // `out` is where standard output goes; empty: captured.
+  // `out` is the file for standard output. If it is empty, the output is captured.
   Outcome Run(std::vector<std::string> arguments, const std::string& out = "") const {
     const std::string out_path = out.empty() ? Path("stdout") : out, err_path = Path("stderr");
     const pid_t child = fork();
@@ -145,6 +146,19 @@ TEST_F(AnalyzeTest, HungJobNamesTheRankAndExitsOne) {
   EXPECT_EQ(parsed["findings"][0]["culprit_ranks"], nlohmann::json({2}));
   EXPECT_EQ(parsed["findings"][0]["victim_count"], 3);
   EXPECT_EQ(parsed["ranks_expected"], 4);
+}
+
+TEST_F(AnalyzeTest, AReplayProvesTheVerdictUnlessItIsTurnedOff) {
+  const std::string line = "proved by replay: the job completes if rank 2 continues;";
+  EXPECT_THAT(Run({Path("hung")}).out, HasSubstr(line));
+  EXPECT_THAT(Run({"--format=html", Path("hung")}).out, HasSubstr(line));
+  nlohmann::json proved = nlohmann::json::parse(Run({"--format=json", "--replay=yes", Path("hung")}).out);
+  EXPECT_EQ(proved["findings"][0]["proof"]["result"], "PROVED");
+  EXPECT_THAT(std::string(proved["findings"][0]["proof"]["text"]), StartsWith(line));
+  EXPECT_THAT(Run({"--replay=no", Path("hung")}).out, Not(HasSubstr("replay")));
+  const nlohmann::json plain = nlohmann::json::parse(Run({"--format=json", "--replay=no", Path("hung")}).out);
+  proved["findings"][0].erase("proof");
+  EXPECT_EQ(proved, plain);
 }
 
 TEST_F(AnalyzeTest, HealthyJobExitsZero) {
@@ -207,13 +221,13 @@ TEST_F(AnalyzeTest, ADashDashEndsOptions) {
   EXPECT_THAT(outcome.err, HasSubstr("--format: no such file"));
 }
 
-TEST_F(AnalyzeTest, OutputGoesToAFileWhole) {
+TEST_F(AnalyzeTest, OutputFilesAreNeverIncomplete) {
   EXPECT_EQ(Run({Path("hung"), "--format=html", "--output", Path("report")}).status, 1);
   EXPECT_THAT(support::ReadFile(folder_ / "report"), StartsWith("<!DOCTYPE html>"));
   for (const auto& entry : fs::directory_iterator(folder_)) EXPECT_NE(entry.path().filename().string()[0], '.');
 }
 
-TEST_F(AnalyzeTest, OutputThatCannotBeWrittenIsSaid) {
+TEST_F(AnalyzeTest, UnwritableOutputIsReported) {
   for (const std::string& target : {std::string("/dev/full"), Path("no/such/folder/x")}) {
     const Outcome outcome = Run({Path("hung"), "--output=" + target});
     EXPECT_EQ(outcome.status, 3);
@@ -225,8 +239,8 @@ TEST_F(AnalyzeTest, OutputThatCannotBeWrittenIsSaid) {
   EXPECT_THAT(outcome.err, HasSubstr("No space left"));
 }
 
-TEST_F(AnalyzeTest, AReaderThatWentAwayIsNoCrash) {
-  // A pipe whose reading end is closed once the writer could open it.
+TEST_F(AnalyzeTest, AReaderThatClosesThePipeCausesNoCrash) {
+  // A pipe whose reading end is closed as soon as the writer has opened it.
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   const int reader = open(Path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
   const int writer = open(Path("pipe").c_str(), O_WRONLY);
@@ -247,8 +261,8 @@ TEST_F(AnalyzeTest, AReaderThatWentAwayIsNoCrash) {
   EXPECT_THAT(support::ReadFile(folder_ / "stderr"), HasSubstr("Broken pipe"));
 }
 
-TEST_F(AnalyzeTest, CtrlCEndsItAtOnceWithNothingHalfWritten) {
-  // Nobody reads the report: the program is blocked for as long as needed.
+TEST_F(AnalyzeTest, CtrlCEndsItAtOnceAndLeavesNoPartialFile) {
+  // Nobody reads the report, so the program stays blocked for as long as needed.
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   const pid_t child = fork();
   if (child == 0) {
@@ -257,12 +271,12 @@ TEST_F(AnalyzeTest, CtrlCEndsItAtOnceWithNothingHalfWritten) {
     execl(LOCKSTEP_ANALYZE_BINARY, "lockstep-analyze", "--output", Path("pipe").c_str(), Path("hung").c_str(), nullptr);
     _exit(127);
   }
-  // Once the main thread has the signal blocked, another thread waits for it.
+  // When the main thread has blocked the signal, another thread waits for it.
   const std::string status_path = "/proc/" + std::to_string(child) + "/status";
   for (bool watched = false; !watched;) {
     const std::string text = support::ReadFile(status_path);
     const size_t at = text.find("SigBlk:");
-    ASSERT_NE(at, std::string::npos) << "the program ended by itself";
+    ASSERT_NE(at, std::string::npos) << "the program ended on its own";
     watched = strtoull(text.c_str() + at + 7, nullptr, 16) >> (SIGINT - 1) & 1;
     usleep(1000);
   }

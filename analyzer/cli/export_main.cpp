@@ -1,4 +1,4 @@
-// lockstep-export: recordings for other people's tools.
+// lockstep-export: converts recordings for other tools.
 #include <google/protobuf/stubs/logging.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,7 +19,6 @@
 #include "analyzer/evidence/redact.h"
 #include "analyzer/export/export.h"
 #include "analyzer/load/load.h"
-#include "analyzer/report/words.h"
 #include "analyzer/settings/options.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/interrupt.h"
@@ -27,19 +26,14 @@
 namespace lockstep {
 namespace {
 
-constexpr int kUsage = 2, kFailed = 3;
+constexpr int kFailed = 3;
 
-int Complain(const std::string& text, int status) {
-  fprintf(stderr, "lockstep export: %s\n", Printable(text).c_str());
-  return status;
-}
-
-// Empty: written. Otherwise the error.
+// Returns an empty string if the file was written, otherwise the error.
 std::string Write(const std::string& path, ExportFunction exporter, const Bundle& bundle, const Verdict& verdict,
                   const ExportOptions& select, InterruptWatch* interrupts, TerminalProgress* progress) {
   AtomicFile file = AtomicFile::Output(path, ".lockstep-export.");
   struct stat info;
-  // A pipe may have no reader yet: an interrupt does not wait for one.
+  // A pipe may have no reader yet, and an interrupt must not wait for one.
   const bool is_file = path != "-" && (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode));
   const auto locked = [&] {
     return is_file ? std::unique_lock(interrupts->writing()) : std::unique_lock<std::mutex>();
@@ -56,7 +50,7 @@ std::string Write(const std::string& path, ExportFunction exporter, const Bundle
   {
     const std::unique_lock<std::mutex> lock = locked();
     if (counts.ok()) status = file.Commit();
-    // After an error, its destructor removes the rest.
+    // After an error, the file's destructor removes the rest.
     if (is_file) interrupts->Unfinished(file.temporary());
   }
   if (!status.ok()) return std::string(status.message());
@@ -87,16 +81,16 @@ int Run(int argc, char** argv) {
   ExportOptions select;
   select.ranks = options->Ranks("ranks");
   if (options->Given("around-stop")) select.around_stop_ns = options->Nanoseconds("around-stop");
-  InterruptWatch& interrupts = *new InterruptWatch;  // for as long as the program runs
+  InterruptWatch& interrupts = *new InterruptWatch;  // lives as long as the program
   std::string key;
   const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options->Text("redact")).value(), "", &key);
-  if (!redactor.ok()) return Complain(std::string(redactor.status().message()), kUsage);
+  if (!redactor.ok()) return settings::UsageError("export", redactor.status());
   LoadProgress load;
   TerminalProgress progress("lockstep export", load);
   absl::StatusOr<Bundle> bundle = LoadPaths(options->operands(), &load);
   const auto fail = [&progress](const std::string& wrong) {
     const auto quiet = progress.EndLine();
-    return Complain(wrong, kFailed);
+    return settings::Complain("export", wrong, kFailed);
   };
   if (!bundle.ok()) return fail(std::string(bundle.status().message()));
   redactor->Redact(&*bundle);
@@ -121,7 +115,7 @@ int Run(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  google::protobuf::SetLogHandler(nullptr);  // what is wrong in a file is said once, by its reader
+  google::protobuf::SetLogHandler(nullptr);  // the reader of a file already reports what is wrong in it
   try {
     return lockstep::Run(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What lockstep analyze and lockstep export tell on a terminal while they work, and Ctrl-C in the middle of it: on a pseudo-terminal, as a
-person would have it.
+"""Tests what lockstep analyze and lockstep export print on a terminal while they
+work, and Ctrl-C meanwhile. A pseudo-terminal takes the place of a user's terminal.
 
-Usage: interrupt_test.py LOCKSTEP_ANALYZE LOCKSTEP_EXPORT LOCKSTEP_CORPUS SLOW_FILES_PRELOAD"""
+Usage: interrupt_test.py LOCKSTEP_ANALYZE LOCKSTEP_EXPORT LOCKSTEP_CORPUS
+SLOW_FILES_PRELOAD"""
 
 import os
 import pty
@@ -20,7 +21,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 class Terminal:
-    """A program with a pseudo-terminal as its controlling terminal and standard error."""
+    """A program whose controlling terminal and standard error are a pseudo-terminal."""
 
     def __init__(self, command, environment, stdout):
         self.shown = b""
@@ -33,7 +34,7 @@ class Terminal:
                 os._exit(127)
 
     def read_until(self, text, seconds=60):
-        """Whether it was shown before the program ended."""
+        """Returns whether the terminal showed the text before the program ended."""
         until = time.monotonic() + seconds
         while text not in self.shown:
             left = until - time.monotonic()
@@ -41,7 +42,7 @@ class Terminal:
                 raise TimeoutError(f"{text} was not shown; this was: {self.shown}")
             try:
                 piece = os.read(self.master, 4096)
-            except OSError:  # nobody has the terminal any more
+            except OSError:  # no process has the terminal open any more
                 piece = b""
             if not piece:
                 return False
@@ -52,7 +53,7 @@ class Terminal:
         os.write(self.master, b"\x03")
 
     def end(self):
-        """Exit status, negative for a signal."""
+        """Returns the exit status, negative for a signal."""
         self.read_until(b"\0never shown")
         _, status = os.waitpid(self.pid, 0)
         os.close(self.master)
@@ -79,7 +80,8 @@ class Interrupt(unittest.TestCase):
             os.unlink(os.path.join(self.out, name))
 
     def slow(self, folder, read=0, write=0):
-        """An environment in which files of the folder are slow, milliseconds each."""
+        """Returns an environment in which reading a file of the folder takes this
+        many milliseconds longer."""
         return {**os.environ, "LD_PRELOAD": PRELOAD, "LOCKSTEP_SLOW_FOLDER": folder, "LOCKSTEP_SLOW_READ_MS": str(read),
                 "LOCKSTEP_SLOW_WRITE_MS": str(write), "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
 
@@ -94,33 +96,33 @@ class Interrupt(unittest.TestCase):
     def output(self, name):
         return os.path.join(self.out, name)
 
-    def test_reading_is_told_on_a_terminal_and_the_report_is_the_same(self):
+    def test_progress_is_printed_on_a_terminal_and_the_report_is_the_same(self):
         plain = subprocess.run([ANALYZE, self.data], capture_output=True, check=False, stdin=subprocess.DEVNULL)
         terminal = self.on_terminal(ANALYZE, self.data, environment=self.slow(self.data, read=1500))
         self.assertTrue(terminal.read_until(b"\rlockstep analyze: reading ("))
         self.assertEqual(terminal.end(), plain.returncode)
-        # Some of the dumps' files, and the manifest.
+        # The counter shows some of the dumps' files and the manifest.
         self.assertRegex(terminal.shown, rb"reading \([1-9] of %d files\)" % (self.files + 1))
         self.assertRegex(terminal.shown, rb"loading operations \([1-9] of %d files\)" % (self.files + 1))
-        # The line is ended, and none of it is in the report.
+        # The progress line is ended, and none of it is in the report.
         self.assertTrue(terminal.shown.endswith(b"\n"), terminal.shown)
         self.assertEqual(self.stdout(), plain.stdout)
 
-    def test_nothing_is_told_where_there_is_no_terminal(self):
+    def test_nothing_is_printed_without_a_terminal(self):
         for command in ([ANALYZE, self.data], [EXPORT, self.data, "--csv", self.output("x.csv")]):
             done = subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL, env=self.slow(self.data, read=1500))
             self.assertIn(done.returncode, (0, 1))
             self.assertNotIn(b"\r", done.stderr)
             self.assertNotIn(b"reading", done.stderr)
 
-    def test_what_is_over_at_once_tells_nothing(self):
-        # A wrong word is answered before there is anything to tell.
+    def test_fast_runs_print_no_progress(self):
+        # A wrong argument is reported before there is any progress.
         terminal = self.on_terminal(ANALYZE, "--format", "poem", self.data)
         self.assertEqual(terminal.end(), 2)
         self.assertNotIn(b"\r\r", terminal.shown)
         self.assertNotIn(b"reading (", terminal.shown)
 
-    def test_a_complaint_begins_a_line(self):
+    def test_an_error_begins_on_a_new_line(self):
         broken = os.path.join(self.folder, "broken")
         os.makedirs(broken, exist_ok=True)
         for number in range(4):
@@ -131,7 +133,7 @@ class Interrupt(unittest.TestCase):
         lines = terminal.shown.replace(b"\r\n", b"\n").split(b"\n")
         self.assertTrue(any(line.startswith(b"lockstep analyze: ") and b"reading (" not in line for line in lines), lines)
 
-    def test_ctrl_c_while_reading(self):
+    def test_ctrl_c_while_reading_ends_without_output(self):
         for command in ([ANALYZE, self.data, "--output", self.output("report")], [EXPORT, self.data, "--csv", self.output("report")]):
             terminal = self.on_terminal(*command, environment=self.slow(self.data, read=4000))
             self.assertTrue(terminal.read_until(b" files"))
@@ -139,8 +141,8 @@ class Interrupt(unittest.TestCase):
             self.assertEqual(terminal.end(), INTERRUPTED, terminal.shown)
             self.assertEqual(os.listdir(self.out), [])
 
-    def test_ctrl_c_while_the_archive_does_not_answer(self):
-        # The archive is asked by the program beside this one.
+    def test_ctrl_c_ends_the_wait_for_the_archive(self):
+        # The program beside this one queries the archive.
         beside = os.path.join(self.folder, "bin")
         os.makedirs(beside, exist_ok=True)
         analyze = shutil.copy(ANALYZE, beside)
@@ -154,7 +156,7 @@ class Interrupt(unittest.TestCase):
         self.assertEqual(terminal.end(), INTERRUPTED, terminal.shown)
         self.assertEqual(os.listdir(self.out), [])
 
-    def test_ctrl_c_while_writing(self):
+    def test_ctrl_c_while_writing_keeps_the_older_file(self):
         older = self.output("older")
         for kind in ("perfetto", "chrome", "csv"):
             with open(older, "wb") as file:
@@ -168,8 +170,9 @@ class Interrupt(unittest.TestCase):
             with open(older, "rb") as file:
                 self.assertEqual(file.read(), b"older")
 
-    def test_at_any_moment(self):
-        """Whatever they are at: a file is there whole or not at all."""
+    def test_ctrl_c_at_any_moment_leaves_no_partial_file(self):
+        """Whatever the programs are doing, an output file is complete or does not
+        exist."""
         for number in (signal.SIGINT, signal.SIGTERM):
             for program, names in ((ANALYZE, ["html"]), (EXPORT, ["perfetto", "csv"])):
                 targets = {name: self.output(name) for name in names}
@@ -178,7 +181,7 @@ class Interrupt(unittest.TestCase):
                     command += ["--format", "html", "--output", targets["html"]]
                 else:
                     command += [word for name in names for word in ("--" + name, targets[name])]
-                took = float("inf")   # the least of three: a busy machine may make any of them ten times as long
+                took = float("inf")  # the shortest of three runs: on a busy machine, a run may take ten times as long
                 for _ in range(3):
                     began = time.monotonic()
                     usual = subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode
@@ -196,7 +199,8 @@ class Interrupt(unittest.TestCase):
                     except subprocess.TimeoutExpired:
                         process.send_signal(number)
                     error = process.communicate(timeout=60)[1]
-                    # Before it has come to watch for signals they end it as any program.
+                    # A signal that arrives before the program watches for signals ends
+                    # it as it ends any program.
                     self.assertIn(process.returncode, (usual, 128 + number, -number), error)
                     ended.add(process.returncode)
                     self.assertLessEqual(set(os.listdir(self.out)), set(names))

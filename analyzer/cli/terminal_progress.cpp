@@ -41,7 +41,7 @@ void TerminalProgress::Show() {
   std::unique_lock lock(mutex_);
   while (!done_.wait_for(lock, std::chrono::seconds(1), [this] { return finished_; })) {
     const std::string line = Line();
-    // Spaces over the rest of a longer line.
+    // Spaces that overwrite the rest of a longer line.
     const size_t rest = shown_ > line.size() ? shown_ - line.size() : 0;
     fprintf(stderr, "\r%s%*s", line.c_str(), static_cast<int>(rest), "");
     shown_ = line.size();

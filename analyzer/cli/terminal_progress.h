@@ -1,6 +1,5 @@
-// Progress of a program that reads large recordings, on a terminal.
-#ifndef LOCKSTEP_ANALYZER_CLI_TERMINAL_PROGRESS_H_
-#define LOCKSTEP_ANALYZER_CLI_TERMINAL_PROGRESS_H_
+// Shows the progress of a program that reads large recordings, on a terminal.
+#pragma once
 
 #include <condition_variable>
 #include <mutex>
@@ -12,17 +11,17 @@
 namespace lockstep {
 
 // One line on standard error, updated once a second by its own thread and ended by the destructor. Prints nothing in
-// the first second, and nothing if standard error is no terminal.
+// the first second, and nothing if standard error is not a terminal.
 class TerminalProgress {
  public:
-  // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must live that long.
+  // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must exist until then.
   TerminalProgress(std::string program, const LoadProgress& load);
   TerminalProgress(const TerminalProgress&) = delete;
   TerminalProgress& operator=(const TerminalProgress&) = delete;
   ~TerminalProgress();
-  // The next activity ("analysing 8 ranks"), printable. Any thread.
+  // Sets the next activity ("analysing 8 ranks"), which must be printable. Any thread may call this function.
   void Doing(std::string what);
-  // Ends the line before other output. Nothing is shown while the returned object lives. Any thread.
+  // Ends the line before other output. Nothing is shown while the returned object exists. Any thread may call it.
   [[nodiscard]] std::unique_lock<std::mutex> EndLine();
 
  private:
@@ -35,10 +34,8 @@ class TerminalProgress {
   std::condition_variable done_;
   bool finished_ = false;
   size_t shown_ = 0;  // length of the visible line, in bytes
-  std::string what_;  // empty: loading
+  std::string what_;  // empty while loading
   std::thread thread_;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_CLI_TERMINAL_PROGRESS_H_

@@ -1,7 +1,6 @@
-// The analysis: a pure function from what was recorded to the verdict, the same in the command line, the collector and
+// The analysis: a pure function from the recorded data to the verdict, the same in the command line, the collector and
 // the viewer. No I/O, no clock, no global state; safe to call from several threads on different bundles.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_ENGINE_H_
-#define LOCKSTEP_ANALYZER_ENGINE_ENGINE_H_
+#pragma once
 
 #include "analyzer/model/analyze_options.h"
 #include "analyzer/model/bundle.h"
@@ -13,5 +12,3 @@ namespace lockstep {
 Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options = {});
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_ENGINE_H_

@@ -1,23 +1,19 @@
 #include "analyzer/engine/unwrapped.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/util/nccl_version.h"
-#include "analyzer/util/printable.h"
-#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostLibraries = 4, kMostNames = 6;
+constexpr size_t kMostLibraries = 4;
+constexpr int kMostNames = 6;
 
 }  // namespace
 
@@ -32,25 +28,16 @@ void SayWhatIsNotWrapped(const Bundle& bundle, Verdict* verdict) {
   for (const auto& [library, ranks] : libraries) {
     if (said++ == kMostLibraries) break;
     const auto& [version, newest, unwrapped, text] = library;
-    std::string line = absl::StrCat("NCCL ", NcclVersionText(version), ranks.size() == 1 ? " of rank " : " of ranks ",
-                                    FoldRanks(ranks));
-    if (version > newest)
-      absl::StrAppend(&line, " is newer than the recorder, which knows up to ", NcclVersionText(newest));
-    if (unwrapped == 0) {
-      absl::StrAppend(&line, ": it knows all functions of this version, but not what is new in their arguments");
-    } else {
-      std::vector<std::string> names = absl::StrSplit(text, ' ', absl::SkipEmpty());
-      names.resize(std::min(names.size(), kMostNames));
-      for (std::string& name : names) name = Printable(name, 64);
-      const size_t more = unwrapped - std::min<size_t>(names.size(), unwrapped);
-      absl::StrAppend(&line, version > newest ? ": " : " has functions that the recorder does not know: ", "calls of ",
-                      absl::StrJoin(names, ", "),
-                      names.empty() ? ""
-                      : more > 0    ? " and "
-                                    : "",
-                      more > 0 ? absl::StrCat(more, names.empty() ? " functions" : " more") : "", " are not recorded");
+    NotSeen* not_seen = verdict->add_not_seen();
+    not_seen->set_kind(NotSeen::NOT_WRAPPED);
+    Detail* detail = not_seen->mutable_detail();
+    detail->mutable_ranks()->Assign(ranks.begin(), ranks.end());
+    detail->set_name(NcclVersionText(version));
+    if (version > newest) detail->set_other_name(NcclVersionText(newest));
+    detail->set_count(unwrapped);
+    for (const absl::string_view name : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+      if (unwrapped > 0 && detail->members_size() < kMostNames) detail->add_members(std::string(name));
     }
-    verdict->add_blind(line);
   }
 }
 

@@ -1,15 +1,12 @@
-// An NCCL that is newer than the recorder, or another than it knows.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_UNWRAPPED_H_
-#define LOCKSTEP_ANALYZER_ENGINE_UNWRAPPED_H_
+// Reports an NCCL that is newer than the recorder or has unknown functions.
+#pragma once
 
 #include "analyzer/model/bundle.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
 
-// Adds a `blind` line for each such library, saying which of its functions the job may have called unseen.
+// Adds a `blind` line for each such library, naming functions that the job may have called without being recorded.
 void SayWhatIsNotWrapped(const Bundle& bundle, Verdict* verdict);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_UNWRAPPED_H_

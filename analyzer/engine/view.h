@@ -1,6 +1,5 @@
-// The stages of one analysis, for whoever shows more of it than the verdict.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_VIEW_H_
-#define LOCKSTEP_ANALYZER_ENGINE_VIEW_H_
+// The stages of one analysis, for callers that show more than the verdict.
+#pragma once
 
 #include <functional>
 #include <vector>
@@ -15,22 +14,20 @@
 
 namespace lockstep {
 
-// All of it is gone when `look` returns. model.bundle lacks the ranks whose recording was stopped: places among its
-// ranks are not those of the bundle that was given.
+// Valid only while `look` runs. model.bundle does not contain the ranks whose recording was stopped, so indexes of its
+// ranks are not those of the given bundle.
 struct AnalysisView {
   const Model& model;
   const std::vector<Mismatch>& mismatches;
-  const WaitGraph* graph = nullptr;  // null: nothing stands still
+  const WaitGraph* graph = nullptr;  // null if nothing is stuck
   const Timing& timing;
   const Clocks& clocks;
   const Slowness& slowness;
-  const Verdict& verdict;  // what is about to be returned
+  const Verdict& verdict;  // the verdict that will be returned
 };
 
-// As Analyze; `look` is called once before it returns.
+// Like Analyze, but calls `look` once before it returns.
 Verdict AnalyzeAndLook(const Bundle& bundle, const AnalyzeOptions& options,
                        const std::function<void(const AnalysisView&)>& look);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_VIEW_H_

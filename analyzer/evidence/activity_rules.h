@@ -1,7 +1,6 @@
 // Names in stacks and open files that reveal what a process is doing. All are from public software, so redaction
 // (analyzer/evidence/redact.h) keeps them.
-#ifndef LOCKSTEP_ANALYZER_EVIDENCE_ACTIVITY_RULES_H_
-#define LOCKSTEP_ANALYZER_EVIDENCE_ACTIVITY_RULES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -29,9 +28,9 @@ struct Rule {
   Stall stall;
 };
 
-// Python frames, by file. Taken from the sources of PyTorch 2.x, Megatron-LM, DeepSpeed, Triton, JAX and the named
-// loaders. torch/_dynamo/eval_frame.py is missing on purpose: it is on the stack of every compiled model, compiling or
-// not. The same holds for the frames that run compiled code (_inductor/output_code.py,
+// Python frames, by file. From the sources of PyTorch 2.x, Megatron-LM, DeepSpeed, Triton, JAX and the named loaders.
+// torch/_dynamo/eval_frame.py is missing on purpose, because it is on the stack of every compiled model, whether
+// compiling or not. The same applies to the frames that run compiled code (_inductor/output_code.py,
 // _functorch/_aot_autograd/runtime_wrappers.py).
 inline constexpr Rule kPythonFiles[] = {
     {"torch/distributed/checkpoint/", Stall::kCheckpoint},
@@ -71,7 +70,7 @@ inline constexpr Rule kPythonFiles[] = {
     {"torch/distributed/elastic/rendezvous/", Stall::kRendezvous},
 };
 
-// Python functions whose name is enough, in any file.
+// Python functions that are recognized by their name alone, in any file.
 inline constexpr Rule kPythonNames[] = {
     {"save_checkpoint", Stall::kCheckpoint},
     {"load_checkpoint", Stall::kCheckpoint},
@@ -80,9 +79,9 @@ inline constexpr Rule kPythonNames[] = {
 };
 
 // Native functions. CPython: the collector is gc_collect_main from 3.9 to 3.14 (collect before; gc_collect_internal
-// without the interpreter lock), in Modules/gcmodule.c and Python/gc.c; a thread that wants the lock is in take_gil of
-// Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch hands NCCL's unique ids around in a store of
-// keys (TCPStore and its like), JAX through its coordination service, programs on MPI by a broadcast.
+// without the interpreter lock), in Modules/gcmodule.c and Python/gc.c; a thread that waits for the lock is in take_gil
+// of Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch distributes NCCL's unique ids through a
+// key-value store (TCPStore and the like), JAX through its coordination service, MPI programs by a broadcast.
 inline constexpr Rule kNative[] = {
     {"gc_collect_main", Stall::kGarbageCollection},
     {"gc_collect_internal", Stall::kGarbageCollection},
@@ -117,20 +116,26 @@ inline constexpr Rule kNative[] = {
     {"PMIx_Get", Stall::kRendezvous},
 };
 
-// Waits for other ranks, or for the GPU, beside the functions of CUDA and HIP (analyzer/engine/facts/gpu_wait.h):
-// prefixes of native functions, and parts of frames. The driver's functions have no names.
+// Waits for other ranks or for the GPU, in addition to the functions of CUDA and HIP
+// (analyzer/engine/facts/gpu_wait.h): prefixes of native functions, and parts of frames. The driver's functions have no
+// names.
 inline constexpr absl::string_view kPeerWaitBegins[] = {"nccl", "pnccl", "MPI_", "PMPI_", "shmem_", "nvshmem"};
 inline constexpr absl::string_view kPeerWaits[] = {
     "distributed_c10d.py", "c10d::",           "gloo::",    "libcuda.so",          "libnccl.so",           "librccl.so",
     "libamdhip64.so",      "libhsa-runtime64", "xla::PjRt", "block_until_ready (", "torch/cuda/streams.py"};
 
+// Functions of Python that wait for a GPU, in files that have other functions too.
+struct FunctionOfFile {
+  absl::string_view function, file;  // the end of the file's path
+};
+inline constexpr FunctionOfFile kGpuWaitsOfPython[] = {{"synchronize", "torch/cuda/__init__.py"},
+                                                       {"synchronize", "torch/accelerator/__init__.py"}};
+
 inline constexpr absl::string_view kCheckpointPaths[] = {
     "checkpoint", "ckpt", ".distcp", ".safetensors", "global_step", "mp_rank_", "model_states", "optim_states", ".pth"};
 
-// Writes, in native stacks.
+// Functions in native stacks that write.
 inline constexpr absl::string_view kWrites[] = {"fsync",   "fdatasync",  "pwrite",    "writev",
                                                 "__write", "ksys_write", "vfs_write", "sync_file_range"};
 
 }  // namespace lockstep::activity
-
-#endif  // LOCKSTEP_ANALYZER_EVIDENCE_ACTIVITY_RULES_H_

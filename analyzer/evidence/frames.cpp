@@ -12,13 +12,13 @@ constexpr int kMostPlaceFrames = 256;
 constexpr size_t kMostPlaceBytes = 200;
 constexpr std::string_view kKernel = "[kernel] ";
 
-// Files of what jobs are built on: the line above them is the job's own.
+// Files of libraries and frameworks: the frame that called them is the job's own.
 constexpr std::string_view kLibraries[] = {
     "site-packages/", "dist-packages/", "lib/python3", "<frozen ",        "torch/",   "threading.py",
     "selectors.py",   "socket.py",      "queue.py",    "subprocess.py",   "asyncio/", "concurrent/",
     "contextlib.py",  "importlib/",     "pickle.py",   "multiprocessing", "<string>"};
 
-// Every waiting thread is in one of these, so they distinguish nothing.
+// Every waiting thread is in one of these, so they do not distinguish threads.
 constexpr std::string_view kWaiting[] = {
     "futex",           "poll",   "ppoll", "epoll_wait", "read",       "pread",   "pread64", "write",   "nanosleep",
     "clock_nanosleep", "usleep", "sleep", "select",     "wait4",      "waitpid", "pause",   "syscall", "sem_wait",
@@ -40,7 +40,7 @@ bool IsLibrary(std::string_view frame) {
                      [frame](std::string_view library) { return Holds(frame, library); });
 }
 
-// Says nothing: a function that everything waits in, or a sentence in a stack's place.
+// True for uninformative frames: a function in which everything waits, or a sentence instead of a frame.
 bool Waits(std::string_view frame) {
   const std::string_view name = frame.substr(0, frame.find_first_of("(+@[<"));
   const size_t blank = name.find(' ');
@@ -108,19 +108,24 @@ std::string PlaceText(std::string_view text) {
   return place;
 }
 
-std::string CodePlace(const google::protobuf::RepeatedPtrField<Frame>& frames) {
-  std::string_view any_python, native;
+int CodeFrame(const google::protobuf::RepeatedPtrField<Frame>& frames) {
+  int any_python = -1, native = -1;
   for (int i = 0; i < std::min(frames.size(), kMostPlaceFrames); ++i) {
     const std::string_view text = frames[i].text();
     if (text.empty()) continue;
     if (frames[i].kind() == StackFrame::PYTHON) {
-      if (!IsLibrary(text)) return CleanUtf8(WithoutOffset(text), kMostPlaceBytes);
-      if (any_python.empty()) any_python = text;
-    } else if (native.empty() && !Waits(text)) {
-      native = text;
+      if (!IsLibrary(text)) return i;
+      if (any_python < 0) any_python = i;
+    } else if (native < 0 && !Waits(text)) {
+      native = i;
     }
   }
-  return CleanUtf8(WithoutOffset(any_python.empty() ? native : any_python), kMostPlaceBytes);
+  return any_python < 0 ? native : any_python;
+}
+
+std::string CodePlace(const google::protobuf::RepeatedPtrField<Frame>& frames) {
+  const int frame = CodeFrame(frames);
+  return frame < 0 ? "" : CleanUtf8(WithoutOffset(frames[frame].text()), kMostPlaceBytes);
 }
 
 }  // namespace lockstep

@@ -1,6 +1,5 @@
 // Stack frames: parses the text of a frame, and finds the frame of the user's code.
-#ifndef LOCKSTEP_ANALYZER_EVIDENCE_FRAMES_H_
-#define LOCKSTEP_ANALYZER_EVIDENCE_FRAMES_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -17,17 +16,17 @@ Frame ParseFrame(std::string_view text);
 // The frame's text without an offset ("+0x2a/0x50").
 std::string_view WithoutOffset(std::string_view text);
 
-// "log_metrics() at train.py:402", without folders: the form of a place in every sentence.
+// "log_metrics() at train.py:402", without folders: the form of a place in all sentences.
 std::string PlaceText(std::string_view frame);
 
-// Whether the frame is the kernel's entry of system calls, which carries no information.
+// Returns whether the frame is the kernel's entry of system calls, which carries no information.
 bool IsSystemCallEntry(std::string_view text);
 
-// The place of the user's code in a stack (innermost first): the innermost Python frame outside libraries, else the
-// innermost Python frame, else the innermost native frame outside the kernel and the C library. Without offset, at most
-// 200 bytes; empty: the stack has none of these.
+// Returns the index of the user's code in a stack (innermost first); -1 if there is none. This is the innermost Python
+// frame outside libraries, or else the innermost Python frame. Without Python frames, it is the innermost native frame
+// outside the kernel and the C library.
+int CodeFrame(const google::protobuf::RepeatedPtrField<Frame>& frames);
+// Returns the text of that frame without offset, at most 200 bytes; may be empty.
 std::string CodePlace(const google::protobuf::RepeatedPtrField<Frame>& frames);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_EVIDENCE_FRAMES_H_

@@ -23,7 +23,7 @@ void Expect(const std::string& text, StackFrame::Kind kind, const std::string& f
   EXPECT_EQ(frame.line(), line) << text;
 }
 
-TEST(Frames, OfEveryForm) {
+TEST(Frames, AreParsedInEveryForm) {
   Expect("[kernel] pipe_read+0x2a/0x50", StackFrame::KERNEL, "pipe_read", "", 0);
   Expect("save (/home/x/train.py:88)", StackFrame::PYTHON, "save", "/home/x/train.py", 88);
   Expect("<module> (<string>:1)", StackFrame::PYTHON, "<module>", "<string>", 1);
@@ -34,7 +34,7 @@ TEST(Frames, OfEveryForm) {
   Expect("", StackFrame::NATIVE, "", "", 0);
 }
 
-TEST(Frames, TheJobsOwnLine) {
+TEST(Frames, TheJobsOwnLineIsFound) {
   EXPECT_EQ(PlaceIn({"read", "wait (/usr/lib/python3.11/threading.py:320)", "save (train.py:88)", "main (train.py:9)"}),
             "save (train.py:88)");
   EXPECT_EQ(PlaceIn({"__poll", "_recv (/opt/lib/python3.11/socket.py:8)"}), "_recv (/opt/lib/python3.11/socket.py:8)");

@@ -1,10 +1,10 @@
 #include "analyzer/evidence/merged_stacks.h"
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "analyzer/model/bundle.h"
+#include "analyzer/util/parse_json.h"
 #include "analyzer/util/small_file.h"
 
 namespace lockstep {
@@ -15,7 +15,7 @@ constexpr size_t kMostNodes = 1u << 20;
 constexpr size_t kMostFramesOfOne = 256;
 constexpr size_t kMostRanks = 1u << 22;  // in all runs together
 
-// Inclusive runs; what makes no sense is left out.
+// Inclusive runs; skips invalid ones.
 std::vector<int32_t> RanksIn(const nlohmann::json& runs, size_t* left) {
   std::vector<int32_t> ranks;
   if (!runs.is_array()) return ranks;
@@ -33,14 +33,14 @@ std::vector<int32_t> RanksIn(const nlohmann::json& runs, size_t* left) {
 }  // namespace
 
 bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* error) {
-  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostBytes);
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostBytes, Links::kRefuse);
   if (absl::IsNotFound(text.status())) return true;
   if (!text.ok()) {
     *error = std::string(text.status().message());
     return false;
   }
-  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object() || json.value("format", nlohmann::json()) != 1 || !json.contains("nodes") ||
+  const nlohmann::json json = ParseJson(*text);
+  if (!json.is_object() || !json.contains("format") || json["format"] != 1 || !json.contains("nodes") ||
       !json["nodes"].is_array() || json["nodes"].size() > kMostNodes) {
     *error = path + " holds no stacks that this version knows";
     return false;

@@ -1,7 +1,6 @@
-// stacks.json of an incident folder: stacks of many ranks, merged on their way to the collector. docs/deploying.md has
-// the form.
-#ifndef LOCKSTEP_ANALYZER_EVIDENCE_MERGED_STACKS_H_
-#define LOCKSTEP_ANALYZER_EVIDENCE_MERGED_STACKS_H_
+// stacks.json of an incident folder: stacks of many ranks, merged on their way to the collector. docs/deploying.md
+// describes the format.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -19,9 +18,7 @@ struct MergedStacks {
   std::vector<std::string> refused;  // "host: why": hosts without stacks
 };
 
-// False with *error set if an existing file is unusable; a missing file leaves *stacks empty.
+// Returns false with *error set if an existing file is unusable; a missing file leaves *stacks empty.
 bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* error);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_EVIDENCE_MERGED_STACKS_H_

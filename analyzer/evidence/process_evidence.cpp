@@ -1,7 +1,5 @@
 #include "analyzer/evidence/process_evidence.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/util/paths.h"
@@ -21,7 +19,7 @@ void Cut(Field* field, int limit) {
 void Cut(std::string* text) {
   if (text->size() <= kMostText) return;
   size_t end = kMostText;
-  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xc0) == 0x80) --end;  // not inside a character
+  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xc0) == 0x80) --end;  // do not cut inside a character
   text->resize(end);
 }
 
@@ -53,7 +51,7 @@ void BoundEvidence(ProcessEvidence* evidence) {
     Cut(gpu.mutable_unread(), kMostUnread);
     for (std::string& text : *gpu.mutable_unread()) Cut(&text);
   }
-  if (evidence->hardware_size() > kMostEvents) {  // the newest are the ones to look at
+  if (evidence->hardware_size() > kMostEvents) {  // keep the newest
     evidence->mutable_hardware()->DeleteSubrange(0, evidence->hardware_size() - kMostEvents);
   }
   for (HardwareEvent& event : *evidence->mutable_hardware()) {
@@ -135,7 +133,7 @@ std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t
   std::vector<std::string> lines = GpuTrouble(evidence);
   for (int i = evidence.hardware_size() - 1; i >= 0; --i) {
     const HardwareEvent& event = evidence.hardware(i);
-    // Crashes of other programs say nothing about this one.
+    // Crashes of other programs are irrelevant.
     if (event.kind() == HardwareEvent::CRASH) continue;
     lines.push_back(absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "",
                                  ", ", event.age_ns() / 1'000'000'000, " s before: ", event.text()));

@@ -1,6 +1,5 @@
-// Observations of a process as dumps hold them: bounds, and frames as text.
-#ifndef LOCKSTEP_ANALYZER_EVIDENCE_PROCESS_EVIDENCE_H_
-#define LOCKSTEP_ANALYZER_EVIDENCE_PROCESS_EVIDENCE_H_
+// Limits for process evidence in dumps, and texts for its frames and errors.
+#pragma once
 
 #include <string>
 #include <vector>
@@ -16,22 +15,21 @@ void BoundEvidence(ProcessEvidence* evidence);
 // "forward (model.py:12)", "futex_wait (futex-internal.h:146)", "[kernel] futex_wait_queue", "libfoo.so at 0x1a2b":
 // equal on all ranks with the same files, so that stacks of many ranks merge.
 std::string FrameText(const StackFrame& frame, const ProcessEvidence& evidence);
-// Of a thread, innermost first. `python_only`: its Python frames alone.
+// Frames of a thread, innermost first. `python_only`: only its Python frames.
 std::vector<std::string> StackTexts(const ThreadStack& thread, const ProcessEvidence& evidence,
                                     bool python_only = false);
 
 // "Xid 79", "PCIe", "machine check", ...: the kind of a line of the kernel's log.
 std::string HardwareName(const HardwareEvent& event);
 
-// GPU errors on the process's host, as the driver reports them, one a line.
+// GPU errors on the process's host, as the driver reports them, one per line.
 std::vector<std::string> GpuTrouble(const ProcessEvidence& evidence);
-// Hardware errors of the process's host, one a line, newest first, at most `limit`.
+// Hardware errors of the process's host, one per line, newest first, at most `limit`.
 std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t limit);
-// What was examined and what could not be: "no errors in the kernel log of the last 60 minutes; GPUs not read: ...".
+// Returns what was examined and what could not be: "no errors in the kernel log of the last 60 minutes; GPUs not read:
+// ...".
 std::string HardwareSeen(const ProcessEvidence& evidence);
-// How close it is to being killed for its memory; empty: not close.
+// Returns how close the process is to being killed for its memory use; empty if it is not close.
 std::string MemoryTrouble(const ProcessEvidence& evidence);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_EVIDENCE_PROCESS_EVIDENCE_H_

@@ -40,7 +40,7 @@ ProcessEvidence Sample() {
   return evidence;
 }
 
-TEST(ProcessEvidence, FramesReadAlikeOnAllRanks) {
+TEST(ProcessEvidence, SameStacksReadTheSameOnAllRanks) {
   const ProcessEvidence evidence = Sample();
   EXPECT_THAT(StackTexts(evidence.threads(0), evidence),
               ElementsAre("[kernel] folio_wait_bit+0x13d/0x350", "libfoo.so at 0x1a2b", "save (save.cpp:9)",
@@ -48,7 +48,7 @@ TEST(ProcessEvidence, FramesReadAlikeOnAllRanks) {
   EXPECT_THAT(StackTexts(evidence.threads(0), evidence, true), ElementsAre("Trainer.step (pkg/train.py:12)"));
 }
 
-TEST(ProcessEvidence, HostileSizesAreCut) {
+TEST(ProcessEvidence, HostileSizesAreTruncated) {
   ProcessEvidence evidence = Sample();
   evidence.mutable_threads(0)->mutable_frames(1)->set_module(99);
   for (int i = 0; i < 3000; ++i) evidence.add_threads();
@@ -61,13 +61,13 @@ TEST(ProcessEvidence, HostileSizesAreCut) {
   EXPECT_EQ(evidence.threads(0).frames_size(), 512);
   EXPECT_TRUE(evidence.threads(0).truncated());
   EXPECT_EQ(evidence.hardware_size(), 256);
-  EXPECT_EQ(evidence.hardware(255).code(), 999u) << "the newest are kept";
+  EXPECT_EQ(evidence.hardware(255).code(), 999u) << "the newest events are kept";
   EXPECT_EQ(evidence.stacks_refused().size(), 1024u);
-  EXPECT_EQ(evidence.threads(0).frames(2).function(), std::string(1023, 'y')) << "no half characters";
+  EXPECT_EQ(evidence.threads(0).frames(2).function(), std::string(1023, 'y')) << "characters are not split";
   EXPECT_EQ(FrameText(evidence.threads(0).frames(1), evidence), "code outside of any file");
 }
 
-TEST(ProcessEvidence, StandsInDumps) {
+TEST(ProcessEvidence, IsStoredInDumps) {
   Rank rank;
   rank.rank = 3;
   rank.process.evidence = std::make_shared<ProcessEvidence>(Sample());
@@ -79,7 +79,7 @@ TEST(ProcessEvidence, StandsInDumps) {
   EXPECT_EQ(DecodeRank(EncodeRank(Rank())).process.evidence, nullptr);
 }
 
-TEST(ProcessEvidence, TroubleIsToldAndNoneIsNot) {
+TEST(ProcessEvidence, ErrorsAreReportedAndTheirAbsenceToo) {
   ProcessEvidence evidence;
   EXPECT_TRUE(HardwareTrouble(evidence, 5).empty());
   EXPECT_EQ(HardwareSeen(evidence), "no errors in the last hour of the kernel log; 0 GPUs read");
@@ -109,7 +109,7 @@ TEST(ProcessEvidence, TroubleIsToldAndNoneIsNot) {
             "62.0 GB of the 64.0 GB that its cgroup may use, processes of its cgroup killed for memory: 2");
 }
 
-TEST(ProcessEvidence, ReportsShowIt) {
+TEST(ProcessEvidence, AppearsInReports) {
   Bundle bundle = MakeBundle(8);
   auto evidence = std::make_shared<ProcessEvidence>(Sample());
   HardwareEvent* event = evidence->add_hardware();

@@ -27,7 +27,7 @@ namespace {
 constexpr size_t kHashDigits = 8;
 constexpr size_t kLeastKey = 16, kMostKey = 4096;
 
-// Files whose code is no site's own, by the start of their name.
+// Files whose code is public, by the beginning of their name.
 constexpr absl::string_view kPublicModules[] = {
     "ld-linux",    "ld-musl",     "libc.so",     "libc-",        "libpthread",   "libm.so",     "libm-",
     "libdl",       "librt",       "libstdc++",   "libgcc_s",     "libgomp",      "libiomp",     "libnccl",
@@ -85,7 +85,7 @@ constexpr absl::string_view kPublicPackages[] = {
     "horovod",
     "nvidia_resiliency_ext",
 };
-// Endings that reveal only the kind of a file.
+// Extensions that reveal only the type of a file.
 constexpr absl::string_view kPublicEndings[] = {
     ".py", ".so",  ".pt",          ".pth",    ".bin", ".log", ".json", ".txt", ".cpp", ".cc",  ".cu",  ".c",
     ".h",  ".hpp", ".safetensors", ".distcp", ".npz", ".npy", ".tar",  ".zip", ".tmp", ".lsd", ".ring"};
@@ -115,7 +115,7 @@ bool IsPublicPackage(std::string_view path) {
   return std::find(std::begin(kPublicPackages), std::end(kPublicPackages), name) != std::end(kPublicPackages);
 }
 
-// From where on a path is that of a public Python file, "site-packages/torch/utils/data/dataloader.py"; empty: it is
+// The part of a path that names a public Python file, "site-packages/torch/utils/data/dataloader.py"; empty if there is
 // none.
 std::string_view PublicPart(std::string_view path) {
   for (const std::string_view packages : {"/site-packages/", "/dist-packages/"}) {
@@ -131,13 +131,14 @@ std::string_view PublicPart(std::string_view path) {
   return IsPublicPackage(rest) ? path.substr(at + 1) : std::string_view();
 }
 
-// The part of a name that reveals an activity: of a Python file its rule's part, of an open file the word; empty: none.
+// The part of a name that reveals an activity: for a Python file its rule's part, for an open file the word; empty if
+// none.
 std::string PathWord(std::string_view path) {
   const absl::string_view text(path.data(), path.size());
   for (const activity::Rule& rule : activity::kPythonFiles) {
     if (absl::StrContains(text, rule.part)) return std::string(rule.part);
   }
-  // A library's line is not the job's own.
+  // A line of a library is not the job's own.
   for (const absl::string_view packages : {"site-packages/", "dist-packages/"}) {
     if (absl::StrContains(text, packages)) return std::string(packages);
   }
@@ -174,7 +175,7 @@ bool IsFunctionMade(std::string_view name) {
   return name.size() >= 3 + kHashDigits && name.substr(0, 3) == "fn_" && IsHex(name.substr(3, kHashDigits));
 }
 
-// Places of every Linux system, which refusals mention.
+// Paths of every Linux system, which refusals mention.
 bool IsSystemPath(std::string_view path) {
   if (path == "/proc" || path == "/sys" || path == "/dev" || path == "/dev/shm" || path == "/tmp" || path == "/etc")
     return true;
@@ -196,7 +197,7 @@ bool LooksLikePath(std::string_view word) {
   if (word.size() < 2 || word.find('/') == word.npos) return false;
   if (word[0] == '/') return true;
   if (word.substr(0, 2) == "~/" || word.substr(0, 2) == "./" || word.substr(0, 3) == "../") return true;
-  // "folder/file.py", "a/b/c"; "and/or" and "I/O" are none.
+  // True for "folder/file.py" and "a/b/c", false for "and/or" and "I/O".
   const std::string_view base = BaseName(word);
   const size_t dot = base.rfind('.');
   return (dot != base.npos && dot > 0 && base.size() - dot > 1) || std::count(word.begin(), word.end(), '/') > 1;
@@ -250,7 +251,7 @@ std::string Redactor::Hash(std::string_view text) const {
 std::string Redactor::Path(std::string_view path) const {
   if (!on() || path.size() < 2 || path[0] == '<' || path[0] == '[' || IsSystemPath(path)) return std::string(path);
   const std::string_view base = BaseName(path);
-  // HASH/... was made here, or by the recorder's redaction.
+  // HASH/... was created here, or by the recorder's redaction.
   const bool made = IsMade(path);
   const bool made_base = base.size() >= kHashDigits && IsHex(base.substr(0, kHashDigits)) &&
                          (base.size() == kHashDigits || base[kHashDigits] == '.');
@@ -268,7 +269,7 @@ std::string Redactor::Path(std::string_view path) const {
   if (base.size() == path.size()) return last;
   const std::string word = PathWord(path);
   if (word.empty() || absl::StrContains(absl::AsciiStrToLower(last), word)) return absl::StrCat(hash, "/", last);
-  // What is left must be found by the same rule, which may go across a slash.
+  // The rest must still match the same rule, which may cross a slash.
   return absl::StrCat(hash, "/", absl::string_view(word).substr(0, word.size() - (word.back() == '/' ? 1 : 0)), "/",
                       last);
 }
@@ -284,7 +285,7 @@ std::string Redactor::Text(std::string_view text) const {
     size_t end = at;
     while (end < text.size() && InPath(text[end])) ++end;
     std::string_view word = text.substr(at, end - at);
-    // Of tcp://HOST the slashes begin a word of their own.
+    // In tcp://HOST, the slashes begin a separate word.
     const bool endpoint = at > 0 && text[at - 1] == ':' && word.substr(0, 2) == "//";
     std::string_view dots = word.substr(std::min(word.size(), word.find_last_not_of('.') + 1));
     word.remove_suffix(dots.size());
@@ -454,7 +455,7 @@ void Redactor::Redact(ProcessState* process) const {
 
 void Redactor::Redact(Process* process) const {
   if (!on()) return;
-  // What the frames were, as texts: those of the process are some of them.
+  // Maps the texts of all frames; the frames of the process are among them.
   std::map<std::string, std::string> texts;
   const bool done = process->evidence != nullptr && IsDone(*process->evidence);
   if (process->evidence != nullptr && !done) {
@@ -476,6 +477,7 @@ void Redactor::Redact(Process* process) const {
     }
   }
   process->stack_refused = Text(process->stack_refused);
+  process->exception = Text(process->exception);
   for (std::string& file : process->written_files) file = Path(file);
 }
 
@@ -484,7 +486,7 @@ void Redactor::Redact(Bundle* bundle) const {
   std::set<uint32_t> sites;
   for (Rank& rank : bundle->ranks) {
     Redact(&rank.process);
-    // Names of hosts and processes, which stay.
+    // Names of hosts and processes are kept.
     if (const size_t slash = rank.path.rfind('/'); slash != rank.path.npos)
       rank.path = absl::StrCat(Hash(rank.path.substr(0, slash)), rank.path.substr(slash));
     rank.stop_reason = Text(rank.stop_reason);

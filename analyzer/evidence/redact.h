@@ -2,8 +2,7 @@
 // so stacks still merge and places are recognized again. Public names (the C library, NCCL, CUDA, Python, PyTorch and
 // the like) stay, and so do the words that reveal an activity (analyzer/evidence/activity_rules.h). docs/security.md
 // ("Redaction") describes it for users.
-#ifndef LOCKSTEP_ANALYZER_EVIDENCE_REDACT_H_
-#define LOCKSTEP_ANALYZER_EVIDENCE_REDACT_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -20,17 +19,17 @@ namespace lockstep {
 enum class RedactLevel : uint8_t {
   kNo,
   kPaths,   // a path becomes HASH/its last part: 8 hexadecimal digits of a keyed hash
-  kStacks,  // also file names, functions and thread names, all but public ones
+  kStacks,  // also file names, functions and thread names, except public ones
 };
 
 // "no", "paths", "stacks".
 const char* RedactLevelName(RedactLevel level);
 absl::StatusOr<RedactLevel> ParseRedactLevel(std::string_view text);
 
-// Immutable, usable from several threads. Leaves redacted names unchanged.
+// Immutable and usable from several threads. Leaves redacted names unchanged.
 class Redactor {
  public:
-  Redactor() = default;  // takes nothing out
+  Redactor() = default;  // redacts nothing
   // A key of any length; longer keys are safer.
   Redactor(RedactLevel level, std::string_view key);
 
@@ -39,22 +38,22 @@ class Redactor {
 
   // A field that contains one path.
   std::string Path(std::string_view path) const;
-  // Free text: redacts words that look like paths. A folder's name with blanks is more than one word.
+  // Free text: redacts words that look like paths. A folder name with blanks is more than one word.
   std::string Text(std::string_view text) const;
-  // A line of the kernel's log: also the names of programs and threads, at kStacks.
+  // A line of the kernel's log; at kStacks, also redacts the names of programs and threads.
   std::string KernelLine(std::string_view text) const;
-  // The text of a frame, as process_evidence.h writes it.
+  // The text of a frame, in the form of process_evidence.h.
   std::string Frame(std::string_view text) const;
   // "train.py:812 forward", from a framework's recorder.
   std::string CallSite(std::string_view text) const;
-  // A command line: redacts the paths of the program and the arguments; at kStacks drops the arguments.
+  // A command line: redacts the paths of the program and the arguments; at kStacks it drops the arguments.
   std::vector<std::string> Command(const std::vector<std::string>& words) const;
   // Names of threads; empty at kStacks.
   std::string ThreadName(std::string_view name) const;
 
   void Redact(ProcessState* process) const;
   void Redact(Process* process) const;
-  // Everything in a bundle that may contain such names.
+  // Redacts everything in a bundle that may contain such names.
   void Redact(Bundle* bundle) const;
 
  private:
@@ -67,22 +66,20 @@ class Redactor {
   std::array<unsigned char, 32> key_{};
 };
 
-// The source of the key: the first redact.key (at least 16 bytes, readable by its owner alone) of $LOCKSTEP_KEYS,
-// ~/.config/lockstep/keys and /etc/lockstep/keys; else `other`, a file that the same hosts share; else a random one,
-// and equal names are equal in this process alone. *from names the source for messages. PermissionDenied: others may
-// read a key.
+// The source of the key: the first redact.key (at least 16 bytes, readable only by its owner) in $LOCKSTEP_KEYS,
+// ~/.config/lockstep/keys and /etc/lockstep/keys; else `other`, a file that the same hosts share; else a random key, so
+// that equal names are equal only within this process. *from names the source for messages. PermissionDenied if others
+// may read a key.
 absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other, std::string* from);
 
-// Redacts all data about this host's processes that leaves this process. Set it before other threads start; without it
+// Redacts all data about this host's processes that leaves this process. Call it before other threads start; without it
 // nothing is redacted.
 void SetHostRedaction(const Redactor& redactor);
 const Redactor& HostRedaction();
 
-// The redaction level of the bundle's evidence: "paths", "stacks"; empty: none.
+// The redaction level of the bundle's evidence: "paths", "stacks"; empty if none.
 std::string RedactionOf(const Bundle& bundle);
 // One line for a report; empty without redaction.
 std::string RedactionLine(const Bundle& bundle);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_EVIDENCE_REDACT_H_

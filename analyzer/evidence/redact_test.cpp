@@ -37,14 +37,14 @@ TEST(Redact, PathsBecomeHashAndLastPart) {
   EXPECT_THAT(kStacksOff.Path("/home/acme/secret/train.py"), MatchesRegex("[0-9a-f]{8}/[0-9a-f]{8}.py"));
   EXPECT_EQ(kStacksOff.Path(kStacksOff.Path("/home/acme/secret/train.py")),
             kStacksOff.Path("/home/acme/secret/train.py"));
-  // What was redacted less before.
+  // Texts that were already redacted at a lower level.
   EXPECT_THAT(kStacksOff.Path(one), MatchesRegex("[0-9a-f]{8}/[0-9a-f]{8}.py"));
   EXPECT_EQ(Redactor().Path("/home/acme/secret/train.py"), "/home/acme/secret/train.py");
   EXPECT_EQ(kPathsOff.Path("/proc/sys/kernel/yama/ptrace_scope"), "/proc/sys/kernel/yama/ptrace_scope");
   EXPECT_THAT(kPathsOff.Path("/proc/7/root/home/acme/x"), Not(HasSubstr("acme")));
 }
 
-TEST(Redact, WhatIsPublicStays) {
+TEST(Redact, PublicNamesStay) {
   EXPECT_THAT(kStacksOff.Path("/opt/acme/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py"),
               MatchesRegex("[0-9a-f]{8}/site-packages/torch/utils/data/dataloader.py"));
   EXPECT_THAT(kStacksOff.Path("/opt/acme/lib/python3.11/threading.py"),
@@ -54,12 +54,12 @@ TEST(Redact, WhatIsPublicStays) {
        {"/opt/acme/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", "/opt/acme/libnccl.so.2"}) {
     EXPECT_EQ(kStacksOff.Path(kStacksOff.Path(path)), kStacksOff.Path(path));
   }
-  // Installed beside them, but the site's own.
+  // The module is installed beside public packages, but belongs to the site.
   EXPECT_THAT(kStacksOff.Path("/v/lib/python3.11/site-packages/acme/model.py"),
               MatchesRegex("[0-9a-f]{8}/site-packages/[0-9a-f]{8}.py"));
 }
 
-TEST(Redact, WordsOfATextThatArePaths) {
+TEST(Redact, PathsInsideATextAreRedacted) {
   EXPECT_EQ(kPathsOff.Text("I/O and/or CPU, tcp://10.0.0.1:9470, 3/4 of it"),
             "I/O and/or CPU, tcp://10.0.0.1:9470, 3/4 of it");
   EXPECT_THAT(kPathsOff.Text("cannot open /home/acme/x.ring: no space (see ~/acme/notes.txt)."),
@@ -69,7 +69,7 @@ TEST(Redact, WordsOfATextThatArePaths) {
   EXPECT_EQ(kPathsOff.Text(kPathsOff.Text("in /a/b/c.py")), kPathsOff.Text("in /a/b/c.py"));
 }
 
-TEST(Redact, KernelLinesNameNoPrograms) {
+TEST(Redact, ProgramNamesInKernelLinesAreRedacted) {
   for (const char* line : {"Out of memory: Killed process 123 (acme) total-vm:1kB",
                            "NVRM: Xid (PCI:0000:1b:00): 31, pid=12, name=acme, Ch 1",
                            "INFO: task acme:123 blocked for more than 120 seconds", "acme[12]: segfault at 0 ip 1 sp 2",
@@ -82,7 +82,7 @@ TEST(Redact, KernelLinesNameNoPrograms) {
   }
 }
 
-TEST(Redact, FramesAsTexts) {
+TEST(Redact, FramesInTextFormAreRedacted) {
   EXPECT_EQ(kPathsOff.Frame("[kernel] futex_wait+0x1"), "[kernel] futex_wait+0x1");
   EXPECT_THAT(kPathsOff.Frame("step (/home/acme/train.py:12)"), MatchesRegex("step \\([0-9a-f]{8}/train.py:12\\)"));
   EXPECT_THAT(kStacksOff.Frame("step (/home/acme/train.py:12)"),
@@ -95,9 +95,9 @@ TEST(Redact, FramesAsTexts) {
               ElementsAre(MatchesRegex("[0-9a-f]{8}/[0-9a-f]{8}"), "(2 arguments)"));
 }
 
-// Every text field of the process facts, filled with the same secret path. Add new fields to the table.
+// Fills every text field of the process facts with the same secret path. Add new fields to the table.
 TEST(Redact, EveryFieldIsClassified) {
-  enum Tells { kNever, kPath, kName };  // nothing of a site's own; a path; a name, which goes at kStacks alone
+  enum Tells { kNever, kPath, kName };  // kNever: nothing private; kPath: a path; kName: a name that only kStacks hides
   const std::map<std::string, Tells> fields = {
       {"lockstep.ProcessState.state", kNever},
       {"lockstep.ProcessState.wchan", kNever},
@@ -157,7 +157,7 @@ TEST(Redact, EveryFieldIsClassified) {
     ProcessState process;
     walk(&process, true, [&](const std::string& name, const std::string&) {
       ++seen;
-      EXPECT_TRUE(fields.contains(name)) << name << " is new: say here what it tells, and let Redactor treat it so";
+      EXPECT_TRUE(fields.contains(name)) << name << " is new: add it to this table and to Redactor";
     });
     redactor->Redact(&process);
     walk(&process, false, [&](const std::string& name, const std::string& value) {
@@ -184,7 +184,7 @@ TEST(Redact, EveryFieldIsClassified) {
   EXPECT_EQ(seen, 2 * fields.size());
 }
 
-TEST(Redact, ActivityIsFoundAsBefore) {
+TEST(Redact, TheSameActivityIsFound) {
   const std::vector<std::pair<std::string, Stall>> python = {
       {"fetch (/v/site-packages/torch/utils/data/_utils/fetch.py:52)", Stall::kDataLoading},
       {"load (/home/acme/fork/torch/utils/data/acme.py:52)", Stall::kDataLoading},
@@ -218,7 +218,7 @@ TEST(Redact, ActivityIsFoundAsBefore) {
   }
 }
 
-TEST(Redact, ThePlaceOfACulpritIsFoundAsBefore) {
+TEST(Redact, TheSamePlaceIsFoundForACulprit) {
   const std::string library = "recv (/v/lib/python3.11/site-packages/acme_lib/x.py:3)",
                     own = "step (/home/acme/train.py:12)";
   for (const Redactor* redactor : {&kPathsOff, &kStacksOff}) {
@@ -228,7 +228,7 @@ TEST(Redact, ThePlaceOfACulpritIsFoundAsBefore) {
   }
 }
 
-TEST(Redact, BundleAndItsReportLine) {
+TEST(Redact, BundlesAreRedactedAndTheReportSaysSo) {
   Bundle bundle;
   bundle.strings = {"all_reduce", "acme.py:12 acme_forward"};
   bundle.ranks.resize(1);
@@ -267,7 +267,7 @@ TEST(Redact, BundleAndItsReportLine) {
   EXPECT_EQ(rank.process.stack, once);
 }
 
-TEST(Redact, TheKeyIsASitesOrMadeUp) {
+TEST(Redact, TheSitesKeyIsUsedOrARandomOne) {
   const support::TempFolder folder;
   const support::EnvironmentVariable keys("LOCKSTEP_KEYS", folder.path()), home("HOME", folder.path());
   std::string from;

@@ -1,6 +1,5 @@
 // The page's script and style, read from web/ at build time.
-#ifndef LOCKSTEP_ANALYZER_EXPLORE_ASSETS_H_
-#define LOCKSTEP_ANALYZER_EXPLORE_ASSETS_H_
+#pragma once
 
 #include <string_view>
 
@@ -14,5 +13,3 @@ const ExploreAsset& ExploreScript();
 const ExploreAsset& ExploreStyle();
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_EXPLORE_ASSETS_H_

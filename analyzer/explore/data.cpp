@@ -3,16 +3,20 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/evidence/frames.h"
+#include "analyzer/explore/calls.h"
 #include "analyzer/explore/explore.h"
+#include "analyzer/explore/grids.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/parts.h"
@@ -23,12 +27,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The most bytes that the columns of calls take, for a small job and a large one.
+// The largest size of the columns of calls in a small job and in a large one.
 constexpr size_t kSmallBytes = 500'000, kLargeBytes = 3'000'000, kBytesPerRank = 3'000;
 constexpr size_t kBytesPerCall = 30;  // as text
-// Calls of the culprits' communicator that are kept however old, of this many members.
-constexpr size_t kFocusCalls = 40, kFocusMembers = 256;
+// If a page has room for fewer calls of each rank, it has only calls of the ranks in the answer: as many as this.
+constexpr size_t kFewestCalls = 16, kAnswerCalls = 400;
+constexpr size_t kMostAnswerRanks = 64;
+constexpr size_t kMostServedCalls = 8192;  // of a rank
 constexpr size_t kTextColumns = 400;
+constexpr const char* kWholeJob = "lockstep serve FOLDER or lockstep view FOLDER shows all";
 
 std::string Clean(std::string_view text, size_t limit = kTextColumns) {
   return Printable(text, limit);
@@ -98,7 +105,8 @@ Json Findings(const Bundle& bundle, const ViewFacts& facts) {
       stacks.push_back({{"ranks", RunsOf(evidence.ranks())},
                         {"place", Clean(evidence.place())},
                         {"refused", Clean(evidence.refused())},
-                        {"frames", frames}});
+                        {"frames", frames},
+                        {"own", CodeFrame(evidence.frames())}});
     }
     for (const CallSite& site : finding.call_sites())
       sites.push_back({RunsOf(site.ranks()), Clean(site.operation()), Clean(site.place())});
@@ -157,6 +165,31 @@ Json Waits(const ViewFacts& facts) {
   return {{"classes", classes}, {"edges", edges}};
 }
 
+// The picture of the first finding.
+Json FocusOf(const ViewFacts& facts) {
+  if (facts.focuses().empty()) return nullptr;
+  const Focus& focus = facts.focuses(0);
+  Json rows = Json::array();
+  for (const Focus::Row& row : focus.rows()) {
+    Json cells = Json::array();
+    for (const Focus::Cell& cell : row.cells()) cells.push_back({cell.state(), Clean(cell.call()), Clean(cell.text())});
+    rows.push_back({{"label", Clean(row.label())},
+                    {"place", Clean(row.place())},
+                    {"ranks", Runs(row.ranks())},
+                    {"culprit", row.culprit()},
+                    {"state", Clean(row.state())},
+                    {"kind", static_cast<int>(row.kind())},
+                    {"cells", cells}});
+  }
+  return {{"comm", focus.comm()},
+          {"title", Clean(focus.title())},
+          {"fault", Clean(focus.fault())},
+          {"columns", focus.columns()},
+          {"faultColumn", focus.fault_column()},
+          {"firstSeq", focus.first_sequence()},
+          {"rows", rows}};
+}
+
 Json Mismatches(const ViewFacts& facts) {
   Json out = Json::array();
   for (const CallMismatch& mismatch : facts.mismatches()) {
@@ -171,6 +204,33 @@ Json Mismatches(const ViewFacts& facts) {
   return out;
 }
 
+// For each node at which a stack may end: the node of the user's code on the way there; -1 elsewhere, or if none is.
+std::vector<int> OwnNodes(const ViewFacts& facts) {
+  std::vector<int> own(static_cast<size_t>(facts.stacks_size()), -1);
+  std::vector<int64_t> ending;  // by node: ranks that are in none of its children
+  std::vector<Frame> frames;
+  for (const StackNode& node : facts.stacks()) {
+    int64_t ranks = 0;
+    for (int i = 0; i + 1 < node.ranks().bounds_size(); i += 2)
+      ranks += node.ranks().bounds(i + 1) - node.ranks().bounds(i) + 1;
+    ending.push_back(ranks);
+    if (node.parent() >= 0) ending[static_cast<size_t>(node.parent())] -= ranks;
+    frames.push_back(ParseFrame(node.frame()));
+    frames.back().set_kind(node.kind());
+  }
+  for (int end = 0; end < facts.stacks_size(); ++end) {
+    if (ending[static_cast<size_t>(end)] == 0) continue;
+    std::vector<int> path;
+    google::protobuf::RepeatedPtrField<Frame> stack;
+    for (int node = end; node >= 0; node = facts.stacks(node).parent()) {
+      path.push_back(node);
+      *stack.Add() = frames[static_cast<size_t>(node)];
+    }
+    if (const int code = CodeFrame(stack); code >= 0) own[static_cast<size_t>(end)] = path[static_cast<size_t>(code)];
+  }
+  return own;
+}
+
 Json Stacks(const ViewFacts& facts, Interned* texts) {
   Json parents = Json::array(), frames = Json::array(), kinds = Json::array(), ranks = Json::array();
   for (const StackNode& node : facts.stacks()) {
@@ -179,72 +239,64 @@ Json Stacks(const ViewFacts& facts, Interned* texts) {
     kinds.push_back(static_cast<int>(node.kind()));
     ranks.push_back(Runs(node.ranks()));
   }
-  return {{"parent", parents}, {"frame", frames}, {"kind", kinds}, {"ranks", ranks}};
+  return {{"parent", parents}, {"frame", frames}, {"kind", kinds}, {"ranks", ranks}, {"own", OwnNodes(facts)}};
 }
 
-Json Comms(const Bundle& bundle) {
+Json Comms(const Bundle& bundle, const Lanes& lanes) {
   Json out = Json::array();
-  for (const Communicator& comm : bundle.comms)
-    out.push_back({{"name", Clean(CommLabel(comm))}, {"size", comm.size}, {"ranks", RunsOf(comm.members)}});
+  for (size_t c = 0; c < bundle.comms.size(); ++c) {
+    const Communicator& comm = bundle.comms[c];
+    out.push_back({{"name", Clean(CommLabel(comm))},
+                   {"size", comm.size},
+                   {"lane", lanes.of_comm[c]},
+                   {"ranks", RunsOf(comm.members)}});
+  }
   return out;
 }
 
-// A number that a page can count with; -1 none, -2 not known.
+Json LaneNames(const Lanes& lanes) {
+  Json out = Json::array();
+  for (const std::string& name : lanes.names) out.push_back(Clean(name));
+  return out;
+}
+
+// Limits a number to 32 bits. -1 means that there is none, -2 that it is not known.
 int32_t Counted(int64_t value) {
   return static_cast<int32_t>(std::clamp<int64_t>(value, kUnknown, INT32_MAX));
 }
 
-// Calls of all ranks, one after the other.
-struct Calls {
-  std::vector<uint32_t> of_rank;  // how many
-  std::vector<uint16_t> membership;
-  std::vector<uint8_t> kind, state;
-  std::vector<int32_t> seq, peer;
-  std::vector<uint32_t> begin, end;  // in units from the first time; 0 not known
-  std::vector<uint32_t> site;
-  bool sites = false;
-};
-
+// Calls of some ranks, one rank after the other.
 class CallColumns {
  public:
-  CallColumns(const Bundle& bundle, const ViewFacts& facts) : bundle_(bundle), facts_(facts) {
+  // `texts`: null if the source has no call sites.
+  CallColumns(const Bundle& bundle, const ViewFacts& facts, const CallSource& source, Interned* texts)
+      : bundle_(bundle), facts_(facts), source_(source), states_(bundle, facts), texts_(texts) {
     unit_ns_ = std::max<int64_t>(1000, (facts.last_ns() - facts.first_ns()) / (int64_t{1} << 31) + 1);
-    for (const CallMismatch& mismatch : facts.mismatches()) {
-      for (const CallMismatch::Group& group : mismatch.groups()) {
-        if (!group.reference()) differs_[{mismatch.comm(), mismatch.sequence()}].push_back(&group.ranks());
-      }
-    }
-    for (const Finding& finding : facts.verdict().findings()) {
-      const int32_t comm = CommOf(bundle, finding.communicator());
-      if (comm < 0) continue;
-      focus_comms_.insert(static_cast<uint32_t>(comm));
-      const std::vector<int32_t>& members = bundle.comms[static_cast<size_t>(comm)].members;
-      focus_ranks_.insert(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
-      focus_ranks_.insert(members.begin(),
-                          members.begin() + static_cast<ptrdiff_t>(std::min(members.size(), kFocusMembers)));
-      break;
-    }
-    const size_t ranks = std::max<size_t>(bundle.ranks.size(), 1);
-    per_rank_ =
-        std::max<size_t>(1, std::clamp(ranks * kBytesPerRank, kSmallBytes, kLargeBytes) / kBytesPerCall / ranks);
   }
 
-  Json Make(Interned* texts) {
-    for (size_t r = 0; r < bundle_.ranks.size(); ++r) AddRank(r, texts);
-    Json out = {{"unitNs", unit_ns_},
-                {"ofRank", Column(calls_.of_rank)},
-                {"membership", Column(calls_.membership)},
-                {"kind", Column(calls_.kind)},
-                {"state", Column(calls_.state)},
-                {"seq", Column(calls_.seq)},
-                {"peer", Column(calls_.peer)},
-                {"begin", Column(calls_.begin)},
-                {"end", Column(calls_.end)},
-                {"site", calls_.sites ? Column(calls_.site) : ""},
-                {"perRank", per_rank_},
-                {"leftOut", left_out_}};
-    return out;
+  // Adds the newest calls of the rank.
+  void Add(size_t rank, size_t most) {
+    source_.Get(rank, &calls_);
+    const size_t kept = std::min(calls_.size(), most);
+    left_out_ += static_cast<int64_t>(calls_.size() - kept);
+    of_rank_.push_back(static_cast<uint32_t>(kept));
+    for (size_t i = calls_.size() - kept; i < calls_.size(); ++i) AddCall(rank, calls_[i]);
   }
+
+  Json Take() const {
+    return {{"unitNs", unit_ns_},
+            {"span", (facts_.last_ns() - facts_.first_ns()) / unit_ns_ + 1},
+            {"ofRank", Column(of_rank_)},
+            {"membership", Column(membership_)},
+            {"kind", Column(kind_)},
+            {"state", Column(state_)},
+            {"seq", Column(seq_)},
+            {"peer", Column(peer_)},
+            {"begin", Column(begin_)},
+            {"end", Column(end_)},
+            {"site", any_site_ ? Column(site_) : ""}};
+  }
+  int64_t left_out() const { return left_out_; }
 
  private:
   uint32_t Time(int64_t ns, int64_t offset) const {
@@ -252,84 +304,63 @@ class CallColumns {
     return static_cast<uint32_t>(std::clamp<int64_t>((ns + offset - facts_.first_ns()) / unit_ns_ + 1, 1, UINT32_MAX));
   }
 
-  ViewState StateOf(const Rank& rank, const Op& op) const {
-    const Membership* m = op.membership < rank.memberships.size() ? &rank.memberships[op.membership] : nullptr;
-    if (m != nullptr) {
-      const auto found = differs_.find({static_cast<int32_t>(m->comm), op.seq});
-      if (found != differs_.end() && ring::IsCollective(op.kind)) {
-        for (const RankRuns* runs : found->second) {
-          for (int i = 0; i + 1 < runs->bounds_size(); i += 2) {
-            if (rank.rank >= runs->bounds(i) && rank.rank <= runs->bounds(i + 1)) return ViewState::kMismatch;
-          }
-        }
-      }
-    }
-    switch (op.state) {
-      case OpState::kCompleted:
-        return ViewState::kCompleted;
-      case OpState::kFailed:
-        return ViewState::kFailed;
-      case OpState::kEntered:
-      case OpState::kQueued:
-      case OpState::kEnqueued:
-        return ViewState::kEnqueued;
-      case OpState::kStarted:
-      case OpState::kIncomplete:
-        return ViewState::kWaiting;
-      case OpState::kUnknown:
-      case OpState::kCaptured:
-        break;
-    }
-    const bool counted = m != nullptr && ring::IsCollective(op.kind) && op.seq >= 0 && m->completed >= op.seq;
-    return counted ? ViewState::kCompleted : ViewState::kIssued;
-  }
-
-  void AddRank(size_t r, Interned* texts) {
-    const Rank& rank = bundle_.ranks[r];
-    std::vector<const Op*> ops;
-    for (const Op& op : rank.ops) {
-      if (op.membership < rank.memberships.size()) ops.push_back(&op);
-    }
-    if (std::all_of(ops.begin(), ops.end(), [](const Op* op) { return op->enter_ns != 0; }))
-      std::stable_sort(ops.begin(), ops.end(), [](const Op* a, const Op* b) { return a->enter_ns < b->enter_ns; });
-    const bool focus = focus_ranks_.contains(rank.rank);
-    size_t focus_kept = 0;
-    std::vector<const Op*> kept;
-    for (size_t i = ops.size(); i-- > 0;) {
-      const bool of_focus = focus && focus_comms_.contains(rank.memberships[ops[i]->membership].comm);
-      if (ops.size() - i <= per_rank_ || (of_focus && focus_kept < kFocusCalls)) kept.push_back(ops[i]);
-      focus_kept += of_focus;
-    }
-    left_out_ += static_cast<int64_t>(ops.size() - kept.size());
-    calls_.of_rank.push_back(static_cast<uint32_t>(kept.size()));
-    const int64_t offset = facts_.ranks(static_cast<int>(r)).clock_offset_ns();
-    for (auto it = kept.rbegin(); it != kept.rend(); ++it) Add(rank, **it, offset, texts);
-  }
-
-  void Add(const Rank& rank, const Op& op, int64_t offset, Interned* texts) {
-    const std::vector<int32_t>& members = bundle_.comms[rank.memberships[op.membership].comm].members;
-    const bool known = op.root_or_peer >= 0 && static_cast<size_t>(op.root_or_peer) < members.size();
-    calls_.membership.push_back(static_cast<uint16_t>(std::min<uint32_t>(op.membership, UINT16_MAX)));
-    calls_.kind.push_back(static_cast<uint8_t>(op.kind));
-    calls_.state.push_back(static_cast<uint8_t>(StateOf(rank, op)));
-    calls_.seq.push_back(Counted(op.seq));
-    calls_.peer.push_back(known ? members[static_cast<size_t>(op.root_or_peer)] : -1);
-    calls_.begin.push_back(Time(op.started_ns != 0 ? op.started_ns : op.enter_ns, offset));
-    calls_.end.push_back(Time(op.completed_ns != 0 ? op.completed_ns : 0, offset));
-    const bool site = op.call_site < bundle_.strings.size();
-    calls_.sites |= site;
-    calls_.site.push_back(site ? static_cast<uint32_t>(texts->Of(bundle_.strings[op.call_site])) : UINT32_MAX);
+  void AddCall(size_t rank, const PageCall& call) {
+    const Membership& m = bundle_.ranks[rank].memberships[call.membership];
+    const std::vector<int32_t>& members = bundle_.comms[m.comm].members;
+    const bool known = call.peer >= 0 && static_cast<size_t>(call.peer) < members.size();
+    const int64_t offset = facts_.ranks(static_cast<int>(rank)).clock_offset_ns();
+    membership_.push_back(static_cast<uint16_t>(std::min<uint32_t>(call.membership, UINT16_MAX)));
+    kind_.push_back(static_cast<uint8_t>(call.kind));
+    state_.push_back(static_cast<uint8_t>(states_.Of(rank, call)));
+    seq_.push_back(Counted(call.seq));
+    peer_.push_back(known ? members[static_cast<size_t>(call.peer)] : -1);
+    begin_.push_back(Time(call.started_ns != 0 ? call.started_ns : call.enter_ns, offset));
+    end_.push_back(Time(call.completed_ns, offset));
+    const bool site = texts_ != nullptr && call.site < bundle_.strings.size();
+    any_site_ |= site;
+    site_.push_back(site ? static_cast<uint32_t>(texts_->Of(bundle_.strings[call.site])) : UINT32_MAX);
   }
 
   const Bundle& bundle_;
   const ViewFacts& facts_;
-  absl::flat_hash_map<std::pair<int32_t, int64_t>, std::vector<const RankRuns*>> differs_;
-  absl::flat_hash_set<uint32_t> focus_comms_;
-  absl::flat_hash_set<int32_t> focus_ranks_;
+  const CallSource& source_;
+  const CallStates states_;
+  Interned* const texts_;
+  std::vector<PageCall> calls_;
   int64_t unit_ns_ = 1000, left_out_ = 0;
-  size_t per_rank_ = 1;
-  Calls calls_;
+  std::vector<uint32_t> of_rank_;  // how many
+  std::vector<uint16_t> membership_;
+  std::vector<uint8_t> kind_, state_;
+  std::vector<int32_t> seq_, peer_;
+  std::vector<uint32_t> begin_, end_;  // in units from the first time; 0 not known
+  std::vector<uint32_t> site_;
+  bool any_site_ = false;
 };
+
+Json GridJson(const PageGrid& grid) {
+  std::vector<uint32_t> rows, runs;  // rows: how many, and 1 + their pattern or 0
+  std::vector<int32_t> from;
+  std::vector<uint16_t> length;
+  std::vector<uint8_t> state;
+  for (const int32_t pattern : grid.pattern_of) {
+    const uint32_t number = static_cast<uint32_t>(pattern + 1);
+    if (rows.empty() || rows.back() != number) {
+      rows.push_back(0);
+      rows.push_back(number);
+    }
+    ++rows[rows.size() - 2];
+  }
+  for (const PageGrid::Pattern& pattern : grid.patterns) {
+    from.push_back(static_cast<int32_t>(pattern.first));
+    runs.push_back(static_cast<uint32_t>(pattern.runs.size()));
+    for (const PageGrid::Run& run : pattern.runs) {
+      length.push_back(run.length);
+      state.push_back(run.state);
+    }
+  }
+  return {{"columns", grid.columns}, {"firstSeq", grid.first_seq}, {"rows", Column(rows)},  {"from", Column(from)},
+          {"runs", Column(runs)},    {"length", Column(length)},   {"state", Column(state)}};
+}
 
 Json Memberships(const Bundle& bundle) {
   std::vector<uint32_t> of_rank, comm;
@@ -348,7 +379,7 @@ Json Memberships(const Bundle& bundle) {
           {"completed", Column(completed)}};
 }
 
-// By number: the name, and 1 for a collective, 2 for a send or receive.
+// For each kind of call: its name, and 1 for a collective, 2 for a send or receive, 0 for others.
 Json Kinds() {
   Json kinds = Json::array();
   for (int kind = 0; kind <= static_cast<int>(ring::CallKind::kProfilerComm); ++kind) {
@@ -358,6 +389,13 @@ Json Kinds() {
   return kinds;
 }
 
+Json WaitKindNames() {
+  Json names = Json::array();
+  for (int kind = WaitClass::Kind_MIN; kind <= WaitClass::Kind_MAX; ++kind)
+    names.push_back(WaitKindName(static_cast<WaitClass::Kind>(kind)));
+  return names;
+}
+
 Json StateNames() {
   Json names = Json::array();
   for (int state = 0; state < static_cast<int>(ViewState::kCount); ++state)
@@ -365,10 +403,29 @@ Json StateNames() {
   return names;
 }
 
-}  // namespace
+std::string Dump(const Json& data) {
+  return absl::StrReplaceAll(data.dump(-1, ' ', true, Json::error_handler_t::replace), {{"<", "\\u003c"}});
+}
 
-std::string ExploreData(const Bundle& bundle, const ViewFacts& facts) {
-  Interned texts;
+// Keeps as many entries from the start of the list as fit into `limit` bytes.
+void Shorten(size_t limit, Json* list) {
+  size_t bytes = 0, keep = 0;
+  for (; keep < list->size(); ++keep) {
+    bytes += Dump((*list)[keep]).size();
+    if (bytes > limit) break;
+  }
+  while (list->size() > keep) list->erase(list->size() - 1);
+}
+
+// What the page's data consists of besides the texts.
+struct Parts {
+  Json calls;
+  Json grids = nullptr;  // null: a server has them, and calls of single ranks
+  std::string note;      // what is missing on the page
+};
+
+std::string WholeData(const Bundle& bundle, const ViewFacts& facts, const Lanes& lanes, Interned* texts,
+                      const Parts& parts) {
   Json unknown = Json::array();
   if (!facts.missing_text().empty()) unknown.push_back(Clean(facts.missing_text(), 2000));
   for (const std::string& line : facts.unknown()) {
@@ -377,21 +434,162 @@ std::string ExploreData(const Bundle& bundle, const ViewFacts& facts) {
   Json data = {{"job", Clean(bundle.job)},
                {"verdict", VerdictName(facts.verdict().verdict())},
                {"expected", facts.verdict().ranks_expected()},
+               {"note", parts.note},
                {"sections", Sections(facts)},
                {"findings", Findings(bundle, facts)},
-               {"ranks", Ranks(bundle, facts, &texts)},
+               {"ranks", Ranks(bundle, facts, texts)},
                {"missing", facts.missing_size() > 0 ? Runs(facts.missing(0)) : Json::array()},
-               {"comms", Comms(bundle)},
+               {"comms", Comms(bundle, lanes)},
+               {"lanes", LaneNames(lanes)},
                {"memberships", Memberships(bundle)},
-               {"calls", CallColumns(bundle, facts).Make(&texts)},
+               {"calls", parts.calls},
+               {"grids", parts.grids},
                {"waits", Waits(facts)},
                {"mismatches", Mismatches(facts)},
-               {"stacks", Stacks(facts, &texts)},
+               {"stacks", Stacks(facts, texts)},
                {"unknown", unknown},
                {"kinds", Kinds()},
-               {"states", StateNames()}};
-  data["texts"] = texts.texts();
-  return absl::StrReplaceAll(data.dump(-1, ' ', true, Json::error_handler_t::replace), {{"<", "\\u003c"}});
+               {"states", StateNames()},
+               {"waitKinds", WaitKindNames()},
+               {"focus", FocusOf(facts)}};
+  data["texts"] = texts->texts();
+  return Dump(data);
+}
+
+// The verdict and its picture as if no rank was read.
+std::string VerdictData(const Bundle& bundle, const ViewFacts& facts, size_t limit) {
+  ViewFacts verdict;
+  *verdict.mutable_verdict() = facts.verdict();
+  *verdict.mutable_report() = facts.report();
+  if (!facts.focuses().empty()) *verdict.add_focuses() = facts.focuses(0);
+  Bundle none;
+  none.job = bundle.job;
+  Interned texts;
+  const BundleCalls calls(none);
+  const Parts parts{CallColumns(none, verdict, calls, &texts).Take(), Json::array(),
+                    absl::StrCat("only the verdict fits into this page; ", kWholeJob)};
+  Json data = Json::parse(WholeData(none, verdict, {}, &texts, parts));
+  if (data["focus"].is_object() && Dump(data["focus"]).size() > limit / 4) data["focus"] = nullptr;
+  Shorten(limit / 2, &data["sections"]);
+  Shorten(limit / 8, &data["findings"]);
+  return Dump(data);
+}
+
+// Ranks of the answer's picture, and culprits: those that a reader looks at.
+std::set<int32_t> AnswerRanks(const ViewFacts& facts) {
+  std::set<int32_t> out;
+  const auto add = [&](int32_t rank) {
+    if (out.size() < kMostAnswerRanks) out.insert(rank);
+  };
+  if (facts.verdict().findings_size() > 0) {
+    for (const int32_t rank : facts.verdict().findings(0).culprit_ranks()) add(rank);
+  }
+  if (facts.focuses().empty()) return out;
+  for (const Focus::Row& row : facts.focuses(0).rows()) {
+    if (row.cells().empty()) continue;
+    for (int i = 0; i + 1 < row.ranks().bounds_size(); i += 2) {
+      for (int32_t rank = row.ranks().bounds(i); rank <= row.ranks().bounds(i + 1); ++rank) {
+        add(rank);
+        if (out.size() >= kMostAnswerRanks) return out;
+      }
+    }
+  }
+  return out;
+}
+
+// Makes the data with more and more left out.
+class Fitting {
+ public:
+  Fitting(const Bundle& bundle, const ViewFacts& facts)
+      : bundle_(bundle), facts_(facts), lanes_(LanesOf(bundle)), calls_(bundle) {
+    for (const PageGrid& grid : MakeGrids(bundle, facts, lanes_, calls_)) grids_.push_back(GridJson(grid));
+    const size_t ranks = std::max<size_t>(bundle.ranks.size(), 1);
+    usual_ = std::clamp(ranks * kBytesPerRank, kSmallBytes, kLargeBytes) / kBytesPerCall / ranks;
+    size_t most = 1;
+    for (const Rank& rank : bundle.ranks) most = std::max(most, rank.ops.size());
+    usual_ = std::min(usual_, most);
+    fewest_ = std::min(kFewestCalls, most);
+  }
+
+  // The newest calls of each rank; a share of the usual number.
+  std::string NewestCalls(double share) const {
+    const size_t most = std::max<size_t>(1, static_cast<size_t>(static_cast<double>(usual_) * share));
+    return Make([&](int32_t) { return most; }, grids_,
+                [&](int64_t left_out) {
+                  if (left_out == 0) return std::string();
+                  return absl::StrCat("the newest ", most, " calls of each rank are here, ", left_out,
+                                      " older ones only as states; ", kWholeJob);
+                });
+  }
+  bool Enough(double share) const { return static_cast<double>(usual_) * share >= static_cast<double>(fewest_); }
+
+  std::string CallsOfTheAnswer() const {
+    const std::set<int32_t> ranks = AnswerRanks(facts_);
+    return Make([&](int32_t rank) { return ranks.contains(rank) ? kAnswerCalls : 0; }, grids_,
+                [&](int64_t) {
+                  return absl::StrCat("single calls of ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks",
+                                      " are here, of the others their states; ", kWholeJob);
+                });
+  }
+  std::string NoCalls(bool with_grids) const {
+    return Make([](int32_t) { return size_t{0}; }, with_grids ? grids_ : Json::array(),
+                [](int64_t) { return absl::StrCat("the calls do not fit into this page; ", kWholeJob); });
+  }
+
+ private:
+  // most(rank): how many of its calls are on the page. note(left out): what the page says about them.
+  template <typename Most, typename Note>
+  std::string Make(const Most& most, const Json& grids, const Note& note) const {
+    Interned texts;
+    CallColumns columns(bundle_, facts_, calls_, &texts);
+    for (size_t r = 0; r < bundle_.ranks.size(); ++r) columns.Add(r, most(bundle_.ranks[r].rank));
+    return WholeData(bundle_, facts_, lanes_, &texts, {columns.Take(), grids, note(columns.left_out())});
+  }
+
+  const Bundle& bundle_;
+  const ViewFacts& facts_;
+  const Lanes lanes_;
+  const BundleCalls calls_;
+  Json grids_ = Json::array();
+  size_t usual_ = 0, fewest_ = 0;  // calls of each rank
+};
+
+}  // namespace
+
+std::string ExploreData(const Bundle& bundle, const ViewFacts& facts, size_t most_bytes) {
+  const Fitting fitting(bundle, facts);
+  std::string none = fitting.NoCalls(true);
+  if (none.size() <= most_bytes) {
+    double share = 1;
+    for (int attempt = 0; attempt < 2 && fitting.Enough(share); ++attempt) {
+      std::string data = fitting.NewestCalls(share);
+      if (data.size() <= most_bytes) return data;
+      share *= 0.9 * static_cast<double>(most_bytes - none.size()) / static_cast<double>(data.size() - none.size());
+    }
+    std::string answer = fitting.CallsOfTheAnswer();
+    return answer.size() <= most_bytes ? answer : none;
+  }
+  none = fitting.NoCalls(false);
+  return none.size() <= most_bytes ? none : VerdictData(bundle, facts, most_bytes);
+}
+
+std::string ExploreServedData(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls) {
+  Interned texts;
+  return WholeData(bundle, facts, LanesOf(bundle), &texts,
+                   {CallColumns(bundle, facts, calls, nullptr).Take(), nullptr, ""});
+}
+
+std::string ExploreGrids(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls) {
+  Json grids = Json::array();
+  for (const PageGrid& grid : MakeGrids(bundle, facts, LanesOf(bundle), calls)) grids.push_back(GridJson(grid));
+  return Dump(grids);
+}
+
+std::string ExploreCalls(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls,
+                         const std::vector<size_t>& rows) {
+  CallColumns columns(bundle, facts, calls, nullptr);
+  for (const size_t row : rows) columns.Add(row, kMostServedCalls);
+  return Dump(columns.Take());
 }
 
 }  // namespace lockstep

@@ -116,10 +116,7 @@ class BrowserTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.browser = Browser(find_browser(), os.path.join(FOLDER, "profile"))
-        target = cls.browser.call("Target.createTarget", url="about:blank")["targetId"]
-        cls.session = cls.browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            cls.browser.call(domain + ".enable", cls.session)
+        cls.session = cls.browser.new_page("Page", "Runtime", "Log", "Network")
 
     @classmethod
     def tearDownClass(cls):

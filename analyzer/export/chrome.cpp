@@ -1,8 +1,7 @@
-// Chrome's trace JSON. It has only processes and threads: a rank becomes a process (with the rank's number), a row of
-// it a thread.
+// Chrome's trace JSON. It has only processes and threads: a rank becomes a process (with the rank's number), and its
+// rows become threads.
 #include <string>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/export/export.h"
@@ -72,7 +71,7 @@ class ChromeSink : public TraceSink {
                                                ",\"cat\":", Quoted(mark.category), Where(row, mark.at), "}"));
         !status.ok())
       return status;
-    // Arrows hold to the slice that their end lies in: that of the verdict around the mark.
+    // Arrows are bound to the slice that contains their end: the verdict's slice around the mark.
     for (uint64_t arrow : mark.arrows_from) {
       if (absl::Status status = Flow(row, mark.at, "s", arrow); !status.ok()) return status;
     }

@@ -1,7 +1,6 @@
-// Recordings for other tools: a trace for ui.perfetto.dev, Chrome's trace JSON, one CSV line an operation. Written rank
-// by rank: memory stays at the size of the bundle, however large the file becomes.
-#ifndef LOCKSTEP_ANALYZER_EXPORT_EXPORT_H_
-#define LOCKSTEP_ANALYZER_EXPORT_EXPORT_H_
+// Recordings for other tools: a trace for ui.perfetto.dev, Chrome's trace JSON, and CSV with one line per operation.
+// Written rank by rank, so memory does not grow with the file.
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -19,14 +18,14 @@
 namespace lockstep {
 
 struct ExportOptions {
-  std::vector<std::pair<int32_t, int32_t>> ranks;  // inclusive ranges of global ranks; empty: all
-  int64_t around_stop_ns = -1;                     // only events this close to the stop; -1: everything
+  std::vector<std::pair<int32_t, int32_t>> ranks;  // inclusive ranges of global ranks; empty for all
+  int64_t around_stop_ns = -1;                     // only events this close to the stop; -1 for all
 };
 
 struct ExportCounts {
   int64_t ranks = 0, operations = 0;
-  int64_t without_time = 0;  // operations without times: in the CSV, in no trace
-  int64_t left_out = 0;      // more overlapping operations than rows
+  int64_t without_time = 0;  // operations without times, which are in the CSV but in no trace
+  int64_t left_out = 0;      // overlapping operations for which there were no rows left
   int64_t arrows = 0;
 };
 
@@ -45,12 +44,10 @@ absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verd
 using ExportFunction = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&,
                                                         const ExportWriter&);
 struct ExportFormat {
-  const char* name;  // of its option and setting, "csv"
+  const char* name;  // the name of its option and setting, "csv"
   ExportFunction write;
 };
 // In the order of writing, if several are requested.
 absl::Span<const ExportFormat> ExportFormats();
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_EXPORT_EXPORT_H_

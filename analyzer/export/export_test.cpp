@@ -33,7 +33,7 @@ std::string Text(ExportFunction exporter, const Bundle& bundle, const Verdict& v
   return out;
 }
 
-// What a reader keeps of a trace, and the rules it holds it to.
+// The data that a reader takes from a trace, and the rules that it checks.
 struct Read {
   std::map<uint64_t, perfetto::TrackDescriptor> tracks;
   struct Slice {
@@ -42,7 +42,7 @@ struct Read {
     std::map<std::string, std::string> facts;
   };
   std::vector<Slice> slices;
-  std::map<uint64_t, std::pair<uint64_t, uint64_t>> from, to;  // arrow: time, track
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> from, to;  // time and track at both ends of an arrow
   std::string TrackPath(uint64_t uuid) const {
     const auto& track = tracks.at(uuid);
     return (track.parent_uuid() != 0 ? TrackPath(track.parent_uuid()) + " / " : "") + track.name();
@@ -117,7 +117,7 @@ TEST(Export, PerfettoNestsHostsRanksThreadsAndStreams) {
   }
 }
 
-TEST(Export, SlicesSayWhatIsKnownOfTheGpu) {
+TEST(Export, SlicesShowWhatIsKnownAboutTheGpu) {
   const Read read = ReadTrace(Text(ExportPerfetto, MakeExportJob(), MakeExportVerdict()));
   std::map<std::string, int> categories;
   for (const Read::Slice& slice : read.slices) {
@@ -130,7 +130,7 @@ TEST(Export, SlicesSayWhatIsKnownOfTheGpu) {
   }
   EXPECT_EQ(categories["gpu"], 2 * 8 + 2 * 4);              // host 0
   EXPECT_EQ(categories["gpu, start not recorded"], 2 * 8);  // host 1
-  EXPECT_EQ(categories["in flight"], 5);                    // #9, up to the capture
+  EXPECT_EQ(categories["in flight"], 5);                    // #9, until the capture
   EXPECT_EQ(categories["host call"], 6 * 9 - 1 + 8);
   EXPECT_EQ(categories["verdict"], 1);
   EXPECT_EQ(categories["waiting"], 5);
@@ -142,7 +142,7 @@ TEST(Export, SlicesSayWhatIsKnownOfTheGpu) {
   }
 }
 
-TEST(Export, ArrowsLeadFromWaitersToTheCulprit) {
+TEST(Export, ArrowsPointFromWaitersToTheCulprit) {
   const Read read = ReadTrace(Text(ExportPerfetto, MakeExportJob(), MakeExportVerdict()));
   ASSERT_EQ(read.from.size(), 5u);
   ASSERT_EQ(read.to.size(), 5u);
@@ -153,19 +153,21 @@ TEST(Export, ArrowsLeadFromWaitersToTheCulprit) {
   }
 }
 
-TEST(Export, HostsAreOnOneClock) {
+TEST(Export, HostsShareOneClock) {
   const Bundle bundle = MakeExportJob();
   const ExportTime time(bundle, MakeExportVerdict());
   EXPECT_EQ(time.ToJob(0, bundle.ranks[0].ops[8].enter_ns), 1'700'000'009'000'000'000);
-  EXPECT_EQ(time.ToJob(2, bundle.ranks[2].ops[8].enter_ns), 1'700'000'009'000'002'000);  // its wall clock was 5 s ahead
-  EXPECT_EQ(time.ToJob(4, bundle.ranks[4].ops[8].enter_ns), 1'700'000'009'000'004'000);  // not aligned: its wall clock
+  // This host's wall clock was 5 s ahead.
+  EXPECT_EQ(time.ToJob(2, bundle.ranks[2].ops[8].enter_ns), 1'700'000'009'000'002'000);
+  // This host is not aligned, so its own wall clock is used.
+  EXPECT_EQ(time.ToJob(4, bundle.ranks[4].ops[8].enter_ns), 1'700'000'009'000'004'000);
   EXPECT_EQ(time.stop_ns(), 1'700'000'009'000'000'000);
   EXPECT_EQ(time.ToJob(0, 0), 0);
   EXPECT_EQ(time.ToJob(0, -5), 0);
   EXPECT_EQ(time.ToJob(0, INT64_MAX), 0);
 }
 
-TEST(Export, HostileTimesBreakNothing) {
+TEST(Export, HostileTimesAreHarmless) {
   Bundle bundle = MakeExportJob();
   Verdict verdict = MakeExportVerdict();
   verdict.mutable_clocks(0)->set_offset_ns(INT64_MIN);
@@ -189,7 +191,7 @@ TEST(Export, HostileTimesBreakNothing) {
   EXPECT_TRUE(nlohmann::json::accept(Text(ExportChrome, Bundle(), Verdict())));
 }
 
-TEST(Export, ChromeSaysTheSame) {
+TEST(Export, ChromeContainsTheSameAsPerfetto) {
   const nlohmann::json json = nlohmann::json::parse(Text(ExportChrome, MakeExportJob(), MakeExportVerdict()));
   std::map<std::string, int> phases;
   std::set<int> processes;
@@ -208,7 +210,7 @@ TEST(Export, ChromeSaysTheSame) {
   for (const auto& [id, ends] : arrows) EXPECT_EQ(ends, 101) << id;
 }
 
-TEST(Export, CsvIsOneLineAnOperation) {
+TEST(Export, CsvHasOneLineForEachOperation) {
   ExportCounts counts;
   const std::string csv = Text(ExportCsv, MakeExportJob(), MakeExportVerdict(), {}, &counts);
   const std::vector<std::string> lines = absl::StrSplit(csv, "\r\n");
@@ -224,7 +226,7 @@ TEST(Export, CsvIsOneLineAnOperation) {
   EXPECT_THAT(csv, Not(HasSubstr("\x1b")));
 }
 
-TEST(Export, CsvHoldsNoFormulas) {
+TEST(Export, CsvContainsNoFormulas) {
   Bundle job = MakeExportJob();
   for (const char* host : {"=1+1", "+1", "-1", "@sum"}) {
     job.ranks[0].host = host;
@@ -232,7 +234,7 @@ TEST(Export, CsvHoldsNoFormulas) {
   }
 }
 
-TEST(Export, RanksAndTimeAreSelected) {
+TEST(Export, RanksAndTimeCanBeSelected) {
   ExportOptions options;
   options.ranks = {{2, 3}, {5, 5}};
   options.around_stop_ns = 2'500'000'000;
@@ -247,7 +249,7 @@ TEST(Export, RanksAndTimeAreSelected) {
   EXPECT_THAT(numbers, ElementsAre(7, 8, 9));  // the stop is at #9
 }
 
-TEST(Export, AWriterThatFailsEndsIt) {
+TEST(Export, AFailingWriterEndsTheExport) {
   for (const ExportFormat& format : ExportFormats()) {
     int calls = 0;
     const auto done = format.write(MakeExportJob(), MakeExportVerdict(), {}, [&calls](std::string_view) {

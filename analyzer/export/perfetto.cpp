@@ -1,9 +1,8 @@
-// Perfetto's protobuf trace: a host is a process group, its ranks nest in it, their threads and streams in them.
-#include <limits>
+// Perfetto's protobuf trace: a host is a process group that contains its ranks, which contain their threads and
+// streams.
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/export/export.h"
 #include "analyzer/export/time.h"
 #include "analyzer/export/trace.h"
@@ -13,7 +12,7 @@ namespace lockstep {
 namespace {
 
 constexpr uint32_t kSequence = 1;
-constexpr size_t kMaxInterned = 1 << 16;  // readers hold these in memory; names beyond are written out
+constexpr size_t kMaxInterned = 1 << 16;  // readers keep these in memory; further names are written out
 
 using perfetto::TrackDescriptor;
 using perfetto::TrackEvent;
@@ -30,7 +29,7 @@ class PerfettoSink : public TraceSink {
     track.set_sibling_order_rank(row.order);
     track.set_sibling_merge_behavior(TrackDescriptor::MERGE_NEVER);
     if (row.kind == TraceRow::Kind::kHost) {
-      track.mutable_process()->set_pid(row.order + 1);  // real ones would clash between hosts
+      track.mutable_process()->set_pid(row.order + 1);  // real PIDs could be equal on different hosts
       track.mutable_process()->set_process_name(row.name);
     } else {
       track.set_parent_uuid(row.parent);
@@ -78,7 +77,7 @@ class PerfettoSink : public TraceSink {
     return event;
   }
 
-  // The number of a text; `*fresh` if this packet has to define it. 0: the table is full.
+  // The number of a text; *fresh is set if this packet has to define it. 0 if the table is full.
   uint64_t Intern(absl::flat_hash_map<std::string, uint64_t>* table, const std::string& text, bool* fresh) {
     auto it = table->find(text);
     *fresh = it == table->end();
@@ -122,7 +121,7 @@ class PerfettoSink : public TraceSink {
     entry->set_name(text);
   }
 
-  // One entry of Trace::packet: its tag, its length, itself.
+  // Writes one entry of Trace::packet: its tag, its length, its contents.
   absl::Status Put() {
     bytes_.clear();
     const size_t size = packet_.ByteSizeLong();

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What `lockstep export` writes, read by others: Python's csv and json, the Protobuf runtime, Perfetto's own trace processor,
-Catapult's trace viewer. And what becomes of the file when the disk is full or somebody interrupts.
+"""Reads the output of `lockstep export` with other programs: Python's csv and json, the Protobuf
+runtime, Perfetto's trace processor, Catapult's trace viewer. Also checks the file after a full disk
+or an interrupt.
 
 Usage: readers_test.py LOCKSTEP_EXPORT EXPORT_DUMPS SOURCE_FOLDER
-PERFETTO_TRACE_PROTO: Perfetto's published perfetto_trace.proto, to decode with as well.
-CATAPULT_TRACE_VIEWER: the page catapult_trace_viewer.html, with its script beside it, to open the Chrome trace in Chromium with."""
+PERFETTO_TRACE_PROTO: Perfetto's published perfetto_trace.proto, for a second decoder.
+CATAPULT_TRACE_VIEWER: the page catapult_trace_viewer.html, with its script beside it, which opens the
+Chrome trace in Chromium."""
 
 import csv
 import json
@@ -28,7 +30,7 @@ EXPORT, DUMPS, SOURCE = (os.path.abspath(path) for path in sys.argv[1:4])
 EVIL = 'dp "x",\\ </script>?[31m=1+1 ?'
 
 
-# What the viewer's own importer makes of a trace's text.
+# Runs the viewer's own importer on the text of a trace.
 IMPORT = """((text) => {
   const model = new tr.Model();
   new tr.importer.Import(model, new tr.importer.ImportOptions()).importTraces([text]);
@@ -61,7 +63,7 @@ class Readers(unittest.TestCase):
     def no_leftovers(self):
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith(".lockstep")], [])
 
-    def test_csv(self):
+    def test_csv_is_read_by_python(self):
         with open(self.files["csv"], newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file, strict=True))
         self.assertEqual(len(lines), 62)
@@ -78,7 +80,7 @@ class Readers(unittest.TestCase):
             data = file.read()
         self.assertEqual(data.count(b"\n"), data.count(b"\r\n"))
 
-    def test_chrome(self):
+    def test_chrome_is_read_by_python(self):
         with open(self.files["chrome"], encoding="utf-8") as file:
             trace = json.load(file)
         required = {"X": {"name", "cat", "pid", "tid", "ts", "dur", "args"}, "M": {"name", "pid", "args"}, "i": {"name", "s", "pid", "tid", "ts"},
@@ -93,7 +95,7 @@ class Readers(unittest.TestCase):
                 self.assertGreaterEqual(event.get(key, 0), 0)
             if event["ph"] == "X":
                 rows.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
-        # Slices of one row nest, or viewers draw nonsense.
+        # Slices of one row must nest, or viewers draw nonsense.
         for row, slices in rows.items():
             stack = []
             for begin, end in sorted(slices, key=lambda s: (s[0], -s[1])):
@@ -110,16 +112,14 @@ class Readers(unittest.TestCase):
         names = {event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"}
         self.assertIn("rank 3 gpu 1 pid 103 on node1", names)
 
-    def test_chrome_by_the_trace_viewer(self):
+    def test_chrome_is_read_by_the_trace_viewer(self):
         page, browser = os.environ.get("CATAPULT_TRACE_VIEWER"), find_browser()
         if not page or browser is None:
             self.skipTest("CATAPULT_TRACE_VIEWER names no page" if browser else "no browser here")
         give_up_after(90)
         driven = Browser(browser, os.path.join(self.folder, "profile"))
         self.addCleanup(driven.close)
-        target = driven.call("Target.createTarget", url="about:blank")["targetId"]
-        session = driven.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        driven.call("Page.enable", session)
+        session = driven.new_page("Page")
         driven.call("Page.navigate", session, url=pathlib.Path(page).absolute().as_uri())
         driven.wait_for("Page.loadEventFired")
         with open(self.files["chrome"], encoding="utf-8") as file:
@@ -133,7 +133,7 @@ class Readers(unittest.TestCase):
         self.assertNotIn("rank 3 gpu 1 pid 103 on node1", {begin for begin, _ in told["flows"]})
 
     def drawn(self):
-        """Slices and marks of the Chrome trace, whose content is the Perfetto trace's."""
+        """Returns slices and marks of the Chrome trace, which has the content of the Perfetto trace."""
         with open(self.files["chrome"], encoding="utf-8") as file:
             return sum(event["ph"] in "Xi" for event in json.load(file)["traceEvents"])
 
@@ -144,7 +144,7 @@ class Readers(unittest.TestCase):
         return done.stdout
 
     def check_decoded(self, text):
-        # A number instead of a name is a field that the schema does not know.
+        # A number instead of a name means a field that the schema lacks.
         self.assertIsNone(re.search(r"^\s*\d+[:\s{]", text, re.M))
         self.assertEqual(text.count("  track_descriptor {"), len(set(re.findall(r"^    uuid: (\d+)$", text, re.M))))
         self.assertEqual(len(re.findall(r"^    flow_ids: ", text, re.M)), 5)
@@ -152,19 +152,20 @@ class Readers(unittest.TestCase):
         begins, ends, marks = (len(re.findall(rf"type: (?:TYPE_)?{kind}$", text, re.M)) for kind in ("SLICE_BEGIN", "SLICE_END", "INSTANT"))
         self.assertEqual((begins + marks, ends), (self.drawn(), begins))
 
-    def test_perfetto_by_the_protobuf_runtime(self):
+    def test_perfetto_is_read_by_the_protobuf_runtime(self):
         if shutil.which("protoc") is None:
             self.skipTest("no protoc here")
         self.check_decoded(self.decode("lockstep.perfetto.Trace", "proto/perfetto.proto", SOURCE))
 
-    def test_perfetto_by_its_published_schema(self):
+    def test_perfetto_follows_its_published_schema(self):
         path = os.environ.get("PERFETTO_TRACE_PROTO")
         if not path or not os.path.exists(path):
             self.skipTest("PERFETTO_TRACE_PROTO names no schema")
         self.check_decoded(self.decode("perfetto.protos.Trace", os.path.basename(path), os.path.dirname(os.path.abspath(path))))
 
     def by_trace_processor(self, kind, processes, culprit):
-        """Perfetto's reader takes all of the file, and draws what is meant to be drawn. (A mark is a slice without length there.)"""
+        """Checks that Perfetto's reader accepts the whole file and draws what it should. (A mark is a
+        slice of length 0 there.)"""
         path = trace_processor.library()
         if path is None:
             self.skipTest("no library of the trace processor here (Debian's chromium-shell has it)")
@@ -191,21 +192,21 @@ class Readers(unittest.TestCase):
             self.assertRegex(cause, r"^HOST_STALL: never entered AllReduce, collective #9")
             self.assertRegex(row, r"^rank 3 gpu 1 pid 103")
 
-    def test_perfetto_by_trace_processor(self):
+    def test_perfetto_is_read_by_the_trace_processor(self):
         self.by_trace_processor("perfetto", ["host not known", "node0", "node1"], "(select name from track where id = i.track_id)")
 
-    def test_chrome_by_trace_processor(self):
+    def test_chrome_is_read_by_the_trace_processor(self):
         ranks = [f"rank {rank} gpu {rank % 2} pid {100 + rank} on {host}" for rank, host in enumerate(["node0"] * 2 + ["node1"] * 2 + ["host not known"] * 2)]
         self.by_trace_processor("chrome", ranks, "(select p.name from thread_track t join thread using (utid) join process p using (upid) where t.id = i.track_id)")
 
-    def test_selection(self):
+    def test_ranks_and_times_can_be_selected(self):
         done = self.export("--csv", "-", "--ranks", "1,4-5", "--around-stop", "2.5")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = list(csv.DictReader(done.stdout.splitlines()))
         self.assertEqual({line["rank"] for line in lines}, {"1", "4", "5"})
         self.assertEqual({line["sequence"] for line in lines if line["communicator"] == "world" and line["enter_ns"]}, {"7", "8", "9"})
 
-    def test_usage(self):
+    def test_wrong_arguments_are_refused(self):
         for arguments in ([], ["--csv"], ["--csv="], ["--csv", "x", "--ranks", "5-1"], ["--csv", "x", "--around-stop", "nan"], ["--gif", "x"],
                           ["--csv", "-", "--chrome", "-"]):
             done = self.export(*arguments)
@@ -214,7 +215,7 @@ class Readers(unittest.TestCase):
         done = subprocess.run([EXPORT, os.path.join(self.folder, "nothing"), "--csv", "-"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (3, ""))
 
-    def test_full_disk_leaves_nothing(self):
+    def test_a_full_disk_leaves_no_file(self):
         for kind in self.files:
             done = self.export("--" + kind, "/dev/full")
             self.assertEqual(done.returncode, 3)
@@ -243,14 +244,14 @@ class Readers(unittest.TestCase):
             self.assertTrue(file.read().startswith("rank,"))
         self.no_leftovers()
 
-    def test_an_interrupt_leaves_nothing(self):
+    def test_an_interrupt_leaves_no_partial_file(self):
         pipe = os.path.join(self.folder, "pipe")
         os.mkfifo(pipe)
         target = os.path.join(self.folder, "interrupted")
-        # The first file is begun, or done and whole, while the second waits for a reader that never comes.
+        # The first file is begun or complete, while the second waits for a reader that never comes.
         process = subprocess.Popen([EXPORT, self.dumps, "--csv", pipe, "--perfetto", target], stderr=subprocess.DEVNULL)
         process.send_signal(signal.SIGTERM)
-        # Before it has come to watch for signals they end it as any program.
+        # A signal that arrives before the program watches for signals ends it as it ends any program.
         self.assertIn(process.wait(60), (128 + signal.SIGTERM, -signal.SIGTERM))
         if os.path.exists(target):
             self.assertEqual(os.path.getsize(target), os.path.getsize(self.files["perfetto"]))

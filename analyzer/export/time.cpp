@@ -3,15 +3,13 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/report/state.h"
 
 namespace lockstep {
 namespace {
 
-// Year 2262 is where 64-bit nanoseconds end; half of it leaves room for sums.
+// 64-bit nanoseconds end in the year 2262; half of it leaves room for sums.
 constexpr int64_t kLatest = INT64_MAX / 2;
 
 int64_t Bounded(int64_t value) {
@@ -34,7 +32,7 @@ ExportTime::ExportTime(const Bundle& bundle, const Verdict& verdict) : bundle_(b
   const auto known = [&](const Rank& rank) {
     return aligned.find(rank.host.empty() ? absl::StrCat("rank ", rank.rank) : rank.host);
   };
-  // The job's time is the own clock of a host with offset 0; its wall clock makes it readable.
+  // The job's time is the own clock of a host with offset 0, converted to its wall clock.
   int64_t wall = 0;
   for (const Rank& rank : bundle.ranks) {
     auto it = known(rank);

@@ -14,14 +14,14 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMaxLanes = 64;  // rows that one thread or stream may take where its slices overlap
+constexpr size_t kMaxLanes = 64;  // rows that one thread or stream may use if its slices overlap
 constexpr int64_t kMaxArrows = 4096;
-constexpr int64_t kArrowStep = 1'000;  // between a waiter's mark and that of the one it waits for
+constexpr int64_t kArrowStep = 1'000;  // between the mark of a waiting rank and that of the one it waits for
 
 // One rank in the verdict.
 struct Said {
-  std::string culprit;  // why it is named; empty: it is not
-  int level = 0;        // links between it and the cause
+  std::string culprit;  // reason why the rank is named; empty if it is not
+  int level = 0;        // number of links between the rank and the cause
   std::string waits;    // "waits in AllReduce #40 on world for rank 5"
   std::vector<uint64_t> arrows_from, arrows_to;
 };
@@ -69,7 +69,7 @@ std::string Walk::SliceName(const Rank& rank, const Op& op) const {
 }
 
 void Walk::AddArrows(const ChainLink& link, int64_t most) {
-  // The awaited ranks by communicator: links of sibling communicators are folded into one.
+  // The awaited ranks by communicator: links of communicators of one class are combined.
   absl::flat_hash_map<uint32_t, std::vector<int32_t>> targets;
   for (int32_t number : link.waits_for()) {
     const Rank* rank = FindRank(bundle_, number);
@@ -88,7 +88,7 @@ void Walk::AddArrows(const ChainLink& link, int64_t most) {
       target = it->second.front();
       break;
     }
-    // Waiters of other communicators still wait for a rank of the link.
+    // Ranks that wait in other communicators still wait for a rank of the link.
     if (target < 0 && link.waits_for_size() > 0 && FindRank(bundle_, link.waits_for(0)) != nullptr &&
         Wanted(options_, link.waits_for(0)))
       target = link.waits_for(0);
@@ -261,7 +261,7 @@ absl::Status Walk::RunThreads(size_t index, const TraceRow& parent) {
 
 absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
   const Rank& rank = bundle_.ranks[index];
-  // Sources without streams have one per communicator in effect: NCCL orders a communicator's operations.
+  // Sources without streams in effect have one for each communicator, because NCCL orders a communicator's operations.
   std::map<std::pair<bool, uint32_t>, std::vector<const Op*>> streams;
   for (const Op& op : rank.ops) {
     if (op.membership == kNoIndex || (!ring::IsCollective(op.kind) && !ring::IsPointToPoint(op.kind))) continue;
@@ -272,7 +272,7 @@ absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
     std::stable_sort(ops.begin(), ops.end(), [](const Op* a, const Op* b) { return a->enter_ns < b->enter_ns; });
     std::vector<TraceSlice> slices;
     absl::flat_hash_set<uint32_t> comms;
-    int64_t free_from = 0;  // a stream runs in order: an operation starts after the end of the one ahead of it
+    int64_t free_from = 0;  // a stream runs in order: an operation starts after the previous one has ended
     for (const Op* op : ops) {
       comms.insert(rank.memberships[op->membership].comm);
       const int64_t entered = time_.ToJob(index, op->enter_ns), started = time_.ToJob(index, op->started_ns);

@@ -1,7 +1,6 @@
-// Numbers of files that nobody trusts. Beyond these limits a number is damaged, and counts as not recorded: so
-// differences and sums of a few of them fit 64 bits.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_BOUNDS_H_
-#define LOCKSTEP_ANALYZER_FORMATS_BOUNDS_H_
+// Limits for numbers in untrusted files. A number beyond these limits is damaged and counts as not recorded, so
+// differences and sums of a few numbers fit into 64 bits.
+#pragma once
 
 #include "analyzer/model/bundle.h"
 
@@ -11,5 +10,3 @@ namespace lockstep {
 void BoundNumbers(Rank* rank);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_BOUNDS_H_

@@ -6,10 +6,8 @@
 #include <memory>
 #include <numeric>
 #include <set>
-#include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/call_kinds.h"
 
@@ -18,8 +16,10 @@ namespace {
 
 using ring::CommState;
 
-// Wall clocks of one job's hosts differ by less.
+// Wall clocks of one job's hosts differ by less than this.
 constexpr int64_t kClockTrust = 60'000'000'000;
+// The dumps of one moment are taken within this.
+constexpr int64_t kAtOnce = 5'000'000'000;
 // No rank of a job continues for this long while another is stuck.
 constexpr int64_t kStandstill = 3600'000'000'000;
 
@@ -37,11 +37,11 @@ class Parts {
 };
 
 struct Run {
-  std::vector<size_t> ranks;  // into the held ranks
-  int64_t began_ns = 0;       // wall clock of the first communicator made; 0 unknown
+  std::vector<size_t> ranks;  // indexes into the held ranks
+  int64_t began_ns = 0;       // wall clock when the first communicator was created; 0 if unknown
 };
 
-// A communicator that takes in the whole job, made and not only begun; nullptr: none.
+// A communicator with the whole job that was created completely; nullptr if none.
 const CommFacts* WholeJob(const HeldRanks& held, size_t at) {
   const Rank& rank = held.ranks[at]->rank;
   for (size_t i = 0; i < rank.memberships.size(); ++i) {
@@ -64,7 +64,7 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
   std::vector<std::unique_ptr<HeldRank>>& ranks = held->ranks;
   Parts parts(ranks.size());
   constexpr size_t kNobody = SIZE_MAX;
-  std::vector<size_t> first_with;  // by SaidFacts::comm
+  std::vector<size_t> first_with;  // indexed by SaidFacts::comm
   for (size_t i = 0; i < ranks.size(); ++i) {
     for (const uint32_t facts : ranks[i]->facts) {
       const SaidFacts& said = held->facts[facts];
@@ -80,7 +80,7 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
   std::map<size_t, Run> runs;
   for (size_t i = 0; i < ranks.size(); ++i) {
     const Rank& rank = ranks[i]->rank;
-    if (rank.memberships.empty()) continue;  // made none: of no run in particular
+    if (rank.memberships.empty()) continue;  // the rank is in no communicator, so it belongs to no particular run
     Run& run = runs[parts.Find(i)];
     run.ranks.push_back(i);
     for (const Membership& ms : rank.memberships) {
@@ -94,7 +94,7 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
   order.reserve(runs.size());
   for (auto& [root, run] : runs) order.push_back(std::move(run));
   std::stable_sort(order.begin(), order.end(), [](const Run& a, const Run& b) { return Older(b, a); });
-  // Claims of newer runs: ranks of the job, and a communicator of the whole job, of which a run has one.
+  // What newer runs claim: ranks of the job, and a communicator of the whole job, of which a run has one.
   std::set<int32_t> claimed;
   std::set<int32_t> sizes;
   std::vector<bool> stale(ranks.size());
@@ -103,12 +103,12 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
     for (size_t i : run.ranks) {
       const Rank& rank = ranks[i]->rank;
       old |= claimed.contains(rank.rank);
-      // A part of a second communicator of the whole job, whose place in the first is free because its own dump is not
-      // there.
+      // A part of a second communicator of the whole job, whose place in the first is free because its own dump is
+      // missing.
       const CommFacts* whole = WholeJob(*held, i);
       old |= whole != nullptr && sizes.contains(whole->size);
     }
-    // Without times the newer one is unknown.
+    // Without times it is unknown which is newer.
     if (!old || run.began_ns == 0 || run.began_ns == order[0].began_ns) {
       for (size_t i : run.ranks) {
         claimed.insert(ranks[i]->rank.rank);
@@ -137,15 +137,16 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
 
 namespace {
 
-// How far a rank was in one group, of a Flight Recorder dump.
+// How far a rank of a Flight Recorder dump got in one group.
 struct Seen {
-  int32_t rank = -1;  // into Bundle::ranks
+  int32_t rank = -1;  // index into Bundle::ranks
   int64_t issued = kUnknown;
-  int64_t completed = kNone;  // newest that is known to be complete, and needs every member where kinds are known
+  int64_t completed = kNone;  // newest that is known to be complete, and needs every member if kinds are known
   int64_t newest_ns = 0;      // newest entry of any kind
+  bool trusted = false;       // the rank still ran, and completions are completions: no abort ended its operations
 };
 
-// Communicators and how far their members were.
+// Maps communicators to how far their members were.
 using Members = std::map<uint32_t, std::vector<Seen>>;
 
 // The usual time of a job's last entries: their median. `few`: less than half of the ranks are `apart` from it.
@@ -180,33 +181,54 @@ std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_
                                       [&](const Seen& a, const Seen& b) { return from_usual(a) < from_usual(b); });
   if (list.size() < 2 || from_usual(*usual) >= apart) return odd;
   for (const Seen& s : list) {
-    // The others completed operations with it that it never issued, or the reverse.
+    // Other ranks completed operations with this rank that it never issued, or the reverse.
     if (from_usual(s) >= apart && (usual->completed > s.issued || s.completed > usual->issued)) odd.push_back(s.rank);
   }
   return odd;
 }
 
-// By the entries themselves.
+// Ranks whose dumps are of an earlier time: they never issued what another member completed with them, and their last
+// entries are older by more than it takes to dump a job.
+std::vector<int32_t> Earlier(const std::vector<Seen>& list) {
+  const Seen* ahead = nullptr;
+  for (const Seen& s : list) {
+    if (s.trusted && (ahead == nullptr || s.completed > ahead->completed)) ahead = &s;
+  }
+  std::vector<int32_t> earlier;
+  for (const Seen& s : list) {
+    if (ahead != nullptr && ahead->completed > s.issued && ahead->newest_ns - s.newest_ns >= kAtOnce)
+      earlier.push_back(s.rank);
+  }
+  return earlier;
+}
+
+// Adds how far the rank got by its own entries.
 void AddRecorded(const Rank& rank, int32_t index, Members* members) {
   std::vector<Seen> seen(rank.memberships.size());
   int64_t newest = 0;
+  bool runs = false;
   for (const Op& op : rank.ops) {
     newest = std::max(newest, op.enter_ns);
+    runs |= IsUnfinished(op.state) && !op.retired;
     if (op.membership == kNoIndex || !ring::IsCollective(op.kind) || op.seq < 0) continue;
     Seen& s = seen[op.membership];
     s.issued = std::max(s.issued, op.seq);
-    if (op.state == OpState::kCompleted && NeedsEveryMember(op.kind)) s.completed = std::max(s.completed, op.seq);
+    // An all-to-all with empty splits may complete without a member.
+    if (op.state == OpState::kCompleted && NeedsEveryMember(op.kind) && !CallFactsOf(op.kind).may_be_sends)
+      s.completed = std::max(s.completed, op.seq);
   }
   for (size_t m = 0; m < seen.size(); ++m) {
-    if (seen[m].issued < 0) continue;
-    seen[m].rank = index;
+    // A small ring may hold no entry of a group that the rank counted in.
     seen[m].issued = std::max(seen[m].issued, rank.memberships[m].issued);
+    if (seen[m].issued == kUnknown) continue;
+    seen[m].rank = index;
     seen[m].newest_ns = newest;
+    seen[m].trusted = runs && !rank.ends_untold;
     (*members)[rank.memberships[m].comm].push_back(seen[m]);
   }
 }
 
-// A dump of active operations: completed ones are only a number, without their kind.
+// In a dump of active operations, completed ones are only a number, without their kind.
 void AddCounted(const Rank& rank, int32_t index, Members* members) {
   int64_t newest = 0;
   for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
@@ -231,6 +253,7 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   const Usual recorded_at = UsualTime(recorded, kClockTrust), counted_at = UsualTime(counted, kStandstill);
   for (const auto& [comm, list] : recorded) {
     for (int32_t rank : Contradicting(list, recorded_at.time_ns, kClockTrust)) foreign.insert(rank);
+    for (int32_t rank : Earlier(list)) foreign.insert(rank);
   }
   bool mixed = !foreign.empty() && !recorded_at.few;
   // A broadcast may complete at its root before another member arrives, but not in several groups and for this long.

@@ -1,6 +1,5 @@
-// Removes records of other runs: runs of one job name that left their files in one folder.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_GENERATIONS_H_
-#define LOCKSTEP_ANALYZER_FORMATS_GENERATIONS_H_
+// Removes records of other runs: several runs of one job name may have left their files in one folder.
+#pragma once
 
 #include <vector>
 
@@ -15,12 +14,10 @@ namespace lockstep {
 // programs and stay. The newest run is the one whose first communicator was created last, by the hosts' wall clocks.
 void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems);
 
-// Flight Recorder dumps hold no identity of a run. Removes ranks whose records contradict those of most others: the
-// others completed operations with them that they never issued, or the reverse, and their last entries are more than a
-// minute apart by the wall clocks. For dumps of active operations only, it takes two groups and an hour. Only few ranks
-// against many are judged.
+// Flight Recorder dumps do not contain the identity of a run. Removes ranks whose records contradict those of most
+// others. That means the others completed operations with them that they never issued, or the reverse, and their last
+// entries are more than a minute apart by the wall clocks, or five seconds if the others still ran. For dumps of active
+// operations only, two groups and an hour are required. Applies only to few ranks against many.
 void LeaveOutForeignDumps(Bundle* bundle);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_GENERATIONS_H_

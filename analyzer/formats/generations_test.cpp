@@ -31,7 +31,7 @@ LooseRank Made(int rank, int world, const std::string& comm, int64_t at, CommSta
   return loose;
 }
 
-// As BundleBuilder holds them.
+// Returns the ranks in the form in which BundleBuilder holds them.
 HeldRanks Hold(std::vector<LooseRank> ranks) {
   HeldRanks held;
   std::map<std::string, uint32_t> comms;
@@ -54,7 +54,7 @@ std::vector<std::string> Paths(const HeldRanks& held) {
   return paths;
 }
 
-TEST(Generations, TheNewestRunIsKeptWhateverRecordedMore) {
+TEST(Generations, TheNewestRunIsKeptEvenIfAnOlderRecordedMore) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
   for (int r = 0; r < 4; ++r) {
@@ -70,8 +70,8 @@ TEST(Generations, TheNewestRunIsKeptWhateverRecordedMore) {
   EXPECT_NE(problems[0].text.find("4 ranks"), std::string::npos);
 }
 
-// Rank 2's own dump of the newest run is not there; the one of the run before must not take its place.
-TEST(Generations, ADumpThatWasLeftIsNotTakenForAMissingOne) {
+// Rank 2's dump of the newest run is missing. The previous run's dump must not replace it.
+TEST(Generations, AnOldDumpDoesNotReplaceAMissingOne) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
   for (int r = 0; r < 4; ++r)
@@ -82,8 +82,8 @@ TEST(Generations, ADumpThatWasLeftIsNotTakenForAMissingOne) {
   EXPECT_EQ(problems.size(), 1u);
 }
 
-// A rank alone in the creation of a communicator has another unique id: it belongs to this run.
-TEST(Generations, AnotherUniqueIdIsNoOtherRun) {
+// A rank that creates a communicator alone has another unique id, but belongs to this run.
+TEST(Generations, AnotherUniqueIdIsNotAnotherRun) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
   for (int r = 0; r < 4; ++r)
@@ -95,7 +95,7 @@ TEST(Generations, AnotherUniqueIdIsNoOtherRun) {
 }
 
 // Two programs of one job that share no communicator.
-TEST(Generations, PartsThatClaimNothingTwiceStay) {
+TEST(Generations, ProgramsThatShareNoRankOrCommunicatorStay) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
   for (int r = 0; r < 8; ++r) {
@@ -103,14 +103,14 @@ TEST(Generations, PartsThatClaimNothingTwiceStay) {
     ranks.back().comms[0].size = 4;
   }
   ranks.push_back({});
-  ranks.back().rank.rank = 8;  // made no communicator
+  ranks.back().rank.rank = 8;  // this rank created no communicator
   HeldRanks held = Hold(std::move(ranks));
   KeepNewestRun(&held, &problems);
   EXPECT_EQ(held.ranks.size(), 9u);
   EXPECT_TRUE(problems.empty());
 }
 
-// A Flight Recorder bundle in which every rank issued and completed AllReduces first to first + 9 of one group.
+// A Flight Recorder bundle. Every rank issued and completed AllReduces first to first + 9 of one group.
 Bundle Dumps(const std::vector<std::pair<int64_t, int64_t>>& first_and_time) {
   Bundle b;
   Communicator comm;
@@ -140,7 +140,7 @@ Bundle Dumps(const std::vector<std::pair<int64_t, int64_t>>& first_and_time) {
   return b;
 }
 
-TEST(ForeignDumps, WhatCannotBeTrueTogetherIsLeftOut) {
+TEST(ForeignDumps, ADumpThatContradictsTheOthersIsLeftOut) {
   for (const int64_t first : {int64_t{5}, int64_t{90'000}}) {
     Bundle b = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {first, 1000 * kSecond}, {700, 9001 * kSecond}});
     LeaveOutForeignDumps(&b);
@@ -152,15 +152,15 @@ TEST(ForeignDumps, WhatCannotBeTrueTogetherIsLeftOut) {
 }
 
 TEST(ForeignDumps, ALateOrSkewedRankStays) {
-  // Behind, at about the same time: it may be the one that stopped.
+  // This rank is behind at about the same time, so it may be the rank that stopped.
   Bundle behind = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {690, 8990 * kSecond}, {700, 9000 * kSecond}});
   LeaveOutForeignDumps(&behind);
   EXPECT_EQ(behind.ranks.size(), 4u);
-  // The same numbers under a clock that is wrong by an hour: nothing contradicts.
+  // This rank has the same numbers and a clock that is wrong by an hour, which is no contradiction.
   Bundle skewed = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {700, 5400 * kSecond}, {700, 9000 * kSecond}});
   LeaveOutForeignDumps(&skewed);
   EXPECT_EQ(skewed.ranks.size(), 4u);
-  // No majority: no rank is judged.
+  // Without a majority, no rank is judged.
   Bundle halves = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {5, 1000 * kSecond}, {5, 1000 * kSecond}});
   LeaveOutForeignDumps(&halves);
   EXPECT_EQ(halves.ranks.size(), 4u);
@@ -168,7 +168,23 @@ TEST(ForeignDumps, ALateOrSkewedRankStays) {
   EXPECT_NE(halves.problems[0].text.find("the dumps are of several runs"), std::string::npos);
 }
 
-// What each rank has issued and completed in each of two groups, and one entry that is under way.
+// Rank 2's dump was taken ten seconds before the others, which made ten more operations with it and then got stuck.
+TEST(ForeignDumps, ADumpTakenBeforeTheOthersIsLeftOut) {
+  for (const bool torn_down : {false, true}) {
+    Bundle b = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {690, 8990 * kSecond}, {700, 9000 * kSecond}});
+    for (size_t r : {0, 1, 3}) {
+      // If the operation was aborted, so were those before it, which then only look complete.
+      b.ranks[r].ops.push_back(b.ranks[r].ops.back());
+      b.ranks[r].ops.back().seq++;
+      b.ranks[r].ops.back().state = OpState::kIncomplete;
+      b.ranks[r].ops.back().retired = torn_down;
+    }
+    LeaveOutForeignDumps(&b);
+    EXPECT_EQ(b.ranks.size(), torn_down ? 4u : 3u);
+  }
+}
+
+// Each rank's issued and completed counts for two groups, and one entry in progress.
 Bundle ActiveDumps(const std::vector<std::pair<int64_t, int64_t>>& issued_and_time,
                    int64_t second_group_issued = kUnknown) {
   Bundle b;
@@ -197,7 +213,7 @@ Bundle ActiveDumps(const std::vector<std::pair<int64_t, int64_t>>& issued_and_ti
   return b;
 }
 
-TEST(ForeignDumps, OfWhatWasActiveTheCountsOfTwoGroupsTell) {
+TEST(ForeignDumps, CountsOfTwoGroupsRevealAForeignDumpOfActiveOperations) {
   const int64_t now = 90'000 * kSecond;
   Bundle left = ActiveDumps({{700, now}, {700, now}, {5, now - 7200 * kSecond}, {701, now}});
   LeaveOutForeignDumps(&left);
@@ -207,8 +223,8 @@ TEST(ForeignDumps, OfWhatWasActiveTheCountsOfTwoGroupsTell) {
   EXPECT_EQ(left.problems[0].rank, 2);
 }
 
-// Three of four members of a group are of another run: the job's other ranks decide.
-TEST(ForeignDumps, TheJobSaysWhichTimeIsUsualNotTheGroup) {
+// Three of four members of a group belong to another run. The job's other ranks decide.
+TEST(ForeignDumps, TheWholeJobDecidesWhichTimeIsUsual) {
   const int64_t now = 90'000 * kSecond, before = now - 7200 * kSecond;
   Bundle b =
       ActiveDumps({{5, before}, {5, before}, {5, before}, {700, now}, {700, now}, {700, now}, {700, now}, {700, now}});
@@ -222,13 +238,13 @@ TEST(ForeignDumps, TheJobSaysWhichTimeIsUsualNotTheGroup) {
   EXPECT_EQ(b.ranks[0].rank, 3);
 }
 
-TEST(ForeignDumps, OfWhatWasActiveTheLateOneStays) {
+TEST(ForeignDumps, ALateDumpOfActiveOperationsStays) {
   const int64_t now = 90'000 * kSecond;
-  // Behind the others for ten minutes, as a watchdog lets it be.
+  // This rank has been behind the others for ten minutes, which a watchdog allows.
   Bundle late = ActiveDumps({{700, now}, {700, now}, {690, now - 600 * kSecond}, {700, now}});
-  // For long, in one group: its root may have sent ahead.
+  // This rank has been ahead for a long time in one group. Its root may have sent early.
   Bundle ahead = ActiveDumps({{700, now}, {700, now}, {690, now - 7200 * kSecond}, {700, now}}, 30);
-  // It waits for the operation that the others have not begun.
+  // This rank waits for the operation that the others have not begun.
   Bundle waiting = ActiveDumps({{700, now}, {700, now}, {701, now - 7200 * kSecond}, {700, now}});
   Bundle idle = ActiveDumps({{700, now}, {700, now}, {5, 0}, {700, now}});
   idle.ranks[2].ops.clear();

@@ -1,6 +1,5 @@
 // Ranks of several files, before they are merged.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_HELD_RANKS_H_
-#define LOCKSTEP_ANALYZER_FORMATS_HELD_RANKS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -16,7 +15,7 @@ namespace lockstep {
 struct CommFacts {
   std::string id;
   std::string name;
-  int32_t size = 0;  // <= 0: not known
+  int32_t size = 0;  // <= 0 if unknown
   std::string parent_id;
   uint32_t ordinal = 0;
   int32_t color = 0;
@@ -38,26 +37,25 @@ struct MemberSpan {
   uint32_t count = 0;
 };
 
-// A rank before its communicators have indexes.
+// A rank whose communicators do not have indexes yet.
 struct LooseRank {
   Rank rank;                     // Membership::comm is not set
-  std::vector<CommFacts> comms;  // of rank.memberships, same order
+  std::vector<CommFacts> comms;  // for rank.memberships, in the same order
 };
 
 // The same, held by the builder: facts on which all members of a communicator agree are stored once.
 struct HeldRank {
   Rank rank;
-  std::vector<uint32_t> facts;  // of rank.memberships, same order: index into HeldRanks::facts
+  std::vector<uint32_t> facts;  // for rank.memberships, in the same order: index into HeldRanks::facts
 };
 struct SaidFacts {
   CommFacts facts;
-  uint32_t comm = 0;  // equal for equal facts.id, from 0 without gaps
+  uint32_t comm = 0;  // the same for equal facts.id, from 0 without gaps
 };
 struct HeldRanks {
-  std::vector<std::unique_ptr<HeldRank>> ranks;  // a Rank is large: it does not move while these are sorted
+  // Pointers, because a Rank is large and must not move while they are sorted.
+  std::vector<std::unique_ptr<HeldRank>> ranks;
   std::vector<SaidFacts> facts;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_HELD_RANKS_H_

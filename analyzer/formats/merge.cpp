@@ -14,10 +14,10 @@
 namespace lockstep {
 namespace {
 
-// A file that contradicts the others in thousands of places is one piece of news, not thousands.
+// If a file contradicts the others in thousands of places, it is reported only a few times.
 constexpr int kMaxContradictions = 20;
 
-// How much a rank's data knows; of two sources for one rank the greater is kept.
+// Returns how much a rank's data contains; if there are two sources for one rank, the one with more is kept.
 std::tuple<int64_t, size_t, int64_t, int32_t, std::string> Knowledge(const Rank& rank) {
   int64_t progress = 0;
   for (const Membership& m : rank.memberships) {
@@ -44,7 +44,8 @@ std::string Folded(std::vector<int32_t> ranks) {
   return text;
 }
 
-// The most frequent value; among equals the smallest, so that the order of the files does not matter.
+// The most frequent value; if several are equally frequent, the smallest, so that the order of the files does not
+// matter.
 template <typename T>
 struct Votes {
   std::map<T, int> votes;
@@ -87,8 +88,8 @@ uint32_t InternInto(std::string_view text, std::vector<std::string>* all,
   return it->second;
 }
 
-// Program order in each thread, as Bundle promises, whatever the file's order; operations that left the rings are older
-// and come first.
+// Sorts by program order in each thread, as Bundle requires, whatever the file's order. Operations that were
+// overwritten in the rings are older and come first.
 void SortOps(std::vector<Op>* ops) {
   const auto before = [](const Op& a, const Op& b) {
     if (a.recent_only != b.recent_only) return a.recent_only;
@@ -140,7 +141,7 @@ void BundleBuilder::AddPlace(const HostPlace& place) {
   if (place.host.empty() || (place.rack.empty() && place.leaf_switch.empty())) return;
   HostPlace& known = places_[place.host];
   known.host = place.host;
-  // Of two files of one host the smaller text wins, so that their order does not matter.
+  // If a host has two files, the smaller text wins, so that their order does not matter.
   for (auto member : {&HostPlace::rack, &HostPlace::leaf_switch}) {
     if (!(place.*member).empty() && ((known.*member).empty() || place.*member < known.*member))
       known.*member = place.*member;
@@ -216,7 +217,7 @@ void BundleBuilder::KeepNewestGeneration() {
 
 namespace {
 
-// What was seen of a process from outside; how it ended stays.
+// Copies what was observed of a process from outside; how it ended stays.
 void TakeLook(Process* from, Process* to) {
   to->evidence = std::move(from->evidence);
   to->stack = std::move(from->stack);
@@ -242,15 +243,15 @@ void BundleBuilder::KeepOnePerRank() {
       kept.push_back(std::move(held));
       continue;
     }
-    // What a process recorded before it became another program (exec) is over, however much it was.
+    // Records from before exec belong to a program that no longer runs, however many there are.
     const bool over = held->rank.recorder_state == ring::RecorderState::kReplaced;
     const bool kept_over = kept.back()->rank.recorder_state == ring::RecorderState::kReplaced;
     if (over != kept_over ? kept_over : Knowledge(held->rank) > Knowledge(kept.back()->rank))
       std::swap(held, kept.back());
     Rank &winner = kept.back()->rank, &loser = held->rank;
-    // The same process met twice, or one that never used a communicator, takes nothing away when it is dropped.
+    // If the loser is the same process, or one that never used a communicator, nothing is lost when it is dropped.
     const bool same_process = winner.pid == loser.pid && winner.host == loser.host && winner.boot_id == loser.boot_id;
-    // A digest may have come with evidence, and the whole ring without.
+    // A digest may have evidence while the whole ring does not.
     if (same_process && winner.process.evidence == nullptr && loser.process.evidence != nullptr)
       TakeLook(&loser.process, &winner.process);
     if (same_process || (loser.memberships.empty() && loser.ops.empty())) continue;
@@ -272,13 +273,13 @@ void BundleBuilder::MergeCommunicators() {
   }
   std::deque<CommVotes> votes(comms_.size());
   for (size_t i = 0; i < said.size(); ++i) {
-    if (said[i] == 0) continue;  // of ranks that were left out
+    if (said[i] == 0) continue;  // facts of ranks that were left out
     CommVotes& vote = votes[held_.facts[i].comm];
     vote.Add(held_.facts[i].facts, said[i]);
     vote.members_seen += said[i];
   }
   for (const TableEntry& entry : table_) {
-    // A table entry without a rank that claims membership is no communicator of this bundle.
+    // A table entry that no rank belongs to is not a communicator of this bundle.
     const auto it = comms_.find(entry.facts.id);
     if (it != comms_.end() && votes[it->second].members_seen > 0) votes[it->second].Add(entry.facts, 1);
   }
@@ -288,7 +289,7 @@ void BundleBuilder::MergeCommunicators() {
     if (++contradictions <= kMaxContradictions) AddProblem({path, -1, std::move(text), rank, false, false, like});
   };
 
-  // Communicators that many ranks vouch for get their member lists first, should a lie have eaten the room.
+  // Communicators that many ranks report get their member lists first, in case a false entry has used up the space.
   struct Voted {
     const std::string* id = nullptr;
     const CommVotes* vote = nullptr;
@@ -299,7 +300,7 @@ void BundleBuilder::MergeCommunicators() {
     if (votes[comm].members_seen > 0) order.push_back({&id, &votes[comm], comm});
   }
   std::sort(order.begin(), order.end(), [](const Voted& a, const Voted& b) { return *a.id < *b.id; });
-  std::vector<uint32_t> index(votes.size(), kNoIndex);  // SaidFacts::comm -> place in the bundle
+  std::vector<uint32_t> index(votes.size(), kNoIndex);  // maps SaidFacts::comm to the index in the bundle
   bundle_.comms.reserve(order.size());
   for (const auto& [id, vote, number] : order) {
     index[number] = static_cast<uint32_t>(bundle_.comms.size());
@@ -360,7 +361,7 @@ void BundleBuilder::MergeCommunicators() {
       member = rank.rank;
     }
   }
-  // Every node's file lists the members of the largest communicators: only unknown members are looked up.
+  // Every node's file lists the members of the largest communicators, so only unknown members are looked up.
   std::vector<uint64_t> unknown;
   for (const Communicator& comm : bundle_.comms)
     unknown.push_back(static_cast<uint64_t>(std::count(comm.members.begin(), comm.members.end(), -1)));
@@ -377,7 +378,7 @@ void BundleBuilder::MergeCommunicators() {
     }
     if (!applied.insert({at, list}).second) continue;
     std::vector<int32_t>& members = bundle_.comms[at].members;
-    uint64_t left = members.size();  // honest spans do not overlap
+    uint64_t left = members.size();  // valid spans do not overlap
     for (const MemberSpan& span : entry.members) {
       for (uint64_t k = 0; left > 0 && k < span.count && span.first_member + k < members.size(); ++k, --left) {
         const int64_t rank = span.first_rank + static_cast<int64_t>(k) * span.stride;

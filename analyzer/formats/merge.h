@@ -1,8 +1,7 @@
-// Merges ranks from several files: one job, its newest generation, one entry a rank, communicators merged by identity.
-// Used by the ring loader, the dump reader and LoadPaths. Files are not trusted: sizes and ranks are bounded,
+// Merges ranks from several files: one job, its newest generation, one entry for each rank, communicators merged by
+// identity. Used by the ring loader, the dump reader and LoadPaths. Files are untrusted: sizes and ranks are bounded,
 // contradictions become problems.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_MERGE_H_
-#define LOCKSTEP_ANALYZER_FORMATS_MERGE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -21,21 +20,21 @@ namespace lockstep {
 
 class BundleBuilder {
  public:
-  // Refuses a rank below 0 or not below kMaxRanks, with a problem.
+  // Refuses a rank below 0 or not below kMaxRanks, and adds a problem.
   void AddRank(LooseRank loose);
-  // A communicator's table entry with the members it names. Less trusted than the members' own data.
+  // A communicator's table entry with its listed members. The members' own data takes precedence.
   void AddComm(CommFacts facts, std::vector<MemberSpan> members);
   void AddProblem(Problem problem) { bundle_.problems.push_back(std::move(problem)); }
-  // The place of a host, from its own file. Skips hosts without a name, and empty places.
+  // The position of a host, from its own file. Ignores hosts without a name, and empty positions.
   void AddPlace(const HostPlace& place);
   // The largest number wins; 0 means unknown.
   void ExpectRanks(int64_t ranks);
   uint32_t InternString(std::string_view text);
   uint32_t InternShape(std::string_view text);
   void SetStalled(int64_t stalled_ns);
-  // Keeps the ranks of this job and drops those of other jobs.
+  // Keeps only the ranks of this job.
   void SetJob(std::string job) { manifest_job_ = std::move(job); }
-  // The jobs of the added ranks, with their numbers of ranks; without ranks whose files name no job.
+  // The jobs of the added ranks, with their numbers of ranks. Ranks whose files name no job are not counted.
   std::map<std::string, int64_t> Jobs() const;
   bool empty() const { return held_.ranks.empty(); }
 
@@ -56,8 +55,8 @@ class BundleBuilder {
   void CountExpected();
 
   HeldRanks held_;
-  absl::flat_hash_map<CommFacts, uint32_t> facts_;    // -> index into held_.facts
-  absl::flat_hash_map<std::string, uint32_t> comms_;  // id -> SaidFacts::comm
+  absl::flat_hash_map<CommFacts, uint32_t> facts_;    // maps to an index into held_.facts
+  absl::flat_hash_map<std::string, uint32_t> comms_;  // maps an id to SaidFacts::comm
   std::vector<TableEntry> table_;
   std::map<std::string, HostPlace> places_;
   Bundle bundle_;
@@ -67,5 +66,3 @@ class BundleBuilder {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_MERGE_H_

@@ -38,8 +38,8 @@ bool IsRingInMemory(const std::string& link) {
 
 bool HoldsNoData(const std::string& name) {
   return absl::StartsWith(name, ".") || absl::StartsWith(name, "README") || name == "verdict.json" ||
-         name == "verdict.txt" || name == "report.html" || name == "stacks.json" || name == "decisions.jsonl" ||
-         name == "index.lsi";
+         name == "verdict.txt" || name == "report.html" || name == "explore.html" || name == "stacks.json" ||
+         name == "decisions.jsonl" || name == "index.lsi";
 }
 
 class Walk {
@@ -94,10 +94,10 @@ class Walk {
       struct stat info;
       const bool known = lstat(child.c_str(), &info) == 0;
       if (known && S_ISLNK(info.st_mode) && !IsRingInMemory(child)) {
-        ++links;  // may lead anywhere, also to another job's data
+        ++links;  // may lead anywhere, even to another job's data
       } else if (known && (!S_ISLNK(info.st_mode) || stat(child.c_str(), &info) == 0)) {
         Visit(child, info, depth + 1);
-      } else if (errno != ENOENT) {  // a file that went away meanwhile is none
+      } else if (errno != ENOENT) {  // a file that disappeared meanwhile is not an error
         Problem(child, errno);
       } else if (known) {
         found_->problems.push_back(
@@ -126,7 +126,7 @@ class Walk {
     const size_t slash = path.rfind('/');
     const std::string_view name = std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
     FoundFile file{path, Detect(bytes), false, n == 0, named, !named && path.ends_with(".log")};
-    // Programs write logs beside dumps, some of them in no text.
+    // Programs write logs beside dumps, and some of them are not text.
     if (file.log && (file.detected.format == nullptr || file.detected.format->source() != Source::kText)) return;
     if (name == "manifest.json" && file.detected.claim != Claim::kYes) {
       file.manifest = true;

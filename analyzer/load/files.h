@@ -1,6 +1,5 @@
 // Finds the files behind the user's paths, and their kinds.
-#ifndef LOCKSTEP_ANALYZER_LOAD_FILES_H_
-#define LOCKSTEP_ANALYZER_LOAD_FILES_H_
+#pragma once
 
 #include <atomic>
 #include <string>
@@ -14,11 +13,11 @@ namespace lockstep {
 
 struct FoundFile {
   std::string path;
-  Detected detected;      // by content
-  bool manifest = false;  // of an incident folder; has no reader
+  Detected detected;      // detected by content
+  bool manifest = false;  // the manifest of an incident folder, which has no reader
   bool empty = false;
   bool named = false;  // given as a path, not found in a folder
-  bool log = false;    // named like a log: not reported if its contents are unknown
+  bool log = false;    // has the name of a log, so unknown contents are not reported
 };
 
 struct FoundFiles {
@@ -26,12 +25,10 @@ struct FoundFiles {
   std::vector<Problem> problems;  // unreadable files and folders
 };
 
-// Folders are walked at most eight deep; symbolic links are followed, but no folder is entered twice. In folders, skips
-// Lockstep's own files without data (verdict.json, ..), hidden files, README files and logs that are no text. NotFound
-// for a path that does not exist; CANCELLED once *cancel (may be null) is true.
+// Walks folders at most eight levels deep. Symbolic links are followed, but no folder is entered twice. In folders,
+// skips Lockstep's own files without data (verdict.json, ..), hidden files, README files and logs that are not text.
+// NotFound for a path that does not exist; CANCELLED once *cancel (may be null) is true.
 absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found,
                        const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_LOAD_FILES_H_

@@ -12,7 +12,7 @@ namespace {
 
 using ring::CallKind;
 
-// Comparisons that the search for a shift may take for one communicator.
+// Maximum number of comparisons in the search for a shift of one communicator.
 constexpr int64_t kMaxComparisons = 20'000'000;
 
 bool IsOwnCollective(const Op& op) {
@@ -28,7 +28,7 @@ bool IsCounted(const Op& op, bool split) {
   return !op.batch_end && !(split && CallFactsOf(op.kind).may_be_sends);
 }
 
-// What an own record would give as count; -1 unknown.
+// The count that Lockstep's own record would have; -1 if unknown.
 int64_t CountOf(const Op& entry) {
   const CallFacts::Side side = CallFactsOf(entry.kind).counted;
   return side == CallFacts::Side::kInput    ? entry.input_elements
@@ -36,12 +36,12 @@ int64_t CountOf(const Op& entry) {
                                             : -1;
 }
 
-// Agreement of two calls of one number on two ranks of one source.
+// Returns whether two calls with one number on two ranks of one source agree.
 bool SameOnBoth(const Op& a, const Op& b) {
   return a.kind == b.kind && a.count == b.count && CountOf(a) == CountOf(b);
 }
 
-// Calls that agree at this shift; -1 if any does not.
+// Number of calls that agree with this shift; -1 if any does not.
 int64_t Agreeing(const CallTable& own, const CallTable& entries, int64_t by, int64_t* comparisons) {
   auto mine = own.calls.lower_bound(entries.calls.begin()->first + by);
   if (mine == own.calls.end()) return 0;
@@ -72,7 +72,7 @@ int64_t Agreeing(const CallTable& own, const CallTable& entries, int64_t by, int
 
 bool SameCall(const Op& own, const Op& entry) {
   if (entry.kind == CallKind::kOtherCollective || own.kind == CallKind::kOtherCollective) return true;
-  // A barrier is an all-reduce of nothing that matters.
+  // A barrier is an all-reduce with irrelevant data.
   if (entry.kind == CallKind::kBarrier) return own.kind == CallKind::kAllReduce || own.kind == CallKind::kBarrier;
   if (own.kind != entry.kind) return false;
   const int64_t count = CountOf(entry);
@@ -131,10 +131,10 @@ CallTable OwnCalls(const CallIndex& own, uint32_t comm) {
 
 CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split) {
   CallTable table;
-  // The number of calls of a launch. A rank's oldest launch may be cut, so the maximum over ranks counts.
+  // The number of calls of a launch. A rank's oldest launch may be incomplete, so the maximum over ranks counts.
   struct Launch {
     int64_t calls = 0;
-    bool differ = false;    // whole on several ranks, and not the same
+    bool differ = false;    // complete on several ranks, and different
     bool only_end = false;  // an end without members
   };
   std::map<int64_t, Launch> launches;
@@ -143,7 +143,8 @@ CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split) {
     const Rank& rank = dump.bundle.ranks[use.rank];
     table.first_number = std::min(table.first_number, rank.memberships[use.membership].first_seq);
     only_active |= rank.only_active;
-    std::map<int64_t, std::pair<int64_t, bool>> here;  // number -> calls, and whether there is an end
+    // Maps a number to the number of calls, and whether there is an end.
+    std::map<int64_t, std::pair<int64_t, bool>> here;
     for (uint32_t i : dump.OpsOf(use)) {
       const Op& op = rank.ops[i];
       if (!IsCollectiveEntry(op)) continue;
@@ -225,7 +226,7 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
     return out;
   }
   int64_t comparisons = kMaxComparisons;
-  // Both count from the making of the group, and the calls agree under these numbers: nothing is left to choose.
+  // Both count from the creation of the group, and the calls agree under these numbers, so there is no alternative.
   if (entries.from_birth) {
     const int64_t by = 1 - entries.first_number;
     if (const int64_t agreeing = Agreeing(own, entries, by, &comparisons); agreeing > 0)
@@ -233,10 +234,10 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
   }
   const int64_t own_first = own.calls.begin()->first, own_last = own.calls.rbegin()->first;
   const int64_t first = entries.calls.begin()->first, last = entries.calls.rbegin()->first;
-  // Two ends that happen to look alike are no evidence: at least half of the shorter record must be in both.
+  // If only the ends look alike, that is not enough: at least half of the shorter record must be in both.
   const auto shorter = static_cast<int64_t>(std::min(own.calls.size(), entries.calls.size()));
   const int64_t needed = std::max<int64_t>(std::min<int64_t>(shorter, 3), (shorter + 1) / 2);
-  std::vector<std::pair<int64_t, int64_t>> fits;  // shift, calls that agree
+  std::vector<std::pair<int64_t, int64_t>> fits;  // shift, number of calls that agree
   for (int64_t by = own_first - last + needed - 1; by <= own_last - first - needed + 1; ++by) {
     if (comparisons <= 0) {
       out.why_not = "its calls are too similar to be matched";

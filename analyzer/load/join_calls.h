@@ -1,6 +1,5 @@
-// Aligns the collectives of one communicator from two sources on one numbering.
-#ifndef LOCKSTEP_ANALYZER_LOAD_JOIN_CALLS_H_
-#define LOCKSTEP_ANALYZER_LOAD_JOIN_CALLS_H_
+// Aligns the numbers of one communicator's collectives in two sources.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -12,33 +11,33 @@
 
 namespace lockstep {
 
-// An own record counts every collective of a communicator from 1. Flight Recorder counts launches of a process group,
-// from 0 or 1: a coalesced batch of n operations is one launch, and operations built from sends and receives (an
-// all-to-all, a gather) count too. So its calls get positions: consecutive numbers in call order, one for each that an
-// own record would count. If every launch is one call, positions are the dump's own numbers.
+// Lockstep's own record counts every collective of a communicator from 1. Flight Recorder counts launches of a process
+// group, from 0 or 1: a coalesced batch of n operations is one launch, and operations built from sends and receives (an
+// all-to-all, a gather) count too. So its calls get positions: consecutive numbers in call order, one for each call
+// that an own record would count. If every launch is one call, positions are the dump's own numbers.
 
-// The places of each communicator's calls: computed once for a bundle, which must not change meanwhile.
+// The positions of each communicator's calls, computed once for a bundle, which must not change meanwhile.
 struct CallIndex {
   explicit CallIndex(const Bundle& bundle);
 
   struct Use {
-    uint32_t rank, membership;  // into Bundle::ranks and Rank::memberships
+    uint32_t rank, membership;  // indexes into Bundle::ranks and Rank::memberships
   };
   const std::vector<uint32_t>& OpsOf(const Use& use) const { return ops[use.rank][use.membership]; }
 
   const Bundle& bundle;
-  std::vector<std::vector<Use>> uses;                   // by communicator
-  std::vector<std::vector<std::vector<uint32_t>>> ops;  // by rank and membership: into Rank::ops
+  std::vector<std::vector<Use>> uses;                   // indexed by communicator
+  std::vector<std::vector<std::vector<uint32_t>>> ops;  // by rank and membership: indexes into Rank::ops
 };
 
-// True if an own record of a call and a dump's entry can be the same call: kind and size.
+// Returns true if a call in an own record and an entry of a dump can be the same call, by kind and size.
 bool SameCall(const Op& own, const Op& entry);
 
-// One call in the records of a source's ranks: the facts of the majority.
+// One call as recorded by several ranks of a source: the facts of the majority.
 class Witnessed {
  public:
   void Add(const Op& op);
-  // nullptr: no majority.
+  // nullptr if there is no majority.
   const Op* op() const;
 
  private:
@@ -52,8 +51,8 @@ struct CallTable {
   std::map<int64_t, Witnessed> calls;
   bool from_birth = true;    // positions are the dump's own numbers
   int64_t first_number = 1;  // the number of the first call ever, if from_birth
-  std::string refused;       // not empty: positions cannot be determined; the reason
-  // For the dump: number -> position of its first call. Leaves out numbers that no rank has any more.
+  std::string refused;       // if not empty, the reason why positions cannot be determined
+  // For a dump: maps a number to the position of its first call. Numbers that no rank has any more are missing.
   std::map<int64_t, int64_t> positions;
 
   // The position of the last call of a launch. kNone and kUnknown stay; kUnknown also if no entry decides it.
@@ -72,13 +71,11 @@ std::vector<std::pair<int64_t, uint32_t>> EntryPositions(const CallIndex& dump, 
 struct Shift {
   bool found = false;
   int64_t by = 0;
-  int64_t agreeing = 0;  // calls in both
-  std::string why_not;   // not found: the reason
+  int64_t agreeing = 0;  // number of calls in both
+  std::string why_not;   // if not found, the reason
 };
-// `ends`: own number minus position of the last call, for every rank that both sources have. If the calls repeat, ranks
-// at different places that agree on the difference decide it.
+// `ends`: own number and position of the last call, for every rank that both sources have. If the calls repeat, ranks
+// that stopped at different places and agree on the difference of the two decide the shift.
 Shift FindShift(const CallTable& own, const CallTable& entries, const std::vector<std::pair<int64_t, int64_t>>& ends);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_LOAD_JOIN_CALLS_H_

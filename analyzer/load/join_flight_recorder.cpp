@@ -20,7 +20,7 @@ namespace {
 using ring::CallKind;
 
 // A dump's time of a call is taken just before the own record's, with the same host's clock. Steps of that clock are
-// smaller than this, starts of a job further apart.
+// smaller than this, and starts of a job are further apart.
 constexpr int64_t kSameCallNs = 30'000'000'000;
 
 constexpr size_t kMaxNamed = 8;  // problems of one kind that are listed one by one
@@ -39,7 +39,7 @@ std::string GroupName(const Communicator& comm) {
   return comm.id.substr(0, comm.id.rfind('/'));
 }
 
-// Members unknown to one side contradict nobody, but both must know some.
+// Members that are unknown on one side are no contradiction, but both sides must know some.
 bool SameMembers(const Communicator& a, const Communicator& b) {
   if (a.size != b.size || a.members.size() != b.members.size()) return false;
   bool shared = false;
@@ -85,14 +85,14 @@ class Joiner {
   }
 
  private:
-  // What became of a process group.
+  // The result for a process group.
   struct Link {
-    uint32_t comm = kNoIndex;  // of the own bundle
-    bool used = false;         // some rank called something in it
+    uint32_t comm = kNoIndex;  // in the bundle of Lockstep's own records
+    bool used = false;         // some rank made a call in the group
     bool split = false;        // see EntryCalls
     Shift shift;
     CallTable table;
-    std::string why_not;        // used, has a candidate, and yet not joined
+    std::string why_not;        // if the group is used and has a candidate, the reason why it was not joined
     uint32_t added = kNoIndex;  // a communicator that only dumps know, added to the bundle
   };
 
@@ -129,7 +129,7 @@ class Joiner {
     return false;
   }
 
-  // Own number minus position of the last call, on ranks that have both.
+  // The last call's own number and its position among the group's entries, on ranks that have both.
   std::vector<std::pair<int64_t, int64_t>> Ends(uint32_t group, uint32_t comm, const CallTable& table) const {
     std::vector<std::pair<int64_t, int64_t>> ends;
     for (const CallIndex::Use& use : entry_index_.uses[group]) {
@@ -160,11 +160,11 @@ class Joiner {
     for (const CallIndex::Use& use : entry_index_.uses[group]) {
       calls |= dumps_.ranks[use.rank].memberships[use.membership].issued >= 1;
     }
-    if (!calls && !own_calls) {  // sends and receives alone: no numbers to bring together
+    if (!calls && !own_calls) {  // only sends and receives, so there are no numbers to align
       link.shift.found = true;
       return link;
     }
-    // PyTorch creates separate communicators for some sends and receives; these are no candidates.
+    // PyTorch creates separate communicators for some sends and receives; these are not candidates.
     if (calls && !own_calls) return link;
     link.shift = FindShift(OwnCalls(own_index_, comm), link.table, Ends(group, comm, link.table));
     if (!link.shift.found) link.why_not = link.shift.why_not;
@@ -172,14 +172,15 @@ class Joiner {
   }
 
   void PairCommunicators() {
-    std::map<std::pair<int32_t, int32_t>, std::vector<uint32_t>> by_shape;  // size and a member, whichever is known
+    // By size and by a member, whichever is known.
+    std::map<std::pair<int32_t, int32_t>, std::vector<uint32_t>> by_shape;
     for (uint32_t c = 0; c < own_.comms.size(); ++c) {
       for (int32_t member : own_.comms[c].members) {
         if (member >= 0) by_shape[{own_.comms[c].size, member}].push_back(c);
       }
     }
     std::vector<std::vector<Link>> possible(dumps_.comms.size());
-    std::map<uint32_t, std::vector<uint32_t>> claims;  // own communicator -> groups that fit it
+    std::map<uint32_t, std::vector<uint32_t>> claims;  // maps an own communicator to the groups that match it
     for (uint32_t g = 0; g < dumps_.comms.size(); ++g) {
       const Communicator& group = dumps_.comms[g];
       links_[g].used = IsUsed(g);
@@ -214,7 +215,7 @@ class Joiner {
       Link& link = possible[g][0];
       std::vector<uint32_t> rivals = claims[link.comm];
       if (possible[g].size() == 1 && rivals.size() > 1) {
-        // The one of them that the communicator is named after.
+        // The one of these groups that the communicator is named after.
         std::vector<uint32_t> named;
         for (uint32_t rival : rivals) {
           if (IsNamed(own_.comms[link.comm], dumps_.comms[rival])) named.push_back(rival);
@@ -236,7 +237,7 @@ class Joiner {
     return !comm.name.empty() && (comm.name == group.name || comm.name == GroupName(group));
   }
 
-  // Of several, the one that is named after the group.
+  // If several communicators match, keeps the one that is named after the group.
   void KeepNamed(const Communicator& group, std::vector<Link>* links) const {
     std::vector<size_t> named;
     for (size_t i = 0; i < links->size(); ++i) {
@@ -248,7 +249,7 @@ class Joiner {
     links->push_back(std::move(kept));
   }
 
-  // The rank's own place in a joined communicator.
+  // The rank's own membership in a joined communicator.
   uint32_t OwnMembership(uint32_t own_rank, uint32_t comm) const {
     const std::vector<Membership>& all = own_.ranks[own_rank].memberships;
     for (uint32_t m = 0; m < all.size(); ++m) {
@@ -259,10 +260,10 @@ class Joiner {
 
   struct Match {
     int64_t seq;
-    uint32_t entry;  // into the dump's ops
-    uint32_t op;     // into the own ops; kNoIndex: the own record does not have it
+    uint32_t entry;  // index into the dump's ops
+    uint32_t op;     // index into the own ops; kNoIndex if the own record does not have it
   };
-  // Entries of one of a rank's memberships by own numbers. `mine` kNoIndex: the rank has no own record.
+  // Entries of one of a rank's memberships, by own numbers. `mine` is kNoIndex if the rank has no own record.
   std::vector<Match> MatchesOf(uint32_t r, uint32_t m, uint32_t mine) const {
     const Link& link = links_[dumps_.ranks[r].memberships[m].comm];
     absl::flat_hash_map<int64_t, uint32_t> by_seq;
@@ -285,7 +286,7 @@ class Joiner {
 
   bool IsJoined(uint32_t r, uint32_t m) const { return links_[dumps_.ranks[r].memberships[m].comm].comm != kNoIndex; }
 
-  // A rank whose two sources show other calls, or the same at other times.
+  // Rejects dumps of ranks whose two sources show different calls, or the same calls at different times.
   void RefuseOtherStarts() {
     size_t both = 0, other = 0;
     for (uint32_t r = 0; r < dumps_.ranks.size(); ++r) {
@@ -362,12 +363,12 @@ class Joiner {
     }
     if (op->dtypes == kNoIndex) op->dtypes = Translate(strings_, entry.dtypes);
     op->retired |= entry.retired;
-    // What was once started or complete stays so; that it was not yet may be out of date.
+    // What was once started or complete stays so, but "not yet" may be outdated.
     if (op->state == OpState::kUnknown && (entry.state == OpState::kCompleted || entry.state == OpState::kStarted))
       op->state = entry.state;
   }
 
-  // A dump's entry as an operation of the own numbering; times by the rank's clock.
+  // Converts a dump's entry to an operation with own numbers; times are on the rank's clock.
   Op Translated(const Op& entry, uint32_t membership, int64_t seq, int64_t real_minus_mono_ns) const {
     Op op = entry;
     op.membership = membership;
@@ -386,9 +387,9 @@ class Joiner {
   void Enrich(uint32_t r, Rank* own) {
     const Rank& rank = dumps_.ranks[r];
     const uint32_t mine = own_rank_[r];
-    std::vector<std::pair<uint32_t, Op>> older;  // place in the dump, operation
+    std::vector<std::pair<uint32_t, Op>> older;  // position in the dump, operation
     size_t first_shared = SIZE_MAX;
-    std::map<uint32_t, int64_t> threads;  // own thread -> calls that both show
+    std::map<uint32_t, int64_t> threads;  // maps a thread of the own record to the number of calls in both records
     for (uint32_t m = 0; m < rank.memberships.size(); ++m) {
       if (!IsJoined(r, m)) continue;
       const Link& link = links_[rank.memberships[m].comm];
@@ -398,7 +399,7 @@ class Joiner {
       if (membership.local_name.empty()) membership.local_name = rank.memberships[m].local_name;
       const int64_t issued = link.table.PositionOf(rank.memberships[m].issued);
       const int64_t completed = link.table.PositionOf(rank.memberships[m].completed);
-      // Both saw the same last call, so the framework's count is of then.
+      // Both sources saw the same last call, so the framework's count is from that time.
       if (membership.completed == kUnknown && issued >= 0 && issued + link.shift.by == membership.issued &&
           completed >= 0)
         membership.completed = completed + link.shift.by;
@@ -419,10 +420,10 @@ class Joiner {
     AddOlder(std::move(older), first_shared, threads, own);
   }
 
-  // What the own ring has overwritten, before everything that it still has.
+  // Adds what the own ring has overwritten, before everything that it still has.
   static void AddOlder(std::vector<std::pair<uint32_t, Op>> older, size_t first_shared,
                        const std::map<uint32_t, int64_t>& threads, Rank* own) {
-    // Only of one thread is the order known.
+    // The order is known only for a single thread.
     if (threads.size() != 1) return;
     std::erase_if(older, [&](const auto& one) { return one.first >= first_shared; });
     std::sort(older.begin(), older.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -437,7 +438,7 @@ class Joiner {
     for (auto& [place, op] : older) {
       op.thread = thread;
       op.index = index++;
-      // Their batches are numbered by the dump.
+      // The batches of these operations have numbers of the dump.
       op.in_batch = false;
       op.group = 0;
       op.record_id = kUnknown;
@@ -449,7 +450,7 @@ class Joiner {
     own->ops = std::move(ops);
   }
 
-  // A communicator that no own record knows, as the dumps have it.
+  // Adds a communicator that is only in dumps.
   uint32_t AddedComm(uint32_t group) {
     Link& link = links_[group];
     if (link.added == kNoIndex) {
@@ -464,7 +465,7 @@ class Joiner {
     std::vector<Membership> memberships;
     std::vector<uint32_t> place(rank.memberships.size(), kNoIndex);
     std::vector<Op> ops;
-    std::vector<std::pair<uint32_t, Op>> kept;  // place in the dump, operation
+    std::vector<std::pair<uint32_t, Op>> kept;  // position in the dump, operation
     size_t left_out = 0;
     for (uint32_t m = 0; m < rank.memberships.size(); ++m) {
       const uint32_t group = rank.memberships[m].comm;
@@ -531,9 +532,9 @@ class Joiner {
   const Bundle& dumps_;
   Bundle& own_;
   CallIndex entry_index_, own_index_;
-  std::vector<uint32_t> own_rank_;  // of each dump's rank; kNoIndex: it has no own record
+  std::vector<uint32_t> own_rank_;  // for each rank of the dumps; kNoIndex if it has no own record
   std::vector<bool> refused_;       // dumps
-  std::vector<Link> links_;         // of each process group
+  std::vector<Link> links_;         // for each process group
   std::vector<uint32_t> strings_, shapes_;
 };
 

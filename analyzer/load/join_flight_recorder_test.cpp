@@ -25,25 +25,25 @@ using ::testing::IsEmpty;
 constexpr int64_t kEpoch = 1'758'000'000'000'000'000;  // wall clock of the job's start
 constexpr int64_t kBoot = 1'757'000'000'000'000'000;   // real minus monotonic
 
-// A job as what its ranks called, once for both forms.
+// A job as the list of its ranks' calls, written once for both formats.
 struct Event {
   int group = 0;
   CallKind kind = CallKind::kAllReduce;
   int64_t count = 16;
-  int batch = 0;  // this many calls coalesced into one launch
+  int batch = 0;  // number of calls coalesced into one launch
   std::string site = "train.py:1 step";
 };
 struct Group {
   std::string name, desc;
   std::vector<int32_t> members;
-  std::string comm_name = {};  // what the own record calls it
+  std::string comm_name = {};  // the communicator's name in Lockstep's records
 };
 struct Job {
   std::vector<Group> groups;
-  std::vector<Event> events;                           // of every rank that is a member
-  std::vector<size_t> stops_at;                        // by rank: events that it calls; the last hangs
-  std::vector<bool> own, dump;                         // by rank: which sources it has
-  size_t own_keeps = SIZE_MAX, dump_keeps = SIZE_MAX;  // newest calls, entries
+  std::vector<Event> events;                           // events of every member rank
+  std::vector<size_t> stops_at;                        // by rank: number of events that it calls; the last one hangs
+  std::vector<bool> own, dump;                         // by rank: the sources that exist for the rank
+  size_t own_keeps = SIZE_MAX, dump_keeps = SIZE_MAX;  // number of newest calls and entries that are kept
   int64_t dump_time_shift_ns = 0;
 
   explicit Job(int32_t ranks) : stops_at(ranks, SIZE_MAX), own(ranks, true), dump(ranks, true) {}
@@ -183,7 +183,7 @@ FrDump DumpForm(const Job& job, int32_t r) {
   return dump;
 }
 
-// Through files, as a user has them: own dumps and Flight Recorder dumps in one folder.
+// Loads files as users have them: Lockstep's dumps and Flight Recorder dumps in one folder.
 Bundle Load(const Job& job) {
   fr_test::DumpFolder folder;
   const Bundle own = OwnForm(job);
@@ -255,14 +255,14 @@ TEST(JoinFlightRecorder, AddsCallSitesShapesAndNamesToOwnRecords) {
   ASSERT_NE(op, nullptr);
   EXPECT_EQ(bundle.shapes[op->output_shape], "[[256]]");
   EXPECT_EQ(bundle.strings[op->dtypes], "Float -> Float");
-  // Nothing marks completions; the framework saw it.
+  // Lockstep recorded no completions, but the framework did.
   EXPECT_EQ(op->state, OpState::kCompleted);
   EXPECT_EQ(FindOp(bundle, 1, "00000000000000a0", 6)->state, OpState::kUnknown);
   for (const Rank& rank : bundle.ranks)
     EXPECT_EQ(rank.memberships[0].completed, rank.memberships[0].issued - (rank.rank == 3 ? 0 : 1));
 }
 
-TEST(JoinFlightRecorder, BringsOperationsThatTheRingHasOverwritten) {
+TEST(JoinFlightRecorder, AddsOperationsThatTheRingHasOverwritten) {
   Job job = Training();
   job.own_keeps = 5;
   const Bundle bundle = Load(job);
@@ -278,7 +278,7 @@ TEST(JoinFlightRecorder, BringsOperationsThatTheRingHasOverwritten) {
   EXPECT_EQ(FindOp(bundle, 0, "00000000000000a0", 1)->enter_ns, kEpoch - kBoot + 4'000'000'000);
 }
 
-TEST(JoinFlightRecorder, RanksWithOneSourceStandWithIt) {
+TEST(JoinFlightRecorder, RanksWithOneSourceAreKept) {
   Job job = Training();
   job.own[2] = false;
   job.dump[0] = job.dump[1] = false;
@@ -293,7 +293,7 @@ TEST(JoinFlightRecorder, RanksWithOneSourceStandWithIt) {
   EXPECT_EQ(SiteOf(bundle, *FindOp(bundle, 0, "00000000000000a0", 6)), "");
 }
 
-TEST(JoinFlightRecorder, BatchesCountAsTheirCalls) {
+TEST(JoinFlightRecorder, ABatchCountsAsItsCalls) {
   Job job(2);
   job.groups = {{"0", "default_pg", {0, 1}}};
   for (int i = 0; i < 12; i++) {
@@ -315,10 +315,10 @@ TEST(JoinFlightRecorder, BatchesCountAsTheirCalls) {
   }
 }
 
-TEST(JoinFlightRecorder, RepetitionIsNoAnswer) {
+TEST(JoinFlightRecorder, RepeatedCallsDoNotDetermineTheShift) {
   Job job(2);
   job.groups = {{"0", "default_pg", {0, 1}}};
-  // One batch long ago makes the numbers incomparable, and every call since looks like the next.
+  // One early batch makes the numbers incomparable, and every later call looks like the next one.
   job.events.push_back({0, CallKind::kAllReduce, 8, 3});
   for (int i = 0; i < 60; i++) job.events.push_back({0, CallKind::kAllReduce, 8, i % 2 == 0 ? 2 : 0});
   job.dump_keeps = 40;
@@ -329,14 +329,14 @@ TEST(JoinFlightRecorder, RepetitionIsNoAnswer) {
   for (const Op& op : bundle.ranks[0].ops) EXPECT_EQ(op.call_site, kNoIndex);
   EXPECT_EQ(bundle.ranks[0].source, Source::kDump);
 
-  // Ranks at different places in both records agree on one shift only.
+  // The ranks stopped at different places in the two records, so only one shift fits all.
   job.stops_at[1] = job.events.size() - 2;
   bundle = Load(job);
   EXPECT_THAT(Texts(bundle), IsEmpty());
   EXPECT_EQ(SiteOf(bundle, bundle.ranks[1].ops.back()), "train.py:1 step");
 }
 
-TEST(JoinFlightRecorder, GroupsOfTheSameMembersAreToldApartByCallsOrNames) {
+TEST(JoinFlightRecorder, GroupsWithTheSameMembersAreDistinguishedByCallsOrNames) {
   Job job(2);
   job.groups = {{"0", "default_pg", {0, 1}}, {"1", "grads", {0, 1}}};
   for (int i = 0; i < 5; i++) {
@@ -373,7 +373,7 @@ TEST(JoinFlightRecorder, AnotherStartOfTheJobIsLeftOut) {
   }
 }
 
-TEST(JoinFlightRecorder, OtherCallsAreAContradiction) {
+TEST(JoinFlightRecorder, DifferentCallsAreAContradiction) {
   Job job = Training();
   Job other = job;
   for (Event& event : other.events) event.count++;
@@ -386,7 +386,7 @@ TEST(JoinFlightRecorder, OtherCallsAreAContradiction) {
   ASSERT_EQ(bundle.problems.size(), 3u);
   EXPECT_THAT(Texts(bundle), Each(HasSubstr("not the same in any order-keeping way")));
 
-  // One rank alone: its dump is of another process.
+  // For only one rank, the dump is from another process.
   bundle = OwnForm(job);
   dumps.clear();
   for (int32_t r = 0; r < 4; r++) dumps.push_back(DumpForm(r == 2 ? other : job, r));
@@ -399,7 +399,7 @@ TEST(JoinFlightRecorder, OtherCallsAreAContradiction) {
   EXPECT_NE(FindOp(bundle, 1, "00000000000000a0", 2)->call_site, kNoIndex);
 }
 
-TEST(JoinFlightRecorder, HostsThatContradictKeepRanksApart) {
+TEST(JoinFlightRecorder, ContradictingHostsKeepRanksSeparate) {
   Bundle bundle = OwnForm(Training());
   Bundle dumps = fr_test::LoadDumps({DumpForm(Training(), 0), DumpForm(Training(), 1)});
   dumps.ranks[0].host = "NODE0";
@@ -412,7 +412,7 @@ TEST(JoinFlightRecorder, HostsThatContradictKeepRanksApart) {
   EXPECT_EQ(bundle.ranks[1].ops[0].call_site, kNoIndex);
 }
 
-TEST(JoinFlightRecorder, TheVerdictNamesTheSameRankWhicheverSourceEachRankHas) {
+TEST(JoinFlightRecorder, TheVerdictNamesTheSameRankWhateverTheSources) {
   for (int without = -1; without < 4; without++) {
     for (bool own : {true, false}) {
       Job job = Training();
@@ -427,7 +427,7 @@ TEST(JoinFlightRecorder, TheVerdictNamesTheSameRankWhicheverSourceEachRankHas) {
   }
 }
 
-TEST(JoinFlightRecorder, GroupsThatNoOwnRecordKnowsComeWithTheirRanks) {
+TEST(JoinFlightRecorder, GroupsUnknownToOwnRecordsAreAdded) {
   Job job = Training();
   job.own[2] = job.own[3] = false;
   const Bundle bundle = Load(job);

@@ -17,7 +17,7 @@ namespace lockstep {
 namespace {
 
 std::string Shown(const std::vector<Problem>& problems) {
-  // Equal ones count as one, named by its first file.
+  // Problems with the same text are combined, under the name of the first file.
   std::map<std::string_view, size_t> alike;
   std::vector<const Problem*> first;
   for (const Problem& problem : problems) {
@@ -59,7 +59,7 @@ class Loader {
       certain |= file.detected.claim == Claim::kYes;
       if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
     }
-    // Dumps contain more than logs beside them, except for the end of a process that left none.
+    // Dumps contain more than logs beside them, except for the end of a process that left no dump.
     const auto logs = files.extract(Source::kText);
     for (const FormatReader* format : Formats()) {
       const auto own = files.extract(format->source());
@@ -70,7 +70,7 @@ class Loader {
     if (control_.Cancelled()) return absl::CancelledError("cancelled");
     const std::set<std::string> unclaimed(records_.unclaimed.begin(), records_.unclaimed.end());
     for (const FoundFile& file : found.files) {
-      // Beside understood logs, other texts are expected.
+      // Beside logs with known contents, other texts are expected.
       if (unclaimed.contains(file.path)) NotRecognised(file, certain || file.log || logs_read_);
       if (file.detected.format != nullptr) continue;
       std::string error;
@@ -86,7 +86,7 @@ class Loader {
     manifest.job = job;
     Bundle bundle = certain || !records_.library.empty() ? LibraryBundle(manifest) : FrameworkBundle(manifest);
     if (control_.Cancelled()) return absl::CancelledError("cancelled");
-    if (bundle.ranks.empty()) {
+    if (bundle.ranks.empty() && (certain || !records_.explained)) {
       std::string tried = Shown(bundle.problems);
       if (tried.empty())
         tried = absl::StrCat("no dump in ", paths.empty() ? "" : paths[0], paths.size() > 1 ? ", .." : "",
@@ -109,7 +109,9 @@ class Loader {
                                      [](const FormatReader* f) { return f->source() == Source::kText; });
     if (records_.framework.ranks.empty()) {
       (*format)->Read(paths, control_, &records_);
-      logs_read_ = !records_.framework.ranks.empty();
+      logs_read_ = records_.explained;
+      // If these files yield no rank, one problem says what all of them lack.
+      if (records_.framework.ranks.empty()) records_.unclaimed.clear();
       return;
     }
     Records logs;
@@ -118,7 +120,7 @@ class Loader {
     AddEnds(&logs.framework.ranks);
   }
 
-  // For ranks that left no dump.
+  // Adds the ends of ranks that left no dump.
   void AddEnds(std::vector<Rank>* from) {
     std::vector<Rank>& ranks = records_.framework.ranks;
     std::set<int32_t> known;
@@ -131,7 +133,7 @@ class Loader {
     std::sort(ranks.begin(), ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
   }
 
-  // Refuses files of several jobs unless one is chosen: a verdict is about one job.
+  // Refuses files of several jobs unless one is chosen, because a verdict is about one job.
   absl::Status OneJob(const std::string& wanted, const std::vector<std::string>& paths) const {
     const std::map<std::string, int64_t> jobs = records_.library.Jobs();
     const bool chosen = !control_.limits.job.empty();
@@ -156,7 +158,7 @@ class Loader {
     if (progress_->on_files) progress_->on_files(progress_->files_read + progress_->files_unpacked, total_);
   }
 
-  // Beside dumps that are certain, other files in a folder are expected, but for those that are named as dumps are.
+  // In a folder with recognized dumps, other files are expected, unless they are named like dumps.
   void NotRecognised(const FoundFile& file, bool certain) {
     int32_t rank = -1;
     bool wanted = file.named || !certain;
@@ -184,7 +186,7 @@ class Loader {
     for (Problem& problem : records_.problems) builder.AddProblem(std::move(problem));
     Bundle bundle = builder.Finish();
     Bundle& framework = records_.framework;
-    // Other files beside the dumps, which merely begin like one.
+    // Problems without a rank are about files beside the dumps that only begin like a dump.
     for (Problem& problem : framework.problems) problem.note |= problem.rank < 0;
     if (!framework.ranks.empty() || !framework.problems.empty()) JoinFlightRecorder(framework, &bundle);
     return bundle;

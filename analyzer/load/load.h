@@ -1,6 +1,5 @@
-// The entry for every source: folders and files of any readable kind.
-#ifndef LOCKSTEP_ANALYZER_LOAD_LOAD_H_
-#define LOCKSTEP_ANALYZER_LOAD_LOAD_H_
+// The entry point for every source: folders and files of any readable kind.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -14,18 +13,18 @@
 
 namespace lockstep {
 
-// Loads incident folders and files of the formats in registry.h, detected by content. Several paths are one bundle.
-// Errors: NotFound for a path that does not exist, FailedPrecondition if nothing was readable (message: what was
-// tried), InvalidArgument for files of several jobs with none chosen (message: the jobs). Damage to a part goes to
-// Bundle::problems and the rest is loaded.
+// Loads incident folders and files of the formats in registry.h, detected by content. Several paths become one bundle.
+// NotFound: a path does not exist. FailedPrecondition: nothing was readable; the message lists what was tried.
+// InvalidArgument: the files belong to several jobs and none is chosen; the message lists them. Damage to a part is
+// reported in Bundle::problems, and the rest is loaded.
 absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
 
 // Progress of a load; other threads may read it.
 struct LoadProgress {
   std::atomic<int64_t> files_found{0}, files_read{0};
-  std::atomic<int64_t> files_unpacked{0};     // dumps with loaded operations, a second step
-  const std::atomic<bool>* cancel = nullptr;  // if it becomes true, no further file is read: the result is CANCELLED
-  // Called after each file (concurrently, on any thread), with both steps of dumps together; may be empty.
+  std::atomic<int64_t> files_unpacked{0};     // dumps with loaded operations, which is a second step
+  const std::atomic<bool>* cancel = nullptr;  // if it becomes true, no further file is read and the result is CANCELLED
+  // Called after each file (concurrently, on any thread); both steps of dumps are counted together. May be empty.
   std::function<void(int64_t done, int64_t total)> on_files;
 };
 // Uses as many threads as cores; the result is the same. If dumps have more operations than limits.all, only a part is
@@ -34,5 +33,3 @@ absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProg
                                  const LoadLimits& limits = {});
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_LOAD_LOAD_H_

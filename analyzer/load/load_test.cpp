@@ -29,7 +29,7 @@ class LoadTest : public ::testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << text;
   }
 
-  // A dump of ranks [first, first + count) of a world of `world`.
+  // Writes a dump of ranks [first, first + count) of a world of `world`.
   void PutDump(const std::string& name, int first, int count, int world, int64_t issued = 10, uint32_t restart = 0,
                const std::string& job = "train") const {
     Bundle bundle;
@@ -75,7 +75,7 @@ TEST_F(LoadTest, AMissingPathIsNamed) {
   EXPECT_EQ(std::string(status.message()), Path("nowhere") + ": no such file or folder");
 }
 
-TEST_F(LoadTest, NothingReadableSaysWhatWasTried) {
+TEST_F(LoadTest, AnUnreadableFolderSaysWhatWasTried) {
   EXPECT_EQ(LoadPaths({folder_.string()}).status().code(), absl::StatusCode::kFailedPrecondition);
   Put("broken.lsd", "LSDUMP1\ngarbage");
   const absl::Status status = LoadPaths({folder_.string()}).status();
@@ -92,8 +92,8 @@ TEST_F(LoadTest, AFileThatNoReaderClaimsIsReportedWithWhatWasTried) {
   EXPECT_THAT(std::string(LoadPaths({Path("empty/node.lsd")}).status().message()), HasSubstr("node.lsd: is empty"));
 }
 
-// The rest of the job may wait for the ranks of these dumps: the problem names the rank.
-TEST_F(LoadTest, AnUnrecognisedFileThatIsNamedAsARanksDumpIsThatRanks) {
+// Other ranks may wait for the ranks of these dumps, so the problem names the rank.
+TEST_F(LoadTest, AnUnrecognizedFileNamedLikeARanksDumpIsReportedForThatRank) {
   Put("nccl_trace_rank_0", "{\"version\": \"2.4\", \"entries\": []}");
   Put("nccl_trace_rank_5", "");
   Put("notes.txt", "hello");
@@ -101,7 +101,7 @@ TEST_F(LoadTest, AnUnrecognisedFileThatIsNamedAsARanksDumpIsThatRanks) {
   ASSERT_EQ(bundle.problems.size(), 2u);
   EXPECT_EQ(bundle.problems[0].rank, 5);
   EXPECT_THAT(bundle.problems[1].text, HasSubstr("is not recognised"));
-  // Beside our own dumps, other files of a folder do not matter.
+  // Beside Lockstep's own dumps, other files of a folder do not matter.
   PutDump("node0.lsd", 0, 2, 2);
   EXPECT_TRUE(MustLoad({folder_.string()}).problems.empty());
 }
@@ -122,13 +122,16 @@ TEST(Registry, FormatsAreDetectedByContent) {
   for (const std::string_view packed : {"PK\x03\x04", "\x1f\x8b\x08"})
     EXPECT_EQ(name_of(packed), "Flight Recorder dumps in gzip or zip");
   EXPECT_EQ(name_of("[{\"pid\": 7, \"thread_id\": 1"), "py-spy JSON");
+  EXPECT_EQ(name_of("{\n  \"nccl_version\": \"2.29.1\",\n  \"communicators_count\": 1,"), "ncclras JSON");
+  EXPECT_EQ(name_of("{'loss': 2.31, 'epoch': 0.1}\n"), "log or printed stacks");
+  EXPECT_EQ(name_of("{\"step\": 1}\n{\"step\": 2}\n"), "log or printed stacks");
   for (const std::string_view text : {"LSDUMP", "LOCKSTEP RING", "PK", "[1]", "[rank0]: [E", "hello"})
     EXPECT_EQ(name_of(text), "log or printed stacks") << text;
   for (const std::string_view other : {"", "\x80\x07", "a\x01z"}) EXPECT_EQ(name_of(other), "") << other;
 }
 
-// Whatever is being done when it turns true.
-TEST_F(LoadTest, CancelledIsToldAtEveryStep) {
+// The load may be cancelled at any step.
+TEST_F(LoadTest, CancellingEndsTheLoadAtEveryStep) {
   for (int i = 0; i < 8; ++i) PutDump("ours/node" + std::to_string(i) + ".lsd", 2 * i, 2, 16);
   for (int i = 0; i < 200; ++i) Put("fr/dump_" + std::to_string(i), "{\"version\": \"2.4\", \"entries\": []}");
   for (const auto& [folder, total, step] :
@@ -146,7 +149,7 @@ TEST_F(LoadTest, CancelledIsToldAtEveryStep) {
       };
       EXPECT_EQ(LoadPaths({Path(folder)}, &progress).status().code(), absl::StatusCode::kCancelled)
           << folder << " " << after;
-      // The reader that began a file also ends it.
+      // A reader that has begun a file also finishes it.
       EXPECT_LE(most, std::max<int64_t>(after, 0) + std::thread::hardware_concurrency()) << folder << " " << after;
     }
   }
@@ -159,6 +162,7 @@ TEST_F(LoadTest, AnIncidentFolderIsOneBundle) {
   Put("incident/verdict.txt", "HUNG");
   Put("incident/decisions.jsonl", "{\"level\":\"late\"}\n");
   Put("incident/report.html", "<html>");
+  Put("incident/explore.html", "\x80\x02");
   Put("incident/agent.log", "\x80\x02");
   Put("incident/README.md", "{");
   Put("incident/manifest.json",
@@ -173,7 +177,7 @@ TEST_F(LoadTest, AnIncidentFolderIsOneBundle) {
   EXPECT_THAT(bundle.comms[0].members, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-TEST_F(LoadTest, OfSeveralJobsOneMustBeChosen) {
+TEST_F(LoadTest, OneOfSeveralJobsMustBeChosen) {
   PutDump("both/node0.lsd", 0, 4, 4);
   PutDump("both/node1.lsd", 0, 2, 2, 10, 0, "other");
   const auto unclear = LoadPaths({Path("both")});
@@ -194,12 +198,12 @@ TEST_F(LoadTest, OfSeveralJobsOneMustBeChosen) {
   EXPECT_EQ(train->ranks.size(), 4u);
 }
 
-TEST_F(LoadTest, KindIsToldByContent) {
+TEST_F(LoadTest, TheKindIsDetectedByContent) {
   PutDump("no-extension", 0, 2, 2);
   EXPECT_EQ(MustLoad({Path("no-extension")}).ranks.size(), 2u);
 }
 
-TEST_F(LoadTest, BadManifestsAreProblemsOnly) {
+TEST_F(LoadTest, BadManifestsAreOnlyProblems) {
   PutDump("a/node.lsd", 0, 2, 2);
   for (const std::string& text : {std::string("{\"format\":"), std::string("[1]"), std::string("{\"format\":2}"),
                                   std::string(200000, '['), std::string()}) {
@@ -227,7 +231,7 @@ TEST_F(LoadTest, ADamagedFileDoesNotHideTheOthers) {
   EXPECT_EQ(bundle.problems[1].path, Path("node2.lsd"));
 }
 
-TEST_F(LoadTest, FlightRecorderDumpsJoinAndOtherFilesLikeThemAreNotes) {
+TEST_F(LoadTest, FlightRecorderDumpsAreJoinedAndSimilarFilesAreNotes) {
   PutDump("node0.lsd", 0, 2, 2);
   Put("rank_0.json", "{\"version\": \"2.4\", \"entries\": []}");
   EXPECT_TRUE(MustLoad({folder_.string()}).problems.empty());
@@ -244,7 +248,7 @@ constexpr char kTimeout[] =
     "[rank1]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:632] [PG ID 0 PG GUID 0(default_pg) Rank 1]  failure detected by "
     "watchdog at work sequence id: 7 PG status: last enqueued work: 7, last completed work: 6\n";
 
-TEST_F(LoadTest, LogsAreReadWhereThereAreNoDumps) {
+TEST_F(LoadTest, LogsAreReadIfThereAreNoDumps) {
   Put("train.log", kTimeout);
   Put("notes.txt", "hello");
   Put("config.json", "{\"lr\": 1}");
@@ -252,20 +256,25 @@ TEST_F(LoadTest, LogsAreReadWhereThereAreNoDumps) {
   ASSERT_EQ(logs.ranks.size(), 1u);
   EXPECT_EQ(logs.ranks[0].rank, 1);
   EXPECT_EQ(logs.ranks_expected, 2);
-  // Beside dumps they are passed over; of our own nothing else is expected to be readable.
+  // Beside dumps, these files are skipped. Only Lockstep's own files must be readable.
   PutDump("node0.lsd", 0, 2, 2);
   const Bundle dumps = MustLoad({folder_.string()});
   EXPECT_EQ(dumps.ranks.size(), 2u);
   for (const Problem& problem : dumps.problems) EXPECT_TRUE(problem.note) << problem.text;
 }
 
-TEST_F(LoadTest, ATextWithoutAKnownLineIsSaid) {
+TEST_F(LoadTest, ATextWithoutAKnownLineIsReported) {
   Put("notes.txt", "hello");
   EXPECT_THAT(std::string(LoadPaths({Path("notes.txt")}).status().message()),
-              HasSubstr("notes.txt: is not recognised: a text without a timeout"));
+              HasSubstr("notes.txt: a log without a time-out, an exception"));
+  Put("train.log", "step 100, loss 2.3");
+  const Bundle bundle = MustLoad({Path("train.log")});
+  EXPECT_TRUE(bundle.ranks.empty());
+  ASSERT_EQ(bundle.problems.size(), 1u);
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("a log without a time-out"));
 }
 
-TEST_F(LoadTest, FilesGivenTwiceCountOnce) {
+TEST_F(LoadTest, AFileGivenTwiceCountsOnce) {
   PutDump("a/node.lsd", 0, 2, 2);
   const Bundle bundle = MustLoad({Path("a"), Path("a/node.lsd"), folder_.string()});
   EXPECT_EQ(bundle.ranks.size(), 2u);
@@ -295,7 +304,7 @@ TEST_F(LoadTest, PipesAndDevicesAreNotRead) {
   EXPECT_EQ(LoadPaths({"/dev/zero"}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(LoadTest, TooDeepFoldersAreSaid) {
+TEST_F(LoadTest, FoldersThatAreTooDeepAreReported) {
   std::string deep = "a";
   PutDump("a/node.lsd", 0, 2, 2);
   for (int i = 0; i < 12; ++i) deep += "/d";
@@ -306,7 +315,7 @@ TEST_F(LoadTest, TooDeepFoldersAreSaid) {
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("8 deep"));
 }
 
-TEST_F(LoadTest, UnreadableFilesAreSaid) {
+TEST_F(LoadTest, UnreadableFilesAreReported) {
   PutDump("a/node0.lsd", 0, 2, 4);
   PutDump("a/node1.lsd", 2, 2, 4);
   chmod(Path("a/node1.lsd").c_str(), 0);
@@ -317,7 +326,7 @@ TEST_F(LoadTest, UnreadableFilesAreSaid) {
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("Permission denied"));
 }
 
-TEST_F(LoadTest, DumpsOfSeveralGenerationsKeepTheNewest) {
+TEST_F(LoadTest, TheNewestOfSeveralGenerationsIsKept) {
   PutDump("old.lsd", 0, 4, 4, 500, 0);
   PutDump("new.lsd", 0, 3, 4, 10, 1);
   const Bundle bundle = MustLoad({folder_.string()});

@@ -1,11 +1,11 @@
 #include "analyzer/load/manifest.h"
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/merge.h"
+#include "analyzer/util/parse_json.h"
 #include "analyzer/util/small_file.h"
 
 namespace lockstep {
@@ -13,17 +13,6 @@ namespace {
 
 constexpr size_t kMaxManifestBytes = 16u << 20;
 constexpr int64_t kManifestFormat = 1;
-
-// nlohmann's parser recurses into nothing deeper than this; a manifest has three levels.
-bool TooDeep(const std::string& text) {
-  int depth = 0;
-  for (char c : text) {
-    if (c == '{' || c == '[') ++depth;
-    if (c == '}' || c == ']') --depth;
-    if (depth > 64) return true;
-  }
-  return false;
-}
 
 int64_t NumberOr(const nlohmann::json& json, const char* key, int64_t otherwise) {
   auto it = json.find(key);
@@ -34,13 +23,12 @@ int64_t NumberOr(const nlohmann::json& json, const char* key, int64_t otherwise)
 
 bool ReadManifest(const std::string& path, Manifest* manifest, std::string* error) {
   const absl::StatusOr<std::string> text = ReadWholeFile(path, kMaxManifestBytes);
-  if (!text.ok() || TooDeep(*text)) {
+  if (!text.ok()) {
     *error =
-        "cannot be used as a manifest: unreadable, too large or too deep; how many ranks the job had is taken from the "
-        "dumps";
+        "cannot be used as a manifest: unreadable or too large; how many ranks the job had is taken from the dumps";
     return false;
   }
-  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = ParseJson(*text);
   if (!json.is_object()) {
     *error = "is no JSON object: damaged or cut off; how many ranks the job had is taken from the dumps";
     return false;

@@ -10,12 +10,8 @@ namespace lockstep {
 
 absl::Span<const FormatReader* const> Formats() {
   static const FormatReader* const formats[] = {
-      &LsdFormat(),
-      &RingFormat(),
-      &FlightRecorderPickleFormat(),
-      &PySpyJsonFormat(),
-      &FlightRecorderJsonFormat(),
-      &FlightRecorderPackedFormat(),
+      &LsdFormat(),     &RingFormat(),      &FlightRecorderPickleFormat(), &PySpyJsonFormat(),
+      &RasJsonFormat(), &InspectorFormat(), &FlightRecorderJsonFormat(),   &FlightRecorderPackedFormat(),
       &TextFormat(),
   };
   return formats;

@@ -1,6 +1,5 @@
 // The dump formats that Lockstep reads.
-#ifndef LOCKSTEP_ANALYZER_LOAD_REGISTRY_H_
-#define LOCKSTEP_ANALYZER_LOAD_REGISTRY_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -10,19 +9,17 @@
 
 namespace lockstep {
 
-// In the order of detection and reading.
+// Returns all readers, in the order in which they detect and read files.
 absl::Span<const FormatReader* const> Formats();
 
 struct Detected {
-  const FormatReader* format = nullptr;  // null: no format accepts the file
+  const FormatReader* format = nullptr;  // null if no format accepts the file
   Claim claim = Claim::kNo;
 };
-// The format that is certain of a file with this `head`, else the first that is possible.
+// The format that is certain for a file with this `head`, else the first that is possible.
 Detected Detect(std::string_view head);
 
 // The list of tried formats for an unrecognized file, with their first bytes.
 std::string FormatsTried();
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_LOAD_REGISTRY_H_

@@ -24,7 +24,8 @@ using ::testing::HasSubstr;
 constexpr int kNodes = 4, kPerNode = 4, kRanks = kNodes * kPerNode;
 constexpr int64_t kNow = 1'000'000'000'000;
 
-// Each node is a tensor-parallel group; one call of `world_every` is one of the world. `change` may alter a rank.
+// Each node is a tensor-parallel group. Every `world_every`-th call is on the world communicator. `change` may change a
+// rank.
 Bundle MakeJob(int calls, const std::function<void(int, Rank*)>& change = nullptr, int world_every = 100) {
   Bundle bundle;
   bundle.job = "window";
@@ -104,7 +105,7 @@ class LoadWindowTest : public ::testing::Test {
     }
     return "";
   }
-  // What writers before histories and descriptions wrote.
+  // Writes the format that had no histories and descriptions yet.
   void MakeOld() {
     for (const auto& entry : fs::directory_iterator(folder_)) {
       std::ifstream in(entry.path(), std::ios::binary);
@@ -156,7 +157,7 @@ const Op* Find(const Rank& rank, uint32_t membership, int64_t seq) {
   return nullptr;
 }
 
-TEST_F(LoadWindowTest, TheNewestAreLoadedAndTheRestIsCounted) {
+TEST_F(LoadWindowTest, TheNewestCallsAreLoadedAndTheRestIsCounted) {
   Write(MakeJob(2000));
   const Bundle bundle = Load(limits_);
   ASSERT_EQ(bundle.ranks.size(), static_cast<size_t>(kRanks));
@@ -181,7 +182,7 @@ TEST_F(LoadWindowTest, TheNewestAreLoadedAndTheRestIsCounted) {
   EXPECT_EQ(Note(all), "");
 }
 
-TEST_F(LoadWindowTest, ACallThatDifferedLongAgoIsLoadedWithItsSurroundings) {
+TEST_F(LoadWindowTest, AnOldMismatchedCallIsLoadedWithItsNeighbors) {
   for (const bool old : {false, true}) {
     SCOPED_TRACE(old ? "file without histories" : "file with histories");
     Write(MakeJob(3000, [](int r, Rank* rank) {
@@ -200,7 +201,7 @@ TEST_F(LoadWindowTest, ACallThatDifferedLongAgoIsLoadedWithItsSurroundings) {
   }
 }
 
-TEST_F(LoadWindowTest, OneOfTheWholeWorldIsFoundAmongAllMembers) {
+TEST_F(LoadWindowTest, AMismatchOnTheWorldIsFoundAmongAllMembers) {
   Write(MakeJob(
       3000,
       [](int r, Rank* rank) {
@@ -215,7 +216,7 @@ TEST_F(LoadWindowTest, OneOfTheWholeWorldIsFoundAmongAllMembers) {
   EXPECT_THAT(verdict.findings(0).culprit_ranks(), ElementsAre(9, 14));
 }
 
-TEST_F(LoadWindowTest, RareCallsAreComparedOneByOne) {
+TEST_F(LoadWindowTest, RareCallsAreComparedIndividually) {
   for (const int at : {299, 2599}) {
     SCOPED_TRACE(at);
     Write(MakeJob(3000, [&](int r, Rank* rank) {
@@ -232,8 +233,9 @@ TEST_F(LoadWindowTest, RareCallsAreComparedOneByOne) {
   }
 }
 
-TEST_F(LoadWindowTest, WhatAMemberHasNotIssuedIsLoadedHoweverOld) {
-  // No GPU marks: only the others' progress shows that the world's third call is in progress; 700 calls came after it.
+TEST_F(LoadWindowTest, CallsThatAMemberHasNotIssuedAreLoadedHoweverOld) {
+  // Without GPU marks, only the others' progress shows that the world's third call is in progress. 700 calls came
+  // after it.
   Write(MakeJob(1000, [](int r, Rank* rank) {
     for (Op& op : rank->ops) op.state = OpState::kUnknown;
     if (r != 2) return;
@@ -252,7 +254,7 @@ TEST_F(LoadWindowTest, UnfinishedCallsAreLoadedHoweverOld) {
   EXPECT_NE(Find(bundle.ranks[5], 0, 150), nullptr);
 }
 
-TEST_F(LoadWindowTest, ARankThatLeftOutACallIsLoadedWithWitnesses) {
+TEST_F(LoadWindowTest, ARankThatSkippedACallIsLoadedWithPeers) {
   Write(MakeJob(3000, [](int r, Rank* rank) {
     if (r != 10) return;
     rank->ops.erase(rank->ops.begin() + 800);
@@ -270,7 +272,7 @@ TEST_F(LoadWindowTest, ARankThatLeftOutACallIsLoadedWithWitnesses) {
   EXPECT_LE(full, 8u);
 }
 
-TEST_F(LoadWindowTest, OldFilesGiveTheSameChoice) {
+TEST_F(LoadWindowTest, OldFilesGiveTheSameSelection) {
   Write(MakeJob(2000));
   const Bundle fresh = Load(limits_);
   MakeOld();

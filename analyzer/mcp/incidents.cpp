@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/load/load.h"
 #include "analyzer/report/circumstances.h"
@@ -63,7 +62,7 @@ absl::StatusOr<const OpenedIncident*> Incidents::Open(const std::string& name) {
     return absl::NotFoundError(listed.empty() ? "there is no incident" : "there is no such incident: see `incidents`");
   if (opened_ != nullptr && opened_->name == found->name && opened_->changed_ns == found->changed_ns)
     return opened_.get();
-  opened_.reset();  // two at once may not fit
+  opened_.reset();  // two opened incidents may not fit into memory
   absl::StatusOr<Bundle> bundle = LoadPaths({found->path});
   if (!bundle.ok()) return bundle.status();
   auto opened = std::make_unique<OpenedIncident>();

@@ -1,6 +1,5 @@
-// The incidents that a server shows: those it was started for and no others.
-#ifndef LOCKSTEP_ANALYZER_MCP_INCIDENTS_H_
-#define LOCKSTEP_ANALYZER_MCP_INCIDENTS_H_
+// The incidents that a server shows: only those that it was started for.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -34,7 +33,8 @@ class Incidents {
   };
   // Newest first, at most 1,000.
   std::vector<Listed> List() const;
-  // By a name of the list; empty: the newest. Kept until another one is asked for, or it changes.
+  // `name`: a name from the list; empty for the newest. The incident stays loaded until another one is requested or it
+  // changes.
   absl::StatusOr<const OpenedIncident*> Open(const std::string& name);
 
  private:
@@ -44,5 +44,3 @@ class Incidents {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_MCP_INCIDENTS_H_

@@ -1,4 +1,4 @@
-// lockstep-mcp: answers an assistant on standard input and output.
+// lockstep-mcp: answers an assistant's requests on standard input and output.
 #include <signal.h>
 
 #include <cstdio>

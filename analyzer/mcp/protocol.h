@@ -1,6 +1,5 @@
-// The Model Context Protocol, as far as a server of read-only tools needs it: JSON-RPC 2.0, one message a line.
-#ifndef LOCKSTEP_ANALYZER_MCP_PROTOCOL_H_
-#define LOCKSTEP_ANALYZER_MCP_PROTOCOL_H_
+// The Model Context Protocol, as far as a server of read-only tools needs it: JSON-RPC 2.0, one message per line.
+#pragma once
 
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -14,7 +13,7 @@ namespace lockstep {
 
 struct McpTool {
   std::string name, description;
-  nlohmann::ordered_json input;  // JSON Schema of the arguments: an object whose `properties` have a `type` each
+  nlohmann::ordered_json input;  // JSON Schema of the arguments: an object whose `properties` each have a `type`
   std::function<absl::StatusOr<std::string>(const nlohmann::ordered_json& arguments)> call;
 };
 
@@ -22,9 +21,9 @@ class McpServer {
  public:
   static constexpr size_t kLongestLine = 1 << 20;
 
-  // `fence`: a word that nobody who wrote what tools return can know. It stands around that text.
+  // `fence` is a word that encloses returned texts. The authors of these texts cannot know it.
   McpServer(std::vector<McpTool> tools, std::string fence);
-  // The line to answer with, without line feed; empty: there is no answer.
+  // The answer line, without line feed; empty if there is no answer.
   std::string Answer(std::string_view line) const;
   // The answer to a line longer than kLongestLine.
   static std::string TooLong();
@@ -39,5 +38,3 @@ class McpServer {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_MCP_PROTOCOL_H_

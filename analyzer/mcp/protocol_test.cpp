@@ -39,7 +39,7 @@ TEST_F(McpProtocolTest, TheVersionIsNegotiated) {
     EXPECT_EQ(Ask("initialize", {{"protocolVersion", other}})["result"]["protocolVersion"], "2025-11-25");
 }
 
-TEST_F(McpProtocolTest, ToolsAreListedAndCalledAndTheirTextIsFenced) {
+TEST_F(McpProtocolTest, ToolsAreListedAndCalledAndTheirTextIsDelimited) {
   const Json listed = Ask("tools/list", Json::object());
   EXPECT_EQ(listed["result"]["tools"][0]["name"], "echo");
   EXPECT_EQ(listed["result"]["tools"][0]["annotations"]["readOnlyHint"], true);
@@ -52,7 +52,7 @@ TEST_F(McpProtocolTest, ToolsAreListedAndCalledAndTheirTextIsFenced) {
   EXPECT_THAT(failed["result"]["content"][0]["text"].get<std::string>(), HasSubstr("no such thing"));
 }
 
-TEST_F(McpProtocolTest, WhatIsNoRequestIsAnError) {
+TEST_F(McpProtocolTest, InvalidRequestsAreErrors) {
   EXPECT_EQ(Ask("{")["error"]["code"], -32700);
   EXPECT_EQ(Ask(std::string(100000, '['))["error"]["code"], -32700);
   for (const char* line :

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -11,12 +10,12 @@
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/export/trace.h"
 #include "analyzer/report/circumstances.h"
-#include "analyzer/report/evidence.h"
 #include "analyzer/report/recommended.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
 #include "analyzer/settings/types.h"
+#include "analyzer/words/verdict.h"
 
 namespace lockstep {
 namespace {
@@ -26,7 +25,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostLines = 400, kMostColumns = 1000, kMostRanks = 64, kMostFrames = 40;
 constexpr int64_t kMostCalls = 200, kFewCalls = 40;
 
-// "[ID] text" a line.
+// Lines of the form "[ID] text".
 class CitedLines {
  public:
   void Add(const std::string& id, const std::string& text) {
@@ -53,7 +52,7 @@ int64_t NumberOf(const Json& arguments, const char* name, int64_t otherwise) {
 
 class AskedRanks {
  public:
-  // Without the argument: those of the findings, `all`: every one.
+  // Without the argument: the ranks in the findings; with `all`, every rank.
   static absl::StatusOr<AskedRanks> Of(const Json& arguments, const Verdict& verdict, bool all) {
     AskedRanks asked;
     const std::string text = TextOf(arguments, "ranks");
@@ -155,7 +154,7 @@ Answer Why(const OpenedIncident& incident, const Json& arguments) {
     for (const auto& item : items) lines.Add(absl::StrCat(id, kind, ++n), text(item));
   };
   list(".e", finding.evidence(), [](const Evidence& item) {
-    return absl::StrCat(EvidenceText(item), item.source().empty() ? "" : absl::StrCat(" (", item.source(), ")"));
+    return absl::StrCat(item.text(), item.source().empty() ? "" : absl::StrCat(" (", item.source(), ")"));
   });
   list(".c", finding.chain(), [](const ChainLink& link) { return "chain: " + link.text(); });
   list(".s", finding.call_sites(), [](const CallSite& site) {
@@ -256,7 +255,8 @@ Answer Query(const OpenedIncident& incident, const Json& arguments) {
   return lines.Text();
 }
 
-// The first collective of one communicator that the two ranks issued differently, among those that both records hold.
+// Finds the first collective of one communicator that the two ranks issued differently. Only collectives in both
+// records are compared.
 void CompareCalls(const Bundle& bundle, const Rank& one, uint32_t one_place, const Rank& other, uint32_t other_place,
                   const std::string& id, CitedLines* lines) {
   const auto collectives = [](const Rank& rank, uint32_t place) {

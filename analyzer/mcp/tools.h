@@ -1,6 +1,5 @@
-// What an assistant may ask about an incident. Each line of an answer begins with the id of the evidence that it gives.
-#ifndef LOCKSTEP_ANALYZER_MCP_TOOLS_H_
-#define LOCKSTEP_ANALYZER_MCP_TOOLS_H_
+// The tools with which an assistant can examine an incident. Each line of an answer begins with the id of its evidence.
+#pragma once
 
 #include <vector>
 
@@ -9,9 +8,7 @@
 
 namespace lockstep {
 
-// incidents, verdict, why, ranks, stacks, query, compare. `incidents` must outlive them.
+// The tools incidents, verdict, why, ranks, stacks, query and compare. `incidents` must outlive them.
 std::vector<McpTool> IncidentTools(Incidents* incidents);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_MCP_TOOLS_H_

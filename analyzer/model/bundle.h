@@ -1,9 +1,7 @@
-// Everything the analysis knows: what each rank recorded, from whichever source, in one form. Loaders fill it, the
-// engine reads it. Plain values; a Bundle owns all its data. Sequence numbers are kept as the source counts them; kNone
-// means "none yet" and kUnknown "the source does not say" - absent, overwritten, never enqueued and no data stay
-// different.
-#ifndef LOCKSTEP_ANALYZER_MODEL_BUNDLE_H_
-#define LOCKSTEP_ANALYZER_MODEL_BUNDLE_H_
+// Everything the analysis knows: what each rank recorded, from any source, in one form. Loaders fill it, the engine
+// reads it. Plain values; a Bundle owns all its data. Sequence numbers are kept as the source counts them; kNone means
+// "none yet" and kUnknown "not in the source". Missing, overwritten, never enqueued and no data stay distinct.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -22,27 +20,29 @@ constexpr int64_t kNone = -1;     // nothing issued (or started, completed) yet
 constexpr int64_t kUnknown = -2;  // not recorded by this source
 constexpr uint32_t kNoIndex = UINT32_MAX;
 
-// Limits of readers; a file beyond them is a problem.
+// Limits of readers; a file that exceeds them is reported as a problem.
 constexpr int32_t kMaxRanks = 1 << 20;
 constexpr int32_t kMaxMembers = 1 << 20;
-// Entries of all Communicator::members together; communicators beyond it keep their size and lose the list.
+// Total entries of all Communicator::members; communicators beyond it keep their size but not the list.
 constexpr int64_t kMaxMemberEntries = int64_t{1} << 24;
 
 // A communicator of the job, merged over the ranks that recorded it.
 struct Communicator {
-  std::string id;    // job-wide identity: 16 hex digits from rings; "NAME/HASH" of a process group
+  std::string id;    // job-wide identity: 16 hex digits from rings; "NAME/HASH" for a process group
   std::string name;  // commName, process group description; may be empty
   int32_t size = 0;
-  // Global rank of each member; -1 if no source has it. Size `size`, which loaders have checked to be plausible.
+  // Global rank of each member; -1 if no source contains it. Has `size` entries; loaders have checked that `size` is
+  // plausible.
   std::vector<int32_t> members;
-  // Where membership was only inferred from the ranks that used the communicator (a nameless process group).
+  // True if membership was only inferred from the ranks that used the communicator (a process group without a name).
   bool members_inferred = false;
-  // The number of members is unknown: a rank without data may be one.
+  // True if the number of members is unknown, because a rank without data may be one.
   bool may_have_more = false;
-  std::string parent_id;  // empty: none
-  uint32_t ordinal = 0;   // children of one parent (or roots) in order of making, from 1; 0 unknown
-  // Among nameless communicators of the same members: its number, from 1, in order of creation if known. 0: it has a
-  // name, or is the only one.
+  std::string parent_id;  // empty if none
+  // Number among the children of one parent (or the roots) in order of creation, from 1; 0 if unknown.
+  uint32_t ordinal = 0;
+  // Number among the nameless communicators with the same members, from 1, in order of creation if known. 0 if it has a
+  // name or is the only one.
   uint32_t twin = 0;
   int32_t color = 0;
   ring::CallKind origin = ring::CallKind::kNone;
@@ -58,32 +58,33 @@ struct PeerCount {
   int64_t sends = 0, recvs = 0;
 };
 
-// One rank's place in one communicator.
+// One rank's membership in one communicator.
 struct Membership {
   uint32_t comm = kNoIndex;  // index into Bundle::comms
-  int32_t member_rank = -1;  // -1 unknown
+  int32_t member_rank = -1;  // -1 if unknown
   ring::CommState state = ring::CommState::kUnknown;
   // Progress of collectives, as counted by the source. kNone or kUnknown if there is no number.
   int64_t issued = kUnknown, launched = kUnknown, started = kUnknown, completed = kUnknown;
-  // The same of point-to-point operations, if the source counts them over all peers (Flight Recorder's p2p_seq_id).
-  // They do not complete in order. A dump without entries of a group has one kind of counts; the other is kUnknown.
+  // The same for point-to-point operations, if the source counts them over all peers (Flight Recorder's p2p_seq_id).
+  // These operations do not complete in order. A dump without entries of a group has only one kind of counts; the other
+  // is kUnknown.
   int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
   int64_t first_seq = 1;  // the source's number of the first collective (Flight Recorder: 0 or 1)
-  int64_t issued_ns = 0;  // when `issued` was issued; rank's clock, 0 unknown
+  int64_t issued_ns = 0;  // when `issued` was issued, on the rank's clock; 0 if unknown
   int64_t created_ns = 0, ready_ns = 0, ended_ns = 0;
   ring::CallKind origin = ring::CallKind::kNone;
-  uint64_t signature_hash = 0;  // rolling, at `issued`; 0 not recorded
+  uint64_t signature_hash = 0;  // rolling hash at `issued`; 0 if not recorded
   std::vector<HashCheckpoint> checkpoints;
   std::vector<PeerCount> peers;
   int64_t lost_records = 0;  // operations of this communicator that are no longer among Rank::ops
-  // Its operations that are counted and not in Rank::ops: not loaded, or the source keeps no entry of them, as PyTorch
-  // of sends and receives on gloo. Their absence proves nothing.
+  // Operations that are counted but not in Rank::ops: they were not loaded, or the source has no entries for them
+  // (PyTorch has none for sends and receives on gloo). Their absence proves nothing.
   int64_t not_loaded = 0;
   int32_t async_error = 0;
   int32_t color = 0, key = 0;
   uint32_t ring_index = kNoIndex;  // slot in the rank's ring, for cross references
-  std::string local_name;          // the source's local name of it (process group id), for messages
-  // The other fields of a ring, so that dumps lose nothing.
+  std::string local_name;          // the source's local name for the communicator (process group id), for messages
+  // The other fields of a ring, so that dumps lose no data.
   Boxed<ring::CommSnapshot> recorded;
 };
 
@@ -91,24 +92,24 @@ enum class OpState : uint8_t {
   kUnknown,     // issued by the CPU; the GPU's progress is not recorded
   kEntered,     // the CPU is inside the call
   kQueued,      // in a group that is still open
-  kEnqueued,    // on the stream; the GPU is known not to have started it
-  kStarted,     // the GPU reached it; known not to have completed
-  kIncomplete,  // known not to have completed; whether it started is not recorded
+  kEnqueued,    // on the stream; the GPU has certainly not started it
+  kStarted,     // the GPU reached the operation and has certainly not completed it
+  kIncomplete,  // certainly not completed; whether the operation started is not recorded
   kCompleted,
-  kFailed,    // the call or its group failed: never on the stream
-  kCaptured,  // recorded into a CUDA graph
+  kFailed,    // the call or its group failed, so the operation was never on the stream
+  kCaptured,  // captured into a CUDA graph
 };
 
-// On its stream, and known not to have completed.
+// The operation is on its stream, and known not to have completed.
 constexpr bool IsUnfinished(OpState state) {
   return state == OpState::kEnqueued || state == OpState::kStarted || state == OpState::kIncomplete;
 }
-// The same, or not on its stream yet: inside the call, or in an open group.
+// The same, or the operation is not on its stream yet: it is inside the call, or in an open group.
 constexpr bool IsInFlight(OpState state) {
   return IsUnfinished(state) || state == OpState::kEntered || state == OpState::kQueued;
 }
 
-// One call. A bundle holds millions: rarely used data is in side tables, and bools are bits.
+// One call. A bundle contains millions, so rarely used data is in side tables, and bools are bits.
 struct Op {
   uint32_t membership = kNoIndex;  // index into Rank::memberships; kNoIndex for calls without a communicator
   int32_t root_or_peer = -1;       // member rank
@@ -116,35 +117,36 @@ struct Op {
   OpState state = OpState::kUnknown;
   bool in_batch : 1 = false;     // member of a framework's coalesced batch
   bool batch_end : 1 = false;    // the record of a whole coalesced batch
-  bool retired : 1 = false;      // Flight Recorder: the watchdog dropped it from its list
+  bool retired : 1 = false;      // Flight Recorder: the watchdog dropped the operation from its list
   bool recent_only : 1 = false;  // only in the communicator's recent operations, not in the rings
-  bool replayed : 1 = false;     // issued by a launch of a CUDA graph; `graph` says which, see ReplayOf
+  bool replayed : 1 = false;     // issued by a launch of a CUDA graph; `graph` identifies the launch, see ReplayOf
   uint8_t datatype = ring::kNoDatatype, reduction = ring::kNoReduction;
   int16_t result = 0;
-  int64_t seq = kUnknown;      // collective: in the communicator; send, receive: in (peer, direction) or p2p_seq_id
-  int64_t count = -1;          // elements as passed; -1 unknown (Flight Recorder has shapes instead)
-  uint32_t thread = kNoIndex;  // index into Rank::threads, or of the source's thread numbering
+  // For a collective: in the communicator; for a send or receive: in (peer, direction) or p2p_seq_id.
+  int64_t seq = kUnknown;
+  int64_t count = -1;          // elements as passed; -1 if unknown (Flight Recorder has shapes instead)
+  uint32_t thread = kNoIndex;  // index into Rank::threads, or into the source's thread numbering
   uint32_t stream = kNoIndex;  // index into Rank::streams
-  int64_t index = 0;           // program order inside the rank's thread
+  int64_t index = 0;           // program order in the rank's thread
   int64_t ticket = 0;
-  int64_t enter_ns = 0, return_ns = 0;       // rank's clock; return_ns 0: not returned or not recorded
-  int64_t started_ns = 0, completed_ns = 0;  // 0 unknown
+  int64_t enter_ns = 0, return_ns = 0;       // rank's clock; return_ns is 0 if not returned or not recorded
+  int64_t started_ns = 0, completed_ns = 0;  // 0 if unknown
   uint64_t caller = 0;
-  uint64_t graph = 0;  // capture's number of the CUDA graph, when captured
+  uint64_t graph = 0;  // number of the capture of the CUDA graph, if captured
   uint32_t caller_object = 0;
-  uint32_t group = 0;             // 0: no explicit group; else a number of the thread's own
+  uint32_t group = 0;             // 0 without an explicit group; else a number counted for each thread
   uint32_t addresses = kNoIndex;  // index into Rank::addresses
-  // Flight Recorder only; empty elsewhere. Shapes are interned: index into Bundle::shapes, kNoIndex none.
+  // Only from Flight Recorder; otherwise empty. Shapes are interned: an index into Bundle::shapes, or kNoIndex.
   uint32_t dtypes = kNoIndex;                                // index into Bundle::strings: "Float -> Half"
-  uint32_t input_shape = kNoIndex, output_shape = kNoIndex;  // e.g. "[[4,4]]" as index
-  int64_t input_elements = -1, output_elements = -1;         // sum over tensors; -1 unknown
-  uint32_t name = kNoIndex;       // index into Bundle::strings: "_all_gather_base"; kNoIndex: CallName(kind)
+  uint32_t input_shape = kNoIndex, output_shape = kNoIndex;  // index of, for example, "[[4,4]]"
+  int64_t input_elements = -1, output_elements = -1;         // sum over tensors; -1 if unknown
+  uint32_t name = kNoIndex;       // index into Bundle::strings: "_all_gather_base"; kNoIndex means CallName(kind)
   uint32_t call_site = kNoIndex;  // index into Bundle::strings: "train.py:812 forward"
   int64_t record_id = kUnknown;   // order of a rank's records
 };
 static_assert(sizeof(Op) <= 160);
 
-// A source's 64-bit group number as Op::group holds it: 0 stays "none".
+// Converts a source's 64-bit group number to Op::group; 0 stays "none".
 constexpr uint32_t GroupNumber(uint64_t group) {
   const auto low = static_cast<uint32_t>(group);
   return low == 0 && group != 0 ? UINT32_MAX : low;
@@ -155,7 +157,7 @@ struct Replay {
   uint32_t graph = 0;   // GraphSnapshot::index of Rank::graphs
   uint64_t number = 0;  // from 1
 };
-// A replayed operation's Op::graph: index into Rank::replays, and its place in the graph, from 1.
+// A replayed operation's Op::graph: its index into Rank::replays, and its position in the graph, from 1.
 constexpr uint64_t ReplayedAs(uint32_t replay, uint32_t place) {
   return uint64_t{place} << 32 | replay;
 }
@@ -174,7 +176,7 @@ struct OpAddresses {
 // A network operation that was running when the rank's data was taken: the steps of one channel to or from one peer.
 struct NetworkOp {
   uint32_t membership = kNoIndex;
-  ring::CallKind kind = ring::CallKind::kNone;  // of the operation it carries out
+  ring::CallKind kind = ring::CallKind::kNone;  // kind of the operation that the network operation belongs to
   int64_t seq = kUnknown;
   int32_t peer = -1;  // member rank at the other end
   uint32_t channel = 0;
@@ -182,7 +184,7 @@ struct NetworkOp {
   uint32_t steps = 0, done = 0;
   uint32_t step = 0;  // the oldest unfinished step, from 0
   ring::ProxyState state = ring::ProxyState::kNone;
-  int64_t since_ns = 0;  // its last event; rank's clock
+  int64_t since_ns = 0;  // time of the last event, on the rank's clock
 };
 
 enum class Life : uint8_t { kUnknown, kRunning, kExited, kKilled, kGone };
@@ -196,15 +198,16 @@ struct Process {
   std::string wchan;
   std::vector<std::string> stack;
   std::string stack_refused;
-  bool consequence = false;                         // ended because the job was being ended
-  std::vector<std::string> python_stack;            // innermost first; empty: not taken
-  std::vector<std::string> stack_later;             // the native stack one sample later; empty: not taken
-  std::vector<std::string> written_files;           // regular files open for writing
-  uint32_t threads_in_d = 0;                        // threads in uninterruptible sleep
-  std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null: not taken
+  bool consequence = false;                // ended because the job was being ended
+  std::string exception;                   // Python exception that ended it: "ValueError: .."; empty if unknown
+  std::vector<std::string> python_stack;   // innermost frame first, of `exception` if there is one; empty if not taken
+  std::vector<std::string> stack_later;    // the native stack one sample later; empty if not taken
+  std::vector<std::string> written_files;  // regular files open for writing
+  uint32_t threads_in_d = 0;               // threads in uninterruptible sleep
+  std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null if not taken
 };
 
-// kText: from a reader of logs. Its ranks are kFlightRecorder, because a log holds calls like a framework's dump.
+// kText: from a reader of logs. Its ranks are kFlightRecorder, because a log contains calls like a framework's dump.
 enum class Source : uint8_t { kRing, kDump, kFlightRecorder, kText };
 
 // The source of the started and completed times of operations. The numbers are permanent: dumps contain them.
@@ -213,77 +216,78 @@ enum class TimeSource : uint8_t {
   kSampledMarks = 1,        // mark lines read at intervals: a time is late by up to the interval
   kEvents = 2,              // events on the stream
   kProfiler = 3,            // the library's own timestamps
-  kFramework = 4,           // a framework's watchdog: late by up to its interval
+  kFramework = 4,           // a framework's watchdog: a time is late by up to the watchdog's interval
   kFrameworkDurations = 5,  // framework times with exact durations: completed_ns - started_ns
 };
 
 struct Rank {
-  int32_t rank = -1;  // global
+  int32_t rank = -1;  // global rank
   int32_t world_size = -1;
   int32_t local_rank = -1;
-  std::string host;  // empty unknown
+  std::string host;  // empty if unknown
   std::string boot_id, job;
-  std::string step;  // of the job, by the scheduler; empty: none, or unknown
+  std::string step;  // the scheduler's job step; empty if none or unknown
   uint32_t restart_count = 0;
   int32_t pid = 0;
   int32_t gpu_index = -1;
   std::string gpu_uuid, gpu_pci;
   int32_t nccl_version = 0, cuda_version = 0;
-  int32_t newest_nccl = 0;      // the newest NCCL with all functions known; 0 unknown
-  uint32_t unwrapped = 0;       // further functions of the loaded NCCL
-  std::string unwrapped_names;  // names of some of them, separated by spaces
+  int32_t newest_nccl = 0;      // the newest NCCL whose functions are all known; 0 if unknown
+  uint32_t unwrapped = 0;       // number of further functions of the loaded NCCL
+  std::string unwrapped_names;  // names of some of these functions, separated by spaces
   ring::RecorderState recorder_state = ring::RecorderState::kUnknown;
   std::string stop_reason;
-  int64_t stopped_ns = 0;  // when recording stopped before the process ended; 0: it did not, or unknown
+  int64_t stopped_ns = 0;  // when recording stopped before the process ended; 0 if it did not, or if unknown
   ring::GpuMarks gpu_marks = ring::GpuMarks::kOff;
   bool host_waits = false;
-  uint64_t ring_bytes = 0, wanted_ring_bytes = 0;  // actual and requested size of the ring; 0: unknown
+  uint64_t ring_bytes = 0, wanted_ring_bytes = 0;  // actual and requested size of the ring; 0 if unknown
   ring::RingPlace ring_place = ring::RingPlace::kFolder;
   Process process;
   std::vector<Membership> memberships;
-  std::vector<Op> ops;                        // per thread in program order, oldest first
+  std::vector<Op> ops;                        // for each thread in program order, oldest first
   std::vector<OpAddresses> addresses;         // addresses for ops; may be empty
-  std::vector<ring::ThreadSnapshot> threads;  // .comm is an index into `memberships` here
+  std::vector<ring::ThreadSnapshot> threads;  // here, .comm is an index into `memberships`
   std::vector<ring::StreamSnapshot> streams;
   std::vector<ring::GraphSnapshot> graphs;  // CUDA graphs with operations; .stream is an index into `streams`
-  std::vector<Replay> replays;              // that ops refer to
+  std::vector<Replay> replays;              // launches that ops refer to
   std::vector<NetworkOp> network;           // only from NCCL's profiler interface; oldest first
-  uint32_t profiler_version = 0;            // of that interface; 0: no reports
-  int64_t captured_ns = 0;                  // rank's clock when its data was taken; 0 unknown
+  uint32_t profiler_version = 0;            // version of that interface; 0 if there are no reports
+  int64_t captured_ns = 0;                  // when the rank's data was taken, on the rank's clock; 0 if unknown
   int64_t real_minus_mono_ns = 0;
   TimeSource time_source = TimeSource::kUnknown;
-  int64_t time_uncertainty_ns = 0;  // upper limit of the lateness of started_ns and completed_ns; 0: the source's usual
-                                    // one
+  // Upper limit of the lateness of started_ns and completed_ns; 0 for the source's usual one.
+  int64_t time_uncertainty_ns = 0;
   uint64_t records_lost = 0;
   uint64_t not_loaded = 0;  // operations in the file that are not in `ops`; see Membership::not_loaded
   Source source = Source::kRing;
   std::string path;             // file the data came from
-  bool damaged = false;         // part of its data could not be read
-  bool only_active = false;     // Flight Recorder: the dump holds incomplete operations only
-  bool start_recorded = false;  // a started time or mark exists, so "not started" is a fact
-  // Flight Recorder of a backend that never marks operations completed, only retired (gloo, torchcomms): a failed
-  // operation looks completed, and sends, receives and barriers may leave no entry.
+  bool damaged = false;         // part of the rank's data could not be read
+  bool only_active = false;     // Flight Recorder: the dump contains only incomplete operations
+  bool start_recorded = false;  // a start time or mark exists, so "not started" is certain
+  // Flight Recorder with a backend that never marks operations completed, only retired (gloo, torchcomms). A failed
+  // operation then looks completed, and sends, receives and barriers may leave no entry.
   bool ends_untold = false;
-  // Flight Recorder of a backend without names of groups: members of the process's newest group; 0 unknown.
+  // Flight Recorder with a backend without names of groups: members of the process's newest group; 0 if unknown.
   int32_t newest_group_size = 0;
-  bool set_back = false;  // Flight Recorder: the file is older than its newest record, so its clock was set back before
-                          // it was written. Durations of operations in flight are unknown
+  // Flight Recorder: the file is older than its newest record, so its clock was set back before it was written.
+  // Durations of operations in flight are unknown.
+  bool set_back = false;
 };
 
 struct Problem {
-  std::string path = "";  // empty: of the whole bundle
+  std::string path = "";  // empty if the problem concerns the whole bundle
   int64_t offset = -1;
   std::string text;
   int32_t rank = -1;
-  bool note = false;      // for information: the analysis lacks nothing because of it
-  bool stopped = false;   // the rank's recording was stopped: its later calls are unknown
-  std::string like = "";  // equal for problems that differ only in names and numbers; "": equal texts
+  bool note = false;      // only for information: the analysis misses nothing because of the problem
+  bool stopped = false;   // the rank's recording was stopped, so its later calls are unknown
+  std::string like = "";  // the same for problems that differ only in names and numbers; "" if the texts must be equal
 };
 
-// `like` of what a ring's reader and a dump's writer report about one rank's data.
+// `like` of problems that a ring's reader and a dump's writer report about one rank's data.
 inline constexpr char kDamagedRank[] = "damaged rank";
 
-// The place of a host, from dump headers or a topology file. Empty: unknown.
+// The position of a host, from dump headers or a topology file; empty if unknown.
 struct HostPlace {
   std::string host, rack, leaf_switch;
 };
@@ -296,12 +300,10 @@ struct Bundle {
   std::vector<Problem> problems;
   std::vector<HostPlace> places;  // ascending by host, no duplicates
   std::string job;
-  int32_t ranks_expected = 0;  // from world size, process groups or the manifest; 0 unknown
-  // Set by a live observer of the job who decided that nothing moves. An operation in flight is then stuck at any age.
+  int32_t ranks_expected = 0;  // from world size, process groups or the manifest; 0 if unknown
+  // Set by a live observer of the job that decided that nothing moves. An operation in flight is then stuck at any age.
   bool known_stalled = false;
   int64_t stalled_ns = 0;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_MODEL_BUNDLE_H_

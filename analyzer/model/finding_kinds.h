@@ -1,6 +1,5 @@
-// Facts about each kind of finding for the analysis, the reports and the live detector: one table.
-#ifndef LOCKSTEP_ANALYZER_MODEL_FINDING_KINDS_H_
-#define LOCKSTEP_ANALYZER_MODEL_FINDING_KINDS_H_
+// Facts about each kind of finding, for the analysis, the reports and the live detector, in one table.
+#pragma once
 
 #include <cstdint>
 
@@ -12,12 +11,13 @@ struct FindingFacts {
   FindingKind kind = FINDING_UNSPECIFIED;
   // Findings are sorted by this: certain and urgent ones first, inferred ones last.
   int order = 0;
-  // The verdict if the first finding is of this kind. VERDICT_UNSPECIFIED: hung, or late if that is not certain yet.
+  // The verdict if the first finding is of this kind. VERDICT_UNSPECIFIED means hung, or late if that is not certain
+  // yet.
   VerdictKind verdict = VERDICT_UNSPECIFIED;
   const char* cause = "unknown";  // the category for an on-call engineer
-  const char* differs = nullptr;  // the argument that differs; null: the kind is no mismatch
-  bool definite = false;          // ranks disagree: waiting longer changes nothing
-  bool rests_on_flight = false;   // rests on operations that were in flight when the data was taken
+  const char* differs = nullptr;  // the argument that differs; null if the kind is not a mismatch
+  bool definite = false;          // ranks disagree, so waiting longer changes nothing
+  bool rests_on_flight = false;   // the kind rests on operations that were in flight when the data was taken
   bool host_shows_why = false;    // samples of the named processes may show the cause
   bool one_broken_thing = false;  // several culprits may share one broken host, switch or rack
   bool alike_is_one = true;       // several ranks in the same state are one finding
@@ -27,5 +27,3 @@ struct FindingFacts {
 const FindingFacts& FindingFactsOf(FindingKind kind);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_MODEL_FINDING_KINDS_H_

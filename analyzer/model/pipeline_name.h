@@ -1,6 +1,5 @@
 // Recognizes pipelines by their communicators' names.
-#ifndef LOCKSTEP_ANALYZER_MODEL_PIPELINE_NAME_H_
-#define LOCKSTEP_ANALYZER_MODEL_PIPELINE_NAME_H_
+#pragma once
 
 #include <cctype>
 #include <string>
@@ -23,5 +22,3 @@ inline bool NamesPipeline(const std::string& name) {
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_MODEL_PIPELINE_NAME_H_

@@ -1,9 +1,7 @@
 #include "analyzer/model/topology.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -51,8 +49,8 @@ std::string_view Short(std::string_view host) {
   return host.substr(0, host.find('.'));
 }
 
-// The value of KEY=VALUE on a topology.conf line, empty when it is not there. `key` in lower case; the line's may be in
-// any.
+// The value of KEY=VALUE on a topology.conf line; empty if there is none. `key` is in lower case; the line's may be in
+// any case.
 std::string_view ValueOf(std::string_view line, std::string_view key) {
   for (std::string_view word : Split(line, " \t", true)) {
     const size_t equals = word.find('=');
@@ -168,7 +166,7 @@ bool ParseSmall(std::string_view digits, uint64_t* out) {
   return true;
 }
 
-// One element of a host list, with every bracket expanded: the last one counts fastest.
+// Expands all brackets of one element of a host list; the last one varies fastest.
 bool ExpandOne(std::string_view element, size_t limit, std::vector<std::string>* hosts) {
   std::vector<std::string> names{""};
   while (!element.empty()) {

@@ -23,24 +23,24 @@ std::string Parse(const std::string& text, size_t* problems = nullptr) {
   return shown;
 }
 
-TEST(Topology, TableWithCommasBlanksAndComments) {
+TEST(Topology, TablesMayHaveCommasBlanksAndComments) {
   EXPECT_EQ(Parse("# hosts\nnode2, r1, leaf1\nnode1 r1 leaf1 # spare\n\nnode3\t-\tleaf2\n"),
             "node1:r1:leaf1 node2:r1:leaf1 node3::leaf2 ");
   EXPECT_EQ(Parse("node1,r1\r\nnode2,,leaf2\r\n"), "node1:r1: node2::leaf2 ");
 }
 
-TEST(Topology, FirstLineMayNameTheColumns) {
+TEST(Topology, TheFirstLineMayNameTheColumns) {
   EXPECT_EQ(Parse("switch,comment,host,rack\nleaf9,x,node1,r7\n"), "node1:r7:leaf9 ");
   EXPECT_EQ(Parse("host rack\nnode1 r7\n"), "node1:r7: ");
 }
 
-TEST(Topology, SlurmTopology) {
+TEST(Topology, SlurmTopologyIsRead) {
   EXPECT_EQ(Parse("SwitchName=leaf1 Nodes=gpu[01-02,7],login LinkSpeed=1\nswitchname=leaf2 nodes=gpu08\nSwitchName=top "
                   "Switches=leaf[1-2]\n"),
             "gpu01::leaf1 gpu02::leaf1 gpu08::leaf2 gpu7::leaf1 login::leaf1 ");
 }
 
-TEST(Topology, HostLists) {
+TEST(Topology, HostListsAreExpanded) {
   std::vector<std::string> hosts;
   EXPECT_TRUE(ExpandHostList("a[1-2]b[08-09],c", 100, &hosts));
   EXPECT_EQ(hosts, (std::vector<std::string>{"a1b08", "a2b08", "a1b09", "a2b09", "c"}));
@@ -53,7 +53,7 @@ TEST(Topology, HostLists) {
   EXPECT_LE(hosts.size(), 1000u);
 }
 
-TEST(Topology, LinesThatAreNotUnderstoodAreToldAndPassedOver) {
+TEST(Topology, LinesThatAreNotUnderstoodAreReportedAndSkipped) {
   size_t problems = 0;
   EXPECT_EQ(Parse("node1 r1 l1\nnode2 r\x01 l1\nSwitchName= Nodes=x\nnode1 r2 l1\n", &problems), "node1:r1:l1 ");
   EXPECT_EQ(problems, 3u);
@@ -63,7 +63,7 @@ TEST(Topology, LinesThatAreNotUnderstoodAreToldAndPassedOver) {
   EXPECT_EQ(problems, 21u);
 }
 
-TEST(Topology, FileOverrulesHeadersAndShortNamesMatch) {
+TEST(Topology, TheFileOverridesHeadersAndShortNamesMatch) {
   char path[] = "/tmp/lockstep-topology-XXXXXX";
   const int fd = mkstemp(path);
   ASSERT_GE(fd, 0);

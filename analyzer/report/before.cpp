@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/parse_json.h"
 #include "analyzer/util/small_file.h"
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/system.h"
@@ -50,7 +50,7 @@ std::string Sentence(const Before::Item& before) {
                       DayText(before.last_real_ns), " (", Printable(before.last_kind, 40), ")");
 }
 
-// Standard output of `program` with `input`. Empty on any failure, with *why. The process is gone when this returns.
+// Standard output of `program` with `input`. Empty on any failure, with *why. The process has ended when this returns.
 std::string Ask(const std::string& program, const std::string& url, const std::string& input, int64_t limit_ns,
                 std::string* why) {
   ChildRun run;
@@ -76,7 +76,7 @@ std::string ArchiveFromEnvironment() {
 
 std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns) {
   if (verdict.findings().empty()) return "";
-  // Those that hold most culprits first.
+  // Hosts with the most culprits first.
   std::map<std::string, int> hosts;
   for (const Culprit& culprit : verdict.findings(0).culprits()) {
     if (!culprit.host().empty() && culprit.host().size() <= kMostName) ++hosts[culprit.host()];
@@ -93,14 +93,14 @@ std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns) {
   Json names = Json::array();
   for (size_t i = 0; i < std::min(sorted.size(), kMostHosts); ++i) names.push_back(sorted[i].first);
   const Json json = {{"hosts", names}, {"places", places}, {"until_real_ns", std::max<int64_t>(until_real_ns, 0)}};
-  // Escapes make a byte six at most: a pipe holds 64 KiB.
+  // An escaped byte takes at most six bytes, and a pipe holds 64 KiB.
   const std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() <= 60'000 ? text : "";
 }
 
 Before TakeBefore(std::string_view answer) {
   Before taken;
-  const Json json = Json::parse(answer, nullptr, false);
+  const Json json = ParseJson<Json>(answer);
   if (json.is_object()) taken.unknown = Printable(Text(json, "error"), 300);
   if (!taken.unknown.empty()) return taken;
   const auto list = json.is_object() ? json.find("before") : json.end();
@@ -116,7 +116,7 @@ Before TakeBefore(std::string_view answer) {
     before.name = Printable(Text(item, "name"), kMostName);
     before.incidents = Number(item, "incidents");
     before.culprit_of = std::min(Number(item, "culprit_of"), before.incidents);
-    if (before.incidents == 0) continue;  // an empty archive knows nothing
+    if (before.incidents == 0) continue;  // an empty archive has no information
     if (before.culprit_of > 0) {
       before.last_real_ns = Number(item, "last_real_ns");
       before.last_kind = Printable(Text(item, "last_kind"), 40);
@@ -157,7 +157,7 @@ void AddBeforeRow(const Before& before, ReportContent* content) {
 }
 
 int64_t CapturedRealNs(const std::string& folder) {
-  const Json json = Json::parse(ReadWholeFile(folder + "/manifest.json", kMostManifest).value_or(""), nullptr, false);
+  const Json json = ParseJson<Json>(ReadWholeFile(folder + "/manifest.json", kMostManifest).value_or(""));
   return json.is_object() ? Number(json, "captured_real_ns") : 0;
 }
 

@@ -1,6 +1,5 @@
-// Labelled rows, before they are laid out as text or as a page.
-#ifndef LOCKSTEP_ANALYZER_REPORT_BLOCK_H_
-#define LOCKSTEP_ANALYZER_REPORT_BLOCK_H_
+// Labelled rows, before they are formatted as text or as a page.
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -16,22 +15,20 @@ struct ReportRow {
 
 struct ReportBlock {
   std::string title;  // one finding's headline
-  int finding = -1;   // into Verdict::findings; -1: of none
+  int finding = -1;   // index into Verdict::findings; -1 if none
   std::vector<ReportRow> rows;
 
-  // Null: there is none.
+  // Null if there is none.
   const ReportRow* Find(std::string_view label) const {
     for (const ReportRow& row : rows) {
       if (row.label == label) return &row;
     }
     return nullptr;
   }
-  // Empty rows are left out.
+  // Skips empty rows.
   void AddRow(std::string label, std::vector<std::string> lines) {
     if (!lines.empty()) rows.push_back({std::move(label), std::move(lines)});
   }
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_REPORT_BLOCK_H_

@@ -13,7 +13,6 @@
 #include "analyzer/report/before.h"
 #include "analyzer/report/circumstances.h"
 #include "analyzer/report/content.h"
-#include "analyzer/report/evidence.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
 
@@ -21,10 +20,10 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kScreenLines = 24;
-constexpr size_t kTextColumn = 11;       // of a row
-constexpr size_t kContinuedColumn = 13;  // of what does not fit into its first line
-constexpr size_t kMostAlso = 3;          // further findings
-constexpr size_t kMostRankColumns = 18;  // longer lists of ranks in a chain are counted
+constexpr size_t kTextColumn = 11;       // column of a row's text
+constexpr size_t kContinuedColumn = 13;  // column of continued lines
+constexpr size_t kMostAlso = 3;          // maximum of further findings
+constexpr size_t kMostRankColumns = 18;  // longer lists of ranks in a chain are replaced by their number
 
 // Items as lines. Drops the last ones if the row has more than `most` lines. A single item that is too long ends in
 // "..".
@@ -51,6 +50,12 @@ class BriefRow {
       label.assign(kTextColumn, ' ');
     }
   }
+  // A row whose least number of lines is 0 is the first to go, as a whole.
+  bool Drop() {
+    if (least_ > 0 || lines_.empty()) return false;
+    lines_.clear();
+    return true;
+  }
   bool Shrink(size_t width) {
     if (lines_.size() <= least_) return false;
     most_ = lines_.size() - 1;
@@ -75,7 +80,7 @@ std::string FewRanks(const RankList& list) {
   return text.size() <= kMostRankColumns ? text : absl::StrCat(CountText(static_cast<int64_t>(ranks.size())), " ranks");
 }
 
-constexpr size_t kMostLinkLines = 3;  // of a link of a chain
+constexpr size_t kMostLinkLines = 3;  // maximum for a link of a chain
 
 std::vector<std::string> BriefChain(const Finding& finding, int most) {
   std::vector<std::string> items;
@@ -83,7 +88,7 @@ std::vector<std::string> BriefChain(const Finding& finding, int most) {
     const ChainLink& link = finding.chain(i);
     std::string text = absl::StrCat(FewRanks(link.ranks()), link.ranks_size() == 1 ? " waits" : " wait");
     if (link.waits_for_size() > 0) absl::StrAppend(&text, " for ", FewRanks(link.waits_for()));
-    absl::StrAppend(&text, " in ", Printable(link.operation(), 40));
+    if (!link.operation().empty()) absl::StrAppend(&text, " in ", Printable(link.operation(), 40));
     const CommunicatorRef& comm = link.communicator();
     if (!comm.id().empty() || !comm.name().empty()) absl::StrAppend(&text, " on ", Printable(CommName(comm), 60));
     items.push_back(std::move(text));
@@ -91,7 +96,7 @@ std::vector<std::string> BriefChain(const Finding& finding, int most) {
   return items;
 }
 
-// The ranks that wait and are not in the first `links`: how many, and for whom. Empty: there are none.
+// The waiting ranks that are not in the first `links`: how many, and for whom. Empty if there are none.
 std::string RestOfChain(const Finding& finding, int links) {
   const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
   std::set<int32_t> shown, direct;
@@ -119,6 +124,23 @@ std::string RestOfChain(const Finding& finding, int links) {
                       them);
 }
 
+// Whether the first line reports the condition of the culprit's process: that it is stopped, how it ended, or that it
+// left no data.
+bool SaysCondition(const Finding& finding) {
+  switch (finding.culprits(0).condition()) {
+    case Culprit::STOPPED:
+      return finding.reason() == REASON_PROCESS_STOPPED || finding.reason() == REASON_STOPPED_WHILE_OTHERS_WAIT;
+    case Culprit::KILLED:
+    case Culprit::EXITED:
+    case Culprit::GONE:
+      return finding.kind() == RANK_DEAD;
+    case Culprit::NO_DATA:
+      return finding.kind() == RANK_NO_DATA;
+    default:
+      return false;
+  }
+}
+
 std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content) {
   std::vector<std::string> items;
   const auto add_row = [&](const ReportBlock& block, std::string_view label, size_t most) {
@@ -131,13 +153,11 @@ std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& c
     for (const Evidence& item : finding.evidence()) {
       // The chain shows the waits, and the first line their duration.
       if (!HasOwnRow(item) && item.kind() != Evidence::WAITING && item.kind() != Evidence::IN_OPERATION)
-        items.push_back(Printable(EvidenceText(item), 300));
+        items.push_back(Printable(item.text(), 300));
     }
-    // The first line already reports a stopped process.
-    const bool stopped =
-        finding.reason() == REASON_PROCESS_STOPPED || finding.reason() == REASON_STOPPED_WHILE_OTHERS_WAIT;
-    if (finding.culprits_size() == 1 && !stopped && finding.culprits(0).state() != finding.summary())
-      add_row(content.first, "state", 1);
+    const ReportRow* state = content.first.Find("state");
+    if (finding.culprits_size() == 1 && !SaysCondition(finding) && state != nullptr && !state->lines.empty())
+      items.push_back(absl::StrCat("rank ", finding.culprits(0).rank(), ": ", state->lines[0]));
   }
   std::vector<std::string> not_it;
   for (const NotTheCause& ruled_out : verdict.ruled_out()) {
@@ -153,6 +173,13 @@ std::vector<std::string> BriefSure(const Finding& finding) {
                        finding.hypothesis() ? ", a hypothesis" : "")};
 }
 
+// What a replay found. That it could not judge does not help somebody in a hurry.
+std::vector<std::string> BriefProof(const Finding& finding) {
+  const Proof::Result result = finding.proof().result();
+  if (result != Proof::PROVED && result != Proof::NOT_PROVED) return {};
+  return {Printable(finding.proof().text(), 300)};
+}
+
 std::vector<std::string> Lines(const ReportBlock& block, std::string_view label) {
   const ReportRow* row = block.Find(label);
   return row == nullptr ? std::vector<std::string>() : row->lines;
@@ -163,14 +190,14 @@ std::vector<std::string> BriefData(const Verdict& verdict, const ReportContent& 
   std::vector<std::string> items;
   const std::vector<std::string> data = Lines(content.data, "DATA");
   if (verdict.ranks_read() < verdict.ranks_expected() && data.size() > 1) items.push_back(data[1]);
-  // Without a finding they have a row of their own.
+  // Without a finding, they have a separate row.
   if (!verdict.findings().empty())
     for (const std::string& blind : verdict.blind()) items.push_back(Printable(blind, 300));
   for (const std::string& problem : Lines(content.data, "problems")) items.push_back(problem);
   return items;
 }
 
-// Further findings; those that are proven come with what to do.
+// Further findings; proven ones also say what to do.
 void AddOthers(const Verdict& verdict, const ReportContent& content, std::vector<BriefRow>* rows) {
   for (size_t i = 0; i < std::min(content.others.size(), kMostAlso); ++i) {
     const ReportBlock& other = content.others[i];
@@ -203,18 +230,19 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     for (const std::string& rival : finding.alternatives()) rivals.push_back(Printable(rival, 300));
     rows.emplace_back("or", std::move(rivals), 3);
     rows.emplace_back("sure", BriefSure(finding), 1);
+    rows.emplace_back("", BriefProof(finding), 3, 0);
     AddOthers(verdict, content, &rows);
   }
   rows.emplace_back("before", Lines(content.first, "before"), 2);
   rows.emplace_back("job", Lines(content.first, "job"), 3);
   rows.emplace_back("data", BriefData(verdict, content), 4);
-  // Rings go with their processes.
+  // Rings disappear with their processes.
   const std::vector<std::string> files = Lines(content.data, "files");
   const bool on_disk = std::none_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kRing && !absl::EndsWith(rank.path, ".lsd");
   });
   if (on_disk && files.size() == 1 && !verdict.findings().empty()) {
-    constexpr size_t kFits = 60;  // a path that is cut cannot be copied
+    constexpr size_t kFits = 60;  // a path that was cut cannot be copied
     const std::string what = files[0].size() <= kFits ? files[0] : "the incident folder";
     rows.emplace_back("keep", std::vector<std::string>{absl::StrCat("copy ", what, " before you restart the job")}, 2);
   }
@@ -276,7 +304,8 @@ std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Befo
     size_t total = 0;
     for (const BriefRow& row : rows) total += row.lines().size();
     if (total <= room) break;
-    // The longest row that can gives a line.
+    if (std::any_of(rows.begin(), rows.end(), [](BriefRow& row) { return row.Drop(); })) continue;
+    // The longest row that can lose a line does.
     std::stable_sort(by_length.begin(), by_length.end(),
                      [](const BriefRow* a, const BriefRow* b) { return a->lines().size() > b->lines().size(); });
     if (std::none_of(by_length.begin(), by_length.end(), [&](BriefRow* row) { return row->Shrink(style.width); }))

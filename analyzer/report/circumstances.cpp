@@ -1,12 +1,9 @@
 #include "analyzer/report/circumstances.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "analyzer/evidence/process_evidence.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/nccl_version.h"
 #include "analyzer/words/words.h"
@@ -14,10 +11,11 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kEarliestRealNs = 1'000'000'000'000'000'000;  // 2001: earlier values are no wall clock
+constexpr int64_t kEarliestRealNs = 1'000'000'000'000'000'000;  // the year 2001: earlier values are not wall-clock
+                                                                // times
 constexpr int64_t kMostNs = INT64_MAX / 4;
 
-// When the newest data was taken; 0: not known.
+// Returns when the newest data was taken; 0 if unknown.
 int64_t NewestRealNs(const Bundle& bundle) {
   int64_t newest = 0;
   for (const Rank& rank : bundle.ranks) {
@@ -39,7 +37,7 @@ int64_t StuckNs(const Verdict& verdict) {
   return verdict.verdict() == VERDICT_HUNG && !verdict.findings().empty() ? verdict.findings(0).duration_ns() : 0;
 }
 
-// An own record is made of calls of NCCL, which needs a GPU. A framework's may be of a backend that needs none.
+// Lockstep's own record consists of NCCL calls, which need a GPU. A framework's backend may not need one.
 bool SeesGpu(const Rank& rank) {
   return rank.source != Source::kFlightRecorder || rank.gpu_index >= 0 || !rank.gpu_pci.empty() ||
          rank.nccl_version > 0 || rank.cuda_version > 0;

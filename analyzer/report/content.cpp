@@ -12,11 +12,11 @@
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/report/circumstances.h"
-#include "analyzer/report/evidence.h"
 #include "analyzer/report/finding.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
+#include "analyzer/words/verdict.h"
 
 namespace lockstep {
 namespace {
@@ -25,10 +25,10 @@ constexpr size_t kMaxProblemsShown = 8;
 constexpr int kMaxRowsShown = 3;
 constexpr int kMaxBlindShown = 4;
 constexpr size_t kMaxAlikeShown = 8;
-constexpr int64_t kLongStartNs = 10'000'000'000;  // a shorter start is irrelevant to a stuck job
+constexpr int64_t kLongStartNs = 10'000'000'000;  // a shorter start is irrelevant for a stuck job
 constexpr size_t kMaxHardwareLines = 4;
 constexpr size_t kFullFindings = 3;            // further ones appear without states, stacks and evidence
-constexpr int64_t kSmallOffsetNs = 1'000'000;  // clocks closer than this are not worth a line
+constexpr int64_t kSmallOffsetNs = 1'000'000;  // clocks closer than this are not reported
 
 // The ranks without data, and the consequences for them.
 std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& missing) {
@@ -122,7 +122,7 @@ std::vector<std::string> ClockLines(const Verdict& verdict, const Bundle& bundle
   return lines;
 }
 
-// The ranks that come last, and the slow communicators. The text leaves this out for a stuck job; the other formats
+// The ranks that arrive last, and the slow communicators. The text leaves this out for a stuck job; the other formats
 // keep it.
 void AddSpeed(const Verdict& verdict, ReportBlock* block) {
   if (verdict.verdict() != VERDICT_SLOW && verdict.verdict() != VERDICT_HEALTHY && verdict.verdict() != VERDICT_LATE)
@@ -220,7 +220,7 @@ std::vector<std::string> BlindLines(const Verdict& verdict) {
   return lines;
 }
 
-// Equal for findings that differ in names and numbers only.
+// Equal for findings that differ only in names and numbers.
 auto LikenessOf(const Finding& finding) {
   const std::string state = finding.culprits().empty() ? "" : finding.culprits(0).state();
   return std::make_tuple(finding.kind(), finding.hypothesis(), ConfidenceWord(finding.confidence()), finding.cause(),
@@ -270,9 +270,13 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.first.AddRow("do", {"1. Read the blind lines: they name what was not recorded. Then look in the stacks of "
                                 "all ranks for one that is in a different place."});
   } else {
-    content.headline = absl::StrCat(who, ": no fault in the data that was read; some is missing or unreadable");
+    content.headline =
+        verdict.ranks_read() == 0
+            ? "nothing that was read shows how far a rank is"
+            : absl::StrCat(who, ": no fault in the data that was read; other data is missing or unreadable");
     content.first.AddRow(
-        "do", {"1. Add the data that is missing or could not be read, and analyze again: the cause may be in it."});
+        "do",
+        {"1. Add the data that is missing or could not be read, and analyze again: that data may show the cause."});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   rows.insert(rows.begin(), {"job", {absl::StrJoin(CircumstanceTexts(verdict), "; ")}});
@@ -290,7 +294,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   late.AddRow("blind", BlindLines(verdict));
   rows.insert(before("do"), late.rows.begin(), late.rows.end());
   // Eight pipelines that are stuck in the same way appear once.
-  std::map<decltype(LikenessOf(Finding())), size_t> known;  // to 0: the first finding, n: others[n - 1]
+  std::map<decltype(LikenessOf(Finding())), size_t> known;  // 0 for the first finding, n for others[n - 1]
   std::vector<std::vector<const Finding*>> alike(1);
   if (!verdict.findings().empty()) known.emplace(LikenessOf(verdict.findings(0)), 0);
   for (int i = 1; i < verdict.findings_size(); ++i) {

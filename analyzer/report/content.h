@@ -1,6 +1,5 @@
-// The contents of a report, before they are laid out as text or as a page.
-#ifndef LOCKSTEP_ANALYZER_REPORT_CONTENT_H_
-#define LOCKSTEP_ANALYZER_REPORT_CONTENT_H_
+// The contents of a report, before they are formatted as text or as a page.
+#pragma once
 
 #include <string>
 #include <vector>
@@ -13,17 +12,15 @@ namespace lockstep {
 
 struct ReportContent {
   std::string verdict;              // "HUNG"
-  std::string lasted;               // "18 s"; empty: unknown, or nothing is stuck
+  std::string lasted;               // "18 s"; empty if unknown or nothing is stuck
   std::string headline;             // "rank 5 (node03, GPU 1): never entered ..."
   std::string waiting;              // "7 other ranks are waiting for it."; may be empty
-  ReportBlock first;                // the root cause; no title, the headline has it
+  ReportBlock first;                // the root cause; has no title, because the headline has it
   std::vector<ReportBlock> others;  // findings that differ from earlier ones in more than names and numbers
   ReportBlock data;                 // what was read, what is missing, where the files are
 };
 
-// For a verdict that has its circumstances (analyzer/report/circumstances.h).
+// The verdict must have its circumstances (analyzer/report/circumstances.h).
 ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_REPORT_CONTENT_H_

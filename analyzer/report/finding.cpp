@@ -10,7 +10,6 @@
 #include "analyzer/evidence/frames.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/model/finding_kinds.h"
-#include "analyzer/report/evidence.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
 
@@ -19,10 +18,9 @@ namespace {
 
 constexpr int kMaxCulpritsShown = 8;
 constexpr int kMaxHostsShown = 8;
-constexpr int kMaxLinksShown = 12;
 constexpr int kMaxSitesShown = 4;
 constexpr size_t kMaxLinesShown = 8;
-constexpr size_t kMaxHardwareShown = 5;  // of one host
+constexpr size_t kMaxHardwareShown = 5;  // for one host
 constexpr int kMaxEvidenceShown = 8;
 constexpr size_t kMaxFramesShown = 12;
 
@@ -30,7 +28,7 @@ std::vector<int32_t> List(const google::protobuf::RepeatedField<int32_t>& ranks)
   return {ranks.begin(), ranks.end()};
 }
 
-// Each culprit while they are few; then host by host.
+// Lists each culprit if they are few, otherwise host by host.
 std::vector<std::string> WhoLines(const Finding& finding) {
   std::vector<std::string> lines;
   if (finding.culprits_size() <= kMaxCulpritsShown) {
@@ -52,7 +50,7 @@ std::vector<std::string> WhoLines(const Finding& finding) {
   return lines;
 }
 
-// "tp_3, 8 ranks, id 44e8ec155b0c1557": as NCCL's log and the viewer have it.
+// "tp_3, 8 ranks, id 44e8ec155b0c1557": as in NCCL's log and the viewer.
 std::string GroupText(const CommunicatorRef& comm) {
   if (comm.id().empty()) return "";
   return absl::StrCat(
@@ -75,7 +73,8 @@ std::string CostText(const Finding& finding) {
 
 std::vector<std::string> ChainLines(const Finding& finding) {
   std::vector<std::string> lines;
-  for (int i = 0; i < finding.chain_size() && i < kMaxLinksShown; ++i) lines.push_back(LinkText(finding.chain(i)));
+  for (int i = 0; i < finding.chain_size() && i < kMaxLinksShown; ++i)
+    lines.push_back(Printable(finding.chain(i).text(), 400));
   if (finding.chain_size() > kMaxLinksShown)
     lines.push_back(absl::StrCat("and ", finding.chain_size() - kMaxLinksShown, " more links"));
   if (finding.victim_count() > 0) {
@@ -86,15 +85,6 @@ std::vector<std::string> ChainLines(const Finding& finding) {
 }
 
 }  // namespace
-
-std::string LinkText(const ChainLink& link) {
-  std::string text = absl::StrCat(RanksText(List(link.ranks())), link.ranks_size() == 1 ? " waits" : " wait");
-  if (!link.operation().empty()) absl::StrAppend(&text, " in ", Printable(link.operation(), 80));
-  const CommunicatorRef& comm = link.communicator();
-  if (!comm.id().empty() || !comm.name().empty()) absl::StrAppend(&text, " on ", CommName(comm));
-  if (link.waits_for_size() > 0) absl::StrAppend(&text, " for ", RanksText(List(link.waits_for())));
-  return text;
-}
 
 std::string SureText(const Finding& finding) {
   std::string sure = ConfidenceWord(finding.confidence());
@@ -108,9 +98,8 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
   ReportBlock block;
   const std::string common = CommonText(finding);
   if (!common.empty()) {
-    const bool all = finding.common_factor().culprits() >= finding.culprit_ranks_size();
-    block.AddRow("common", {absl::StrCat(all ? "all" : absl::StrCat(finding.common_factor().culprits(), " of the"), " ",
-                                         finding.culprit_ranks_size(), " named ranks are on ", common, ", which has ",
+    block.AddRow("common", {absl::StrCat(ShareText(finding.common_factor().culprits(), finding.culprit_ranks_size()),
+                                         " named ranks are on ", common, ", which has ",
                                          finding.common_factor().members(), " ranks: suspect one shared fault first")});
   }
   block.AddRow("who", WhoLines(finding));
@@ -165,7 +154,7 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
       if (static_cast<int>(evidence.size()) == kMaxEvidenceShown) {
         ++left_out;
       } else {
-        evidence.push_back(Printable(EvidenceText(item), 400));
+        evidence.push_back(Printable(item.text(), 400));
       }
     }
     if (left_out > 0) evidence.push_back(absl::StrCat("and ", left_out, " more, in the JSON report"));
@@ -182,7 +171,9 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
   if (!finding.tells_apart().empty())
     maybe.push_back(absl::StrCat("would decide: ", Printable(finding.tells_apart(), 300)));
   block.AddRow("maybe", std::move(maybe));
-  block.AddRow("sure", {SureText(finding)});
+  std::vector<std::string> sure = {SureText(finding)};
+  if (finding.has_proof()) sure.push_back(Printable(finding.proof().text(), 400));
+  block.AddRow("sure", std::move(sure));
   std::vector<std::string> steps = AdviceSteps(finding);
   for (size_t i = 0; i < steps.size(); ++i) steps[i] = absl::StrCat(i + 1, ". ", steps[i]);
   block.AddRow("do", std::move(steps));

@@ -1,6 +1,5 @@
-// One finding as labelled rows: why, whether it moves, the chain, how sure, what to do.
-#ifndef LOCKSTEP_ANALYZER_REPORT_FINDING_H_
-#define LOCKSTEP_ANALYZER_REPORT_FINDING_H_
+// One finding as labelled rows: why, whether the process moves, the chain, how sure, what to do.
+#pragma once
 
 #include "analyzer/model/bundle.h"
 #include "analyzer/report/block.h"
@@ -11,12 +10,10 @@ namespace lockstep {
 // `brief`: for later findings, without stacks, states and evidence.
 ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brief);
 
-// "ranks 1, 3 wait in AllReduce #41 on dp_1 for rank 5".
-std::string LinkText(const ChainLink& link);
+// The row "chain" begins with the links of the chain, at most this many.
+inline constexpr int kMaxLinksShown = 12;
 
 // "high; would be refuted by ..", and whether it is a hypothesis.
 std::string SureText(const Finding& finding);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_REPORT_FINDING_H_

@@ -8,10 +8,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/before.h"
-#include "analyzer/report/evidence.h"
 #include "analyzer/report/recommended.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
+#include "analyzer/words/verdict.h"
 
 namespace lockstep {
 namespace {
@@ -23,10 +23,9 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr int kSchemaVersion = 2;
+constexpr int kSchemaVersion = 5;
 
-// Enum names have a prefix that makes them unique in the package, the first word of the enum's name. The JSON leaves it
-// out.
+// Enum names have a prefix that makes them unique in the package: the first word of the enum's name. The JSON omits it.
 std::string EnumName(const EnumDescriptor& type, int number) {
   const auto* value = type.FindValueByNumber(number);
   const std::string& name = (value == nullptr ? type.value(0) : value)->name();
@@ -41,7 +40,7 @@ std::string EnumName(const EnumDescriptor& type, int number) {
 
 Json MessageJson(const Message& message);
 
-// Element `i` of a repeated field; of another field -1.
+// Element `i` of a repeated field; -1 for another field.
 Json ValueJson(const Message& message, const FieldDescriptor& field, int i) {
   const Reflection& of = *message.GetReflection();
   switch (field.cpp_type()) {
@@ -127,7 +126,8 @@ void Sort(Ranks* ranks) {
   std::sort(ranks->begin(), ranks->end());
 }
 
-// As it is written: every list in an order that does not depend on the order of files, and every sentence made.
+// The verdict in its final form: every list in an order that does not depend on the order of files, and all sentences
+// made.
 Verdict Finished(const Verdict& verdict, const Before& before) {
   Verdict out = verdict;
   out.set_schema_version(kSchemaVersion);
@@ -139,10 +139,7 @@ Verdict Finished(const Verdict& verdict, const Before& before) {
       Sort(link.mutable_ranks());
       Sort(link.mutable_waits_for());
     }
-    for (Evidence& item : *finding.mutable_evidence()) {
-      item.set_text(EvidenceText(item));
-      Sort(item.mutable_ranks());
-    }
+    for (Evidence& item : *finding.mutable_evidence()) Sort(item.mutable_ranks());
   }
   for (DataProblem& problem : *out.mutable_problems()) problem.clear_like();
   std::stable_sort(out.mutable_problems()->begin(), out.mutable_problems()->end(),
@@ -190,7 +187,7 @@ Json RecommendedSchema() {
           {"additionalProperties", false}};
 }
 
-// Names from files may be no valid UTF-8; ASCII output also keeps terminals safe.
+// Names from files may not be valid UTF-8; ASCII output also keeps terminals safe.
 std::string Dump(const Json& json) {
   return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }

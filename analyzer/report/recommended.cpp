@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// A process that ended by itself ends again. What a signal, or nothing that was recorded, ended may run elsewhere.
+// A process that ended by itself would end again. If a signal or an unknown event ended it, it may run elsewhere.
 Action AfterDeath(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_EXITED:
@@ -28,7 +28,7 @@ Action ActionFor(const Finding& finding, const std::vector<std::string>& hosts) 
   const bool host = cause == "host", gpu = cause == "gpu";
   if (!host && !gpu) return cause == "network" || cause == "network or gpu" ? Action::kRequeue : Action::kAsk;
   if (finding.moving() == "moving") return Action::kWait;
-  // The code shows what it is in: the host is not to blame for it.
+  // The code shows its activity, so the host is not to blame.
   if (!finding.activity().empty()) return Action::kAsk;
   if (hosts.empty() || (finding.has_common_factor() && finding.common_factor().kind() != "host")) return Action::kAsk;
   return Action::kExclude;

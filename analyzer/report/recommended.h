@@ -1,6 +1,5 @@
 // What to do about a verdict, for the programs that --on-verdict starts: the key `recommended` of its JSON.
-#ifndef LOCKSTEP_ANALYZER_REPORT_RECOMMENDED_H_
-#define LOCKSTEP_ANALYZER_REPORT_RECOMMENDED_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -19,10 +18,10 @@ enum class Action {
 
 struct Recommended {
   Action action = Action::kWait;
-  std::vector<std::string> hosts;  // of the culprits, or the host they share; each once
+  std::vector<std::string> hosts;  // hosts of the culprits, or the host they share; each once
   std::vector<int32_t> ranks;
-  std::string why;        // one sentence; empty: there is no finding
-  double confidence = 0;  // of the first finding
+  std::string why;        // one sentence; empty if there is no finding
+  double confidence = 0;  // confidence of the first finding
 };
 
 Recommended RecommendedFor(const Verdict& verdict);
@@ -30,5 +29,3 @@ Recommended RecommendedFor(const Verdict& verdict);
 const char* ActionName(Action action);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_REPORT_RECOMMENDED_H_

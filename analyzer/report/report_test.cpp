@@ -1,6 +1,5 @@
 #include "analyzer/report/report.h"
 #include "analyzer/model/finding_kinds.h"
-#include "analyzer/report/evidence.h"
 #include "analyzer/report/recommended.h"
 
 #include <gmock/gmock.h>
@@ -74,41 +73,12 @@ TEST(Report, JsonHasEveryKeyOfTheContract) {
   EXPECT_EQ(finding["chain"][0]["ranks"], nlohmann::json({1, 3, 7}));
 }
 
-TEST(Report, EvidenceOfEachKindHasItsSentence) {
-  Finding finding;
-  const auto add = [&finding](Evidence::Kind kind) {
-    Evidence* evidence = finding.add_evidence();
-    evidence->set_kind(kind);
-    evidence->add_ranks(5);
-    return evidence;
-  };
-  Evidence* stack = add(Evidence::STACK);
-  stack->add_frames()->set_text("read");
-  stack->add_frames()->set_text("load (train.py:88)");
-  EXPECT_EQ(EvidenceText(*stack), "rank 5 stack: read < load (train.py:88)");
-  Evidence* refused = add(Evidence::STACK);
-  refused->set_refused("ptrace is refused");
-  EXPECT_EQ(EvidenceText(*refused), "rank 5 stack: ptrace is refused");
-  Evidence* state = add(Evidence::PROCESS_STATE);
-  state->mutable_process()->set_kernel_function("futex_wait");
-  state->mutable_process()->set_between_ns(2'000'000'000);
-  state->mutable_process()->set_cpu_ns(500'000'000);
-  EXPECT_EQ(EvidenceText(*state), "rank 5: in kernel function futex_wait, CPU 25% of the last 2.0 s");
-  EXPECT_FALSE(HasOwnRow(*state));
-  state->mutable_process()->set_state("S");
-  EXPECT_TRUE(HasOwnRow(*state));
-  Evidence* waiting = add(Evidence::WAITING);
-  waiting->add_ranks(6);
-  waiting->set_operation("AllReduce #41");
-  waiting->mutable_communicator()->set_label("dp_1");
-  waiting->mutable_communicator()->set_size(4);
-  EXPECT_EQ(EvidenceText(*waiting), "2 of 4 members of dp_1 wait in AllReduce #41");
-  waiting->set_duration_ns(1'250'000'000);
-  EXPECT_EQ(EvidenceText(*waiting), "2 of 4 members of dp_1 wait in AllReduce #41 for 1.2 s");
-  Evidence* call = add(Evidence::LAST_CALL);
-  call->set_operation("AllReduce #41");
-  call->mutable_communicator()->set_label("dp_1");
-  EXPECT_EQ(EvidenceText(*call), "its last recorded call: AllReduce #41 on dp_1");
+TEST(Report, AProcessStateHasItsOwnRowOnceItsLetterIsKnown) {
+  Evidence evidence;
+  evidence.set_kind(Evidence::PROCESS_STATE);
+  EXPECT_FALSE(HasOwnRow(evidence));
+  evidence.mutable_process()->set_state("S");
+  EXPECT_TRUE(HasOwnRow(evidence));
 }
 
 TEST(Report, JsonOfAnEmptyVerdictHasTheKeysToo) {
@@ -136,6 +106,25 @@ TEST(Report, JsonSurvivesBytesThatAreNoText) {
   const std::string json = ReportJson(verdict);
   EXPECT_TRUE(nlohmann::json::accept(json));
   EXPECT_THAT(json, Not(HasSubstr("\x1b")));
+}
+
+TEST(Report, AProofStandsBesideTheConfidence) {
+  const Bundle bundle = MakeBundle(8);
+  Verdict verdict = MakeHung();
+  EXPECT_FALSE(nlohmann::json::parse(ReportJson(verdict))["findings"][0].contains("proof"));
+  Proof* proof = verdict.mutable_findings(0)->mutable_proof();
+  proof->set_result(Proof::PROVED);
+  proof->set_text("proved by replay: it completes");
+  EXPECT_THAT(Lines(VerdictText(verdict, bundle)), Contains("           proved by replay: it completes"));
+  EXPECT_THAT(Lines(ReportText(verdict, bundle)), Contains("           proved by replay: it completes"));
+  EXPECT_THAT(ReportHtml(verdict, bundle), HasSubstr("<p>proved by replay: it completes</p>"));
+  const nlohmann::json json = nlohmann::json::parse(ReportJson(verdict));
+  EXPECT_EQ(json["findings"][0]["proof"]["result"], "PROVED");
+  EXPECT_EQ(json["findings"][0]["proof"]["text"], "proved by replay: it completes");
+  // A replay that could not judge tells nothing to somebody in a hurry.
+  proof->set_result(Proof::NOT_JUDGED);
+  EXPECT_THAT(VerdictText(verdict, bundle), Not(HasSubstr("by replay")));
+  EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("by replay"));
 }
 
 TEST(Report, TextSaysWhoWhatAndWhyFirst) {
@@ -277,7 +266,7 @@ TEST(Report, WhatAllCulpritsShareIsNamedBeforeThem) {
   finding->mutable_common_factor()->set_culprits(32);
   finding->mutable_common_factor()->set_members(32);
   std::string text = ReportText(verdict, MakeBundle(8));
-  EXPECT_THAT(text, HasSubstr("switch leaf3 (32 of its 32 ranks: 8-39): never entered"));
+  EXPECT_THAT(text, HasSubstr("all 32 ranks of switch leaf3 (8-39): never entered"));
   EXPECT_THAT(text, HasSubstr("  who      ranks 8-15 (node1)\n           ranks 16-23 (node2)\n"));
   EXPECT_THAT(text, HasSubstr("  state    all: its network card does not answer\n"));
   finding->mutable_common_factor()->set_culprits(31);
@@ -365,7 +354,7 @@ TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
   EXPECT_THAT(text, HasSubstr("  start-up Start-up took 4 min.\n"));
   bandwidth->set_bus_bytes_per_s(0);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("  rates    not measured"));
-  // Clocks that count from each host's own start lie hours apart; what people set is the wall clock.
+  // Clocks that count from each host's own start differ by hours. Users set the wall clock.
   Bundle bundle = MakeBundle(8);
   for (int i = 0; i < 8; ++i) {
     bundle.ranks[i].host = i < 4 ? "node0" : "node1";
@@ -471,6 +460,7 @@ TEST(Report, NoLineIsWiderThanAHundredColumnsAndNothingControlsTheTerminal) {
   finding->mutable_culprits(0)->set_host(evil);
   finding->mutable_culprits(0)->set_state(evil);
   finding->mutable_chain(0)->set_operation(evil);
+  finding->mutable_chain(0)->set_text(evil);
   finding->mutable_chain(0)->mutable_communicator()->set_name(evil);
   finding->add_evidence()->set_text(evil);
   verdict.set_job(evil);
@@ -507,7 +497,7 @@ TEST(Report, HtmlEscapesEveryNameAndLoadsNothing) {
   EXPECT_THAT(html, HasSubstr("<title>rank 1: waits because of it</title>"));
 }
 
-// Everything that can grow with the job does, and nothing folds.
+// Everything that can grow with the job grows, and nothing is combined.
 TEST(Report, HtmlOfAHugeJobStaysSmall) {
   Bundle bundle;
   const Verdict verdict = MakeHuge(&bundle);

@@ -1,6 +1,5 @@
-// The time that a job's start took, in parts: `lockstep analyze --start`.
-#ifndef LOCKSTEP_ANALYZER_REPORT_START_H_
-#define LOCKSTEP_ANALYZER_REPORT_START_H_
+// The parts of a job's start and how long each took: `lockstep analyze --start`.
+#pragma once
 
 #include <string>
 
@@ -8,11 +7,9 @@
 
 namespace lockstep {
 
-// The paragraph, the phases of a rank's start, the ranks that others waited for most, and a table of the longest
-// creations, one a line of at most 120 columns. Reports missing records. Plain characters: names from files cannot
-// control the terminal.
+// A paragraph, the phases of a rank's start, the ranks that others waited for most, and a table of the longest
+// creations, with lines of at most 120 columns. Reports missing records. Only printable characters: names from files
+// cannot control the terminal.
 std::string StartUpReport(const Verdict& verdict);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_REPORT_START_H_

@@ -4,7 +4,6 @@
 #include "analyzer/report/before.h"
 #include "analyzer/report/content.h"
 #include "analyzer/report/report.h"
-#include "analyzer/report/words.h"
 #include "analyzer/util/printable.h"
 
 namespace lockstep {

@@ -72,12 +72,22 @@ std::string CommonText(const Finding& finding) {
 
 namespace {
 
-// " is in load() at data.py:64", " at step() at train.py:288": where the named rank is, or issued the call at issue.
+// The finding's own sentence says where the rank is.
+bool SaysWhere(const Finding& finding) {
+  return finding.reason() == REASON_ELSEWHERE_OTHERS_WAIT || finding.reason() == REASON_ELSEWHERE_BY_STACK;
+}
+
+// " is in load() at data.py:64", " at step() at train.py:288": where the named rank is, or where it issued the call at
+// issue.
 std::string AtPlace(const Finding& finding) {
+  if (SaysWhere(finding)) return "";
   const FindingFacts& facts = FindingFactsOf(finding.kind());
   const bool several = finding.culprit_ranks_size() > 1;
   if (facts.host_shows_why && !finding.place().empty())
     return absl::StrCat(several ? " are in " : " is in ", Printable(PlaceText(finding.place()), 80));
+  // Where its exception was raised.
+  if (finding.reason() == REASON_EXITED && !several && !finding.place().empty())
+    return absl::StrCat(" in ", Printable(PlaceText(finding.place()), 80));
   if (facts.cause != FindingFactsOf(MISMATCH_KIND).cause || several || finding.culprit_ranks().empty()) return "";
   for (const CallSite& site : finding.call_sites()) {
     if (std::find(site.ranks().begin(), site.ranks().end(), finding.culprit_ranks(0)) != site.ranks().end())
@@ -88,8 +98,18 @@ std::string AtPlace(const Finding& finding) {
 
 }  // namespace
 
+bool HasOwnRow(const Evidence& evidence) {
+  return evidence.kind() == Evidence::STACK ||
+         (evidence.kind() == Evidence::PROCESS_STATE && !evidence.process().state().empty());
+}
+
+std::string ShareText(int32_t part, int32_t whole) {
+  if (part < whole) return absl::StrCat(part, " of the ", whole);
+  return whole == 2 ? "both" : absl::StrCat("all ", whole);
+}
+
 std::string WaitingText(const Finding& finding) {
-  if (finding.victim_count() <= 0) return "";
+  if (finding.victim_count() <= 0 || finding.reason() == REASON_ELSEWHERE_OTHERS_WAIT) return "";
   return absl::StrCat(CountText(finding.victim_count()),
                       finding.victim_count() == 1 ? " other rank is" : " other ranks are", " waiting for ",
                       finding.culprit_ranks_size() == 1 ? "it." : "them.");
@@ -101,8 +121,8 @@ std::string Headline(const Finding& finding) {
   const std::string common = CommonText(finding);
   const int32_t share = finding.common_factor().culprits();
   if (!common.empty() && finding.culprit_ranks_size() > 1 && share >= finding.culprit_ranks_size()) {
-    who = absl::StrCat(common, " (", share, " of its ", finding.common_factor().members(),
-                       " ranks: ", FoldRanks(ranks, 40), ")");
+    who = absl::StrCat(ShareText(share, finding.common_factor().members()), " ranks of ", common, " (",
+                       FoldRanks(ranks, 40), ")");
   } else if (finding.culprits_size() == 1) {
     who = CulpritText(finding.culprits(0));
   } else {

@@ -1,6 +1,5 @@
-// Words that every report shares: rank lists, rates, culprits, advice.
-#ifndef LOCKSTEP_ANALYZER_REPORT_WORDS_H_
-#define LOCKSTEP_ANALYZER_REPORT_WORDS_H_
+// Words that all reports share: rank lists, rates, culprits, advice.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +26,7 @@ std::string BytesText(int64_t bytes);
 // "high", "medium", "low".
 std::string ConfidenceWord(double confidence);
 
-// Whether a host, GPU or PID is known.
+// Returns whether a host, GPU or PID is known.
 bool MoreThanItsNumber(const Culprit& culprit);
 
 // "HUNG"; "ENDED EARLY" for an exit with status 0, which JSON calls CRASHED.
@@ -39,14 +38,20 @@ std::string CulpritText(const Culprit& culprit, bool gpu_place = false);
 // A communicator's name, or its identity if it has none.
 std::string CommName(const CommunicatorRef& comm);
 
-// "host node03", "switch leaf7": the part that the culprits share; empty: none.
+// "host node03", "switch leaf7": the part that the culprits share; empty if none.
 std::string CommonText(const Finding& finding);
 
-// One sentence: who, where in the code, and what it did not do. A host or switch that all culprits share comes before
-// their ranks.
+// One sentence: which rank, where in the code, and what it did not do. A host or switch that all culprits share
+// precedes their ranks.
 std::string Headline(const Finding& finding);
 
-// "7 other ranks are waiting for it."; empty: none is.
+// Whether the report has a separate row for it ("state", "stack").
+bool HasOwnRow(const Evidence& evidence);
+
+// "3 of the 8", "all 8", "both": how many of them, before a noun.
+std::string ShareText(int32_t part, int32_t whole);
+
+// "7 other ranks are waiting for it."; empty if none is.
 std::string WaitingText(const Finding& finding);
 
 // Finding::advice_steps, safe to print.
@@ -56,5 +61,3 @@ std::vector<std::string> AdviceSteps(const Finding& finding);
 std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& present);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_REPORT_WORDS_H_

@@ -36,7 +36,7 @@ std::vector<std::string> KeysOf(const std::string& section) {
   return keys;
 }
 
-// What may be meant by a key that its section does not know.
+// A suggestion for a key that its section does not have.
 std::string UnknownKey(const Entry& entry) {
   std::string text = absl::StrCat(Place(entry), ": [", entry.section, "] has no key ", Shown(entry.key));
   if (const std::string near = Nearest(entry.key, KeysOf(entry.section)); !near.empty())
@@ -134,7 +134,7 @@ absl::Status ReadConfigFile(const std::string& path, File* file) {
   if (!fd.ok() && (errno == ENOENT || errno == ENOTDIR)) return absl::OkStatus();
   if (!fd.ok())
     return absl::UnavailableError(
-        absl::StrCat("cannot read ", path, ": ", strerror(errno), "; mend its mode, or remove it"));
+        absl::StrCat("cannot read ", path, ": ", strerror(errno), "; correct its mode, or remove it"));
   file->found = true;
   struct stat info {};
   absl::Status status;

@@ -47,7 +47,7 @@ bool IsOn(const Value& value) {
   return on;
 }
 
-// How a message names a value: "--spool", or "/etc/lockstep.conf, line 3: --spool".
+// Returns the name of a value in messages: "--spool", or "/etc/lockstep.conf, line 3: --spool".
 std::string NameOf(const Value& value) {
   const std::string& name = value.row->option.empty() ? value.row->key : value.row->option;
   return value.layer == kOptionLayer ? name : absl::StrCat(value.from, ": ", name);
@@ -59,14 +59,14 @@ Value TextValue(const Row& row, const std::string& text, std::string from, int l
   return value;
 }
 
-// Of `section`, from files into `merged`.
+// Reads the settings of `section` from files into `merged`.
 absl::Status ReadFilesOf(std::string_view section, Merged* merged, std::vector<Value>* values) {
   absl::StatusOr<std::vector<File>> files = ReadFiles();
   if (!files.ok()) return files.status();
   merged->files = std::move(*files);
   int layer = 0;
   for (const File& file : merged->files) {
-    // In one file the program's own section counts more than [common].
+    // In one file, the program's own section takes precedence over [common].
     for (const Entry& entry : file.entries) {
       const Row* recorders =
           entry.section == kRecorder && section != kRecorder ? FindByKey(kRecorder, entry.key) : nullptr;
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<File>> ReadFiles() {
     if (absl::Status status = ReadConfigFile(path, &file); !status.ok()) return status;
     if (!file.found && path == named) {
       return absl::NotFoundError(
-          absl::StrCat(ring::kConfigVariable, " names ", path, ", which is not there; mend or unset it"));
+          absl::StrCat(ring::kConfigVariable, " names ", path, ", which is not there; correct or unset it"));
     }
     files.push_back(std::move(file));
   }
@@ -122,7 +122,7 @@ absl::StatusOr<Merged> Merge(std::string_view section, std::vector<Value> option
     if (value.empty()) continue;
     if (std::string wrong = section == kRecorder ? "" : WrongValue(row, value); !wrong.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(row.variable, " ", wrong, ", not '", value, "'; mend or unset it"));
+          absl::StrCat(row.variable, " ", wrong, ", not '", value, "'; correct or unset it"));
     }
     Put(&values, TextValue(row, value, row.variable, kEnvironmentLayer));
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/settings/help.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep::settings {
 namespace {
@@ -35,7 +36,7 @@ std::string Take(const Row& row, const std::string& text, std::vector<Value>* va
   if (const std::string wrong = WrongOrOutOfRange(row, text); !wrong.empty())
     return absl::StrCat(row.option, " ", wrong, text.empty() ? "" : absl::StrCat(", not ", Quoted(text)));
   Value value{&row, text, row.option, kOptionLayer, {}};
-  // A path may hold the separator of a list of paths.
+  // A path may contain the separator of a list of paths.
   value.parts = row.separator == ',' ? SplitText(text, ',') : std::vector<std::string>{text};
   for (Value& before : *values) {
     if (before.row != &row) continue;
@@ -107,7 +108,7 @@ absl::StatusOr<CommandLine> ReadCommandLine(const Verb& verb, const std::vector<
     }
   }
   line.operands.insert(line.operands.end(), words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
-  // A request for help always gets it.
+  // A request for help always succeeds.
   if (!problem.empty() && !line.help && !line.version) return UsageStatus(verb, problem);
   return line;
 }
@@ -141,13 +142,14 @@ absl::StatusOr<ParsedOptions> Parse(std::string_view verb, int argc, char** argv
   return Parse(verb, std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
 }
 
+int Complain(std::string_view verb, absl::string_view text, int exit_status) {
+  fprintf(stderr, "lockstep %.*s: %s\n", static_cast<int>(verb.size()), verb.data(),
+          Printable(std::string(text)).c_str());
+  return exit_status;
+}
+
 int UsageError(std::string_view verb, const absl::Status& status) {
-  std::string text(status.message());
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  fprintf(stderr, "lockstep %.*s: %s\n", static_cast<int>(verb.size()), verb.data(), text.c_str());
-  return 2;
+  return Complain(verb, status.message(), 2);
 }
 
 std::optional<int> Finished(std::string_view verb, const absl::StatusOr<ParsedOptions>& options, bool tell) {
@@ -155,8 +157,7 @@ std::optional<int> Finished(std::string_view verb, const absl::StatusOr<ParsedOp
   if (options->help || options->version) {
     const std::string text = options->help ? Help(*FindVerb(verb)) : "lockstep " LOCKSTEP_VERSION "\n";
     if (fputs(text.c_str(), stdout) >= 0 && fflush(stdout) == 0) return 0;
-    UsageError(verb, absl::UnavailableError("cannot write standard output"));
-    return 3;
+    return Complain(verb, "cannot write standard output", 3);
   }
   if (!tell) return std::nullopt;
   for (const std::string& line : options->merged().told) fprintf(stderr, "lockstep: %s\n", line.c_str());

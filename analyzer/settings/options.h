@@ -1,6 +1,5 @@
 // The command line of a verb, parsed by the table: options and operands, merged with files and environment.
-#ifndef LOCKSTEP_ANALYZER_SETTINGS_OPTIONS_H_
-#define LOCKSTEP_ANALYZER_SETTINGS_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -9,25 +8,26 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "analyzer/settings/merge.h"
 #include "analyzer/settings/types.h"
 
 namespace lockstep::settings {
 
 // Typed access by key ("late-after"). Unset options have the table's default, or empty, 0 or no. A key that the verb
-// does not have, or of another kind, is a bug and ends the program.
+// does not have, or that has another kind, is a bug and ends the program.
 class ParsedOptions {
  public:
   ParsedOptions(const Verb& verb, Merged merged, std::vector<std::string> operands)
       : verb_(&verb), merged_(std::move(merged)), operands_(std::move(operands)) {}
 
   bool Flag(std::string_view key) const;
-  std::string Text(std::string_view key) const;  // also of files, folders, choices and endpoints
+  std::string Text(std::string_view key) const;  // also for files, folders, choices and endpoints
   std::vector<std::string> List(std::string_view key) const;
   int64_t Number(std::string_view key) const;
   double Seconds(std::string_view key) const;
-  int64_t Nanoseconds(std::string_view key) const;  // of seconds
-  int64_t Age(std::string_view key) const;          // seconds
+  int64_t Nanoseconds(std::string_view key) const;  // for seconds
+  int64_t Age(std::string_view key) const;          // in seconds
   uint64_t Bytes(std::string_view key) const;
   RankRanges Ranks(std::string_view key) const;
 
@@ -40,7 +40,7 @@ class ParsedOptions {
   absl::Status Wrong(const std::string& text) const;
 
   bool help = false, version = false;
-  bool config_files = true;  // were read
+  bool config_files = true;  // configuration files were read
 
  private:
   const Row& RowOf(std::string_view key) const;
@@ -53,18 +53,20 @@ class ParsedOptions {
   std::vector<std::string> operands_;
 };
 
-// InvalidArgument with one line: what is wrong, where it was set if not on the command line, and how to get help. Of a
-// repeated option the last one counts, or each if it is a list.
+// InvalidArgument with one line: the problem, where the value was set if not on the command line, and how to get help.
+// If an option is repeated, the last one counts, or each if it is a list.
 absl::StatusOr<ParsedOptions> Parse(std::string_view verb, const std::vector<std::string>& words);
 absl::StatusOr<ParsedOptions> Parse(std::string_view verb, int argc, char** argv);
 
 // The exit status if the program is done: after an error (2), --help or --version (0; 3 if standard output cannot be
-// written). Otherwise prints warnings about configuration files, with `tell`.
+// written). Otherwise returns nullopt and prints warnings about configuration files if `tell`.
 std::optional<int> Finished(std::string_view verb, const absl::StatusOr<ParsedOptions>& options, bool tell = true);
-// Prints an error of the command line, and returns its exit status: 2.
+// Prints "lockstep VERB: TEXT" to standard error, and returns `exit_status`.
+int Complain(std::string_view verb, absl::string_view text, int exit_status);
+// The same for an error of the command line, whose exit status is 2.
 int UsageError(std::string_view verb, const absl::Status& status);
 
-// Only the words: no files, no environment, no check of the number of operands.
+// Only splits the words: reads no files and no environment, and does not check the number of operands.
 struct CommandLine {
   std::vector<Value> options;
   std::vector<std::string> operands;
@@ -73,5 +75,3 @@ struct CommandLine {
 absl::StatusOr<CommandLine> ReadCommandLine(const Verb& verb, const std::vector<std::string>& words);
 
 }  // namespace lockstep::settings
-
-#endif  // LOCKSTEP_ANALYZER_SETTINGS_OPTIONS_H_

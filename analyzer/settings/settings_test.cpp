@@ -26,7 +26,7 @@ std::string Problem(const absl::Status& status) {
   return std::string(status.message());
 }
 
-TEST(SettingsTableTest, EveryNameIsItsOwn) {
+TEST(SettingsTableTest, EveryNameIsUnique) {
   std::set<std::string> keys, options;
   for (const Row& row : Table()) {
     EXPECT_TRUE(keys.insert(row.section + " " + row.key).second) << row.section << " " << row.key;
@@ -47,7 +47,7 @@ TEST(SettingsTableTest, EveryNameIsItsOwn) {
   EXPECT_NE(FindByKey("recorder", "gpu"), nullptr);
 }
 
-TEST(SettingsTableTest, WhatIsMeantIsFound) {
+TEST(SettingsTableTest, SimilarNamesAreFound) {
   const std::vector<std::string> known = {"late-after", "listen", "out"};
   EXPECT_EQ(Nearest("late-aftr", known), "late-after");
   EXPECT_EQ(Nearest("lisen", known), "listen");
@@ -55,7 +55,7 @@ TEST(SettingsTableTest, WhatIsMeantIsFound) {
   EXPECT_EQ(Nearest(std::string(1000, 'x'), known), "");
 }
 
-TEST(SettingsFileTest, SectionsKeysAndComments) {
+TEST(SettingsFileTest, SectionsKeysAndCommentsAreRead) {
   File file;
   ASSERT_TRUE(ParseText("f",
                         "# a comment\n; another\n\n[common]\r\ncollector = tcp://head:9470\n[ Agent "
@@ -71,7 +71,7 @@ TEST(SettingsFileTest, SectionsKeysAndComments) {
   EXPECT_THAT(file.told, IsEmpty());
 }
 
-TEST(SettingsFileTest, WhatIsWrongIsNamedWithFileLineAndKey) {
+TEST(SettingsFileTest, ErrorsNameFileLineAndKey) {
   const auto problem = [](const std::string& text) {
     File file;
     return Problem(ParseText("/etc/x", text, &file));
@@ -92,7 +92,7 @@ TEST(SettingsFileTest, WhatIsWrongIsNamedWithFileLineAndKey) {
   EXPECT_THAT(problem("[agent]\nlate-after = \x1b[31m\n"), HasSubstr("not '?[31m'"));
 }
 
-TEST(SettingsFileTest, UnknownKeysAreToldWithTheNearest) {
+TEST(SettingsFileTest, UnknownKeysAreReportedWithTheNearestKey) {
   File file;
   ASSERT_TRUE(ParseText("f",
                         "[agent]\nspol = /x\nlisten = tcp://x:1\nqqqqqqqqq = 1\n[agnet]\nwhat = ever\n[agent]\nspool = "
@@ -149,7 +149,7 @@ class SettingsTest : public support::FolderTest {
     ASSERT_EQ(chmod(path.c_str(), mode), 0);
     setenv("LOCKSTEP_CONFIG", path.c_str(), 1);
   }
-  // "key=value" of all settings of `verb`, or the error.
+  // Returns "key=value" for all settings of `verb`, or the error.
   static std::vector<std::string> Set(std::string_view verb, std::vector<std::string> words = {}) {
     if (verb == "run" && words.empty()) words = {"x"};
     const absl::StatusOr<ParsedOptions> options = Parse(verb, std::move(words));
@@ -160,7 +160,7 @@ class SettingsTest : public support::FolderTest {
   }
 };
 
-TEST_F(SettingsTest, FileThenEnvironmentThenOptions) {
+TEST_F(SettingsTest, OptionsOverrideTheEnvironmentWhichOverridesTheFile) {
   Write("[common]\nlate-after = 7\n[agent]\nspool = /file\nspool-bytes = 1G\nhost = one\n");
   EXPECT_THAT(Set("agent"), ElementsAre("spool=/file", "spool-bytes=1G", "host=one", "late-after=7"));
   setenv("LOCKSTEP_SPOOL", "/environment", 1);
@@ -172,13 +172,13 @@ TEST_F(SettingsTest, FileThenEnvironmentThenOptions) {
   EXPECT_THAT(Set("collector"), ElementsAre("late-after=7"));
 }
 
-TEST_F(SettingsTest, AProgramsOwnSectionCountsMoreThanTheCommonOne) {
+TEST_F(SettingsTest, AProgramsSectionOverridesTheCommonOne) {
   Write("[agent]\nlate-after = 9\n[common]\nlate-after = 7\n");
   EXPECT_THAT(Set("agent"), ElementsAre("late-after=9"));
   EXPECT_THAT(Set("run", {"-n", "2", "x"}), ElementsAre("ranks=2", "late-after=7"));
 }
 
-TEST_F(SettingsTest, Lists) {
+TEST_F(SettingsTest, ListsAreSplit) {
   Write("[agent]\ncollector = tcp://a:1,tcp://b:2\nrings = /a:/b\n");
   EXPECT_THAT(Set("agent"), ElementsAre("collector=tcp://a:1,tcp://b:2", "rings=/a:/b"));
   const absl::StatusOr<ParsedOptions> options =
@@ -188,7 +188,7 @@ TEST_F(SettingsTest, Lists) {
   EXPECT_THAT(options->List("collector"), ElementsAre("tcp://c:3", "tcp://d:4"));
 }
 
-TEST_F(SettingsTest, FlagsCanBeTakenBack) {
+TEST_F(SettingsTest, FlagsCanBeCancelled) {
   Write("[agent]\ninsecure = yes\ncontainers = no\n");
   EXPECT_THAT(Set("agent"), ElementsAre("insecure=yes", "containers=no"));
   EXPECT_THAT(Set("agent", {"--insecure=no"}), ElementsAre("insecure=no", "containers=no"));
@@ -198,22 +198,22 @@ TEST_F(SettingsTest, FlagsCanBeTakenBack) {
   EXPECT_FALSE(Parse("agent", {})->Flag("insecure"));
 }
 
-TEST_F(SettingsTest, WhatExcludesSomethingPutsItOutOfForce) {
+TEST_F(SettingsTest, ASettingIsIgnoredIfAnotherExcludesIt) {
   Write("[agent]\ncollector = tcp://a:1\nout = /incidents\n[run]\ngpu = full\n[collector]\nserver-key = k\n");
   EXPECT_THAT(Set("agent", {"--alone"}), ElementsAre("alone=yes", "out=/incidents"));
-  EXPECT_THAT(Set("agent"), ElementsAre("collector=tcp://a:1")) << "out is for --alone";
+  EXPECT_THAT(Set("agent"), ElementsAre("collector=tcp://a:1")) << "--out needs --alone";
   EXPECT_THAT(Set("run", {"--profiler", "x"}), ElementsAre("profiler=yes"));
   EXPECT_THAT(Set("collector"), IsEmpty());
   EXPECT_THAT(Set("collector", {"--upstream", "tcp://x:1"}), ElementsAre("upstream=tcp://x:1", "server-key=k"));
   EXPECT_THAT(Set("collector", {"--server-key", "k"})[0], HasSubstr("--server-key works only with --upstream"))
-      << "given by hand it is a mistake";
+      << "on the command line it is a mistake";
   EXPECT_THAT(Set("agent", {"--alone", "--collector", "tcp://a:1"})[0],
               HasSubstr("--collector and --alone exclude each other"));
   Write("[run]\ncollector = tcp://a:1\nout = /x\n");
   EXPECT_THAT(Set("run")[0], HasSubstr("lockstep.conf, line 3: --out and --collector exclude each other"));
 }
 
-TEST_F(SettingsTest, WhatHasNoOptionGoesIntoTheEnvironment) {
+TEST_F(SettingsTest, SettingsWithoutAnOptionGoIntoTheEnvironment) {
   Write("[common]\nkeys = /from/file\n[recorder]\ndir = /rings\nhost = node7\n");
   EXPECT_THAT(Set("agent"), ElementsAre("keys=/from/file", "dir=/rings", "host=node7"));
   EXPECT_STREQ(getenv("LOCKSTEP_KEYS"), "/from/file");
@@ -222,7 +222,7 @@ TEST_F(SettingsTest, WhatHasNoOptionGoesIntoTheEnvironment) {
   EXPECT_THAT(Set("clean"), ElementsAre("dir=/rings"));
 }
 
-TEST_F(SettingsTest, TheRecorderTakesItsOwn) {
+TEST_F(SettingsTest, TheRecorderReadsItsSettings) {
   Write("[recorder]\ngpu = off\n[agent]\nhost = x\n");
   const absl::StatusOr<Merged> merged = Merge("recorder");
   ASSERT_TRUE(merged.ok());
@@ -231,7 +231,7 @@ TEST_F(SettingsTest, TheRecorderTakesItsOwn) {
   EXPECT_EQ(getenv("LOCKSTEP_GPU"), nullptr);
 }
 
-TEST_F(SettingsTest, ProblemsOfOthersAreNotToldToEverybody) {
+TEST_F(SettingsTest, ErrorsInOtherSectionsAreNotReported) {
   Write("[collector]\nlisen = x\n[common]\ncolector = y\n");
   const absl::StatusOr<Merged> merged = Merge("agent");
   ASSERT_TRUE(merged.ok());
@@ -239,7 +239,7 @@ TEST_F(SettingsTest, ProblemsOfOthersAreNotToldToEverybody) {
   EXPECT_THAT(merged->told[0], HasSubstr("is 'collector' meant?"));
 }
 
-TEST_F(SettingsTest, LimitsAreCheckedWhereTheValueIsUsed) {
+TEST_F(SettingsTest, LimitsAreCheckedWhereAValueIsUsed) {
   Write("[run]\nranks = 99999\n[common]\nlate-after = 0\n");
   EXPECT_THAT(Set("run")[0], HasSubstr("lockstep.conf, line 2: -n takes a whole number from 1 to 4096, not '99999'"));
   EXPECT_THAT(Set("analyze", {"x"}), ElementsAre("late-after=0"));
@@ -247,16 +247,16 @@ TEST_F(SettingsTest, LimitsAreCheckedWhereTheValueIsUsed) {
   EXPECT_THAT(Set("run", {"-n", "2", "--late-after", "1", "x"}), ElementsAre("ranks=2", "late-after=1"));
 }
 
-TEST_F(SettingsTest, HelpWorksWhateverTheFileSays) {
+TEST_F(SettingsTest, HelpWorksWhateverTheFileContains) {
   Write("nonsense");
   EXPECT_TRUE(Parse("agent", {"--help"})->help);
   EXPECT_TRUE(Parse("agent", {"--nonsense", "-V"})->version);
   EXPECT_THAT(Set("agent")[0], HasSubstr("line 1"));
   EXPECT_THAT(Set("agent", {"--no-config", "--alone"}), ElementsAre("alone=yes"));
-  EXPECT_THAT(Set("run", {"x", "--no-config"})[0], HasSubstr("line 1")) << "the command's own";
+  EXPECT_THAT(Set("run", {"x", "--no-config"})[0], HasSubstr("line 1")) << "--no-config belongs to the command";
 }
 
-TEST_F(SettingsTest, WhoMayWriteTheFile) {
+TEST_F(SettingsTest, AFileThatOthersMayWriteIsRefused) {
   Write("[agent]\nhost = x\n", 0646);
   EXPECT_THAT(Set("agent")[0], HasSubstr("can be written by everybody"));
   if (geteuid() == 0) {
@@ -272,24 +272,24 @@ TEST_F(SettingsTest, WhoMayWriteTheFile) {
   }
 }
 
-TEST_F(SettingsTest, WhatIsNoFileOfReasonableSizeIsRefused) {
+TEST_F(SettingsTest, TooLargeAndSpecialFilesAreRefused) {
   Write(std::string(40'000, '\n'));
   EXPECT_THAT(Set("agent")[0], HasSubstr("larger than 32768"));
   setenv("LOCKSTEP_CONFIG", folder_.c_str(), 1);
   EXPECT_THAT(Set("agent")[0], HasSubstr("no regular file"));
   setenv("LOCKSTEP_CONFIG", (folder_ + "/none").c_str(), 1);
-  EXPECT_THAT(Set("agent")[0], HasSubstr("mend or unset it"));
+  EXPECT_THAT(Set("agent")[0], HasSubstr("correct or unset it"));
   ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
   setenv("LOCKSTEP_CONFIG", (folder_ + "/pipe").c_str(), 1);
   EXPECT_THAT(Set("agent")[0], HasSubstr("no regular file"));
 }
 
-TEST_F(SettingsTest, AnEnvironmentThatMakesNoSenseIsNamed) {
+TEST_F(SettingsTest, AnInvalidVariableIsNamed) {
   setenv("LOCKSTEP_SPOOL_BYTES", "lots", 1);
   EXPECT_THAT(Set("agent")[0], HasSubstr("LOCKSTEP_SPOOL_BYTES takes a number of bytes like 500M or 10G, not 'lots'"));
 }
 
-TEST_F(SettingsTest, WhatTheRecorderDoesNotUnderstandIsTold) {
+TEST_F(SettingsTest, ValuesThatTheRecorderDoesNotUnderstandAreReported) {
   const std::map<std::string, std::vector<std::string>> good = {
       {"LOCKSTEP", {"0", "Off", "yes", ""}},     {"LOCKSTEP_GPU", {"no", "FULL", "0"}},
       {"LOCKSTEP_CUDA", {"1", "off", "driver"}}, {"LOCKSTEP_RING_KIB", {"8192"}},
@@ -312,7 +312,7 @@ TEST_F(SettingsTest, WhatTheRecorderDoesNotUnderstandIsTold) {
   unsetenv("LOCKSTEP_HOOK");
 }
 
-TEST_F(SettingsTest, OptionsAndOperands) {
+TEST_F(SettingsTest, OptionsAndOperandsAreSeparated) {
   absl::StatusOr<ParsedOptions> options =
       Parse("analyze", {"a", "--format=json", "--late-after", "2.5", "-", "--start", "--", "--output", "b"});
   ASSERT_TRUE(options.ok()) << options.status();
@@ -324,23 +324,23 @@ TEST_F(SettingsTest, OptionsAndOperands) {
   options = Parse("run", {"-n4", "torchrun", "--quiet", "--", "x"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->Number("ranks"), 4);
-  EXPECT_FALSE(options->Flag("quiet")) << "the command's own";
+  EXPECT_FALSE(options->Flag("quiet")) << "--quiet belongs to the command";
   EXPECT_THAT(options->operands(), ElementsAre("torchrun", "--quiet", "--", "x"));
   EXPECT_EQ(Parse("agent", {"--host", "a", "--host", "b"})->Text("host"), "b") << "the last one counts";
 }
 
-TEST_F(SettingsTest, WhatNobodySetIsTheDefaultOfTheTable) {
+TEST_F(SettingsTest, UnsetValuesHaveTheDefaultOfTheTable) {
   const absl::StatusOr<ParsedOptions> agent = Parse("agent", {});
   EXPECT_EQ(agent->Bytes("spool-bytes"), uint64_t{4} << 30);
   EXPECT_EQ(agent->Age("keep-rings"), 7 * 86400);
   EXPECT_EQ(agent->Text("redact"), "no");
   EXPECT_TRUE(agent->Flag("containers"));
-  EXPECT_EQ(agent->Text("spool"), "") << "a default in words is none";
+  EXPECT_EQ(agent->Text("spool"), "") << "a default in words is not a value";
   EXPECT_EQ(Parse("run", {"x"})->Nanoseconds("hang-after"), 0);
   EXPECT_TRUE(Parse("collector", {})->List("listen").empty());
 }
 
-TEST_F(SettingsTest, WrongUsageIsNamed) {
+TEST_F(SettingsTest, WrongUsageIsReported) {
   const struct {
     const char* verb;
     std::vector<std::string> words;
@@ -391,7 +391,7 @@ TEST_F(SettingsTest, HelpFitsTheTerminalAndShowsEveryOption) {
   }
 }
 
-TEST(SettingsTypesTest, ValuesAsPeopleWriteThem) {
+TEST(SettingsTypesTest, ValuesAreParsedAsPeopleWriteThem) {
   uint64_t bytes = 0;
   EXPECT_TRUE(ParseBytes("500k", &bytes) && bytes == 512'000);
   EXPECT_TRUE(ParseBytes("10G", &bytes) && bytes == uint64_t{10} << 30);

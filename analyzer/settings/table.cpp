@@ -33,7 +33,7 @@ void AddRecorderRows(std::vector<Row>* rows) {
 
 struct Tables {
   std::vector<Verb> verbs = MakeVerbs();
-  std::vector<Row> settings, others;  // others: options that are no settings
+  std::vector<Row> settings, others;  // others: options that are not settings
 
   Tables() {
     for (const Verb& verb : verbs) {
@@ -99,15 +99,16 @@ const std::vector<Row>& Table() {
 const std::vector<LoneVariable>& LoneVariables() {
   static const auto& variables = *new std::vector<LoneVariable>{
       {"LOCKSTEP_CONFIG", "every verb and the recorder", "another configuration file, read after /etc/lockstep.conf"},
-      {"LOCKSTEP_ARCHIVE_PASSWORD", "archive, and analyze and collector for \"before\"",
-       "the archive's password; no key, for a configuration file may be read by others: archive has --password-file"},
+      {"LOCKSTEP_ARCHIVE_PASSWORD", "archive; analyze and collector for the row \"before\"",
+       "the archive's password. Not a key, because others may read a configuration file; use --password-file of "
+       "archive"},
       {"LOCKSTEP_INCIDENT", "the command of --on-verdict",
-       "set for it: the incident's folder; empty: none was written"},
-      {"LOCKSTEP_VIEW_VERBOSE", "view", "set: says on standard error what it loads"},
+       "set by Lockstep: the incident's folder; empty if none was written"},
+      {"LOCKSTEP_VIEW_VERBOSE", "view", "if set, prints on standard error what it loads"},
       {"LOCKSTEP_ENROOT_ENVIRONMENT", "the Enroot hook", "its file of variables (default /etc/lockstep/enroot.env)"},
       {"LOCKSTEP_PROGRAM", "Slurm's prolog and epilog", "the lockstep program (default lockstep)"},
       {"LOCKSTEP_SLURM_ENVIRONMENT", "Slurm's prolog, TaskProlog and epilog",
-       "a file of variables instead of `environment` beside them"},
+       "a file of variables that replaces the file `environment` beside the scripts"},
       {"LOCKSTEP_SLURM_RUN", "Slurm's prolog and epilog", "where the node's agent runs (default /run/lockstep-slurm)"},
       {"LOCKSTEP_SLURM_RINGS", "Slurm's prolog, TaskProlog and epilog",
        "where rings are (default /dev/shm/lockstep-slurm)"},

@@ -1,7 +1,6 @@
 // Every verb with its options, and every setting: key in a configuration file, environment variable, option. The only
 // list of these names: parsing, --help, man pages, completion, docs/options.md and `lockstep config` use it.
-#ifndef LOCKSTEP_ANALYZER_SETTINGS_TABLE_H_
-#define LOCKSTEP_ANALYZER_SETTINGS_TABLE_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -14,31 +13,33 @@ enum class Kind {
   kFile,
   kFolder,
   kFlag,     // the option takes no value; in a file and in the environment: yes, no
-  kNotFlag,  // the same, and the option means no
-  kNumber,   // whole, from 0
+  kNotFlag,  // the same, but the option means no
+  kNumber,   // an integer, from 0
   kSeconds,
   kBytes,  // 500M, 4G
   kAge,    // 90s, 10m, 36h, 7d
   kRanks,  // 0-7,16
   kChoice,
   kEndpoint,  // tcp://HOST:PORT, ipc://PATH
-  kListen,    // the same, and port 0 or * is any free one
+  kListen,    // the same; port 0 or * means any free port
 };
 
 struct Row {
   std::string section;  // the verb, or "recorder"
   std::string key;
-  std::string variable;  // empty: an option that neither files nor the environment set
-  std::string option;    // "--late-after"; empty: no option, the value from a file goes into the program's environment
+  std::string variable;  // empty for an option that neither files nor the environment set
+  // "--late-after"; empty if there is no option. Then the value from a file goes into the program's environment.
+  std::string option;
   Kind kind = Kind::kText;
-  std::string value;           // the placeholder for the value in --help: "FILE"
-  std::string choices;         // kChoice: "text|json|html"
-  char separator = 0;          // of a list, in a file and in the environment; the option may be repeated
-  std::string fallback;        // the default; a value of another kind is only for the help text
-  double least = 0, most = 0;  // of numbers, seconds (least 1e-9: above 0), bytes and ages; most 0: no limit
-  bool common = false;         // also taken from [common]
-  std::string excludes;        // keys of this section that cannot be set together with this one
-  std::string needs;           // a key without which this one makes no sense
+  std::string value;     // the placeholder for the value in --help: "FILE"
+  std::string choices;   // kChoice: "text|json|html"
+  char separator = 0;    // for a list in a file and in the environment; the option may be repeated
+  std::string fallback;  // the default; a value of another kind is only for the help text
+  // For numbers, seconds (at least 1e-9 means above 0), bytes and ages; most 0 means no limit.
+  double least = 0, most = 0;
+  bool common = false;   // also taken from [common]
+  std::string excludes;  // keys of this section that cannot be set together with this one
+  std::string needs;     // a key that must be set if this one is
   std::string meaning;
   bool hidden = false;  // for Lockstep's own processes; --help does not show it
 };
@@ -46,7 +47,7 @@ struct Row {
 // Options of one subject; the title may be empty.
 struct Group {
   std::string title;
-  std::vector<Row> rows;  // for display; lookups return those of Table()
+  std::vector<Row> rows;  // for display; lookups return the rows of Table()
 };
 
 struct Example {
@@ -61,17 +62,17 @@ struct Verb {
   std::vector<Example> examples;   // at most three
   std::vector<Group> groups;
   std::vector<std::string> notes;  // paragraphs at the end; one begins with "Exit status: "
-  std::string operand{};           // "PATH"; empty: none
+  std::string operand{};           // "PATH"; empty if none
   Kind operand_kind = Kind::kText;
   size_t least_operands = 0, most_operands = 0;
-  bool command = false;  // the first operand ends the options: the rest belongs to the command
+  bool command = false;  // the first operand ends the options, and the rest belongs to the command
 };
 
 inline constexpr std::string_view kCommon = "common", kRecorder = "recorder";
 
 const std::vector<Verb>& Verbs();
 const Verb* FindVerb(std::string_view name);
-// Those of every verb, with all their names in `option`: "-h, --help".
+// The options of every verb, with all their names in `option`: "-h, --help".
 const std::vector<Row>& CommonOptions();
 
 // Settings: what files or the environment can set.
@@ -85,16 +86,14 @@ const std::vector<LoneVariable>& LoneVariables();
 
 std::vector<std::string> Sections();  // without [common]
 const Row* FindByKey(std::string_view section, std::string_view key);
-// These two also find options that are no settings.
+// The next two functions also find options that are no settings.
 const Row* FindByOption(std::string_view section, std::string_view option);
 const Row* FindOptionKey(std::string_view section, std::string_view key);
 
 bool IsFlag(const Row& row);
-// The one of `known` that is closest to `word`; empty: none is close.
+// The word in `known` that is closest to `word`; empty if none is close.
 std::string Nearest(std::string_view word, const std::vector<std::string>& known);
 // "text, json, html".
 std::string ChoiceList(const Row& row);
 
 }  // namespace lockstep::settings
-
-#endif  // LOCKSTEP_ANALYZER_SETTINGS_TABLE_H_

@@ -45,7 +45,7 @@ bool HasPort(std::string_view text, bool listen) {
          ((listen && port == "*") || (ParseNumber(port, &number) && number >= (listen ? 0 : 1) && number <= 65535));
 }
 
-// Whether `value` has the form; sets its number for the limits.
+// Returns whether `value` has the form; sets its number for the limits.
 bool HasForm(const Row& row, std::string_view value, double* worth) {
   int64_t number = 0;
   uint64_t bytes = 0;
@@ -239,7 +239,7 @@ std::vector<std::string> WrongRecorderVariables() {
   for (const Row& row : Table()) {
     const char* value = row.section == kRecorder ? getenv(row.variable.c_str()) : nullptr;
     if (value == nullptr || *value == 0) continue;
-    // As the recorder reads them: without regard to case, and 0 or no for off.
+    // As in the recorder, case does not matter, and 0 and no mean off.
     std::string text = value;
     std::transform(text.begin(), text.end(), text.begin(),
                    [](unsigned char c) { return static_cast<char>(tolower(c)); });

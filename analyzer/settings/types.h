@@ -1,6 +1,5 @@
 // Parses values of settings.
-#ifndef LOCKSTEP_ANALYZER_SETTINGS_TYPES_H_
-#define LOCKSTEP_ANALYZER_SETTINGS_TYPES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -14,7 +13,7 @@ namespace lockstep::settings {
 
 // Each returns false for an invalid text, and leaves `value` unchanged.
 bool ParseFlag(std::string_view text, bool* value);           // yes, on, true, 1 and no, off, false, 0
-bool ParseNumber(std::string_view text, int64_t* value);      // whole, from 0
+bool ParseNumber(std::string_view text, int64_t* value);      // an integer, from 0
 bool ParseSeconds(std::string_view text, double* value);      // finite, from 0
 bool ParseBytes(std::string_view text, uint64_t* value);      // "1048576", "500M"; k, K, M, G and T are powers of 1,024
 bool ParseAge(std::string_view text, int64_t* seconds);       // "90", "90s", "10m", "36h", "7d"
@@ -23,15 +22,13 @@ bool ParseRankRanges(std::string_view text, RankRanges* ranges);  // "0-7,16"
 
 std::vector<std::string> SplitText(std::string_view text, char separator);  // without empty parts
 
-// Empty, or the values that `row` accepts: "takes a number of seconds above 0". WrongValue checks only the form,
-// because [common] of a file applies to verbs with different limits.
+// Returns an empty string if the value is valid, or else the values that `row` accepts: "takes a number of seconds
+// above 0". WrongValue checks only the form, because [common] of a file applies to verbs with different limits.
 std::string WrongValue(const Row& row, std::string_view value);
 std::string WrongOrOutOfRange(const Row& row, std::string_view value);
 
-// Invalid recorder variables in this process's environment, one a line. The recorder uses their defaults and notes them
-// only in its ring.
+// Invalid recorder variables in this process's environment, one per line. The recorder uses their defaults and notes
+// them only in its ring.
 std::vector<std::string> WrongRecorderVariables();
 
 }  // namespace lockstep::settings
-
-#endif  // LOCKSTEP_ANALYZER_SETTINGS_TYPES_H_

@@ -8,9 +8,9 @@
 namespace lockstep::settings {
 namespace {
 
-constexpr const char* kDerived = "?";  // a name that comes from the key
+constexpr const char* kDerived = "?";  // the name is derived from the key
 
-// A row while it is written down.
+// A row under construction.
 struct Option {
   Option(const char* key, Kind kind, const char* help) {
     row.key = key;
@@ -20,9 +20,9 @@ struct Option {
   }
   operator Row() const { return row; }
 
-  Option& Variable(const char* name) { return Set(&row.variable, name); }  // else LOCKSTEP_VERB_KEY
+  Option& Variable(const char* name) { return Set(&row.variable, name); }  // the default is LOCKSTEP_VERB_KEY
   Option& Lone() { return Set(&row.variable, ""); }
-  Option& Named(const char* name) { return Set(&row.option, name); }  // else --KEY
+  Option& Named(const char* name) { return Set(&row.option, name); }  // the default is --KEY
   Option& NoOption() { return Set(&row.option, ""); }
   Option& Value(const char* name) { return Set(&row.value, name); }
   Option& Choices(const char* words) { return Set(&row.choices, words); }
@@ -195,7 +195,7 @@ Option Switch() {
       .Common();
 }
 
-// How tools for people reach a collector.
+// The options that tell users' tools how to reach a collector.
 Group Connection() {
   return {
       "Collector",
@@ -234,8 +234,8 @@ Verb Agent() {
                   "lockstep dump of this user and of root find it there")
                  .Excludes("collector"),
              Folder("out", "with --alone: write incidents there").Default("incidents beside the spool").Needs("alone"),
-             OnVerdict(
-                 "with --alone: run this by the shell for each verdict, with the verdict as JSON on standard input")
+             OnVerdict("with --alone: run this command through the shell for each verdict, with the verdict as JSON on "
+                       "standard input")
                  .Needs("alone"),
              OnVerdictTimeout(),
              File("key", "own secret key").Variable("LOCKSTEP_KEY").Default("agent.key where keys are").Common(),
@@ -244,7 +244,7 @@ Verb Agent() {
             {Folder("spool", "keep here what the collector does not have yet")
                  .Variable("LOCKSTEP_SPOOL")
                  .Default("/var/lib/lockstep/spool, of a user ~/.local/state/lockstep/spool"),
-             Bytes("spool-bytes", "at most this much of it")
+             Bytes("spool-bytes", "maximum size of the spool")
                  .Variable("LOCKSTEP_SPOOL_BYTES")
                  .Default("4G")
                  .Limits(kMiB, kPiB),
@@ -269,7 +269,9 @@ Verb Agent() {
              RingFolder().NoOption()}},
            {"Other",
             {Text("metrics", "ADDRESS:PORT", "serve Prometheus metrics, on loopback only").Variable("LOCKSTEP_METRICS"),
-             Text("host", "NAME", "name of this host, as for the recorder").Variable("LOCKSTEP_HOST").Default("uname"),
+             Text("host", "NAME", "name of this host; use the same for the recorder")
+                 .Variable("LOCKSTEP_HOST")
+                 .Default("uname"),
              LateAfter(kAboveZero, kDay),
              Redact("what to take out before anything leaves the host\n"
                     "no: nothing\n"
@@ -303,7 +305,10 @@ Verb Analyze() {
                      {"Analysis",
                       {Text("job", "NAME", "analyze this job, where PATH holds several").Lone(), LateAfter(0, 1e9),
                        File("topology", "where hosts are: lines HOST RACK SWITCH, or topology.conf of Slurm"),
-                       Archive("look up whether the culprits were culprits before, in the archive at "
+                       Choice("replay", "WHEN", "auto|yes|no",
+                              "replay the recorded calls to prove the first finding (auto: of up to 1,024 ranks)")
+                           .Default("auto"),
+                       Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
                                "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
                        Keys()}}},
           .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the "
@@ -342,7 +347,7 @@ Verb ArchiveVerb() {
                           "send every incident below DIR (--out of a collector) once it is finished, until SIGTERM"),
                    Seconds("every", "with --follow: look this often").Default("5").Limits(0.05, 1e6),
                    Folder("spool", "keep here what could not be sent").Default("~/.local/state/lockstep/archive"),
-                   Bytes("spool-limit", "at most this much of it").Default("1G").Limits(1, 0),
+                   Bytes("spool-limit", "maximum size of the spool").Default("1G").Limits(1, 0),
                    Redact("take names out of code places, as lockstep analyze does"), Keys()}},
                  {"Queries",
                   {Number("days", "of the last N days").Default("90; links: 7").Limits(1, 1e6),
@@ -361,6 +366,44 @@ Verb ArchiveVerb() {
       .most_operands = kAnyNumber};
 }
 
+Verb Check() {
+  return {
+      .name = "check",
+      .purpose = "look for faults in a job's first steps",
+      .usage = {"[OPTIONS] -- COMMAND [ARGUMENTS...]"},
+      .text = {"Runs COMMAND on this machine with the recorder, on CPU stand-ins for NCCL and CUDA where this "
+               "installation has them. Then it compares the calls of all ranks and reports calls that a rank skipped, "
+               "added, swapped or issued with other arguments, groups that nobody ended, sends without a receive, and "
+               "cycles of ranks that can wait for each other. In later rounds it delays single ranks. Use it before a "
+               "job gets GPUs, and in CI."},
+      .examples = {{"lockstep check -n 8 -- ./train --steps 4", "8 ranks"},
+                   {"lockstep check --seconds 120 -- mpirun -n 4 ./train", "the command starts the ranks itself"},
+                   {"lockstep check --format json --rounds 3 -n 4 -- ./train", "more delays, for a program"}},
+      .groups =
+          {{"Job",
+            {Number("ranks",
+                    "start N ranks of COMMAND, with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT set")
+                 .Named("-n")
+                 .Default("COMMAND starts them")
+                 .Limits(1, 4096),
+             Seconds("seconds", "end each round after this long; what was recorded until then counts")
+                 .Default("60")
+                 .Limits(kAboveZero, kMonth),
+             Number("rounds", "run COMMAND this often; from the second round on, single ranks are stopped for moments")
+                 .Default("2")
+                 .Limits(1, 1000),
+             Flag("own-libraries", "use the NCCL and CUDA libraries of this machine instead of the stand-ins"),
+             LateAfter(kAboveZero, kMonth)}},
+           {"Output",
+            {Choice("format", "FORMAT", "text|json", "text or JSON").Default("text"),
+             Folder("out", "keep the records of all rounds here").Default("they are removed"), Library()}}},
+      .notes = {"Exit status: 0 nothing found; 1 faults found; 2 wrong usage; 3 COMMAND could not be checked."},
+      .operand = "COMMAND",
+      .least_operands = 1,
+      .most_operands = kAnyNumber,
+      .command = true};
+}
+
 Verb Clean() {
   return {
       .name = "clean",
@@ -373,24 +416,25 @@ Verb Clean() {
                    {"lockstep clean --older-than 2d --incidents /var/lib/lockstep/incidents", "for cron"}},
       .groups = {{"Rings", {RingFolder(), Age("older-than", "only rings with no record for this long").Default("0")}},
                  {"Incidents",
-                  {Folder("incidents",
-                          "also clean the incidents in this folder (--out of a collector). Kept are the newest, those "
-                          "still being gathered, and folders with other files"),
+                  {Folder(
+                       "incidents",
+                       "also clean the incidents in this folder (--out of a collector). Never removes the newest one, "
+                       "unfinished ones or folders with other files"),
                    Keep("remove older incidents; 0: keep all"),
                    KeepBytes("remove the oldest incidents beyond this size in all; 0: keep all")}},
-                 {"Other", {Flag("dry-run", "only say what would be removed")}}},
+                 {"Other", {Flag("dry-run", "only print what would be removed")}}},
       .notes = {"Exit status: 0 done; 1 something cannot be removed; 2 wrong usage, or a folder cannot be used."}};
 }
 
 Verb Collector() {
   return {
       .name = "collector",
-      .purpose = "gather from the agents of a job",
+      .purpose = "gather data from the agents of a job",
       .usage = {"[OPTIONS]"},
       .text =
-          {"Gathers from the agents of a cluster, finds what stopped a job, writes an incident folder for each stop, "
-           "and answers lockstep dump and lockstep top. With --upstream it is a relay: it merges and passes on, and "
-           "keeps nothing."},
+          {"Gathers data from the agents of a cluster, finds what stopped a job, writes an incident folder for each "
+           "stop, and answers lockstep dump and lockstep top. With --upstream it is a relay: it merges and passes on, "
+           "and keeps nothing."},
       .examples = {{"lockstep collector --listen tcp://0.0.0.0:9470 --keys /etc/lockstep/keys", "for a cluster"},
                    {"lockstep collector --upstream tcp://head:9470 --keys /etc/lockstep/keys", "a relay"},
                    {"lockstep collector --out /var/lib/lockstep/incidents", "on this host only"}},
@@ -404,103 +448,114 @@ Verb Collector() {
                  .List(','),
              Text("metrics", "ADDRESS:PORT", "serve Prometheus metrics, on loopback only"), RuntimeDir()}},
            {"Keys",
-            {File("key", "own secret key, made by lockstep keygen --role collector")
+            {File("key", "own secret key, created by lockstep keygen --role collector")
                  .Variable("LOCKSTEP_KEY")
                  .Default("collector.key where keys are")
                  .Common(),
-             Folder("known-keys", "public keys of agents and people that may connect; changes count at once")
+             Folder("known-keys", "public keys of agents and people that may connect; changes take effect at once")
                  .Variable("LOCKSTEP_KNOWN_KEYS")
                  .Default("where keys are"),
              Folder("keys", "both: DIR/collector.key (relay.key with --upstream), and the public keys in DIR")
                  .Variable("LOCKSTEP_KEYS")
                  .Common(),
              ServerKey("upstream", ""),
-             Insecure("use no keys, on any address: everybody who reaches the port can read and write")}},
+             Insecure("use no keys, on any address: everyone who can reach the port can read and write")}},
            {"Incidents",
             {Folder("out", "write incidents there").Variable("LOCKSTEP_OUT").Default("the current folder"),
-             Bytes("quota", "at most this much of all incidents being gathered").Default("1T").Limits(1, 0),
-             Bytes("host-quota", "at most this much of one host for one incident").Default("4G").Limits(1, 0),
+             Bytes("quota", "maximum size of all incidents being gathered").Default("1T").Limits(1, 0),
+             Bytes("host-quota", "maximum size of one host's part of an incident").Default("4G").Limits(1, 0),
              GroupOption("members of this group, a name or a number, may read the incidents"),
              Keep("remove older incidents; 0: keep all"),
-             KeepBytes("remove the oldest incidents beyond this; 0: keep all. The newest one, and those still being "
-                       "gathered, stay")}},
+             KeepBytes("remove the oldest incidents beyond this; 0: keep all. The newest incident and unfinished "
+                       "ones are kept")}},
            {"Verdicts",
             {LateAfter(kAboveZero, kMonth), HangAfter("call a wait this long hung, regardless of what its root does"),
-             Seconds("silent-after", "call an agent silent after this long without word from it")
+             Seconds("silent-after", "call an agent silent if it sends nothing for this long")
                  .Default("5")
                  .Limits(kAboveZero, kMonth),
-             OnVerdict("run this by the shell for each verdict, with the verdict as JSON on standard input"),
+             OnVerdict(
+                 "run this command through the shell for each verdict, with the verdict as JSON on standard input"),
              OnVerdictTimeout(),
-             Archive("look up whether the culprits were culprits before, in the archive at http://HOST:PORT/DATABASE; "
+             Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
+                     "http://HOST:PORT/DATABASE; "
                      "no verdict waits for it"),
              Folder("finalise", "").Lone().Hidden(), Folder("index", "").Lone().Hidden()}}},
       .notes = {"SIGTERM ends the collector. Unfinished incidents resume at the next start."}};
 }
 
 Verb Config() {
-  return {.name = "config",
-          .purpose = "show every setting and where it comes from",
-          .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
-          .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder: the library in the training "
-                   "processes), or of all, with its value and where that comes from: a configuration file, the "
-                   "environment, an option among ARGUMENTS, or the default."},
-          .examples = {{"lockstep config", "all settings, and where each comes from"},
-                       {"lockstep config agent", "settings of the agent"},
-                       {"lockstep config --check", "look for mistakes in the configuration files"}},
-          .groups = {{"",
-                      {Flag("check", "only say what is wrong with the files").Lone(), Flag("json", "print JSON").Lone(),
-                       Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
-          .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment counts more "
-                    "than files, options count most.",
-                    "Exit status: 0 all is understood; 1 something in a file or the environment is wrong, or a file "
-                    "cannot be used; 2 wrong usage."},
-          .operand = "VERB",
-          .most_operands = kAnyNumber,
-          .command = true};
+  return {
+      .name = "config",
+      .purpose = "show every setting and where it comes from",
+      .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
+      .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder: the library in the training "
+               "processes), or of all, with its value and where that comes from: a configuration file, the "
+               "environment, an option among ARGUMENTS, or the default."},
+      .examples = {{"lockstep config", "all settings, and where each comes from"},
+                   {"lockstep config agent", "settings of the agent"},
+                   {"lockstep config --check", "look for mistakes in the configuration files"}},
+      .groups = {{"",
+                  {Flag("check", "only print what is wrong with the files").Lone(), Flag("json", "print JSON").Lone(),
+                   Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
+      .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment counts more "
+                "than files, options count most.",
+                "Exit status: 0 all is understood; 1 something in a file or the environment is wrong, or a file "
+                "cannot be used; 2 wrong usage."},
+      .operand = "VERB",
+      .most_operands = kAnyNumber,
+      .command = true};
 }
 
 Verb Attach() {
-  return {.name = "attach",
-          .purpose = "name the rank that hangs a job which runs without Lockstep",
-          .usage = {"[OPTIONS] [PID...]"},
-          .text = {"Looks at a job that hangs now and was not started under Lockstep. It finds the ranks on this host, "
-                   "takes their stacks twice, reads the ends of their output files and asks NCCL's RAS. It prints a "
-                   "verdict and writes an incident folder. It stops each thread for a moment (under 50 ms, usually "
-                   "under 1), and writes nothing into a process.",
-                   "PID: only these processes. Without one, every process that a launcher gave a rank (RANK, "
-                   "SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK), or that has NCCL loaded. Run it as root or as the "
-                   "user of the job, while the job still hangs."},
-          .examples = {{"lockstep attach", "the only job on this host"},
-                       {"lockstep attach --slurm 39557 --out incident", "one of several"},
-                       {"lockstep attach --hosts nodes.txt", "the same on other hosts, over ssh"}},
-          .groups = {{"Job",
-                      {Text("job", "NAME", "the job of this name, where several run").Lone(),
-                       Text("slurm", "ID", "the job with this SLURM_JOB_ID").Lone()}},
-                     {"Hosts",
-                      {File("hosts",
-                            "look at these hosts instead of this one: a file with a host name a line. lockstep "
-                            "must be on the PATH there")
-                           .Lone(),
-                       Text("launch", "COMMAND", "runs a command on a host, whose name comes behind it")
-                           .Default("ssh -o BatchMode=yes"),
-                       Text("stream", "NAME",
-                            "write the dump of this host, as of a job called NAME, to standard output. "
-                            "--hosts runs it so")
-                           .Lone(),
-                       Text("host", "NAME", "name of this host, as for the recorder")
-                           .Variable("LOCKSTEP_HOST")
-                           .Default("uname")}},
-                     {"Incident",
-                      {Folder("out", "write the incident folder here").Default("made up"),
-                       Redact("what to remove before anything is written. Above no, output files and RAS are not read\n"
-                              "no: nothing\n"
-                              "paths: names of folders, which become hashes\n"
-                              "stacks: also names of files, functions and threads that are not public"),
-                       Keys()}}},
-          .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage, or several jobs and none "
-                    "is chosen; 3 no job found, or no folder for the incident."},
-          .operand = "PID",
-          .most_operands = kAnyNumber};
+  return {
+      .name = "attach",
+      .purpose = "name the rank that hangs a job which runs without Lockstep",
+      .usage = {"[OPTIONS] [PID...]"},
+      .text = {"Looks at a job that hangs now and was not started under Lockstep. It finds the ranks on this host, "
+               "takes their stacks twice, reads the ends of their output files and recent dumps of PyTorch's Flight "
+               "Recorder, and asks NCCL's RAS. It prints a verdict and writes an incident folder. It stops each "
+               "thread for a moment (under 50 ms, usually under 1), and writes nothing into a process.",
+               "PID: only these processes. Without one, every process that a launcher gave a rank (RANK, "
+               "SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK), or that has NCCL loaded. Run it as root or as the "
+               "user of the job, while the job still hangs."},
+      .examples = {{"lockstep attach", "the only job on this host"},
+                   {"lockstep attach --hosts nodes.txt", "the same on other hosts, over ssh"},
+                   {"lockstep attach --kubernetes job-name=train", "the same in pods, with kubectl exec"}},
+      .groups =
+          {{"Job",
+            {Text("job", "NAME", "the job of this name, where several run").Lone(),
+             Text("slurm", "ID", "the job with this SLURM_JOB_ID").Lone(),
+             Flag("ask-torch",
+                  "ask PyTorch for dumps of its Flight Recorder, through its debug server and through the pipes "
+                  "of TORCH_NCCL_DEBUG_INFO_PIPE_FILE. The second makes each rank write a file")
+                 .Lone()}},
+           {"Hosts",
+            {File("hosts", "look at these hosts instead of this one: a file with a host name a line").Lone(),
+             Text("launch", "COMMAND", "command that runs another command on a host; the host's name is appended")
+                 .Default("ssh -o BatchMode=yes"),
+             Text("kubernetes", "SELECTOR", "look at the running pods with these labels instead of this host").Lone(),
+             Text("namespace", "NAME", "of these pods").Default("kubectl's").Lone(),
+             Text("container", "NAME", "the container to look at in each pod").Default("its default").Lone(),
+             Text("kubectl", "COMMAND", "lists the pods and runs commands in them").Default("kubectl"),
+             Text("remote", "PROGRAM", "path of lockstep on the hosts or in the pods").Default("lockstep"),
+             Text("stream", "NAME",
+                  "write the dump of this host, as of a job called NAME, to standard output. "
+                  "--hosts and --kubernetes use it")
+                 .Lone(),
+             Text("host", "NAME", "name of this host; use the same for the recorder")
+                 .Variable("LOCKSTEP_HOST")
+                 .Default("uname")}},
+           {"Incident",
+            {Folder("out", "write the incident folder here").Default("./lockstep-incident-JOB-DATE-TIME"),
+             Redact("what to remove before anything is written. Above no, output files and RAS are not read\n"
+                    "no: nothing\n"
+                    "paths: names of folders, which become hashes\n"
+                    "stacks: also names of files, functions and threads that are not public"),
+             Keys()}}},
+      .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage, or several jobs and none "
+                "is chosen; 3 no job found, or no folder for the incident."},
+      .operand = "PID",
+      .most_operands = kAnyNumber};
 }
 
 Verb Doctor() {
@@ -558,7 +613,8 @@ Verb Evidence() {
                "for a moment (under 50 ms, usually under 1)."},
       .examples = {{"lockstep evidence 4711", "stacks and state of process 4711"},
                    {"lockstep evidence --redact stacks 4711", "to show to others"},
-                   {"lockstep evidence --ring /dev/shm/lockstep/ring 4711", "where ptrace is refused"}},
+                   {"lockstep evidence --ring /dev/shm/lockstep-UID/JOB.0/HOST.PID.RANDOM.ring 4711",
+                    "where ptrace is refused"}},
       .groups = {{"",
                   {File("ring",
                         "ring of the process. If ptrace is refused, its recorder answers instead, where it runs "
@@ -592,7 +648,7 @@ Verb Export() {
                    File("csv", "one line an operation (RFC 4180), with a header line")}},
                  {"Selection",
                   {Option{"ranks", Kind::kRanks, "only these ranks"}.Default("all"),
-                   Seconds("around-stop", "only what lies this close to the moment the job stopped")
+                   Seconds("around-stop", "only what is within this time of the moment at which the job stopped")
                        .Default("all")
                        .Limits(0, 1e9),
                    Redact(kRedactHelp), Keys()}}},
@@ -647,6 +703,32 @@ Verb Mcp() {
           .most_operands = kAnyNumber};
 }
 
+Verb Replay() {
+  return {
+      .name = "replay",
+      .purpose = "check a verdict by replaying the recorded calls",
+      .usage = {"[OPTIONS] PATH..."},
+      .text = {"Replays the recorded calls of all ranks in a simulator of NCCL's rules: the job must hang. With the "
+               "fault of the first finding corrected (the missing call added, the order corrected, the process "
+               "continued), the job must complete. With the same correction at any other rank that may be at fault, it "
+               "must not "
+               "complete. PATH is what lockstep analyze reads. It starts nothing of the job and uses no GPU."},
+      .examples = {{"lockstep replay incident", "is the verdict on this incident proved?"},
+                   {"lockstep replay --suspect 7 incident", "correct rank 7 instead of the culprit"},
+                   {"lockstep replay --format json incident", "with all that was replayed and assumed"}},
+      .groups = {{"",
+                  {Option{"suspect", Kind::kRanks, "correct these ranks instead of the culprits of the first finding"}
+                       .Lone()
+                       .Default("the culprits"),
+                   Choice("format", "FORMAT", "text|json", "text or JSON").Default("text"),
+                   Text("job", "NAME", "replay this job, where PATH holds several").Lone(), LateAfter(0, 1e9)}}},
+      .notes = {"Exit status: 0 proved; 1 not proved; 2 wrong usage; 3 nothing readable."},
+      .operand = "PATH",
+      .operand_kind = Kind::kFile,
+      .least_operands = 1,
+      .most_operands = kAnyNumber};
+}
+
 Verb Run() {
   return {
       .name = "run",
@@ -667,14 +749,15 @@ Verb Run() {
              Flag("quiet", "say nothing about healthy jobs")}},
            {"Incidents",
             {Folder("out", "write the incident folder here, also if the job was healthy")
-                 .Default("made up, where there is something to say")
+                 .Default("./lockstep-incident-JOB-DATE-TIME, if there is something to report")
                  .Excludes("collector"),
              Endpoint("collector",
                       "join the job to a collector: run starts an agent for its ranks. The collector finds hangs and "
                       "keeps incidents; its verdict is printed here")
                  .Excludes("out"),
              GroupOption("members of this group, a name or a number, may read the incidents and the rings"),
-             OnVerdict("run this by the shell for each verdict, with the verdict as JSON on standard input")
+             OnVerdict(
+                 "run this command through the shell for each verdict, with the verdict as JSON on standard input")
                  .Excludes("collector"),
              OnVerdictTimeout(), Redact(kRedactHelp)}},
            {"Recording and detection",
@@ -688,8 +771,8 @@ Verb Run() {
                  .Excludes("gpu"),
              LateAfter(kAboveZero, kMonth),
              HangAfter(
-                 "call a wait this long hung, regardless of what its root does; give less than the framework's own "
-                 "watchdog has"),
+                 "call a wait this long hung, regardless of what its root does; use less than the framework's own "
+                 "watchdog"),
              Library(), Rack(), Switch(), RingFolder().NoOption().Default("/dev/shm, else the temporary folder"),
              File("server-key", "public key of the collector")
                  .Variable("LOCKSTEP_SERVER_KEY")
@@ -704,19 +787,49 @@ Verb Run() {
       .command = true};
 }
 
+Verb Serve() {
+  return {
+      .name = "serve",
+      .purpose = "show incidents to a browser",
+      .usage = {"[OPTIONS] FOLDER..."},
+      .text =
+          {"Shows the incidents in FOLDER to a browser: a list, and of each incident its page to explore, its report "
+           "and its verdict. FOLDER is an incident folder, or a folder of them, such as the --out of a collector. "
+           "Nothing else is read and nothing is written. New incidents are in the list when it is loaded again.",
+           "It listens on loopback and prints the address, whose token is the key. Other users of this host "
+           "cannot guess it."},
+      .examples = {{"lockstep serve /var/lib/lockstep/incidents", "all incidents of a collector"},
+                   {"lockstep serve --port 8080 incident", "on a fixed port, for ssh -L 8080:127.0.0.1:8080 HOST"},
+                   {"lockstep serve --live any /var/lib/lockstep/incidents", "also the running jobs"}},
+      .groups = {{"",
+                  {Number("port", "listen on this port; 0: any free one").Default("0").Limits(0, 65535),
+                   Text("listen", "ADDRESS", "listen on this address of loopback; for other machines use ssh -L")
+                       .Default("127.0.0.1"),
+                   Text("live", "ENDPOINT",
+                        "show also the jobs of this collector, e.g. tcp://head:9470; any: the collector of this host. "
+                        "Keys as for lockstep top")}}},
+      .notes = {"SIGTERM and Ctrl-C end it.",
+                "Exit status: 0 ended by a signal; 2 wrong usage; 3 a FOLDER cannot be read, "
+                "or the port is in use."},
+      .operand = "FOLDER",
+      .operand_kind = Kind::kFolder,
+      .least_operands = 1,
+      .most_operands = kAnyNumber};
+}
+
 Verb Top() {
   return {
       .name = "top",
       .purpose = "show running jobs",
       .usage = {"[OPTIONS] [JOB]"},
-      .text = {"Shows the jobs that a collector watches: the oldest operation in flight and what it waits for, which "
-               "ranks are dead, stopped or silent, and what cannot be seen. ? shows the keys. Without a terminal it "
-               "works as with --once."},
+      .text = {"Lists the jobs that a collector watches, with their last verdicts. Enter opens one: the oldest "
+               "operation in flight and what it waits for, which ranks are dead, stopped or silent, and what cannot be "
+               "seen. ? shows the keys. Without a terminal it works as with --once."},
       .examples = {{"lockstep top", "all jobs, until q is pressed"},
                    {"lockstep top --once", "print the state once"},
                    {"lockstep top --json train", "one job, for scripts"}},
       .groups = {{"Output",
-                  {Flag("once", "print the state once and end"), Flag("json", "the same as JSON, one line a job")}},
+                  {Flag("once", "print the state once and exit"), Flag("json", "the same as JSON, one line a job")}},
                  Connection()},
       .notes = {kKeysNote, "Exit status: 0; 1 no collector answers, or it refuses; 2 wrong usage."},
       .operand = "JOB",
@@ -733,22 +846,23 @@ Verb View() {
       .examples = {{"lockstep view incident", "open an incident"},
                    {"lockstep view --compare incident-1 incident-2", "two side by side"},
                    {"lockstep view --live any", "follow the collector of this host"}},
-      .groups =
-          {{"Window",
-            {Flag("compare", "two PATHs side by side, rather than as one job"),
-             Text("live", "ENDPOINT",
-                  "follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as they come; "
-                  "any: the collector of this host. Keys as for lockstep top"),
-             Choice("theme", "COLOURS", "light|dark", "colours of the window").Default("as the desktop"),
-             Choice("tab", "NAME", "matrix|wait-for|timeline|stacks|bandwidth", "show this first").Default("as it was"),
-             Number("select-anomaly", "select this anomaly; 1 is the worst").Limits(1, 1e6),
-             Text("search", "QUERY", "search, and go to the first hit"),
-             Text("size", "WxH", "size of the window").Default("as it was"),
-             Flag("fresh", "start as the first time: neither read nor keep what is remembered")}},
-           {"For scripts, also without a screen",
-            {File("screenshot", "write the window as PNG when all of it is drawn, and exit"),
-             Flag("print-selection", "print verdict and selection as JSON, and exit"),
-             Flag("exit-after-first-paint", "print how long the first picture took and the memory used, and exit")}}},
+      .groups = {{"Window",
+                  {Flag("compare", "two PATHs side by side, rather than as one job"),
+                   Text("live", "ENDPOINT",
+                        "follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as they come; "
+                        "any: the collector of this host. Keys as for lockstep top"),
+                   Choice("theme", "COLOURS", "light|dark", "colours of the window").Default("as the desktop"),
+                   Choice("tab", "NAME", "answer|matrix|wait-for|timeline|stacks|bandwidth", "show this first")
+                       .Default("answer, if a rank is named"),
+                   Number("select-anomaly", "select this anomaly; 1 is the worst").Limits(1, 1e6),
+                   Text("search", "QUERY", "search, and go to the first hit"),
+                   Text("size", "WxH", "size of the window").Default("as it was"),
+                   Flag("fresh", "start as for the first time: neither read nor store the viewer's state")}},
+                 {"For scripts, also without a screen",
+                  {File("screenshot", "write the window as PNG when all of it is drawn, and exit"),
+                   Flag("print-selection", "print verdict and selection as JSON, and exit"),
+                   Flag("exit-after-first-paint",
+                        "print how long the first picture took and the memory used, and exit")}}},
       .notes = {"Exit status: 0; 2 wrong usage; 3 no display, nothing readable (scripts), or FILE cannot be written."},
       .operand = "PATH",
       .operand_kind = Kind::kFile,
@@ -788,8 +902,9 @@ const char* ValueName(Kind kind) {
 }  // namespace
 
 std::vector<Verb> MakeVerbs() {
-  std::vector<Verb> verbs = {Agent(), Analyze(),  ArchiveVerb(), Attach(), Clean(), Collector(), Config(), Doctor(),
-                             Dump(),  Evidence(), Export(),      Keygen(), Mcp(),   Run(),       Top(),    View()};
+  std::vector<Verb> verbs = {Agent(),  Analyze(), ArchiveVerb(), Attach(),   Check(),  Clean(),  Collector(),
+                             Config(), Doctor(),  Dump(),        Evidence(), Export(), Keygen(), Mcp(),
+                             Replay(), Run(),     Serve(),       Top(),      View()};
   for (Verb& verb : verbs) {
     for (std::string& usage : verb.usage) usage = absl::StrCat("lockstep ", verb.name, " ", usage);
     for (Group& group : verb.groups) {

@@ -1,6 +1,5 @@
-// The definitions of the verbs, one function each. Only for table.cpp.
-#ifndef LOCKSTEP_ANALYZER_SETTINGS_VERBS_H_
-#define LOCKSTEP_ANALYZER_SETTINGS_VERBS_H_
+// The definitions of the verbs, one function for each. Only for table.cpp.
+#pragma once
 
 #include <vector>
 
@@ -11,5 +10,3 @@ namespace lockstep::settings {
 std::vector<Verb> MakeVerbs();
 
 }  // namespace lockstep::settings
-
-#endif  // LOCKSTEP_ANALYZER_SETTINGS_VERBS_H_

@@ -1,4 +1,4 @@
-// Writes the dumps that the readers' test exports: export_dumps FOLDER
+// Writes the dumps that readers_test.py exports. Usage: export_dumps FOLDER
 #include <cstdio>
 #include <string>
 

@@ -1,7 +1,6 @@
-// A small job for the tests of the export: three hosts of two ranks, everything that a source may or may not record,
-// and names that try to escape from every output format.
-#ifndef LOCKSTEP_ANALYZER_TESTING_EXPORT_JOB_H_
-#define LOCKSTEP_ANALYZER_TESTING_EXPORT_JOB_H_
+// A small job for the export's tests: three hosts with two ranks each. It has everything that a source may record or
+// omit, and names that try to escape from every output format.
+#pragma once
 
 #include <string>
 
@@ -14,8 +13,8 @@ namespace lockstep {
 
 constexpr char kEvilName[] = "dp \"x\",\\ </script>\x1b[31m=1+1\n\xff";
 
-// Rank 3 never reaches AllReduce #9 of world. Host 0 records when the GPU started and ended, host 1 when it ended, host
-// 2 neither. Each host's own clock has another zero; host 1's wall clock is 5 s ahead.
+// Rank 3 never reaches AllReduce #9 of world. Host 0 records the GPU's starts and ends, host 1 only ends, host 2
+// neither. Each host's own clock has another zero; host 1's wall clock is 5 s ahead.
 inline Bundle MakeExportJob() {
   constexpr int64_t kSecond = 1'000'000'000;
   Bundle bundle;
@@ -37,7 +36,7 @@ inline Bundle MakeExportJob() {
   bundle.comms.push_back(pair);
   for (int r = 0; r < 6; ++r) {
     const int host = r / 2;
-    const int64_t zero = (host + 1) * 1000 * kSecond;  // of the host's own clock
+    const int64_t zero = (host + 1) * 1000 * kSecond;  // zero of the host's own clock
     Rank rank;
     rank.rank = r;
     rank.world_size = 6;
@@ -114,7 +113,7 @@ inline Bundle MakeExportJob() {
       }
     }
     if (r == 5) {
-      Op op;  // the source gives no time of it
+      Op op;  // an operation without a time
       op.membership = 0;
       op.kind = ring::CallKind::kBroadcast;
       op.thread = 0;
@@ -144,7 +143,7 @@ inline Verdict MakeExportVerdict() {
   link->add_waits_for(3);
   link->set_operation("AllReduce #9");
   link->mutable_communicator()->set_name("world");
-  // To be added to a host's own clock to have the first one's: the zeros lie 1000 s apart.
+  // Added to a host's own clock, this value gives the first host's clock: the zeros are 1000 s apart.
   for (int host = 0; host < 2; ++host) {
     ClockOffset* clock = verdict.add_clocks();
     clock->set_host(absl::StrCat("node", host));
@@ -155,5 +154,3 @@ inline Verdict MakeExportVerdict() {
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_TESTING_EXPORT_JOB_H_

@@ -1,6 +1,5 @@
-// What tests ask of a verdict.
-#ifndef LOCKSTEP_ANALYZER_TESTING_FINDINGS_H_
-#define LOCKSTEP_ANALYZER_TESTING_FINDINGS_H_
+// Helpers for tests that examine a verdict.
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -8,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/report/evidence.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep::testing {
@@ -17,19 +15,19 @@ inline std::vector<int32_t> Culprits(const Finding& finding) {
   return {finding.culprit_ranks().begin(), finding.culprit_ranks().end()};
 }
 
-// The verdict and its findings, for the message of a test that fails.
+// Returns the verdict and its findings as text, for the message of a failing test.
 inline std::string Show(const Verdict& verdict) {
   std::string text = VerdictKind_Name(verdict.verdict());
   for (const Finding& finding : verdict.findings()) {
     text += "\n" + FindingKind_Name(finding.kind()) + " [";
     for (const int32_t rank : finding.culprit_ranks()) text += std::to_string(rank) + " ";
     text += "] " + finding.summary() + " | " + finding.pattern();
-    for (const Evidence& evidence : finding.evidence()) text += "\n   " + EvidenceText(evidence);
+    for (const Evidence& evidence : finding.evidence()) text += "\n   " + evidence.text();
   }
   return text;
 }
 
-// One finding and no other: of that kind, naming those ranks.
+// Expects exactly one finding, of that kind and with those ranks.
 inline void ExpectOnly(const Verdict& verdict, FindingKind kind, const std::vector<int32_t>& ranks) {
   ASSERT_EQ(verdict.findings_size(), 1) << Show(verdict);
   EXPECT_EQ(FindingKind_Name(verdict.findings(0).kind()), FindingKind_Name(kind)) << Show(verdict);
@@ -37,5 +35,3 @@ inline void ExpectOnly(const Verdict& verdict, FindingKind kind, const std::vect
 }
 
 }  // namespace lockstep::testing
-
-#endif  // LOCKSTEP_ANALYZER_TESTING_FINDINGS_H_

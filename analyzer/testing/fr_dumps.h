@@ -4,8 +4,7 @@
 //   FrDump dump;                                   // group "0" = {0, 1}, default_pg, no entries, nothing enqueued
 //   dump.entries.push_back({.op = "nccl:all_reduce", .seq = 1});
 //   Bundle bundle = LoadDumps({dump, dump});       // rank 0 and rank 1
-#ifndef LOCKSTEP_ANALYZER_TESTING_FR_DUMPS_H_
-#define LOCKSTEP_ANALYZER_TESTING_FR_DUMPS_H_
+#pragma once
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -37,7 +36,7 @@ struct FrFrame {
   int64_t line = 1;
 };
 
-constexpr int64_t kFirstEntryNs = 1'758'000'000'000'000'000;  // of entries without an explicit time
+constexpr int64_t kFirstEntryNs = 1'758'000'000'000'000'000;  // time of entries without an explicit time
 constexpr int64_t kTimeoutNs = 600'000'000'000;               // timeout_ms of every entry
 
 struct FrEntry {
@@ -51,11 +50,11 @@ struct FrEntry {
   bool retired = false;
   bool is_p2p = false;
   int64_t p2p_seq = 0;
-  int64_t op_id = -1;                        // -1: seq (p2p: p2p_seq)
-  int64_t record_id = -1;                    // -1: place in the list
-  int64_t created_ns = -1;                   // -1: a millisecond after the entry before
-  int64_t started_ns = 0, completed_ns = 0;  // 0: None
-  double duration_ms = -1;                   // -1: not there
+  int64_t op_id = -1;                        // -1 means the value of seq (for sends and receives, p2p_seq)
+  int64_t record_id = -1;                    // -1 means the place in the list
+  int64_t created_ns = -1;                   // -1 means one millisecond after the previous entry
+  int64_t started_ns = 0, completed_ns = 0;  // 0 means None
+  double duration_ms = -1;                   // -1: the key is missing
   std::string thread_id = "140000000000001", thread_name = "python3";
   std::vector<FrFrame> frames = {};
 };
@@ -66,7 +65,7 @@ struct FrGroup {
   int64_t pg_id = 0;
   int64_t enqueued = -1, started = -1, completed = -1;
   bool in_config = true, in_status = true;
-  std::string ranks_text = {};  // instead of `ranks` when not empty
+  std::string ranks_text = {};  // used instead of `ranks` if not empty
 };
 
 struct FrDump {
@@ -74,13 +73,13 @@ struct FrDump {
   std::vector<FrGroup> groups = {FrGroup()};
   std::vector<FrEntry> entries;
   bool pg_config = true, pg_status = true;
-  bool comm_lib_version = false;  // the key of 2.10 instead of nccl_version; neither before 2.6
+  bool comm_lib_version = false;  // writes 2.10's key instead of nccl_version; before 2.6 there was neither
   bool library_version = true;
   bool single_seq = false;  // before 2.0: seq_id, no op_id, dtypes, is_p2p
   bool thread = true;       // from 2.9
   bool write_entries = true;
 
-  // As that version writes it: which keys there are.
+  // Sets which keys are written, as that version does.
   void AsVersion(const std::string& text) {
     version = text;
     int major = 2, minor = 0;
@@ -94,16 +93,16 @@ struct FrDump {
   }
 };
 
-// A value as a writer meets it.
+// A value for the writer.
 struct FrValue {
   enum class Kind { kNone, kBool, kInt, kDouble, kText, kList, kTuple, kDict };
   Kind kind = Kind::kNone;
   int64_t number = 0;
   double real = 0;
   std::string text = {};
-  std::vector<FrValue> items = {};  // dictionary: values
+  std::vector<FrValue> items = {};  // for a dictionary: the values
   std::vector<std::string> keys = {};
-  int shared = 0;  // not 0: one shared object for equal numbers
+  int shared = 0;  // values with the same number other than 0 are one shared object
 
   static FrValue Int(int64_t number) { return {.kind = Kind::kInt, .number = number}; }
   static FrValue Real(double real) { return {.kind = Kind::kDouble, .real = real}; }
@@ -137,7 +136,7 @@ class PickleWriter {
     out_ = {'\x80', static_cast<char>(protocol_)};
     if (protocol_ >= 4) {
       out_ += '\x95';
-      Number(0, 8);  // a frame's length, which readers need not believe
+      Number(0, 8);  // the length of a frame, which readers may ignore
     }
     Save(value);
     out_ += '.';
@@ -290,8 +289,8 @@ inline void WriteJson(const FrValue& value, std::string* out) {
   *out += dict ? '}' : ']';
 }
 
-// The dump's values; `json`: with the differences of the JSON variant (no frames, numbers of pg_status as text, 0 for
-// missing times, no empty list of entries).
+// Returns the dump's values. With `json`, returns values as in PyTorch's JSON: no frames, numbers of pg_status as text,
+// 0 for missing times, no empty list of entries.
 inline FrValue ToValue(const FrDump& dump, bool json = false) {
   using V = FrValue;
   auto rank_text = [](const FrGroup& group) {
@@ -402,7 +401,7 @@ class DumpFolder : public support::TempFolder {
     support::WriteFile(file, bytes);
     return file;
   }
-  // Files as LoadFlightRecorder wants them; the number is the rank.
+  // Writes a file for a rank, in the form that LoadFlightRecorder expects.
   std::string WriteRank(int rank, const std::string& bytes) const {
     return Write("nccl_trace_rank_" + std::to_string(rank), bytes);
   }
@@ -426,8 +425,8 @@ inline void SetFileTime(const std::string& path, int64_t ns) {
   EXPECT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
 }
 
-// Writes the dumps of ranks 0, 1, ... to files, dated just after the timeout, and loads them. Leaves out ranks without
-// a dump.
+// Writes the dumps of ranks 0, 1, ... to files dated just after the timeout, and loads them. Ranks without a dump are
+// left out.
 inline Bundle LoadDumps(const std::vector<std::optional<FrDump>>& by_rank, bool json = false) {
   DumpFolder folder;
   int64_t newest = kFirstEntryNs;
@@ -445,13 +444,13 @@ inline Bundle LoadDumps(const std::vector<std::optional<FrDump>>& by_rank, bool 
   return LoadFiles(folder.Files());
 }
 
-// The bytes of one file through a file.
+// Writes the bytes to a file and loads it.
 inline Bundle LoadBytes(const std::string& bytes) {
   DumpFolder folder;
   return LoadFiles({folder.WriteRank(0, bytes)});
 }
 
-// The rank's membership in the communicator of that name; null where it has none.
+// Returns the rank's membership in the communicator of that name, or null.
 inline const Membership* MemberIn(const Bundle& bundle, const Rank& rank, const std::string& comm_name) {
   for (const Membership& membership : rank.memberships) {
     if (bundle.comms[membership.comm].name == comm_name) return &membership;
@@ -460,5 +459,3 @@ inline const Membership* MemberIn(const Bundle& bundle, const Rank& rank, const 
 }
 
 }  // namespace lockstep::fr_test
-
-#endif  // LOCKSTEP_ANALYZER_TESTING_FR_DUMPS_H_

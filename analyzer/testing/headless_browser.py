@@ -10,7 +10,7 @@ import time
 
 
 def find_browser():
-    """Path of a Chromium, or None."""
+    """Returns the path of a Chromium, or None."""
     for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
         path = shutil.which(name)
         if path:
@@ -19,8 +19,9 @@ def find_browser():
 
 
 def give_up_after(seconds):
-    """Raises TimeoutError in the main thread then, whatever it waits for, so that what is to be ended is ended before whoever started the
-    test kills it."""
+    """After that time, raises TimeoutError in the main thread, whatever that
+    thread waits for. So all children are ended before the test's caller kills
+    the test."""
     def late(number, frame):
         raise TimeoutError(f"not done after {seconds} s")
     signal.signal(signal.SIGALRM, late)
@@ -29,13 +30,16 @@ def give_up_after(seconds):
 
 
 class Browser:
-    """Driven through its debugging pipe: NUL-ended JSON on descriptors 3 (to it) and 4 (from it). It is the head of a process group of
-    its own; close() ends all of the group. Were the test killed first, the pipe's end would end the browser."""
+    """A browser driven through its debugging pipe: NUL-terminated JSON on
+    descriptors 3 (input) and 4 (output). It leads its own process group, and
+    close() ends the whole group. If the test is killed first, the end of the
+    pipe ends the browser."""
 
     def __init__(self, path, profile):
         to_read, self.to = os.pipe()
         self.source, from_write = os.pipe()
-        # The pipe's ends move out of the way first: one of them may be 3 or 4 itself.
+        # The ends of the pipe move out of the way first, because one of them may be 3
+        # or 4 itself.
         high_in, high_out = os.dup(to_read), os.dup(from_write)
         command = (f'exec 3<&{high_in} 4>&{high_out}; exec "$0" --headless=new --no-sandbox --disable-gpu --hide-scrollbars '
                    f'--no-first-run --disable-dev-shm-usage --disable-breakpad --user-data-dir="{profile}" --remote-debugging-pipe about:blank')
@@ -58,7 +62,8 @@ class Browser:
         return json.loads(message)
 
     def call(self, method, session=None, seconds=60, **params):
-        """The answer's result. What happened meanwhile is added to `events`."""
+        """Returns the result of the answer. Events that happened meanwhile are
+        appended to `events`."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": params}
         if session:
@@ -74,17 +79,26 @@ class Browser:
             self.events.append(answer)
 
     def wait_for(self, method, seconds=60):
-        """Until this has happened since `events` was cleared."""
+        """Waits until this event has happened since `events` was cleared."""
         until = time.monotonic() + seconds
         while not any(event.get("method") == method for event in self.events):
             self.events.append(self.receive(until))
 
     def evaluate(self, session, expression):
-        """What a script in the page makes, as a value."""
+        """Returns the value of a script that runs in the page."""
         result = self.call("Runtime.evaluate", session, expression=expression, returnByValue=True)
         if "exceptionDetails" in result:
             raise RuntimeError(f"{expression[:80]}: {result['exceptionDetails']}")
         return result["result"]["value"]
+
+    def new_page(self, *domains):
+        """Returns the session of a new, empty page that reports the events of
+        `domains`."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in domains:
+            self.call(domain + ".enable", session)
+        return session
 
     def close(self):
         signal.alarm(0)
@@ -98,7 +112,8 @@ class Browser:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
             pass
-        # Its helpers, too, and those that a browser which ended by itself has left.
+        # Ends the helper processes too, and those left by a browser that ended by
+        # itself.
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -86,7 +86,7 @@ bool Agree(const Call& a, const Call& b) {
   return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype;
 }
 
-// How many calls of the same lane come before program[i]: the number NCCL's order gives it, from 1.
+// Returns the number of program[i] in NCCL's order (from 1), counting calls of the same lane.
 int64_t SeqOf(const std::vector<Call>& program, size_t i) {
   int64_t n = 1;
   for (size_t k = 0; k < i; ++k) {
@@ -118,7 +118,7 @@ bool Job::Completes(int rank, size_t at, const std::vector<State>& states) const
   for (int peer : comms[call.comm].members) {
     if (peer == rank) continue;
     if (IsP2p(call) && comms[call.comm].members[call.root_or_peer] != peer) continue;
-    // The peer's matching call must have been reached by its GPU.
+    // The peer's GPU must have reached the matching call.
     const auto& theirs = ranks[peer].program;
     bool there = false;
     for (size_t i = 0; i < states[peer].host && !there; ++i) {

@@ -1,4 +1,4 @@
-// Writes the pages that the browser test looks at: report_html_pages FOLDER
+// Writes the pages for the browser test: report_html_pages FOLDER
 #include <cstdio>
 #include <string>
 

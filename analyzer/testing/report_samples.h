@@ -1,6 +1,5 @@
 // Verdicts and bundles that the tests of the reports share.
-#ifndef LOCKSTEP_ANALYZER_TESTING_REPORT_SAMPLES_H_
-#define LOCKSTEP_ANALYZER_TESTING_REPORT_SAMPLES_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -11,7 +10,7 @@
 
 namespace lockstep {
 
-// Ranks of one host, with nothing to say.
+// A bundle of ranks on one host, with nothing to report.
 inline Bundle MakeBundle(int ranks) {
   Bundle bundle;
   for (int i = 0; i < ranks; ++i) {
@@ -59,6 +58,7 @@ inline Verdict MakeHung() {
   link->add_waits_for(5);
   link->set_operation("AllReduce #41");
   *link->mutable_communicator() = finding->communicator();
+  link->set_text("ranks 1, 3, 7 wait in AllReduce #41 on dp_1 for rank 5");
   finding->set_confidence(0.93);
   Evidence* evidence = finding->add_evidence();
   evidence->set_text("3 of 4 members of dp_1 wait in AllReduce #41");
@@ -73,7 +73,7 @@ inline Verdict MakeHung() {
   return verdict;
 }
 
-// Every text from a file tries to escape from its markup.
+// Every text that comes from a file tries to escape from its markup.
 inline Verdict MakeHostile(Bundle* out) {
   Verdict verdict = MakeHung();
   Bundle bundle = MakeBundle(8);
@@ -92,6 +92,7 @@ inline Verdict MakeHostile(Bundle* out) {
   hostile->mutable_common_factor()->set_kind(evil);
   hostile->mutable_common_factor()->set_name(evil);
   hostile->mutable_chain(0)->set_operation(evil);
+  hostile->mutable_chain(0)->set_text(evil);
   hostile->mutable_evidence(0)->set_text(evil);
   hostile->mutable_evidence(0)->set_source(evil);
   *verdict.add_findings() = *hostile;
@@ -138,7 +139,7 @@ inline Verdict MakeHostile(Bundle* out) {
   return verdict;
 }
 
-// 24,576 ranks where everything that can grow with the job does, and nothing folds.
+// A job of 24,576 ranks in which everything that can grow does, and nothing is folded.
 inline Verdict MakeHuge(Bundle* out) {
   constexpr int kRanks = 24576;
   Bundle bundle = MakeBundle(kRanks);
@@ -186,6 +187,7 @@ inline Verdict MakeHuge(Bundle* out) {
     ChainLink* link = finding->add_chain();
     link->set_operation(absl::StrCat("AllReduce #", i));
     link->add_ranks(i);
+    link->set_text(absl::StrCat("rank ", i, " waits in AllReduce #", i));
   }
   bundle.comms.push_back(world);
   for (int i = 0; i < 10; ++i) *verdict.add_findings() = *finding;
@@ -193,7 +195,7 @@ inline Verdict MakeHuge(Bundle* out) {
   return verdict;
 }
 
-// A small job with something for every section: states, stacks, figures, clocks, start-up.
+// A small job with data for every section: states, stacks, figures, clocks, start-up.
 inline Verdict MakeRich(Bundle* out) {
   Verdict verdict = MakeHung();
   Bundle bundle = MakeBundle(16);
@@ -209,6 +211,9 @@ inline Verdict MakeRich(Bundle* out) {
   far->add_waits_for(7);
   far->set_operation("Recv #12 from rank 7");
   far->mutable_communicator()->set_name("pipeline_model_parallel_group_of_the_first_replica");
+  far->set_text(
+      "ranks 0-6 by 2 wait in Recv #12 from rank 7 on pipeline_model_parallel_group_of_the_first_replica for "
+      "rank 7");
   verdict.add_blind("GPU marks were off on ranks 8-15: what their GPUs did is not seen");
   verdict.add_not_measured("bandwidth of sends and receives: nothing times them");
   Communicator comm;
@@ -310,5 +315,3 @@ inline Verdict MakeRich(Bundle* out) {
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_TESTING_REPORT_SAMPLES_H_

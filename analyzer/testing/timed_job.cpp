@@ -20,8 +20,8 @@ struct Comm {
 struct Timed {  // one operation of a rank's program
   int comm = 0;
   CallKind kind = CallKind::kAllReduce;
-  int peer = -1;         // member
-  bool compute = false;  // computes before it
+  int peer = -1;         // peer's member rank
+  bool compute = false;  // a computation comes before the operation
 };
 
 class Player {
@@ -79,8 +79,8 @@ class Player {
       }
     }
     std::vector<int64_t> now(n, 1'000'000'000), host_now(n, 1'000'000'000);
-    std::map<std::pair<int, int>, int64_t> issued;     // comm, rank
-    std::map<std::tuple<int, int, int>, int64_t> p2p;  // comm, sender, receiver
+    std::map<std::pair<int, int>, int64_t> issued;     // (communicator, rank) -> operations issued
+    std::map<std::tuple<int, int, int>, int64_t> p2p;  // (communicator, sender, receiver) -> sends minus receives
     std::vector<uint64_t> random(n);
     for (int r = 0; r < n; ++r) random[r] = job_.seed * 7919 + static_cast<uint64_t>(r) * 104729 + 12345;
     for (int step = 0; step < job_.steps; ++step) {
@@ -188,7 +188,7 @@ class Player {
     op.thread = 0;
     op.index = static_cast<int64_t>(rank->ops.size());
     const int host = Host(r);
-    // A host that runs ahead issues a step's calls in a burst at its beginning.
+    // A CPU thread that runs ahead issues all calls of a step in a burst at the step's beginning.
     const int64_t entered = job_.host_runs_ahead
                                 ? std::min(arrived - 10'000, step_begin + 10'000 * (op.index % 1000 + 1))
                                 : arrived - 10'000;
@@ -198,7 +198,7 @@ class Player {
       const bool send = s.kind == CallKind::kSend;
       const int own = rank->memberships[membership].member_rank;
       op.seq = ++(*p2p)[{s.comm, send ? own : s.peer, send ? s.peer : own}];
-      // Counted on both sides; each side's record bumps its own half.
+      // Both sides are counted, each side by its own record.
       if (!send) op.seq = ++p2p_received_[{s.comm, s.peer, own}], --(*p2p)[{s.comm, s.peer, own}];
     } else {
       op.seq = ++(*issued)[{s.comm, r}];
@@ -215,7 +215,7 @@ class Player {
 
   const TimedJob& job_;
   std::vector<Comm> comms_;
-  std::vector<std::vector<jobmodel::Call>> calls_;  // by stage, of one step
+  std::vector<std::vector<jobmodel::Call>> calls_;  // calls of one step, by stage
   std::vector<std::map<std::string, int>> of_rank_;
   mutable std::map<std::tuple<int, int, int>, int64_t> p2p_received_;
 };
@@ -236,7 +236,7 @@ TEST(TimedJob, AStragglerLengthensEveryStepAndWaitsLeast) {
   job.compute_factor = [](int rank, int) { return rank == 3 ? 1.5 : 1.0; };
   const Bundle bundle = job.Run();
   ASSERT_EQ(job.true_step_ends.size(), 8u);
-  // Nine computations of 5 ms a step, half longer.
+  // A step has nine computations of 5 ms, lengthened by half.
   EXPECT_NEAR(static_cast<double>(job.true_step_ends.back() - healthy.back()), 8 * 9 * 2.5e6, 8 * 9 * 0.3e6);
   std::vector<int64_t> in_operations;
   for (const Rank& rank : bundle.ranks) {
@@ -246,7 +246,7 @@ TEST(TimedJob, AStragglerLengthensEveryStepAndWaitsLeast) {
   EXPECT_EQ(std::min_element(in_operations.begin(), in_operations.end()) - in_operations.begin(), 3);
 }
 
-TEST(TimedJob, PipelinesAreDrainedAndNumbered) {
+TEST(TimedJob, PipelinesDrainAndNumberTheirMessages) {
   TimedJob job;
   job.tp = 2, job.pp = 2, job.dp = 2, job.steps = 3;
   const Bundle bundle = job.Run();

@@ -17,11 +17,11 @@ import sys
 PLACES = ("/usr/lib/chromium/libtest_trace_processor.so",)
 CLASS = "4base4test22TestTraceProcessorImpl"
 STRING = "NSt3__112basic_stringIcNS2_11char_traitsIcEENS2_9allocatorIcEEEE"
-STRING_BYTES = 24  # libc++: long form (capacity with the lowest bit set, size, data) or, the lowest bit clear, (size << 1, text)
+STRING_BYTES = 24  # bytes of libc++'s string: long form (capacity with the lowest bit set, size, data), or short form (size << 1, text)
 
 
 def library():
-    """The path of the library, or None."""
+    """Returns the path of the library, or None."""
     for place in PLACES:
         for path in glob.glob(place):
             return path
@@ -29,19 +29,22 @@ def library():
 
 
 def ask(path, trace, queries):
-    """What the process below prints; None where it died or this version's interface is another."""
+    """Returns what the process below prints. None if it died or this
+    version has another interface."""
     done = subprocess.run([sys.executable, os.path.abspath(__file__), path, trace, *queries], capture_output=True, text=True, timeout=100, check=False)
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 
 def usable(path):
-    """Whether this version is called as it wants to be: an empty trace is opened, and arithmetic is answered."""
+    """Returns whether this version has the expected interface: an empty
+    trace opens, and arithmetic is answered."""
     return ask(path, os.devnull, []) is not None
 
 
 class Processor:
     def __init__(self, path):
-        # Deep binding: libc++ inside, whatever the process has of its own.
+        # Deep binding makes the library use its own libc++, whatever the
+        # process has loaded.
         self.library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
         make = getattr(self.library, f"_ZN{CLASS}C1Ev")
         make.restype, make.argtypes = None, [ctypes.c_void_p]
@@ -49,7 +52,8 @@ class Processor:
         make(self.object)
 
     def open(self, data):
-        """absl::Status ParseTrace(const std::vector<char>&): true where the status is the inlined OK."""
+        """Calls absl::Status ParseTrace(const std::vector<char>&). Returns
+        True if the status is the inlined OK."""
         parse = getattr(self.library, f"_ZN{CLASS}10ParseTraceERKNSt3__16vectorIcNS2_9allocatorIcEEEE")
         parse.restype, parse.argtypes = None, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
         bytes_ = ctypes.create_string_buffer(data, len(data))
@@ -60,8 +64,10 @@ class Processor:
         return status[0] == 1
 
     def query(self, sql):
-        """Rows of texts; the first holds the columns' names. Or an error's text.
-        QueryResultOrError ExecuteQuery(const std::string&) const: a variant of std::vector<std::vector<std::string>> and std::string."""
+        """Returns rows of texts, of which the first has the columns' names,
+        or the text of an error. Calls QueryResultOrError
+        ExecuteQuery(const std::string&) const: a variant of
+        std::vector<std::vector<std::string>> and std::string."""
         execute = getattr(self.library, f"_ZNK{CLASS}12ExecuteQueryERK{STRING}")
         execute.restype, execute.argtypes = None, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
         text = ctypes.create_string_buffer(sql.encode())

@@ -1,6 +1,5 @@
 // A file that appears under its name complete or not at all.
-#ifndef LOCKSTEP_ANALYZER_UTIL_ATOMIC_FILE_H_
-#define LOCKSTEP_ANALYZER_UTIL_ATOMIC_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -17,18 +16,18 @@ absl::Status FileError(const std::string& what, const std::string& path, int err
 // Writes all bytes at `offset`, or (-1) at the current position.
 absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path, int64_t offset = -1);
 
-// The prefix of temporary files. A killed process may leave one: the owner of the folder may remove it.
+// The prefix of temporary files. A killed process may leave one, which the owner of the folder may remove.
 inline constexpr std::string_view kUnfinishedPrefix = ".lockstep.";
 
-// Written under a temporary name in the folder of `path`; Commit() syncs and renames. Without it the destructor removes
-// the temporary file and an older file of that name is untouched. After an error every later call of Append and Commit
-// returns the same error. Not thread-safe.
+// Writes to a temporary name in the folder of `path`; Commit() syncs and renames. Without Commit, the destructor
+// removes the temporary file, and an older file of that name is untouched. After an error, every later call of Append
+// and Commit returns the same error. Not thread-safe.
 class AtomicFile {
  public:
   // The temporary name is `prefix` and six characters.
   explicit AtomicFile(const std::string& path, std::string_view prefix = kUnfinishedPrefix);
-  // For paths of a user: a regular file by the rule above, with the umask's mode; anything else (a pipe, /dev/full) is
-  // written directly. "-" is standard output, which stays open.
+  // For paths from a user: a regular file as above, with the umask's mode; anything else (a pipe, /dev/full) is written
+  // directly. "-" is standard output, which stays open.
   static AtomicFile Output(const std::string& path, std::string_view prefix);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -37,13 +36,13 @@ class AtomicFile {
   // Mode 0600, regardless of the umask.
   absl::Status Open();
   absl::Status SetMode(unsigned mode);
-  // At the end; buffers up to 1 MiB.
+  // Appends; buffers up to 1 MiB.
   absl::Status Append(std::string_view bytes);
-  // Bytes from `offset`; a gap that is never written reads as zeros. Not together with Append.
+  // Writes at `offset`; a gap that is never written reads as zeros. Do not use it together with Append.
   absl::Status WriteAt(uint64_t offset, const void* data, size_t bytes);
   absl::Status SetSize(uint64_t bytes);
   absl::Status Commit();
-  // The temporary name for a signal handler to unlink; empty: none.
+  // The temporary name, for a signal handler to unlink; empty if none.
   std::string temporary() const { return exists_ ? temporary_ : ""; }
 
  private:
@@ -63,5 +62,3 @@ class AtomicFile {
 absl::Status WriteFileSafely(const std::string& path, std::string_view content, unsigned mode = 0600);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_ATOMIC_FILE_H_

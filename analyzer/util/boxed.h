@@ -1,13 +1,12 @@
-// A value that most owners do not need: as small as a pointer until it is set.
-#ifndef LOCKSTEP_ANALYZER_UTIL_BOXED_H_
-#define LOCKSTEP_ANALYZER_UTIL_BOXED_H_
+// A value that most of its owners leave unset. Until it is set, it is as small as a pointer.
+#pragma once
 
 #include <memory>
 #include <utility>
 
 namespace lockstep {
 
-// Reads as T() until it is set. Owns its value; copies are deep. As safe to share between threads as T is.
+// Reads as T() until it is set. Owns its value; copies are deep. It is as safe to share between threads as T.
 template <typename T>
 class Boxed {
  public:
@@ -43,5 +42,3 @@ class Boxed {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_BOXED_H_

@@ -1,13 +1,12 @@
 // Statistics of counts.
-#ifndef LOCKSTEP_ANALYZER_UTIL_CHANCE_H_
-#define LOCKSTEP_ANALYZER_UTIL_CHANCE_H_
+#pragma once
 
 #include <cmath>
 
 namespace lockstep {
 
-// Chernoff's bound: the highest chance that at least this share of so many events is of a kind whose expected share is
-// `expected`. Shares are 0 to 1, `expected` above 0 and below 1.
+// Chernoff's bound: the maximum probability that at least this share of the events is of a kind whose expected share is
+// `expected`. Shares are 0 to 1; `expected` is above 0 and below 1.
 inline double AtMostByChance(double events, double share, double expected) {
   if (share <= expected) return 1;
   const double rest = share < 1 ? (1 - share) * std::log((1 - share) / (1 - expected)) : 0;
@@ -15,5 +14,3 @@ inline double AtMostByChance(double events, double share, double expected) {
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_CHANCE_H_

@@ -1,6 +1,5 @@
 // The system's clocks in nanoseconds.
-#ifndef LOCKSTEP_ANALYZER_UTIL_CLOCK_H_
-#define LOCKSTEP_ANALYZER_UTIL_CLOCK_H_
+#pragma once
 
 #include <time.h>
 
@@ -25,5 +24,3 @@ inline int64_t ThreadCpuNs() {
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_CLOCK_H_

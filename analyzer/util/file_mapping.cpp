@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-// Never freed, because the handler may be reading the list; used again after its file.
+// Never freed, because the handler may be reading the list; reused after its file was closed.
 struct MappedRange {
   std::atomic<uintptr_t> begin{0}, end{0};
   std::atomic<bool> used{false}, failed{false};
@@ -27,22 +27,23 @@ std::atomic<MappedRange*> ranges{nullptr};
 struct sigaction before;
 uintptr_t page_bytes;
 
-// From the first missing page on, the range becomes memory of zeros. Only async-signal-safe calls.
+// Replaces the range from the first missing page on by zeros. Uses only async-signal-safe calls.
 void OnBusError(int signal, siginfo_t* info, void*) {
   const int error = errno;
   const auto at = reinterpret_cast<uintptr_t>(info->si_addr);
-  bool mended = false;
+  bool replaced = false;
   for (MappedRange* range = info->si_code > 0 ? ranges.load() : nullptr; range != nullptr; range = range->next) {
     const uintptr_t end = range->end;
     if (at < range->begin || at >= end) continue;
     range->failed = true;
     const uintptr_t page = at & ~(page_bytes - 1);
-    mended = mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+    replaced = mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
   }
-  if (!mended) {
+  if (!replaced) {
     sigaction(signal, &before, nullptr);
-    if (info->si_code <= 0) raise(signal);  // sent by a process: a fault comes again by itself
+    // A process sent the signal, perhaps this one; a real fault would occur again by itself.
+    if (info->si_code <= 0) raise(signal);
   }
   errno = error;
 }

@@ -1,6 +1,5 @@
-// A file in memory, which others may cut or change meanwhile.
-#ifndef LOCKSTEP_ANALYZER_UTIL_FILE_MAPPING_H_
-#define LOCKSTEP_ANALYZER_UTIL_FILE_MAPPING_H_
+// A mapped file, which others may cut or change meanwhile.
+#pragma once
 
 #include <sys/stat.h>
 
@@ -16,8 +15,8 @@ namespace lockstep {
 
 struct MappedRange;
 
-// Immutable; any thread. Bytes that are no longer there read as zeros, where a plain mapping ends the process with
-// SIGBUS. For that the first Open() sets the process's handler of SIGBUS.
+// Immutable; any thread may use it. Missing bytes read as zeros, while a plain mapping would end the process with
+// SIGBUS. For this, the first Open() sets the process's handler of SIGBUS.
 class FileMapping {
  public:
   // Maps a regular file. An empty one is an error.
@@ -28,7 +27,7 @@ class FileMapping {
 
   const char* data() const { return data_; }
   size_t size() const { return size_; }
-  // Copies a part that may be changed later. False if it is not there.
+  // Copies a part that may change later. Returns false if that part no longer exists.
   bool Read(size_t offset, size_t bytes, char* out) const;
   // DataLoss if the file was changed or cut since Open(), or could not be read.
   absl::Status Unchanged() const;
@@ -45,5 +44,3 @@ class FileMapping {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_FILE_MAPPING_H_

@@ -46,7 +46,7 @@ class FileTest : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(FileTest, AFileAppearsWholeOrNotAtAll) {
+TEST_F(FileTest, AFileAppearsCompleteOrNotAtAll) {
   ASSERT_TRUE(WriteFileSafely(Path("a"), "old", 0640).ok());
   struct stat info {};
   ASSERT_EQ(stat(Path("a").c_str(), &info), 0);
@@ -67,7 +67,7 @@ TEST_F(FileTest, AFileAppearsWholeOrNotAtAll) {
   EXPECT_THAT(WriteFileSafely(Path("none/a"), "x").message(), HasSubstr(Path("none/a")));
 }
 
-TEST_F(FileTest, WhatAUserNamesMayBeAPipe) {
+TEST_F(FileTest, AUserMayNameAPipe) {
   AtomicFile full = AtomicFile::Output("/dev/full", ".x.");
   ASSERT_TRUE(full.Append("text").ok());
   EXPECT_EQ(full.Commit().code(), absl::StatusCode::kResourceExhausted);
@@ -78,7 +78,7 @@ TEST_F(FileTest, WhatAUserNamesMayBeAPipe) {
   EXPECT_EQ(Content("b"), "text");
 }
 
-TEST_F(FileTest, AWholeFileUpToALimit) {
+TEST_F(FileTest, AFileIsReadUpToALimit) {
   std::ofstream(Path("c")) << "12345";
   EXPECT_EQ(ReadWholeFile(Path("c"), 5).value_or("?"), "12345");
   EXPECT_THAT(ReadWholeFile(Path("c"), 4).status().message(), HasSubstr("larger than 4 bytes"));
@@ -93,7 +93,7 @@ TEST_F(FileTest, AWholeFileUpToALimit) {
   EXPECT_FALSE(ReadWholeFile(Path("link"), 5, Links::kRefuse).ok());
 }
 
-TEST_F(FileTest, ALogOfBoundedSize) {
+TEST_F(FileTest, ALogHasABoundedSize) {
   RotatingFile log;
   EXPECT_FALSE(log.Append("x").ok());
   ASSERT_TRUE(log.Open(Path("log"), 20).ok());
@@ -108,7 +108,7 @@ TEST_F(FileTest, ALogOfBoundedSize) {
   EXPECT_TRUE(std::filesystem::exists("/dev/full"));
 }
 
-TEST_F(FileTest, NamesAndNumbersInAFolder) {
+TEST_F(FileTest, NamesAndNumbersInAFolderAreListed) {
   for (const char* name : {"b", ".a", "10", "9", "9x"}) std::ofstream(Path(name)) << name;
   EXPECT_THAT(NamesIn(folder_), ElementsAre(".a", "10", "9", "9x", "b"));
   EXPECT_EQ(NamesIn(folder_, 2).size(), 2u);
@@ -135,7 +135,7 @@ TEST(UniqueFdTest, ClosesOnce) {
   close(kept);
 }
 
-TEST(SystemTest, ThisProgramAndItsFolders) {
+TEST(SystemTest, TheProgramKnowsItsFolders) {
   EXPECT_EQ(OwnPath().substr(0, OwnFolder().size()), OwnFolder());
   EXPECT_EQ(access((OwnFolder() + "analyzer_util_test").c_str(), X_OK), 0);
   EXPECT_NE(HostName(), "");
@@ -149,7 +149,7 @@ TEST(SystemTest, ThisProgramAndItsFolders) {
   EXPECT_NE(RandomInstance(), 0u);
 }
 
-TEST(EventFdTest, ReadableUntilItIsDrained) {
+TEST(EventFdTest, IsReadableUntilDrained) {
   const EventFd event;
   ASSERT_TRUE(event.ok());
   pollfd polled = {event.get(), POLLIN, 0};
@@ -161,7 +161,7 @@ TEST(EventFdTest, ReadableUntilItIsDrained) {
   event.Drain();
 }
 
-TEST(ProcStatTest, NamesWithParenthesesAndFields) {
+TEST(ProcStatTest, NamesMayContainParentheses) {
   const std::optional<ProcStat> stat = ParseProcStat("12 (a) R 9) S 7 1 1 0 -1 0 0 0 0 0 3 4 5 6 20 0 1 0 4711 0 0\n");
   ASSERT_TRUE(stat.has_value());
   EXPECT_EQ(stat->state, 'S');

@@ -1,6 +1,5 @@
-// Names in folders.
-#ifndef LOCKSTEP_ANALYZER_UTIL_FOLDERS_H_
-#define LOCKSTEP_ANALYZER_UTIL_FOLDERS_H_
+// Lists the names in folders.
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -10,17 +9,15 @@
 
 namespace lockstep {
 
-// All names but "." and "..", sorted, at most `limit` of them; none if the folder cannot be read, with errno set.
+// All names except "." and "..", sorted, at most `limit` of them; none if the folder cannot be read, with errno set.
 std::vector<std::string> NamesIn(const std::string& folder, size_t limit = 1 << 20);
-// The same for an open folder; the caller keeps it.
+// The same for an open folder, which the caller keeps.
 std::vector<std::string> NamesIn(int folder, size_t limit = 1 << 20);
 
 // The numeric names, ascending: processes in "/proc", threads in "/proc/PID/task", descriptors in "/proc/PID/fd".
 std::vector<int> NumbersIn(const std::string& folder);
 
-// Makes new names in the folder durable. Some network file systems do not support it; that is no error.
+// Makes new names in the folder durable. Some network file systems do not support it; that is not an error.
 absl::Status SyncFolder(const std::string& folder);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_FOLDERS_H_

@@ -1,6 +1,5 @@
 // Ctrl-C ends the program at once with exit status 130, and leaves no file half-written.
-#ifndef LOCKSTEP_ANALYZER_UTIL_INTERRUPT_H_
-#define LOCKSTEP_ANALYZER_UTIL_INTERRUPT_H_
+#pragma once
 
 #include <pthread.h>
 #include <unistd.h>
@@ -14,8 +13,8 @@
 
 namespace lockstep {
 
-// One a program, created before any other thread and kept until the program ends. SIGINT, SIGTERM and SIGHUP then end
-// it with 128 + their number, unless they were ignored before (nohup).
+// One for each program, created before any other thread and kept until the program ends. SIGINT, SIGTERM and SIGHUP
+// then end it with 128 + their number, unless they were ignored before (nohup).
 class InterruptWatch {
  public:
   InterruptWatch() {
@@ -34,20 +33,20 @@ class InterruptWatch {
         const std::lock_guard lock(writing_);
         if (!unfinished_.empty()) unlink(unfinished_.c_str());
         if (isatty(STDERR_FILENO) != 0 && write(STDERR_FILENO, "\n", 1) < 0) {
-          // No reader is left.
+          // The terminal is gone.
         }
         _exit(128 + number);
       }).detach();
     } catch (const std::system_error&) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);  // no thread is available: the signals end the program as usual
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);  // there is no thread, so the signals end the program as usual
     }
   }
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  // Delays signals while it is held: for the short time in which a finished file is put on disk.
+  // Delays signals while it is held, for the short time in which a finished file is put on disk.
   std::mutex& writing() { return writing_; }
-  // A file that takes long to write, to be removed on a signal. Empty: none. The caller holds writing().
+  // Registers a file that takes long to write, to be removed on a signal; empty for none. The caller holds writing().
   void Unfinished(std::string path) { unfinished_ = std::move(path); }
 
  private:
@@ -56,5 +55,3 @@ class InterruptWatch {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_INTERRUPT_H_

@@ -18,8 +18,8 @@ void UseLargePages(char** argv) {
   const ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
   if (length <= 0) return;
   program[length] = '\0';
-  // An arena for each processor: more of them hold memory that others have freed. Tables of a MiB and more have
-  // mappings of their own, which go back when they are freed.
+  // One arena for each processor, because more of them keep memory that others have freed. Tables of a MiB and more
+  // have their own mappings, which are returned when they are freed.
   const std::string tunables = absl::StrCat(
       "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1048576:glibc.malloc.trim_threshold=1073741824:"
       "glibc.malloc.top_pad=33554432:glibc.malloc.arena_max=",

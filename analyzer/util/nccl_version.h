@@ -1,6 +1,5 @@
 // Version texts of NCCL.
-#ifndef LOCKSTEP_ANALYZER_UTIL_NCCL_VERSION_H_
-#define LOCKSTEP_ANALYZER_UTIL_NCCL_VERSION_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -11,5 +10,3 @@ namespace lockstep {
 std::string NcclVersionText(int32_t code);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_NCCL_VERSION_H_

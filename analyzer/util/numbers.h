@@ -1,6 +1,5 @@
 // Shared numerics of stages that compare times: medians, quantiles, and texts for times and shares.
-#ifndef LOCKSTEP_ANALYZER_UTIL_NUMBERS_H_
-#define LOCKSTEP_ANALYZER_UTIL_NUMBERS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace lockstep {
 
-// The upper one of an even count; 0 of none.
+// The upper one if the count is even; 0 if there are none.
 inline int64_t Median(std::vector<int64_t> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
@@ -20,12 +19,19 @@ inline int64_t Median(std::vector<int64_t> values) {
   return *middle;
 }
 
-// The value that the share `q` (0 to 1) of them does not exceed; 0 of none. Reorders them.
+// The value that the share `q` (0 to 1) of them does not exceed; 0 if there are none. Reorders them.
 inline int64_t Quantile(std::vector<int64_t>* values, double q) {
   if (values->empty()) return 0;
   const auto at = values->begin() + static_cast<ptrdiff_t>(q * static_cast<double>(values->size() - 1));
   std::nth_element(values->begin(), at, values->end());
   return *at;
+}
+
+// A hash of one number: every bit of it changes about half of the result's bits.
+constexpr uint64_t Mixed(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
 }
 
 // "40 %"
@@ -39,5 +45,3 @@ inline std::string Milliseconds(int64_t ns) {
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_NUMBERS_H_

@@ -1,6 +1,5 @@
 // Work on all cores.
-#ifndef LOCKSTEP_ANALYZER_UTIL_PARALLEL_H_
-#define LOCKSTEP_ANALYZER_UTIL_PARALLEL_H_
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -16,8 +15,8 @@ inline size_t WorkerCount(size_t items) {
   return std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), std::max<size_t>(items, 1));
 }
 
-// Calls work(item, worker) once for every item below `count`; worker is below WorkerCount(count), and one worker does
-// one item at a time. Returns when all is done. What a call throws (out of memory) is thrown here.
+// Calls work(item, worker) once for every item below `count`. `worker` is below WorkerCount(count), and one worker does
+// one item at a time. Returns when all is done. Rethrows what a call throws (out of memory).
 template <typename Work>
 void Parallel(size_t count, const Work& work) {
   std::atomic<size_t> next{0};
@@ -37,7 +36,7 @@ void Parallel(size_t count, const Work& work) {
     others.reserve(WorkerCount(count));
     for (size_t worker = 1; worker < WorkerCount(count); ++worker) others.emplace_back(run, worker);
   } catch (const std::exception&) {
-    // A limit on threads or memory: the existing threads do all the work.
+    // Threads or memory are limited, so the existing threads do all the work.
   }
   run(0);
   for (std::thread& other : others) other.join();
@@ -45,5 +44,3 @@ void Parallel(size_t count, const Work& work) {
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_PARALLEL_H_

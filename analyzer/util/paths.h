@@ -1,6 +1,5 @@
 // Parts of file names.
-#ifndef LOCKSTEP_ANALYZER_UTIL_PATHS_H_
-#define LOCKSTEP_ANALYZER_UTIL_PATHS_H_
+#pragma once
 
 #include <string_view>
 
@@ -13,5 +12,3 @@ inline std::string_view BaseName(std::string_view path) {
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_PATHS_H_

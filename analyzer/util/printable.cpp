@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-// Decodes one code point at `i`; 0 with *length 1 where the bytes are no valid UTF-8.
+// Decodes one code point at `i`; returns 0 with *length 1 if the bytes are not valid UTF-8.
 uint32_t CodePoint(std::string_view text, size_t i, size_t* length) {
   const auto byte = [&](size_t k) { return static_cast<uint32_t>(static_cast<unsigned char>(text[k])); };
   const uint32_t lead = byte(i);
@@ -29,7 +29,7 @@ uint32_t CodePoint(std::string_view text, size_t i, size_t* length) {
   return value;
 }
 
-// Controls, and what changes the direction or look of the text around it.
+// Control characters, and characters that change the direction or look of the text around them.
 bool Harmful(uint32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x34f || c == 0x61c || c == 0x180e ||
          (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
@@ -94,7 +94,7 @@ size_t Columns(std::string_view text) {
 
 namespace {
 
-// Where the first word ends; a command between backquotes is one if it has no more columns than `room`.
+// Returns where the first word ends. A command between backquotes is one word if it has at most `room` columns.
 size_t EndOfWord(std::string_view text, size_t room) {
   size_t end = std::min(text.find(' '), text.size());
   const size_t open = text.find('`');

@@ -1,6 +1,5 @@
 // Text of unknown origin, made safe to show or to store.
-#ifndef LOCKSTEP_ANALYZER_UTIL_PRINTABLE_H_
-#define LOCKSTEP_ANALYZER_UTIL_PRINTABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -12,7 +11,7 @@ namespace lockstep {
 // line or have no width, and each byte of invalid UTF-8 become '?'. Line feed, carriage return and tab become spaces.
 // Longer text is cut to `limit` columns, followed by "..".
 std::string Printable(std::string_view text, size_t limit = 2000);
-// The same, with every character outside of ASCII as '?': for screens that count bytes.
+// The same, with '?' for every character outside ASCII, for screens that count bytes.
 std::string PrintableAscii(std::string_view text, size_t limit = 2000);
 // Printable, appended to `out`.
 void AppendPrintable(std::string_view text, size_t limit, std::string* out);
@@ -20,7 +19,7 @@ void AppendPrintable(std::string_view text, size_t limit, std::string* out);
 // Valid UTF-8 without NUL of at most `limit` bytes, as Protobuf strings and JSON require; control characters stay.
 std::string CleanUtf8(std::string_view text, size_t limit = 4096);
 
-// Columns a text takes, one a code point.
+// Number of columns of a text, one per code point.
 size_t Columns(std::string_view text);
 
 enum class LongWords { kCut, kKeep };
@@ -32,5 +31,3 @@ void AppendWrapped(std::string_view first_prefix, std::string_view text, size_t 
                    std::string* out);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_PRINTABLE_H_

@@ -9,7 +9,7 @@
 namespace lockstep {
 
 std::optional<ProcStat> ParseProcStat(const std::string& text) {
-  // The name may hold anything, parentheses too: the fields start after the last one.
+  // The name may contain anything, including parentheses, so the fields start after the last one.
   const size_t close = text.rfind(')');
   if (close == std::string::npos || close + 2 >= text.size()) return std::nullopt;
   const std::vector<absl::string_view> fields =

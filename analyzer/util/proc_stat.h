@@ -1,7 +1,6 @@
 // Facts from /proc about a process and this machine. Every result is a snapshot: the process may be gone a moment
 // later.
-#ifndef LOCKSTEP_ANALYZER_UTIL_PROC_STAT_H_
-#define LOCKSTEP_ANALYZER_UTIL_PROC_STAT_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -16,29 +15,27 @@ namespace lockstep {
 struct ProcStat {
   char state = '?';
   pid_t parent = 0;
-  uint64_t cpu_ticks = 0;     // user and system time, with awaited children
-  uint64_t major_faults = 0;  // page faults with I/O, with awaited children
+  uint64_t cpu_ticks = 0;     // user and system time, including awaited children
+  uint64_t major_faults = 0;  // page faults with I/O, including awaited children
   uint64_t start_ticks = 0;
-  int wait_status = -1;  // of a zombie, as waitpid returns it; -1 not visible to us
+  int wait_status = -1;  // for a zombie, as returned by waitpid; -1 if not visible to this process
   bool ended() const { return state == 'Z' || state == 'X'; }
 };
-// From "/proc/PID" or "/proc/PID/task/TID"; nullopt: it is gone.
+// Reads "/proc/PID" or "/proc/PID/task/TID"; nullopt if the process or thread is gone.
 std::optional<ProcStat> ReadProcStat(const std::string& folder);
 std::optional<ProcStat> ReadProcStat(pid_t pid);
 // The same from the text of a stat file, for names with spaces and parentheses.
 std::optional<ProcStat> ParseProcStat(const std::string& text);
 
-// The value of a line "NAME:\tVALUE" of /proc/PID/status or /proc/meminfo, without blanks around it; "": missing.
+// The value of a line "NAME:\tVALUE" of /proc/PID/status or /proc/meminfo, without surrounding blanks; "" if missing.
 std::string ProcField(std::string_view text, std::string_view name);
 // The same as numbers: "NSpid:\t4711\t12", "VmRSS:\t 1234 kB".
 std::vector<int64_t> ProcNumbers(std::string_view text, std::string_view name);
 
-// The number of the process or thread of that folder in its own namespace, the last of NSpid; 0: unknown.
+// The number of that folder's process or thread in its own namespace (the last of NSpid); 0 if unknown.
 pid_t InnerPid(const std::string& folder);
 
 // The identity of this boot of this machine, 36 characters; "" if unreadable.
 const std::string& BootId();
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_PROC_STAT_H_

@@ -1,6 +1,5 @@
 // Texts for numbers and sets of ranks.
-#ifndef LOCKSTEP_ANALYZER_UTIL_RANK_TEXT_H_
-#define LOCKSTEP_ANALYZER_UTIL_RANK_TEXT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,5 +15,3 @@ std::string FoldRanks(std::vector<int32_t> ranks, size_t limit = 60);
 std::string CountText(int64_t value);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_RANK_TEXT_H_

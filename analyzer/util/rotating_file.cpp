@@ -50,7 +50,7 @@ absl::Status RotatingFile::Append(std::string_view line) {
     return absl::OkStatus();
   }
   const int error = written < 0 ? errno : ENOSPC;
-  // A part of a line would spoil the next one, too.
+  // A partial line would also spoil the next one.
   if (written > 0 && (!regular_ || ftruncate(fd_.get(), size_) != 0)) size_ += written;
   return absl::ResourceExhaustedError(absl::StrCat("cannot write to the log ", path_, ": ", strerror(error)));
 }

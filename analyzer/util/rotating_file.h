@@ -1,6 +1,5 @@
 // A log of bounded size: the current file and the previous one.
-#ifndef LOCKSTEP_ANALYZER_UTIL_ROTATING_FILE_H_
-#define LOCKSTEP_ANALYZER_UTIL_ROTATING_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -11,20 +10,20 @@
 
 namespace lockstep {
 
-// Appends lines to a file. Beyond the size limit the file is moved to PATH.1 (replacing an older one) and started
-// again. Not thread-safe.
+// Appends lines to a file. If it exceeds the size limit, the file is moved to PATH.1 (replacing an older one) and
+// started again. Not thread-safe.
 class RotatingFile {
  public:
   // kAny: also a link, a pipe or a device, which is never moved.
   enum class Kind { kRegular, kAny };
 
-  // Created with `mode` if it is missing.
+  // The file is created with `mode` if it is missing.
   absl::Status Open(const std::string& path, int64_t most_bytes = 16 << 20, unsigned mode = 0600,
                     Kind kind = Kind::kRegular);
   // Opens the file again after it was renamed from outside; keeps the old one if that fails.
   absl::Status Reopen();
   bool ok() const { return fd_.ok(); }
-  // One write of the line and a line feed. A full disk loses only the line; line feeds become spaces.
+  // Writes the line and a line feed with one call. A full disk loses only the line; line feeds become spaces.
   absl::Status Append(std::string_view line);
 
  private:
@@ -37,5 +36,3 @@ class RotatingFile {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_ROTATING_FILE_H_

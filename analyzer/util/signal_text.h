@@ -1,6 +1,5 @@
 // Names of signals.
-#ifndef LOCKSTEP_ANALYZER_UTIL_SIGNAL_TEXT_H_
-#define LOCKSTEP_ANALYZER_UTIL_SIGNAL_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -11,5 +10,3 @@ namespace lockstep {
 std::string SignalText(int64_t signal);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_SIGNAL_TEXT_H_

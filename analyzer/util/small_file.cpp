@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// Up to `limit` bytes; false with errno set after an error. What was read before it is kept.
+// Reads up to `limit` bytes; returns false with errno set after an error. Keeps what was read before it.
 bool ReadUpTo(int fd, size_t limit, std::string* text) {
   char buffer[65536];
   while (text->size() < limit) {

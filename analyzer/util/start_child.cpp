@@ -16,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/clock.h"
-#include "analyzer/util/small_file.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "analyzer/util/unique_fd.h"
@@ -31,6 +30,14 @@ UniqueFd MemoryFile(std::string_view content) {
   UniqueFd fd(memfd_create("lockstep", MFD_CLOEXEC));
   if (!fd.ok() || !WriteAll(fd.get(), content, "memory").ok() || lseek(fd.get(), 0, SEEK_SET) < 0) fd.reset();
   return fd;
+}
+
+// Reads once from `*from`, and closes the descriptor at the end of its data. Bytes beyond `most` are dropped.
+void ReadOnce(UniqueFd* from, size_t most, std::string* text) {
+  char bytes[4096];
+  const ssize_t got = read(from->get(), bytes, sizeof bytes);
+  if (got > 0) text->append(bytes, std::min(static_cast<size_t>(got), most - text->size()));
+  if (got == 0 || (got < 0 && errno != EINTR)) from->reset();
 }
 
 class Actions {
@@ -73,7 +80,7 @@ absl::StatusOr<pid_t> StartCompanion(const std::vector<std::string>& argv, int o
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) return failed(errno);
   if (pid == 0) {
-    // Nothing but system calls: the parent may have threads.
+    // Uses only system calls, because the parent may have threads.
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -106,18 +113,20 @@ absl::Status ChildResult::Ended() const {
 
 absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& argv, const ChildRun& run) {
   const int64_t until = MonotonicNs() + run.limit_ns;
-  const UniqueFd input = MemoryFile(run.input), errors = MemoryFile("");
-  UniqueFd output, output_end;
-  if (!input.ok() || !errors.ok() || !MakePipe(&output, &output_end))
+  const UniqueFd input = MemoryFile(run.input);
+  UniqueFd output, output_end, errors, errors_end;
+  if (!input.ok() || !MakePipe(&output, &output_end) || !MakePipe(&errors, &errors_end))
     return absl::UnavailableError(absl::StrCat("no pipe: ", strerror(errno)));
   Actions actions;
   actions.Stream(STDIN_FILENO, ChildStream::kKeep, input.get());
   actions.Stream(STDOUT_FILENO, run.output, output_end.get());
-  actions.Stream(STDERR_FILENO, run.errors, errors.get());
+  actions.Stream(STDERR_FILENO, run.errors, errors_end.get());
   const absl::StatusOr<pid_t> pid = StartChild(argv, actions.get(), run.environment);
   if (!pid.ok()) return pid.status();
   output_end.reset();
+  errors_end.reset();
   if (run.output != ChildStream::kKeep) output.reset();
+  if (run.errors != ChildStream::kKeep) errors.reset();
   const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
   ChildResult result;
   bool ended = false, late = false;
@@ -128,26 +137,24 @@ absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& argv, const
       kill(-*pid, SIGKILL);
       output.reset();
     }
-    pollfd polled[] = {{output.get(), POLLIN, 0}, {ended ? -1 : pidfd.get(), POLLIN, 0}};
-    // Without a pidfd (before Linux 5.3) the end is looked for.
+    pollfd polled[] = {{output.get(), POLLIN, 0}, {errors.get(), POLLIN, 0}, {ended ? -1 : pidfd.get(), POLLIN, 0}};
+    // Without a pidfd (before Linux 5.3), the end is polled.
     const int64_t most_ms = pidfd.ok() ? 1000 : 20;
-    poll(polled, 2, late ? 20 : static_cast<int>(std::clamp<int64_t>(left / kMs + 1, 1, most_ms)));
-    if (polled[0].revents != 0) {
-      char bytes[4096];
-      const ssize_t got = read(output.get(), bytes, sizeof bytes);
-      if (got > 0)
-        result.output.append(bytes, std::min(static_cast<size_t>(got), run.most_output - result.output.size()));
-      if (got == 0 || (got < 0 && errno != EINTR)) output.reset();
-    }
+    poll(polled, 3, late ? 20 : static_cast<int>(std::clamp<int64_t>(left / kMs + 1, 1, most_ms)));
+    if (output.ok() && polled[0].revents != 0) ReadOnce(&output, run.most_output, &result.output);
+    if (errors.ok() && polled[1].revents != 0) ReadOnce(&errors, run.most_output, &result.errors);
     const pid_t waited = ended ? 0 : waitpid(*pid, &result.status, WNOHANG);
     ended |= waited == *pid || (waited < 0 && errno != EINTR);
   }
   if (late)
     return absl::DeadlineExceededError(
         absl::StrCat("it took longer than ", DurationText(run.limit_ns), " and was ended"));
-  if (run.errors == ChildStream::kKeep) {
-    lseek(errors.get(), 0, SEEK_SET);
-    result.errors = ReadWholeFile(errors.get(), "stderr", run.most_output).value_or("");
+  // Reads what the pipe still has. A process that the program left behind may hold the pipe open; do not wait for that
+  // process.
+  for (int i = 0; i < 256 && errors.ok(); ++i) {
+    pollfd polled{errors.get(), POLLIN, 0};
+    if (poll(&polled, 1, 0) <= 0) break;
+    ReadOnce(&errors, run.most_output, &result.errors);
   }
   return result;
 }

@@ -17,7 +17,7 @@ class StartChildTest : public ::testing::Test {
  protected:
   void SetUp() override { posix_spawn_file_actions_init(&actions_); }
   void TearDown() override { posix_spawn_file_actions_destroy(&actions_); }
-  // The wait status of the started words; -1 if they do not start.
+  // Returns the wait status of the started command, or -1 if it does not start.
   int Run(const std::vector<std::string>& words) {
     const absl::StatusOr<pid_t> pid = StartChild(words, actions_);
     int status = -1;
@@ -27,7 +27,7 @@ class StartChildTest : public ::testing::Test {
   posix_spawn_file_actions_t actions_;
 };
 
-TEST_F(StartChildTest, ItsWordsAndTheCallersActions) {
+TEST_F(StartChildTest, GetsItsArgumentsAndTheCallersActions) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   posix_spawn_file_actions_adddup2(&actions_, ends[1], STDOUT_FILENO);
@@ -40,7 +40,7 @@ TEST_F(StartChildTest, ItsWordsAndTheCallersActions) {
 }
 
 // This test blocks one signal and ignores another, as programs that start children may.
-TEST_F(StartChildTest, AGroupOfItsOwnAndNoSignalHeldBack) {
+TEST_F(StartChildTest, RunsInItsOwnGroupWithoutBlockedSignals) {
   sigset_t term, before;
   sigemptyset(&term);
   sigaddset(&term, SIGTERM);
@@ -54,13 +54,13 @@ TEST_F(StartChildTest, AGroupOfItsOwnAndNoSignalHeldBack) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-TEST_F(StartChildTest, WhatIsNotThereIsTold) {
+TEST_F(StartChildTest, AMissingProgramIsReported) {
   const absl::StatusOr<pid_t> pid = StartChild({"/no/such/program", "x"}, actions_);
   EXPECT_EQ(pid.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(pid.status().message(), HasSubstr("cannot start /no/such/program: No such file"));
 }
 
-TEST(RunChildTest, InputOutputErrorsAndHowItEnded) {
+TEST(RunChildTest, ReturnsOutputErrorsAndStatus) {
   ChildRun run;
   run.input = "from us";
   run.output = run.errors = ChildStream::kKeep;
@@ -80,7 +80,22 @@ TEST(RunChildTest, InputOutputErrorsAndHowItEnded) {
   EXPECT_EQ(result->Ended().message(), "it was killed by signal 9");
 }
 
-TEST(StartCompanionTest, ItsOutputAndWhyItDoesNotStart) {
+TEST(RunChildTest, LongErrorOutputIsTruncatedWithoutWaitingForItsEnd) {
+  ChildRun run;
+  run.output = run.errors = ChildStream::kKeep;
+  run.most_output = 1000;
+  run.limit_ns = int64_t{60} * 1'000'000'000;
+  absl::StatusOr<ChildResult> result = RunChild({"/bin/sh", "-c", "head -c 3000000 /dev/zero >&2; echo done"}, run);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->errors, std::string(1000, '\0'));
+  EXPECT_EQ(result->output, "done\n");
+  result = RunChild({"/bin/sh", "-c", "echo no >&2; sleep 600 >/dev/null & exit 3"}, run);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->errors, "no\n");
+  EXPECT_EQ(result->Ended().message(), "it exited with status 3");
+}
+
+TEST(StartCompanionTest, ReturnsItsOutputAndWhyItDoesNotStart) {
   UniqueFd read_end, write_end;
   ASSERT_TRUE(MakePipe(&read_end, &write_end));
   const std::vector<std::string> environment = {"NAME=a value that does not fit into the string itself"};
@@ -93,8 +108,8 @@ TEST(StartCompanionTest, ItsOutputAndWhyItDoesNotStart) {
               HasSubstr("cannot start /no/such/program: No such file"));
 }
 
-// The sleep holds the pipe open, too.
-TEST(RunChildTest, ItIsEndedAfterItsTime) {
+// The sleep keeps the pipe open too.
+TEST(RunChildTest, IsEndedAfterItsTime) {
   ChildRun run;
   run.output = ChildStream::kKeep;
   run.limit_ns = 100'000'000;

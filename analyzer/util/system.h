@@ -1,6 +1,5 @@
 // This machine, this program and its environment.
-#ifndef LOCKSTEP_ANALYZER_UTIL_SYSTEM_H_
-#define LOCKSTEP_ANALYZER_UTIL_SYSTEM_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -11,12 +10,12 @@ namespace lockstep {
 // An environment variable; "" if unset.
 std::string EnvironmentValue(const char* name);
 
-// From gethostname.
+// Returns the name from gethostname.
 std::string HostName();
 
-// The path of the running program, from the kernel rather than from argv; "" if unknown.
+// The path of the running program, from the kernel and not from argv; "" if unknown.
 std::string OwnPath();
-// Its folder with a slash at the end; "" if unknown.
+// The folder of this program with a slash at the end; "" if unknown.
 std::string OwnFolder();
 
 // The folders for keys, in this order: LOCKSTEP_KEYS, ~/.config/lockstep/keys, /etc/lockstep/keys.
@@ -29,5 +28,3 @@ std::string TemporaryFolder();
 uint64_t RandomInstance();
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_SYSTEM_H_

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-TEST(PrintableTest, NothingThatATerminalActsOn) {
+TEST(PrintableTest, RemovesWhatATerminalWouldActOn) {
   EXPECT_EQ(Printable("a\tb\nc\rd"), "a b c d");
   EXPECT_EQ(Printable(std::string("\x1b[2J\x00\x7f", 6)), "?[2J??");
   EXPECT_EQ(Printable("\u0085\u009b31m"), "??31m") << "C1";
@@ -22,7 +22,7 @@ TEST(PrintableTest, NothingThatATerminalActsOn) {
   EXPECT_EQ(Printable("gr\u00fc\u00df \u4e16 \U0001f600"), "gr\u00fc\u00df \u4e16 \U0001f600");
 }
 
-TEST(PrintableTest, CutBetweenCharacters) {
+TEST(PrintableTest, TruncatesBetweenCharacters) {
   EXPECT_EQ(Printable("\u00fc\u00fc\u00fc", 2), "\u00fc\u00fc..");
   EXPECT_EQ(Printable("\u00fc\u00fc", 2), "\u00fc\u00fc");
   std::string out = "name ";
@@ -32,7 +32,7 @@ TEST(PrintableTest, CutBetweenCharacters) {
   EXPECT_EQ(Columns("\u00fc\u4e16a"), 3u);
 }
 
-TEST(PrintableTest, WrappedAtSpaces) {
+TEST(PrintableTest, WrapsAtSpaces) {
   std::string out;
   AppendWrapped("a: ", "\u00fc\u00fc b  c dddd", 2, 7, LongWords::kCut, &out);
   EXPECT_EQ(out, "a: \u00fc\u00fc b\n  c\n  dddd\n");
@@ -49,7 +49,7 @@ TEST(PrintableTest, CleanUtf8KeepsControlsAndCountsBytes) {
   EXPECT_EQ(CleanUtf8("\u00fc\u00fc", 3), "\u00fc");
 }
 
-TEST(CountTextTest, ThousandsAreApart) {
+TEST(CountTextTest, SeparatesThousands) {
   EXPECT_EQ(CountText(0), "0");
   EXPECT_EQ(CountText(999), "999");
   EXPECT_EQ(CountText(1'000), "1,000");
@@ -58,7 +58,7 @@ TEST(CountTextTest, ThousandsAreApart) {
   EXPECT_EQ(CountText(-123'456), "-123,456");
 }
 
-TEST(TimeTextTest, Durations) {
+TEST(TimeTextTest, DurationsAreReadable) {
   EXPECT_EQ(DurationText(0), "0 s");
   EXPECT_EQ(DurationText(999), "999 ns");
   EXPECT_EQ(DurationText(3'400), "3.4 us");
@@ -71,7 +71,7 @@ TEST(TimeTextTest, Durations) {
   EXPECT_EQ(DurationText(INT64_MIN).substr(0, 10), "-2562047 h");
 }
 
-TEST(TimeTextTest, MoreDigitsAndMilliseconds) {
+TEST(TimeTextTest, DurationsMayHaveMoreDigitsOrMilliseconds) {
   EXPECT_EQ(DurationText(31'400'000'000, DurationDigits::kMore), "31.4 s");
   EXPECT_EQ(DurationText(4'000'000'000, DurationDigits::kMore), "4 s");
   EXPECT_EQ(DurationText(820'400'000, DurationDigits::kMore), "820 ms");
@@ -81,7 +81,7 @@ TEST(TimeTextTest, MoreDigitsAndMilliseconds) {
   EXPECT_EQ(DurationText(130'400'000'000, DurationDigits::kMilliseconds), "130.4 s");
 }
 
-TEST(TimeTextTest, Utc) {
+TEST(TimeTextTest, TimesAreInUtc) {
   EXPECT_EQ(UtcText(int64_t{1'700'000'000} * 1'000'000'000, "%Y-%m-%dT%H:%M:%S"), "2023-11-14T22:13:20");
   EXPECT_EQ(IsoTimeText(int64_t{1'700'000'000'000'000'000} + 7'000'000), "2023-11-14T22:13:20.007Z");
 }

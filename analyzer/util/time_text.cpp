@@ -41,6 +41,11 @@ std::string DurationText(int64_t ns, DurationDigits digits) {
   return absl::StrCat(seconds / 3600, " h", seconds / 60 % 60 == 0 ? "" : absl::StrCat(" ", seconds / 60 % 60, " min"));
 }
 
+std::string WholeDurationText(int64_t ns) {
+  return ns >= 120'000'000'000 ? absl::StrFormat("%.0f min", static_cast<double>(ns) / 60e9)
+                               : absl::StrFormat("%.0f s", static_cast<double>(ns) / 1e9);
+}
+
 std::string UtcText(int64_t real_ns, const char* format) {
   const time_t seconds = static_cast<time_t>(real_ns / 1'000'000'000);
   tm utc{};

@@ -1,6 +1,5 @@
 // Durations and points in time as text.
-#ifndef LOCKSTEP_ANALYZER_UTIL_TIME_TEXT_H_
-#define LOCKSTEP_ANALYZER_UTIL_TIME_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -16,11 +15,12 @@ enum class DurationDigits {
 // "12 ms", "31 s", "4 min 10 s", "2 h 5 min". Minutes from 120 s, hours from 120 min. Any value of `ns` is allowed.
 std::string DurationText(int64_t ns, DurationDigits digits = DurationDigits::kFew);
 
+// "31 s", "4 min": one number. Minutes from 120 s.
+std::string WholeDurationText(int64_t ns);
+
 // A wall-clock time in UTC by a format of strftime; "" if the calendar has no such time.
 std::string UtcText(int64_t real_ns, const char* format);
 // "2026-01-31T23:59:59.123Z".
 std::string IsoTimeText(int64_t real_ns);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_TIME_TEXT_H_

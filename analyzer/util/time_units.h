@@ -1,6 +1,5 @@
-// Nanoseconds in a unit of time: every time in this project is an int64_t of nanoseconds.
-#ifndef LOCKSTEP_ANALYZER_UTIL_TIME_UNITS_H_
-#define LOCKSTEP_ANALYZER_UTIL_TIME_UNITS_H_
+// Units of time in nanoseconds: every time in this project is an int64_t of nanoseconds.
+#pragma once
 
 #include <cstdint>
 
@@ -12,5 +11,3 @@ inline constexpr int64_t kSecond = 1000 * kMs;
 inline constexpr int64_t kMinute = 60 * kSecond;
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_TIME_UNITS_H_

@@ -1,12 +1,11 @@
 // Owners of file descriptors.
-#ifndef LOCKSTEP_ANALYZER_UTIL_UNIQUE_FD_H_
-#define LOCKSTEP_ANALYZER_UTIL_UNIQUE_FD_H_
+#pragma once
 
 #include <utility>
 
 namespace lockstep {
 
-// Closes the descriptor in its destructor, and keeps errno. -1: none.
+// Closes the descriptor in its destructor, and preserves errno. -1 means none.
 class UniqueFd {
  public:
   explicit UniqueFd(int fd = -1) : fd_(fd) {}
@@ -32,7 +31,7 @@ class EventFd {
   EventFd();
   bool ok() const { return fd_.ok(); }
   int get() const { return fd_.get(); }  // readable after Signal() until Drain()
-  bool Signal() const;                   // false: it could not be made readable
+  bool Signal() const;                   // false if the event could not be made readable
   void Drain() const;
 
  private:
@@ -43,5 +42,3 @@ class EventFd {
 bool MakePipe(UniqueFd* read_end, UniqueFd* write_end);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_UTIL_UNIQUE_FD_H_

@@ -1,4 +1,4 @@
-// Places to look at: calls that differ, the places of all findings, and unknown facts.
+// Places worth a look: calls that differ, the places of all findings, and unknown facts.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -15,12 +15,12 @@ namespace lockstep {
 namespace {
 
 constexpr int kMostMismatches = 1000;
-constexpr int kMostOfAKind = 64;  // lagging communicators, failed calls, mismatches among the anomalies
+constexpr int kMostOfAKind = 64;  // maximum of each: lagging communicators, failed calls, mismatches
 constexpr size_t kMostGroups = 64;
 
 struct Group {
   const Op* op = nullptr;
-  std::vector<int32_t> ranks;  // global
+  std::vector<int32_t> ranks;  // global ranks
   bool odd = false;
 };
 
@@ -60,7 +60,7 @@ void AddGroups(const ViewInput& in, const Mismatch& m, CallMismatch* out) {
   if (groups.empty()) return;
   std::stable_sort(groups.begin(), groups.end(),
                    [](const Group& a, const Group& b) { return a.ranks.size() > b.ranks.size(); });
-  // The reference: the value of the majority, or of the siblings.
+  // The reference: the value of the majority, or of communicators with the same role.
   const Group* reference = nullptr;
   for (const Group& g : groups) {
     if (m.majority && !g.odd && reference == nullptr) reference = &g;
@@ -88,7 +88,7 @@ Anomaly* AddAnomaly(const std::string& text, int32_t comm, int64_t sequence, Vie
 void AddLagging(const ViewInput& in, ViewFacts* facts) {
   struct Lagging {
     uint32_t comm;
-    int64_t seq, most = 0;  // the first that is missing
+    int64_t seq, most = 0;  // the first missing number
     std::vector<int32_t> ranks;
   };
   const Model& model = in.analysis.model;
@@ -108,7 +108,7 @@ void AddLagging(const ViewInput& in, ViewFacts* facts) {
       here.seq = std::min(here.seq, own + 1);
       here.most = std::max(here.most, furthest - own);
     }
-    // If most members lag, a few are ahead: not a place to look at.
+    // If most members lag, a few are ahead, so this is not an anomaly.
     if (!here.ranks.empty() && here.ranks.size() * 2 <= model.comms[c].members.size()) all.push_back(std::move(here));
   }
   std::stable_sort(all.begin(), all.end(), [](const Lagging& a, const Lagging& b) { return a.most > b.most; });
@@ -122,15 +122,21 @@ void AddLagging(const ViewInput& in, ViewFacts* facts) {
 }
 
 void AddFailed(const ViewInput& in, ViewFacts* facts) {
-  std::map<std::pair<int32_t, int64_t>, std::pair<std::string, std::vector<int32_t>>> failed;
+  struct Failed {
+    std::string text;
+    std::vector<int32_t> ranks;
+    bool collective = false;
+  };
+  std::map<std::pair<int32_t, int64_t>, Failed> failed;
   for (const Rank& rank : in.bundle.ranks) {
     for (const Op& op : rank.ops) {
       if (op.state != OpState::kFailed) continue;
       const int32_t comm =
           op.membership < rank.memberships.size() ? static_cast<int32_t>(rank.memberships[op.membership].comm) : -1;
       if (failed.size() >= kMostOfAKind && !failed.contains({comm, op.seq})) continue;
-      auto& [text, ranks] = failed[{comm, op.seq}];
+      auto& [text, ranks, collective] = failed[{comm, op.seq}];
       if (text.empty()) {
+        collective = ring::IsCollective(op.kind) && op.seq >= 0;
         text = absl::StrCat(OpName(in.bundle, op), op.seq >= 0 ? absl::StrCat(" #", op.seq) : "",
                             comm < 0 ? "" : absl::StrCat(" on ", CommText(in.bundle.comms[static_cast<size_t>(comm)])),
                             " failed", op.result != 0 ? absl::StrCat(" with result ", op.result) : "");
@@ -139,9 +145,10 @@ void AddFailed(const ViewInput& in, ViewFacts* facts) {
     }
   }
   for (const auto& [place, what] : failed) {
-    SetRuns(what.second, AddAnomaly(absl::StrCat(RanksText(what.second), ": ", what.first), place.first,
-                                    place.second < 0 ? -1 : place.second, facts)
-                             ->mutable_ranks());
+    const auto& [text, ranks, collective] = what;
+    SetRuns(ranks,
+            AddAnomaly(absl::StrCat(RanksText(ranks), ": ", text), place.first, collective ? place.second : -1, facts)
+                ->mutable_ranks());
   }
 }
 
@@ -155,6 +162,7 @@ void SetMismatches(const ViewInput& in, ViewFacts* facts) {
     out->set_sequence(m.seq < 0 ? -1 : m.seq);
     const char* argument = FindingFactsOf(m.kind).differs;
     out->set_field(argument == nullptr ? "call" : argument);
+    out->set_point_to_point(m.sender >= 0);
     if (m.comm != kNoIndex) AddGroups(in, m, out);
   }
 }
@@ -162,7 +170,8 @@ void SetMismatches(const ViewInput& in, ViewFacts* facts) {
 void SetAnomalies(const ViewInput& in, ViewFacts* facts) {
   for (int i = 0; i < in.verdict.findings_size(); ++i) {
     const Finding& finding = in.verdict.findings(i);
-    Anomaly* out = AddAnomaly(Headline(finding), in.CommOf(finding.communicator()), finding.sequence(), facts);
+    Anomaly* out = AddAnomaly(Headline(finding), in.CommOf(finding.communicator()),
+                              in.IsSend(finding.operation()) ? -1 : finding.sequence(), facts);
     SetRuns({finding.culprit_ranks().begin(), finding.culprit_ranks().end()}, out->mutable_ranks());
     out->set_finding(i);
   }
@@ -184,7 +193,7 @@ void SetAnomalies(const ViewInput& in, ViewFacts* facts) {
     }
     SetRuns(odd, AddAnomaly(absl::StrCat("calls differ in ", m.field(), " at #", m.sequence(), " of ",
                                          CommText(in.bundle.comms[static_cast<size_t>(m.comm())]), ": ", values),
-                            m.comm(), m.sequence(), facts)
+                            m.comm(), m.point_to_point() ? -1 : m.sequence(), facts)
                      ->mutable_ranks());
   }
   AddLagging(in, facts);
@@ -222,8 +231,6 @@ void SetUnknown(const ViewInput& in, ViewFacts* facts) {
     say(absl::StrCat("the clocks of ", who(unaligned), " are not aligned: their times stand by the wall clock"));
   if (!partly.empty())
     say(absl::StrCat("the analysis looked at the newest operations of ", who(partly), "; the pictures show all"));
-  for (const std::string& text : in.verdict.blind()) say(text);
-  for (const std::string& text : in.verdict.not_measured()) say(text);
 }
 
 }  // namespace lockstep

@@ -18,6 +18,7 @@ void Fill(const ViewInput& in, ViewFacts* facts) {
   SetStacks(in.bundle, facts);
   SetBandwidths(in, facts);
   SetAnomalies(in, facts);
+  SetFocuses(in, facts);
   SetUnknown(in, facts);
   if (!in.missing.empty()) SetRuns(in.missing, facts->add_missing());
 }
@@ -38,6 +39,21 @@ ViewInput::ViewInput(const Bundle& given, const AnalysisView& view, const Verdic
   }
   missing = MissingRanks(said.ranks_expected(), present);
   for (size_t c = 0; c < given.comms.size(); ++c) comm_of_id.try_emplace(given.comms[c].id, static_cast<int32_t>(c));
+}
+
+bool ViewInput::IsSend(const std::string& operation) const {
+  for (const ring::CallKind kind : {ring::CallKind::kSend, ring::CallKind::kRecv}) {
+    if (operation == ring::CallName(kind)) return true;
+  }
+  const auto at = std::find(bundle.strings.begin(), bundle.strings.end(), operation);
+  if (at == bundle.strings.end()) return false;
+  const auto name = static_cast<uint32_t>(at - bundle.strings.begin());
+  for (const Rank& rank : bundle.ranks) {
+    for (const Op& op : rank.ops) {
+      if (op.name == name) return ring::IsPointToPoint(op.kind);
+    }
+  }
+  return false;
 }
 
 int32_t ViewInput::CommOf(const CommunicatorRef& ref) const {

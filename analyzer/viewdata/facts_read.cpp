@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/merge.h"
 #include "analyzer/viewdata/facts.h"
+#include "analyzer/viewdata/state.h"
 
 namespace lockstep {
 namespace {
@@ -16,7 +17,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// An empty message takes two bytes in a file and some hundred in memory: how many there are is counted before they are
+// An empty message takes two bytes in a file and some hundred in memory, so messages are counted before they are
 // parsed.
 constexpr int64_t kMostMessages = 4'000'000;
 constexpr int kDeepest = 16;
@@ -48,7 +49,7 @@ class Checker {
  public:
   Checker(const ViewFacts& facts, const IndexReader& index) : facts_(facts), index_(index) {}
 
-  // Empty: sound.
+  // Empty if it is valid.
   std::string Check() {
     if (static_cast<size_t>(facts_.ranks_size()) != index_.ranks().size()) Wrong("facts of another number of ranks");
     for (int i = 0; why_.empty() && i < facts_.ranks_size(); ++i)
@@ -81,6 +82,7 @@ class Checker {
       Finding(a.finding());
       Runs(a.ranks());
     }
+    for (const Focus& f : facts_.focuses()) Picture(f);
     for (const RankRuns& r : facts_.missing()) Runs(r);
     for (const ReportSection& s : facts_.report()) Finding(s.finding());
     if (!VerdictKind_IsValid(facts_.verdict().verdict())) Wrong("an unknown verdict");
@@ -110,6 +112,21 @@ class Checker {
       before = runs.bounds(i + 1);
     }
     if (!sound) Wrong("runs of ranks out of order");
+  }
+  void Picture(const Focus& focus) {
+    Finding(focus.finding());
+    Place("picture", focus.comm());
+    if (focus.columns() < 1 || focus.columns() > 64 || focus.fault_column() < 0 ||
+        focus.fault_column() >= focus.columns() || focus.rows_size() > 64)
+      Wrong("a picture of a wrong size");
+    for (const Focus::Row& row : focus.rows()) {
+      Runs(row.ranks());
+      if (!row.cells().empty() && row.cells_size() != focus.columns()) Wrong("a picture with uneven rows");
+      if (!WaitClass::Kind_IsValid(row.kind())) Wrong("an unknown kind of wait class");
+      for (const Focus::Cell& cell : row.cells()) {
+        if (cell.state() >= static_cast<uint32_t>(ViewState::kCount)) Wrong("an unknown state of a call");
+      }
+    }
   }
   void Rank(const RankFacts& rank, const IndexRank& row) {
     if (rank.rank() != row.rank) Wrong("facts of other ranks");

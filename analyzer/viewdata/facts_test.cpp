@@ -30,7 +30,7 @@ std::vector<int32_t> Ranks(const RankRuns& runs) {
   return ranks;
 }
 
-// What holds of the facts of any bundle; and the reader accepts them.
+// Properties that hold for the facts of any bundle; also checks that the reader accepts them.
 void ExpectSound(const Bundle& bundle, const ViewFacts& facts) {
   ASSERT_EQ(static_cast<size_t>(facts.ranks_size()), bundle.ranks.size());
   std::set<int32_t> in_classes;
@@ -107,11 +107,12 @@ TEST(ViewFactsTest, AStalledHostIsTheCauseThatAllLeadTo) {
     EXPECT_TRUE(Leads(facts, i, cause)) << facts.classes(i).label();
     EXPECT_FALSE(Leads(facts, cause, i)) << facts.classes(i).label();
   }
-  // Places: the finding's communicator and number are those of the index.
+  // The finding's communicator is that of the index. Pairs of ranks number its send, so no column has that number.
   const Anomaly& first = facts.anomalies(0);
   ASSERT_GE(first.comm(), 0);
   EXPECT_EQ(bundle.comms[static_cast<size_t>(first.comm())].id, facts.verdict().findings(0).communicator().id());
-  EXPECT_EQ(first.sequence(), facts.verdict().findings(0).sequence());
+  ASSERT_EQ(facts.verdict().findings(0).operation(), "Send");
+  EXPECT_EQ(first.sequence(), -1);
   for (const RankFacts& r : facts.ranks()) {
     EXPECT_EQ(r.stage(), r.rank() / 16) << r.rank();  // pipeline slowest
     if (r.rank() != culprit) {
@@ -146,7 +147,7 @@ TEST(ViewFactsTest, DeadAndMissingRanksHaveTheirClasses) {
   const ViewFacts facts = BuildViewFacts(bundle);
   ExpectSound(bundle, facts);
   EXPECT_EQ(facts.ranks(3).host_state(), RankFacts::DEAD);
-  EXPECT_EQ(facts.ranks(3).state(), "died of signal 9 (SIGKILL)");
+  EXPECT_EQ(facts.ranks(3).state(), "killed by signal 9 (SIGKILL)");
   EXPECT_EQ(facts.classes(facts.ranks(3).wait_class()).kind(), WaitClass::CAUSE);
   std::vector<int32_t> silent;
   for (const WaitClass& c : facts.classes()) {
@@ -180,13 +181,13 @@ TEST(ViewFactsTest, MismatchesHaveTheirGroups) {
   EXPECT_NE(m.groups(0).value(), m.groups(1).value());
   EXPECT_EQ(m.comm(), facts.anomalies(0).comm());
   EXPECT_EQ(m.sequence(), facts.anomalies(0).sequence());
-  // Everybody else waits for the odd one.
+  // All others wait for the different one.
   const int cause = facts.ranks(5).wait_class();
   EXPECT_EQ(facts.classes(cause).kind(), WaitClass::CAUSE);
   for (const RankFacts& r : facts.ranks()) EXPECT_TRUE(Leads(facts, r.wait_class(), cause)) << r.rank();
 }
 
-// Three ranks, each in a communicator that the next one enters last, and a fourth that waits for all of them.
+// Three ranks, each in a communicator that the next one enters last, and a fourth rank that waits for all of them.
 TEST(ViewFactsTest, CirclesAreMarked) {
   Job job(1, 1, 4, 0);
   job.comms = {{"a", {0, 1}}, {"b", {1, 2}}, {"c", {2, 0}}, {"all", {0, 1, 2, 3}}};
@@ -270,7 +271,7 @@ TEST(ViewFactsTest, RanksWhoseRecordingStoppedAreNeitherCausesNorVictims) {
   EXPECT_EQ(facts.classes(facts.ranks(2).wait_class()).kind(), WaitClass::CAUSE);
 }
 
-// Sixty-four independently stuck hosts make too many wait states: they are folded, and none is lost.
+// Sixty-four independently stuck hosts give too many wait states. They are combined, and none is lost.
 TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
   Job job(4, 4, 16, 6);
   for (int rank = 1; rank < 256; rank += 4) {
@@ -286,10 +287,11 @@ TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
   size_t ranks = 0;
   for (const WaitClass& c : facts.classes()) ranks += Ranks(c.ranks()).size();
   EXPECT_EQ(ranks, 256u);
-  // Folding keeps ranks that wait for nobody apart from ranks that wait.
+  // Combining keeps ranks that wait for nobody separate from ranks that wait.
   int causes = 0;
   for (const RankFacts& rank : facts.ranks()) {
-    const bool stands = rank.host_state() == RankFacts::ELSEWHERE;  // others were stopped on the way to their own
+    const bool stands = rank.host_state() == RankFacts::ELSEWHERE;  // other ranks were stopped before they reached
+                                                                    // their own
     EXPECT_EQ(facts.classes(rank.wait_class()).kind(), stands ? WaitClass::CAUSE : WaitClass::VICTIM) << rank.rank();
     causes += stands;
   }
@@ -303,7 +305,8 @@ TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
   }
 }
 
-// One series a kind, size and class of communicators, a point a rank; the slow link's two are the outliers.
+// One series for each kind, size and class of communicators, with one point for each rank. The two ranks of the slow
+// link are the outliers.
 TEST(ViewFactsTest, BandwidthOfEachRankBySizeAndClass) {
   testing::TimedJob job;
   job.tp = 2, job.dp = 8, job.gpus_per_host = 2, job.transfer_ns = 4'000'000;

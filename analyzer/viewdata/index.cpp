@@ -10,9 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -35,8 +33,8 @@
 namespace lockstep {
 namespace {
 
-constexpr uint64_t kPartialFrom = 4'000'000;  // operations: fewer are written in no time
-constexpr size_t kPartialNewest = 64;         // of each rank
+constexpr uint64_t kPartialFrom = 4'000'000;  // number of operations; fewer are written quickly
+constexpr size_t kPartialNewest = 64;         // for each rank
 constexpr time_t kKeepSeconds = 14 * 24 * 3600;
 
 absl::Status Cancelled() {
@@ -54,7 +52,7 @@ bool IsFolder(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// Made where it is missing. Empty: there is none that is ours alone.
+// Created if missing. Empty if there is none that only this user can access.
 std::string CacheFolder() {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   std::string base;
@@ -75,7 +73,7 @@ std::string CacheFolder() {
   return folder;
 }
 
-// Indexes not opened for two weeks, and leftovers of killed writers.
+// Removes indexes that were not opened for two weeks, and leftovers of killed writers.
 void Prune(const std::string& folder) {
   const time_t now = time(nullptr);
   for (const std::string& name : NamesIn(folder)) {
@@ -89,7 +87,7 @@ void Prune(const std::string& folder) {
 }
 
 std::string CacheName(const std::vector<std::string>& paths) {
-  // Two hashes, so that no two sets of paths are ever taken for one; a wrong one is out of date anyway.
+  // Two hashes, so that two sets of paths never get the same name; a wrong index would be out of date anyway.
   uint64_t hashes[2] = {0xcbf29ce484222325u, 0x9e3779b97f4a7c15u};
   for (const std::string& path : paths) {
     for (const char c : Absolute(path) + '\n') {
@@ -145,7 +143,7 @@ class Maker {
 
  private:
   absl::StatusOr<std::string> Temporary() const {
-    // On a full disk memory is left.
+    // If the disk is full, memory remains.
     int error = 0;
     std::string first;
     for (const std::string& folder : {TemporaryFolder(), std::string("/dev/shm")}) {
@@ -195,8 +193,8 @@ class Maker {
     return progress_->cancel ? Cancelled() : absl::OkStatus();
   }
 
-  // Ranks of every sixteenth file, then of every fourth, during the load. The time of the first shows whether that is
-  // worthwhile.
+  // Shows the ranks of every sixteenth file, then of every fourth, during the load. The time of the first part shows
+  // whether that is worthwhile.
   void ShowFirstRanks() {
     FoundFiles found;
     if (!options_.partial || !FindFiles(paths_, &found, &progress_->cancel).ok()) return;
@@ -215,11 +213,12 @@ class Maker {
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() * static_cast<double>(one_in);
       if (progress_->cancel || !bundle.ok() || whole_s < options_.partial_from_s) return;
       ViewFacts facts = BuildViewFacts(*bundle);
-      // Ranks not read yet would look missing: nothing is decided.
+      // Ranks that are not read yet would look missing, so there is no verdict.
       facts.clear_verdict();
       facts.clear_report();
       facts.clear_report_text();
       facts.clear_anomalies();
+      facts.clear_focuses();
       facts.clear_classes();
       facts.clear_edges();
       facts.clear_missing();
@@ -232,7 +231,7 @@ class Maker {
     }
   }
 
-  // Errors are no matter: the whole follows.
+  // Ignores errors, because the complete index follows.
   void ShowPart(const Bundle& bundle, const ViewFacts& facts) {
     const auto path = Temporary();
     if (!path.ok()) return;
@@ -271,7 +270,7 @@ class Maker {
     return (*writer)->Commit();
   }
 
-  // Of each file one worker at a time holds the operations.
+  // One worker at a time holds the operations of each file.
   absl::Status AddLeft(const absl::flat_hash_map<std::string, std::vector<size_t>>& left_in,
                        const std::vector<uint64_t>& counts, IndexWriter* writer) {
     std::vector<std::pair<std::string, std::vector<size_t>>> files(left_in.begin(), left_in.end());
@@ -290,7 +289,7 @@ class Maker {
       }
       absl::flat_hash_map<int32_t, std::vector<Op>> ops = ReadWhole(files[i].first, &spaces[worker]);
       for (const size_t row : files[i].second) {
-        // What could be read a first time and cannot now keeps its place, as unknown operations.
+        // Data that could be read the first time and now cannot keeps its place, as unknown operations.
         std::vector<Op>& whole = ops[bundle_.ranks[row].rank];
         if (whole.size() < bundle_.ranks[row].ops.size()) whole = bundle_.ranks[row].ops;
         if (whole.size() > counts[row]) whole.erase(whole.begin(), whole.end() - static_cast<ptrdiff_t>(counts[row]));

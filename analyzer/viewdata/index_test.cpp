@@ -41,7 +41,7 @@ class ViewIndexTest : public ::testing::Test {
   Bundle bundle_;
 };
 
-// An incident of more operations than are loaded: every one is in the index all the same, as if all had been.
+// An incident with more operations than are loaded: every one is in the index, as if all had been loaded.
 TEST_F(ViewIndexTest, EveryOperationIsInItHoweverFewAreLoaded) {
   const auto whole = EnsureViewIndex({folder_.string()}, nullptr);
   ASSERT_TRUE(whole.ok()) << whole.status();
@@ -85,7 +85,7 @@ TEST_F(ViewIndexTest, EveryOperationIsInItHoweverFewAreLoaded) {
   EXPECT_EQ(facts->anomalies(0).ranks().bounds(0), 5);
 }
 
-// Where reading takes its time ranks are shown as they come, with nothing decided; then the whole.
+// If reading takes long, ranks are shown as they arrive, without a decision. Then the complete data is shown.
 TEST_F(ViewIndexTest, RanksAreShownAsTheyComeAndNothingIsDecidedBefore) {
   testing::Job job(2, 2, 16, 4);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 2);
@@ -118,7 +118,7 @@ TEST_F(ViewIndexTest, RanksAreShownAsTheyComeAndNothingIsDecidedBefore) {
   const auto index = IndexReader::Open(made->path);
   ASSERT_TRUE(index.ok());
   EXPECT_EQ((*index)->ranks().size(), 64u);
-  // What is there in no time is not shown in parts.
+  // Data that is read quickly is not shown in parts.
   shown.clear();
   options.partial_from_s = 1e6;
   fs::remove(made->path);
@@ -126,7 +126,7 @@ TEST_F(ViewIndexTest, RanksAreShownAsTheyComeAndNothingIsDecidedBefore) {
   EXPECT_TRUE(shown.empty());
 }
 
-// Stacks merged by the collector are in the tree beside those of ranks.
+// Stacks that the collector merged are in the tree together with those of ranks.
 TEST_F(ViewIndexTest, MergedStacksOfTheCollectorAreInTheTree) {
   std::ofstream(folder_ / "stacks.json")
       << R"json({"format": 1, "ranks": [[0, 5]], "left_out": [], "refused": ["n9: ptrace is not allowed"], "nodes": [
@@ -156,7 +156,7 @@ TEST_F(ViewIndexTest, MergedStacksOfTheCollectorAreInTheTree) {
   bool told = false;
   for (const std::string& line : facts->unknown()) told |= line == "no stacks of n9: ptrace is not allowed";
   EXPECT_TRUE(told);
-  // Another tree is another source.
+  // Another tree counts as another source.
   std::ofstream(folder_ / "stacks.json") << "{}";
   const auto again = EnsureViewIndex({folder_.string()}, nullptr);
   ASSERT_TRUE(again.ok());
@@ -171,7 +171,7 @@ TEST_F(ViewIndexTest, CancelledBeforeItBegins) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 2) << "something was left behind";
 }
 
-// No room beside the files, none in the cache, none for temporary files: memory is left.
+// The index cannot be written beside the files, in the cache, or as a temporary file: it is kept in memory.
 TEST_F(ViewIndexTest, WhereNothingCanBeWrittenMemoryIsLeft) {
   fs::create_directory(folder_ / "index.lsi");
   std::ofstream(folder_ / "index.lsi" / "x") << "x";
@@ -188,7 +188,7 @@ TEST_F(ViewIndexTest, WhereNothingCanBeWrittenMemoryIsLeft) {
 TEST_F(ViewIndexTest, WhoCollectsWritesBesideTheFilesOrNowhere) {
   ViewIndexOptions options;
   options.beside_only = true;
-  fs::create_directory(folder_ / "index.lsi");  // in the way of the name
+  fs::create_directory(folder_ / "index.lsi");  // occupies the name
   std::ofstream(folder_ / "index.lsi" / "x") << "x";
   EXPECT_FALSE(EnsureViewIndex({folder_.string()}, nullptr, options).ok());
   EXPECT_FALSE(fs::exists(base_ / "cache"));

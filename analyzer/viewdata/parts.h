@@ -1,6 +1,5 @@
 // The parts of ViewFacts. One function makes each part from an analysis.
-#ifndef LOCKSTEP_ANALYZER_VIEWDATA_PARTS_H_
-#define LOCKSTEP_ANALYZER_VIEWDATA_PARTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -14,49 +13,58 @@
 namespace lockstep {
 
 struct ViewInput {
-  const Bundle& bundle;  // the given one: its ranks are the rows
+  const Bundle& bundle;  // the given bundle: its ranks are the rows
   const AnalysisView& analysis;
   const Verdict& verdict;
-  std::vector<int32_t> model_of_row;  // into analysis.model.bundle.ranks; -1: not analyzed, because its recording was
-                                      // stopped
+  std::vector<int32_t> model_of_row;  // index into analysis.model.bundle.ranks; -1 if not analyzed, because its
+                                      // recording was stopped
   std::vector<int32_t> row_of_model;
   std::vector<int32_t> missing;  // expected ranks without data, ascending
   absl::flat_hash_map<std::string, int32_t> comm_of_id;
 
   ViewInput(const Bundle& bundle, const AnalysisView& analysis, const Verdict& verdict);
-  int32_t CommOf(const CommunicatorRef& ref) const;  // -1 none
+  int32_t CommOf(const CommunicatorRef& ref) const;  // -1 if none
+  // Returns whether the operation of a finding is a send or receive. Its name is that of a kind of call, or one that a
+  // dump gave.
+  bool IsSend(const std::string& operation) const;
 };
 
-// SetRanks creates the entries of facts->ranks; all others come after it.
+// SetRanks creates the entries of facts->ranks; call all others after it.
 void SetRanks(const ViewInput& in, ViewFacts* facts);
 void SetWaits(const ViewInput& in, ViewFacts* facts);
 void SetMismatches(const ViewInput& in, ViewFacts* facts);
 void SetStacks(const Bundle& bundle, ViewFacts* facts);
 void SetBandwidths(const ViewInput& in, ViewFacts* facts);
-// After SetMismatches and SetRanks.
+// Call it after SetMismatches and SetRanks.
 void SetAnomalies(const ViewInput& in, ViewFacts* facts);
+// Call it after SetWaits and SetMismatches.
+void SetFocuses(const ViewInput& in, ViewFacts* facts);
 void SetUnknown(const ViewInput& in, ViewFacts* facts);
 
-// Adds a rank above all others in the set.
+// Adds a rank that is larger than all others in the set.
 void AddToRuns(int32_t rank, RankRuns* runs);
-// Any order, any ranks; skips numbers that are no rank.
+// Takes any ranks in any order; skips numbers that are not ranks.
 void SetRuns(std::vector<int32_t> ranks, RankRuns* runs);
 
-// What occupies the GPU of a rank, "waiting in AllReduce #41 on dp"; empty: nothing in flight.
+// What occupies the GPU of a rank, "waiting in AllReduce #41 on dp"; empty if nothing is in flight.
 struct RankFront {
   Front front = Front::kIdle;
-  const Op* op = nullptr;  // null: gone from the record, or a communicator under construction
+  const Op* op = nullptr;  // null if it was overwritten, or for a communicator being created
   uint32_t comm = kNoIndex;
   int32_t mismatch = -1;
   bool creation = false;  // the CPU is in the creation of `comm`
 };
 RankFront FrontOf(const AnalysisView& analysis, size_t model_rank);
-std::string FrontText(const AnalysisView& analysis, size_t model_rank, const RankFront& front);
-// The place of a CPU thread outside calls, from its stacks: "train.py:88 load"; empty: no stack.
+// `of_class`: in words that fit all ranks in such an operation on communicators of one class: "waiting in Send on
+// pp_*".
+std::string FrontText(const AnalysisView& analysis, size_t model_rank, const RankFront& front, bool of_class);
+// RankFacts.state, or that of a class of ranks.
+std::string StateText(const ViewInput& in, size_t row, bool of_class);
+// "inside an NCCL call", "killed by signal 9 (SIGKILL)"; empty if not known.
+std::string HostStateText(const Rank& rank, HostState host);
+// The place of a CPU thread in the user's code, from its stacks: "train.py:88 load"; empty without a stack.
 std::string PlaceText(const Process& process);
 // "dp", "tp_3", or its identity.
 std::string CommLabel(const Communicator& comm);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_VIEWDATA_PARTS_H_

@@ -4,20 +4,22 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/evidence/frames.h"
 #include "analyzer/formats/lsi/format.h"
 #include "analyzer/model/pipeline_name.h"
 #include "analyzer/report/state.h"
-#include "analyzer/report/words.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/parts.h"
+#include "analyzer/words/verdict.h"
 
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostEvidenceBytes = size_t{32} << 20;  // of all ranks together; the rest is in the ranks' files
+constexpr size_t kMostEvidenceBytes = size_t{32} << 20;  // for all ranks together; the rest is in the ranks' files
 constexpr size_t kMostStreams = kIndexNoStream;
+constexpr size_t kMostFrames = 64;  // of a stack, for the place of the user's code
 
-// A rank's place in the one pipeline that it is in; -1 where it is in none, or in several of the largest size (pairs).
+// A rank's stage in the only pipeline that it is in; -1 if it is in none, or in several of the largest size (pairs).
 int32_t StageOf(const Rank& rank, const std::vector<Communicator>& comms, const std::vector<bool>& pipeline) {
   int32_t stage = -1, size = 0;
   for (const Membership& m : rank.memberships) {
@@ -63,23 +65,6 @@ std::string RecorderText(const Rank& rank) {
   return rank.source == Source::kFlightRecorder ? "Flight Recorder's dump" : absl::StrCat("not known", because);
 }
 
-std::string StateText(const ViewInput& in, size_t row) {
-  const Rank& rank = in.bundle.ranks[row];
-  if (in.model_of_row[row] < 0) return absl::StrCat("not known: recording ", RecorderText(rank));
-  const auto m = static_cast<size_t>(in.model_of_row[row]);
-  const HostState host = in.analysis.model.ranks[m].host;
-  if (host == HostState::kDead || host == HostState::kStopped) return HostStateText(rank, host);
-  if (host == HostState::kElsewhere) {
-    const std::string place = PlaceText(rank.process);
-    if (!place.empty()) return absl::StrCat("elsewhere: ", place);
-  }
-  std::string front = FrontText(in.analysis, m, FrontOf(in.analysis, m));
-  if (host == HostState::kElsewhere && !front.empty()) return absl::StrCat(HostStateText(rank, host), "; ", front);
-  if (!front.empty()) return front;
-  const std::string words = RankStateText(rank, /*with_time=*/false);
-  return words.empty() ? HostStateText(rank, host) : words;
-}
-
 bool GpuRecorded(const Rank& rank) {
   return rank.gpu_marks != ring::GpuMarks::kOff || rank.start_recorded || rank.source == Source::kFlightRecorder;
 }
@@ -88,7 +73,8 @@ int64_t Clamped(int64_t ns) {
   return std::clamp<int64_t>(ns, -(int64_t{1} << 61), int64_t{1} << 61);
 }
 
-// What to add to each rank's times: as the shared operations align them, else by the wall clocks.
+// Sets what to add to each rank's times. This comes from the alignment by shared operations, or else from the wall
+// clocks.
 void SetClocks(const ViewInput& in, ViewFacts* facts) {
   const AnalysisView& a = in.analysis;
   const Rank* reference = nullptr;
@@ -169,6 +155,12 @@ void SetEvidence(const ViewInput& in, ViewFacts* facts) {
 
 }  // namespace
 
+std::string HostStateText(const Rank& rank, HostState host) {
+  Culprit as_culprit;
+  SetCondition(rank, host, &as_culprit);
+  return ConditionText(as_culprit);
+}
+
 void SetRanks(const ViewInput& in, ViewFacts* facts) {
   std::vector<bool> pipeline;
   std::vector<int64_t> furthest(in.bundle.comms.size(), kNone);
@@ -184,7 +176,7 @@ void SetRanks(const ViewInput& in, ViewFacts* facts) {
     out->set_rank(rank.rank);
     out->set_path(CleanUtf8(rank.path));
     out->set_gpu_pci(CleanUtf8(rank.gpu_pci, 64));
-    out->set_state(CleanUtf8(StateText(in, row), 400));
+    out->set_state(CleanUtf8(StateText(in, row, /*of_class=*/false), 400));
     out->set_host_state(in.model_of_row[row] < 0
                             ? RankFacts::UNKNOWN
                             : HostOf(in.analysis.model.ranks[static_cast<size_t>(in.model_of_row[row])].host));
@@ -208,6 +200,23 @@ void SetRanks(const ViewInput& in, ViewFacts* facts) {
   SetEvidence(in, facts);
 }
 
+std::string StateText(const ViewInput& in, size_t row, bool of_class) {
+  const Rank& rank = in.bundle.ranks[row];
+  if (in.model_of_row[row] < 0) return absl::StrCat("not known: recording ", RecorderText(rank));
+  const auto m = static_cast<size_t>(in.model_of_row[row]);
+  const HostState host = in.analysis.model.ranks[m].host;
+  if (host == HostState::kDead || host == HostState::kStopped) return HostStateText(rank, host);
+  if (host == HostState::kElsewhere) {
+    const std::string place = PlaceText(rank.process);
+    if (!place.empty()) return absl::StrCat("elsewhere: ", place);
+  }
+  std::string front = FrontText(in.analysis, m, FrontOf(in.analysis, m), of_class);
+  if (host == HostState::kElsewhere && !front.empty()) return absl::StrCat(HostStateText(rank, host), "; ", front);
+  if (!front.empty()) return front;
+  const std::string words = RankStateText(rank, /*with_time=*/false);
+  return words.empty() ? HostStateText(rank, host) : words;
+}
+
 RankFront FrontOf(const AnalysisView& analysis, size_t r) {
   RankFront out;
   if (analysis.graph == nullptr) return out;
@@ -229,7 +238,7 @@ RankFront FrontOf(const AnalysisView& analysis, size_t r) {
     out.op = front.op;
     out.comm = front.comm;
     out.mismatch = front.mismatch;
-    // Its current operation may have left the record; the awaited one names it.
+    // If the record of the current operation is gone, the graph's edge names the communicator.
     for (const Edge& e : graph.edges[graph.QueueNode(q)]) {
       if (out.op == nullptr && e.comm != kNoIndex) out.comm = e.comm;
     }
@@ -237,19 +246,27 @@ RankFront FrontOf(const AnalysisView& analysis, size_t r) {
   return out;
 }
 
-std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& front) {
+std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& front, bool of_class) {
   const Bundle& bundle = analysis.model.bundle;
   if (front.front == Front::kIdle) return "";
-  const std::string on = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle.comms[front.comm]));
+  const auto comm = [&] {
+    if (!of_class) return CommText(bundle.comms[front.comm]);
+    const std::string& names = analysis.model.comms[front.comm].names;
+    if (!names.empty()) return Printable(names, 80);
+    const Communicator& one = bundle.comms[front.comm];
+    return one.name.empty() ? absl::StrCat("a group of ", one.size, one.size == 1 ? " rank" : " ranks")
+                            : CommLabel(one);
+  };
+  const std::string on = front.comm == kNoIndex ? "" : absl::StrCat(" on ", comm());
   if (front.creation)
-    return absl::StrCat("waiting in the making of ",
-                        front.comm == kNoIndex ? "a communicator" : CommText(bundle.comms[front.comm]));
+    return absl::StrCat("waiting in the making of ", front.comm == kNoIndex ? "a communicator" : comm());
   if (front.op == nullptr) return absl::StrCat("in an operation", on, " whose record is overwritten");
   // The operation may be another member's, if this rank's record of it is gone.
   const Rank& rank = bundle.ranks[r];
   const bool own = !rank.ops.empty() && front.op >= rank.ops.data() && front.op < rank.ops.data() + rank.ops.size();
-  const std::string op =
-      own ? OpText(bundle, rank, *front.op) : absl::StrCat(OpName(bundle, *front.op), " #", front.op->seq);
+  const std::string op = of_class && ring::IsPointToPoint(front.op->kind) ? ring::CallName(front.op->kind)
+                         : own                                            ? OpText(bundle, rank, *front.op)
+                               : absl::StrCat(OpName(bundle, *front.op), " #", front.op->seq);
   switch (front.front) {
     case Front::kWaits:
       return absl::StrCat("waiting in ", op, on);
@@ -273,8 +290,10 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
 
 std::string PlaceText(const Process& process) {
   for (const auto* stack : {&process.python_stack, &process.stack}) {
-    const std::vector<std::string> frames = Frames(*stack, 1);
-    if (!frames.empty()) return frames[0];
+    google::protobuf::RepeatedPtrField<Frame> frames;
+    for (const std::string& text : Frames(*stack, kMostFrames)) *frames.Add() = ParseFrame(text);
+    if (std::string place = CodePlace(frames); !place.empty()) return place;
+    if (!frames.empty()) return frames[0].text();
   }
   return "";
 }

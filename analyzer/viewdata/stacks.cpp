@@ -9,7 +9,6 @@
 #include "analyzer/evidence/frames.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/report/state.h"
-#include "analyzer/report/words.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/facts.h"
 #include "analyzer/viewdata/parts.h"
@@ -24,7 +23,7 @@ class Tree {
  public:
   explicit Tree(ViewFacts* facts) : facts_(facts) {}
 
-  // Frames outermost first. Ranks come ascending.
+  // Frames are outermost first. Ranks must be added in ascending order.
   void Add(int32_t rank, const std::vector<std::pair<std::string, StackFrame::Kind>>& frames) {
     int32_t at = -1;
     for (size_t i = 0; i < frames.size() && i < kDeepestStack; ++i) {
@@ -59,8 +58,8 @@ Path Plain(const std::vector<std::string>& innermost_first, StackFrame::Kind kin
   return path;
 }
 
-// The thread that trains: the one with Python frames that began first, else the process's first. Others sleep in the
-// same places on every rank.
+// The thread that trains: the one with Python frames that began first, else the process's first. Other threads sleep in
+// the same places on every rank.
 const ThreadStack* ThreadOf(const Rank& rank) {
   const ThreadStack *python = nullptr, *first = nullptr;
   for (const ThreadStack& thread : rank.process.evidence->threads()) {

@@ -32,4 +32,42 @@ const char* ViewStateName(ViewState state) {
   return "unknown";
 }
 
+const char* WaitKindName(WaitClass::Kind kind) {
+  switch (kind) {
+    case WaitClass::HEALTHY:
+      return "continues";
+    case WaitClass::VICTIM:
+      return "waits";
+    case WaitClass::CAUSE:
+      return "cause";
+    case WaitClass::IN_CYCLE:
+      return "in a cycle";
+    case WaitClass::NO_DATA:
+      return "no data";
+    default:
+      return "";
+  }
+}
+
+ViewState StateOfOp(OpState state, bool waits) {
+  switch (state) {
+    case OpState::kUnknown:
+    case OpState::kQueued:  // the group is open, so it waits for its own process
+    case OpState::kCaptured:
+      return ViewState::kIssued;
+    case OpState::kEntered:
+      return waits ? ViewState::kWaiting : ViewState::kIssued;
+    case OpState::kEnqueued:
+    case OpState::kIncomplete:
+      return waits ? ViewState::kWaiting : ViewState::kEnqueued;
+    case OpState::kStarted:
+      return waits ? ViewState::kWaiting : ViewState::kStarted;
+    case OpState::kCompleted:
+      return ViewState::kCompleted;
+    case OpState::kFailed:
+      return ViewState::kFailed;
+  }
+  return ViewState::kIssued;
+}
+
 }  // namespace lockstep

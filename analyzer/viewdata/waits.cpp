@@ -1,6 +1,6 @@
 // The folded wait-for graph: ranks in the same state that wait for the same are one class. Classes are found by
-// refining a partition: first by each rank's operation, then by the classes it waits for, until nothing changes.
-// Folding that way keeps waiting ranks apart from others, and creates no new circle.
+// refining a partition: first by each rank's operation, then by the classes it waits for, until nothing changes. This
+// keeps waiting ranks apart from others, and creates no new cycle.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -12,7 +12,6 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/components.h"
-#include "analyzer/report/words.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/parts.h"
 
@@ -20,7 +19,7 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kWantedClasses = 60, kMostClasses = 200;
-constexpr size_t kCircleApart = 24;  // ranks of circles that are shown one by one
+constexpr size_t kCircleApart = 24;  // ranks of cycles that are shown individually
 constexpr int kMostRounds = 256;
 constexpr size_t kMostEdges = 4000;
 
@@ -128,7 +127,7 @@ class Folding {
     }
   }
 
-  // Circles of ranks: a host and its own GPU are none.
+  // Cycles of ranks; a process and its own GPU are not a cycle.
   void MarkCircles() {
     for (const auto& sink : graph_->sinks) {
       std::set<uint32_t> ranks;
@@ -146,13 +145,15 @@ class Folding {
     }
   }
 
-  // A cause's own waits would create false circles: a missing rank's GPU may have work that waits for its waiters.
+  // A cause's own waits would create false cycles: a missing rank's GPU may have work that waits for the ranks that
+  // wait for it.
   bool Ends(uint32_t r) const { return waits_[r].kind == WaitClass::CAUSE && !in_circle_[r]; }
 
   void AddArcs(uint32_t v) {
     const uint32_t from = NodeOf(v);
     if (from < ranks_ && Ends(from)) return;
-    // The path ends at a process that others wait for and that waits for nobody, whatever its GPU still holds.
+    // The path ends at a process that others wait for and that waits for no rank, whatever its GPU still has in its
+    // queue.
     if (from < ranks_ && !graph_->IsHost(v) && graph_->edges[WaitGraph::HostNode(from)].empty() &&
         !graph_->back[WaitGraph::HostNode(from)].empty() && model_.ranks[from].host == HostState::kElsewhere &&
         !in_circle_[from]) {
@@ -164,12 +165,12 @@ class Folding {
     }
   }
 
-  // Who is in a call on which the members differ waits for those that called otherwise.
+  // A rank in a call on which the members differ waits for the ranks that made other calls.
   void AddMismatches() {
     std::vector<uint32_t> node_of(in_.analysis.mismatches.size(), kNoIndex);
     for (uint32_t r = 0; r < ranks_; ++r) {
       if (Ends(r)) continue;
-      // Any stream of it that is stuck: another may show more about the rank's place.
+      // Uses any of its stuck streams, because another one may show more about the rank's position.
       for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
         const GpuFront& front = graph_->queues[q].front;
         if (front.front != Front::kMismatched || front.mismatch < 0) continue;
@@ -199,7 +200,7 @@ class Folding {
                                                   : OpName(model_.bundle, *front.op);
   }
 
-  // The description of the rank itself.
+  // Hashes the properties of the rank itself, without those of the ranks that it waits for.
   size_t Attributes(uint32_t r, bool coarse) const {
     const RankWait& w = waits_[r];
     const bool apart = w.kind == WaitClass::IN_CYCLE && circle_ranks_ <= kCircleApart;
@@ -253,7 +254,7 @@ class Folding {
       color_.swap(next);
     }
     if (CountColors() <= kWantedClasses) return;
-    // Too many to look at: what each is in, and how far it is from the end of the way.
+    // There are too many to show: describe what each is in, and its distance from the end of the path.
     const std::vector<uint32_t> height = Heights();
     for (const bool coarse : {false, true}) {
       SetAttributes(coarse);
@@ -263,12 +264,12 @@ class Folding {
     SetAttributes(true);
   }
 
-  // The longest path to a node that waits for nobody, in ranks; nodes of one circle have one height.
+  // The longest path to a node that waits for nobody, in ranks; nodes of one cycle have one height.
   std::vector<uint32_t> Heights() const {
     const auto n = static_cast<uint32_t>(arcs_.size());
     const Components found = FindComponents(
         n, [&](uint32_t v) { return arcs_[v].size(); }, [&](uint32_t v, size_t k) { return arcs_[v][k].to; });
-    // Tarjan numbers a component after all that it leads to.
+    // Tarjan's algorithm numbers a component after all components that it leads to.
     std::vector<std::vector<uint32_t>> members(found.count);
     for (uint32_t v = 0; v < n; ++v) members[found.of[v]].push_back(v);
     std::vector<uint32_t> of_component(found.count, 0), height(n, 0);
@@ -286,7 +287,7 @@ class Folding {
   }
 
   void WriteClasses() {
-    // In the order: causes, circles, ranks without data, victims nearest first, the rest.
+    // In the order: causes, cycles, ranks without data, victims nearest first, the rest.
     struct Group {
       std::vector<uint32_t> nodes;
       WaitClass::Kind kind = WaitClass::HEALTHY;
@@ -316,7 +317,7 @@ class Folding {
       for (const uint32_t v : g->nodes) class_of_[v] = index;
       Describe(g->nodes, g->kind, out);
     }
-    // Ranks that no rank is known to wait for: those without data, and those whose recording was stopped.
+    // Ranks for which no rank is known to wait: those without data, and those whose recording was stopped.
     AddRest(left_out_, "no data");
     absl::flat_hash_map<int32_t, int32_t> class_of_missing;
     for (size_t v = ranks_; v < arcs_.size(); ++v) {
@@ -391,7 +392,7 @@ class Folding {
     const std::string operation = operations.size() == 1 ? *operations.begin() : "";
     if (operation != "making") out->set_operation(CleanUtf8(operation, 200));
     out->set_point_to_point(point_to_point && !operation.empty());
-    // A sequence number means something in its own communicator.
+    // A sequence number is only meaningful in its own communicator.
     if (seqs.size() == 1 && comms.size() == 1) out->set_sequence(*seqs.begin());
     out->set_state(CleanUtf8(*states.begin(), 300));
     std::string label = RanksLabel(ranks);
@@ -486,11 +487,11 @@ class Folding {
   const size_t ranks_;
   uint32_t first_extra_ = 0;
   std::vector<std::vector<Arc>> arcs_;
-  std::vector<int32_t> missing_;  // by node: global rank without data, -1
+  std::vector<int32_t> missing_;  // by node: global rank without data, else -1
   std::vector<RankWait> waits_;
   std::vector<bool> in_circle_;
   size_t circle_ranks_ = 0;
-  absl::flat_hash_map<int32_t, int32_t> finding_of_;  // by global rank: the first that names it
+  absl::flat_hash_map<int32_t, int32_t> finding_of_;  // by global rank: the first finding that names it
   std::vector<int32_t> left_out_;
   std::vector<size_t> color_;
   std::vector<int32_t> class_of_;

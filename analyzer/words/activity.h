@@ -1,6 +1,5 @@
 // Advice for processes in a checkpoint, a data loader and the like.
-#ifndef LOCKSTEP_ANALYZER_WORDS_ACTIVITY_H_
-#define LOCKSTEP_ANALYZER_WORDS_ACTIVITY_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -9,9 +8,7 @@
 
 namespace lockstep {
 
-// By Finding::activity; empty without one.
+// By Finding::activity; empty if there is none.
 std::vector<std::string> ActivityAdvice(const Finding& finding);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_WORDS_ACTIVITY_H_

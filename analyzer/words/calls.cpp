@@ -29,8 +29,8 @@ std::optional<Words> CallWords(const Finding& finding) {
                                 "; ranks with the same role issued the latter");
       break;
     case REASON_UNLIKE_SIBLINGS_HERE:
-      words.what = absl::StrCat("issued ", own, " where ", detail.count(), " ranks with the same role issued ", theirs,
-                                " (", call, ")");
+      words.what = absl::StrCat("issued ", own, " where ", detail.count(), detail.count() == 1 ? " rank" : " ranks",
+                                " with the same role issued ", theirs, " (", call, ")");
       words.refuted_by = kByDesign;
       break;
     case REASON_UNLIKE_PEER:

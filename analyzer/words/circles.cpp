@@ -1,5 +1,4 @@
 // Ranks that wait for each other.
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/words/reasons.h"
@@ -60,13 +59,13 @@ std::optional<Words> CircleWords(const Finding& finding) {
     case REASON_CIRCLE:
       if (detail.count() > 1) {
         words.what =
-            absl::StrCat("wait for each other in a circle over ", detail.count(), " communicators: ", detail.name());
+            absl::StrCat("wait for each other in a cycle over ", detail.count(), " communicators: ", detail.name());
         words.advice = {
             "Make every rank issue operations of these communicators in the same order: the evidence lists what each "
             "rank is in.",
             "Or issue them from one stream, one group, or with NCCL_LAUNCH_ORDER_IMPLICIT=1."};
       } else {
-        words.what = "wait for each other in a circle";
+        words.what = "wait for each other in a cycle";
         words.advice = {
             "Compare the order of calls of the named ranks around the operations listed: one of them left out, added "
             "or reordered a call."};

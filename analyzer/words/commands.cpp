@@ -10,15 +10,15 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostHosts = 4;    // of one restart
-constexpr size_t kMostNumbers = 8;  // PIDs or GPUs of one command
+constexpr size_t kMostHosts = 4;    // for one restart
+constexpr size_t kMostNumbers = 8;  // PIDs or GPUs in one command
 
 struct NamedHost {
   std::string name;
   std::vector<int32_t> pids, gpus;
 };
 
-// It is no option of ssh, and needs no quotes.
+// Not an option of ssh, and needs no quotes.
 bool IsHostName(std::string_view name) {
   return !name.empty() && name.size() <= 253 && isalnum(static_cast<unsigned char>(name[0])) != 0 &&
          std::all_of(name.begin(), name.end(),
@@ -38,7 +38,7 @@ std::vector<NamedHost> HostsOf(const Finding& finding) {
   return hosts;
 }
 
-// For the first host, and on which others it is to be run too.
+// The command for the first host, and the other hosts on which to run it.
 std::string OnHosts(const std::vector<NamedHost>& hosts, std::string_view command) {
   std::string text = absl::StrCat("`ssh ", hosts[0].name, " ", std::string(command), "`");
   if (hosts.size() == 2) absl::StrAppend(&text, ", and the same on ", hosts[1].name);

@@ -1,7 +1,6 @@
 // Commands for the named processes, in backquotes, made only from recorded facts. Empty if a fact is missing (host,
 // PID). Host names come from the job: an invalid host name gets no command.
-#ifndef LOCKSTEP_ANALYZER_WORDS_COMMANDS_H_
-#define LOCKSTEP_ANALYZER_WORDS_COMMANDS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -29,5 +28,3 @@ std::string Step(std::string_view lead, const std::string& command);
 std::string RestartStep(const Finding& finding, std::string_view when);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_WORDS_COMMANDS_H_

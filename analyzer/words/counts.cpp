@@ -1,5 +1,4 @@
-// Ranks that differ by counters, which outlive the records.
-#include <string>
+// Ranks that differ by counters, which remain when the records are gone.
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/words/reasons.h"
@@ -46,7 +45,7 @@ std::optional<Words> CountWords(const Finding& finding) {
       return std::nullopt;
   }
   if (detail.has_of() && finding.reason() != REASON_SIGNALS_MISSING)
-    absl::StrAppend(&words.what, "; ", detail.of(), " others wait in a circle with it");
+    absl::StrAppend(&words.what, "; ", detail.of(), " others wait in a cycle with it");
   return words;
 }
 

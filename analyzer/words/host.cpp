@@ -12,13 +12,14 @@ namespace {
 constexpr char kOwnRecord[] = "that rank's own record of the operation";
 constexpr char kUsual[] = "data loader, checkpoint, lock, exception, garbage collection";
 
-// Where it is in the code is shown, or is to be looked up.
+// The place in the code is already shown, or must be looked up.
 std::vector<std::string> StackAdvice(const Finding& finding) {
   if (finding.place().empty())
     return {Step(absl::StrCat("Read ", Pick(finding, "its stacks", "their stacks"), " (", kUsual, ")"),
                  LookCommand(finding))};
-  return {absl::StrCat("Find out why ", Pick(finding, "it does", "they do"), " not return from ",
-                       PlaceText(finding.place()), ": ", kUsual, "."),
+  const std::string who = finding.culprit_ranks_size() == 1 ? absl::StrCat("rank ", finding.culprit_ranks(0), " does")
+                                                            : Pick(finding, "the rank does", "the ranks do");
+  return {absl::StrCat("Find out why ", who, " not return from ", PlaceText(finding.place()), ": ", kUsual, "."),
           Step("See what its other threads do", LookCommand(finding))};
 }
 

@@ -11,29 +11,41 @@
 #include "analyzer/util/signal_text.h"
 #include "analyzer/words/commands.h"
 #include "analyzer/words/reasons.h"
+#include "analyzer/words/verdict.h"
 
 namespace lockstep {
 namespace {
 
-// "ended differently: rank 3 died of signal 9 (SIGKILL); ranks 4, 5 exited with status 1"; empty where all ended in the
-// same way.
+// "ended differently: rank 3 was killed by signal 9 (SIGKILL); ranks 4, 5 exited with status 1"; empty if all ended in
+// the same way.
 std::string DifferentEnds(const Finding& finding) {
   constexpr size_t kMostWays = 4;
-  std::vector<std::pair<std::string, google::protobuf::RepeatedField<int32_t>>> ways;
+  struct Way {
+    const Culprit* first;
+    google::protobuf::RepeatedField<int32_t> ranks;
+  };
+  std::vector<Way> ways;
   for (const Culprit& culprit : finding.culprits()) {
-    auto way = std::find_if(ways.begin(), ways.end(), [&](const auto& w) { return w.first == culprit.state(); });
-    if (way == ways.end()) way = ways.insert(ways.end(), {culprit.state(), {}});
-    way->second.Add(culprit.rank());
+    auto way = std::find_if(ways.begin(), ways.end(), [&](const Way& w) {
+      return w.first->condition() == culprit.condition() && w.first->code() == culprit.code();
+    });
+    if (way == ways.end()) way = ways.insert(ways.end(), {&culprit, {}});
+    way->ranks.Add(culprit.rank());
   }
   if (ways.size() < 2) return "";
   std::vector<std::string> texts;
-  for (size_t w = 0; w < std::min(ways.size(), kMostWays); ++w)
-    texts.push_back(absl::StrCat(RankNames(ways[w].second), " ", ways[w].first));
+  for (size_t w = 0; w < std::min(ways.size(), kMostWays); ++w) {
+    const auto& [first, ranks] = ways[w];
+    const char* verb = first->condition() != Culprit::KILLED ? " " : ranks.size() == 1 ? " was " : " were ";
+    texts.push_back(absl::StrCat(RankNames(ranks), verb, ConditionText(*first)));
+  }
   return absl::StrCat("ended differently: ", absl::StrJoin(texts, "; "),
                       ways.size() > kMostWays ? "; and in other ways" : "");
 }
 
 std::vector<std::string> ExitAdvice(const Finding& finding) {
+  if (finding.detail().has_name())
+    return {"Read that exception in its error output: later errors and timeouts of other ranks follow from it."};
   if (finding.detail().number() != 0)
     return {absl::StrCat("Read the end of ", Pick(finding, "its error output: it", "their error output: they"),
                          " failed first.")};
@@ -60,7 +72,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
   Words words;
   switch (finding.reason()) {
     case REASON_KILLED:
-      words.what = absl::StrCat("died of signal ", SignalText(detail.number()));
+      words.what = absl::StrCat(Pick(finding, "was", "were"), " killed by signal ", SignalText(detail.number()));
       words.refuted_by = kEarlierEnd;
       if (detail.number() != SIGKILL && detail.number() != SIGBUS) {
         words.advice = {
@@ -79,8 +91,8 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       }
       break;
     case REASON_KILLED_FOR_MEMORY:
-      words.what =
-          absl::StrCat("died of signal ", SignalText(detail.number()), ": the kernel killed it because memory ran out");
+      words.what = absl::StrCat(Pick(finding, "was", "were"), " killed by signal ", SignalText(detail.number()),
+                                ": the kernel's out-of-memory killer ended ", Pick(finding, "it", "them"));
       words.refuted_by = kEarlierEnd;
       words.advice = {
           "Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints "
@@ -89,7 +101,8 @@ std::optional<Words> ProcessWords(const Finding& finding) {
                KernelLogCommand(finding, "out of memory|oom-kill"))};
       break;
     case REASON_EXITED:
-      words.what = absl::StrCat("exited with status ", detail.number());
+      words.what = detail.has_name() ? absl::StrCat("died of an exception: ", detail.name())
+                                     : absl::StrCat("exited with status ", detail.number());
       words.refuted_by = kEarlierEnd;
       words.advice = ExitAdvice(finding);
       break;
@@ -139,7 +152,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
     default:
       return std::nullopt;
   }
-  // Processes with unobserved ends have no state that tells them apart.
+  // Processes with unobserved ends have no state that distinguishes them.
   if (finding.kind() == RANK_DEAD && finding.reason() != REASON_ENDED_UNSEEN) {
     if (std::string ends = DifferentEnds(finding); !ends.empty()) words.what = std::move(ends);
   }

@@ -1,4 +1,4 @@
-// Ranks that left the program of the ranks with the same role.
+// Ranks whose program differs from that of the ranks with the same role.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -75,11 +75,13 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.advice = {"Find the branch around that call on which the named ranks decide differently.", kSameSteps};
       break;
     case REASON_ELSEWHERE_IN_CIRCLE:
-      words.what = absl::StrCat("is in ", call, ", and the ", detail.count(), " ranks that it waits for are in ", other,
-                                ": it skipped or added an earlier call");
+      words.what = absl::StrCat(Pick(finding, "is in ", "are in "), call, ", and ",
+                                Counted(detail.count(), "other rank is in ", "other ranks are in "), other, ": ",
+                                Pick(finding, "it", "they"), " skipped or added an earlier call");
       words.refuted_by = "one of the operations completing";
       words.advice = {
-          "Compare the calls of the named rank with those of one with the same role around the operations listed."};
+          absl::StrCat("Compare the calls of ", Pick(finding, "the", "a"),
+                       " named rank with those of a rank with the same role around the operations listed.")};
       break;
     case REASON_WAITS_TOO_EARLY:
       words.what = absl::StrCat("never issued what ranks with the same role issued as ", call,

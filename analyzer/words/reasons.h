@@ -1,6 +1,5 @@
-// The words of each reason: one file a family.
-#ifndef LOCKSTEP_ANALYZER_WORDS_REASONS_H_
-#define LOCKSTEP_ANALYZER_WORDS_REASONS_H_
+// The words of each reason, with one file for each family.
+#pragma once
 
 #include <optional>
 #include <string>
@@ -12,13 +11,13 @@ namespace lockstep {
 
 struct Words {
   std::string what;                 // completes "rank 5: "
-  std::vector<std::string> advice;  // first things first
+  std::vector<std::string> advice;  // most important steps first
   std::string refuted_by;
-  std::vector<std::string> rivals;  // the fixed rivals of this reason
-  std::string tells_apart;          // the fact that would decide between them; empty: the kind's own
+  std::vector<std::string> rivals;  // the fixed alternatives of this reason
+  std::string tells_apart;          // the fact that would decide between them; empty to use the kind's own
 };
 
-// The words of a reason of that family; none for other reasons.
+// The words for a reason of that family; nullopt for other reasons.
 std::optional<Words> ProcessWords(const Finding& finding);
 std::optional<Words> HostWords(const Finding& finding);
 std::optional<Words> NoDataWords(const Finding& finding);
@@ -47,7 +46,7 @@ std::string AndNeverEntered(const Finding& finding);
 // "never entered ..." alone.
 std::string NeverEntered(const Finding& finding);
 
-// Whether the sentence has several subjects.
+// Returns whether the sentence has several subjects.
 inline bool Several(const Finding& finding) {
   return finding.culprit_ranks_size() > 1;
 }
@@ -59,5 +58,3 @@ inline constexpr char kLargerRing[] = "Record with a larger ring (LOCKSTEP_RING_
 inline constexpr char kByDesign[] = "the ranks with the same role running a different program by design";
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_WORDS_REASONS_H_

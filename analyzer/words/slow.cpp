@@ -1,18 +1,14 @@
-// What makes a job slow.
+// Reasons why a job is slow.
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/util/time_text.h"
+#include "analyzer/util/numbers.h"
 #include "analyzer/words/commands.h"
 #include "analyzer/words/reasons.h"
 
 namespace lockstep {
 namespace {
-
-std::string Milliseconds(int64_t ns) {
-  return absl::StrFormat("%.1f ms", static_cast<double>(ns) / 1e6);
-}
 
 // ", and the others wait 2.5 ms for it in each step".
 std::string OthersWait(const Finding& finding) {
@@ -33,8 +29,8 @@ std::optional<Words> SlowWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_SLOW_WORK:
       words.what = absl::StrCat(Pick(finding, "its", "their"), " own work between operations takes ",
-                                absl::StrFormat("%.0f %%", (finding.slowdown() - 1) * 100),
-                                " longer than on ranks with the same role", OthersWait(finding));
+                                Percent(finding.slowdown() - 1), " longer than on ranks with the same role",
+                                OthersWait(finding));
       break;
     case REASON_SLOW_BY_HABIT: {
       const std::string later = Milliseconds(detail.other_duration_ns());

@@ -3,9 +3,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/words/commands.h"
+#include "analyzer/words/evidence.h"
 #include "analyzer/words/reasons.h"
 
 namespace lockstep {
+namespace {
+
+// The network step that waits longest; null: none is known.
+const Evidence* FirstStep(const Finding& finding) {
+  for (const Evidence& evidence : finding.evidence()) {
+    if (evidence.kind() == Evidence::NETWORK_STEP) return &evidence;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 std::optional<Words> StuckWords(const Finding& finding) {
   const Detail& detail = finding.detail();
@@ -31,8 +43,8 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.what = absl::StrCat("all members entered ", call, ", and none finishes it");
       if (detail.count() > 0) {
         absl::StrAppend(&words.what, "; data does not arrive on ", detail.count(), " links between them");
-      } else if (!detail.name().empty()) {
-        absl::StrAppend(&words.what, "; the longest wait: ", detail.name());
+      } else if (const Evidence* step = FirstStep(finding); step != nullptr) {
+        absl::StrAppend(&words.what, "; the longest wait: ", EvidenceText(*step));
       }
       break;
     case REASON_SOME_FINISHED:
@@ -48,7 +60,9 @@ std::optional<Words> StuckWords(const Finding& finding) {
       break;
     case REASON_LINK_DEAD:
       words.what = absl::StrCat("what rank ", detail.ranks(0), " sends to rank ", detail.ranks(1), " in ", call,
-                                ", does not arrive: ", detail.name());
+                                ", does not arrive");
+      if (const Evidence* step = FirstStep(finding); step != nullptr)
+        absl::StrAppend(&words.what, ": ", NetworkStepText(*step));
       words.rivals = {"the network between these two ranks", "one of their network adapters"};
       words.tells_apart = "counters and errors of the two hosts' network ports";
       words.refuted_by = "a step of that channel that advances";
@@ -57,7 +71,8 @@ std::optional<Words> StuckWords(const Finding& finding) {
                       "Run a bandwidth test between these two hosts alone."};
       break;
     case REASON_STUCK_SIBLINGS:
-      words.what = "are stuck in communicators of the same kind at once: all members of each entered, none finishes";
+      words.what =
+          "are stuck in several communicators of the same kind: all members of each entered, and none finishes";
       if (!detail.name().empty()) {
         words.what = absl::StrCat("are in ", detail.count(),
                                   " operations that do not end on different communicators, which all members entered; "

@@ -10,7 +10,10 @@
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/words/activity.h"
+#include "analyzer/words/chain.h"
+#include "analyzer/words/evidence.h"
 #include "analyzer/words/reasons.h"
+#include "analyzer/words/verdict.h"
 
 namespace lockstep {
 
@@ -37,7 +40,7 @@ std::string Counted(int64_t count, const char* one, const char* several) {
 std::string NeverEntered(const Finding& finding) {
   const Detail& detail = finding.detail();
   if (!detail.has_call()) return "";
-  // Of a send or receive of another rank: its other side.
+  // The other side of another rank's send or receive.
   if (detail.ranks_size() > 0)
     return absl::StrCat("never issued the call that matches ", RankNames(detail.ranks()), "'s ",
                         CallText(detail.call()));
@@ -51,7 +54,7 @@ std::string AndNeverEntered(const Finding& finding) {
 
 namespace {
 
-// A rival, and what would decide whether it is true; empty: what decides about the reason.
+// An alternative, and what would decide whether it is true; empty to use what decides about the reason.
 struct RivalWords {
   std::string what, decides;
 };
@@ -89,7 +92,7 @@ RivalWords WordsOf(const Rival& rival) {
       return {"the process that it waits for outside NCCL is at fault: one that waits in NCCL itself, or left no data",
               "which process sets that key, or is missing from that barrier"};
     case Rival::WATCHDOG:
-      return {"it waited, and its watchdog gave up: its own record, which is damaged, would show it", ""};
+      return {"it waited, and its watchdog gave up: its own record, which is damaged or missing, would show it", ""};
     case Rival::JOB_MOVED:
       return {
           "the job was running until its processes were ended: rings alone do not show when that was, or for how "
@@ -114,7 +117,7 @@ RivalWords WordsOf(const Rival& rival) {
       return {"another port or link on the way between them",
               "NCCL's profiler with network steps, or the ports' own counters"};
     case Rival::ORDER_IN_CIRCLE:
-      return {"the order of calls of any rank of the circle",
+      return {"the order of calls of any rank of the cycle",
               "a longer record (a larger ring), or a dump taken earlier"};
     default:
       return {};
@@ -134,7 +137,7 @@ bool IsOfGpu(Rival::Kind kind) {
          kind == Rival::OWN_GPU;
 }
 
-// Below it, a finding with several ranks names a fact that would tell them apart.
+// Below this confidence, a finding with several ranks names a fact that would distinguish them.
 constexpr double kSure = 0.9;
 
 }  // namespace
@@ -144,6 +147,9 @@ void PutIntoWords(Finding* finding) {
   if (std::vector<std::string> better = ActivityAdvice(*finding); !better.empty()) words.advice = std::move(better);
   finding->set_summary(std::move(words.what));
   finding->set_refuted_by(std::move(words.refuted_by));
+  for (Culprit& culprit : *finding->mutable_culprits()) culprit.set_state(ConditionText(culprit));
+  for (ChainLink& link : *finding->mutable_chain()) PutIntoWords(&link);
+  for (Evidence& evidence : *finding->mutable_evidence()) evidence.set_text(EvidenceText(evidence));
   finding->clear_alternatives();
   finding->clear_advice();
   finding->clear_advice_steps();
@@ -157,7 +163,7 @@ void PutIntoWords(Finding* finding) {
       decides.push_back(std::move(deciding));
   }
   for (std::string& rival : words.rivals) finding->add_alternatives(std::move(rival));
-  // Every open question - which of several ranks, or which explanation - comes with a way to decide it.
+  // Every open question (which of several ranks, or which explanation) comes with a way to decide it.
   const bool set = Several(*finding) && finding->confidence() < kSure && !finding->has_common_factor();
   if (decides.empty() && (set || finding->alternatives_size() > 0))
     decides.push_back(FindingFactsOf(finding->kind()).tells_apart);

@@ -1,5 +1,5 @@
-// lockstep-agent as a process, with real jobs (the workload on the stand-ins) and a collector played by the test over
-// the real transport: kills, cut connections, ends, containers, full disks, misuse.
+// lockstep-agent as a process, with real jobs (the workload on the stand-ins). The test imitates a collector over the
+// real transport. Covers kills, cut connections, ends, containers, full disks, wrong arguments.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ pid_t Spawn(const std::vector<std::string>& words, const std::vector<std::string
   const pid_t pid = fork();
   if (pid != 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent && getppid() != 0) _exit(1);  // 0: it is in another pid namespace
+  if (getppid() != parent && getppid() != 0) _exit(1);  // 0: the parent is in another PID namespace
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   dup2(out, 1);
   dup2(out, 2);
@@ -64,7 +64,7 @@ pid_t Spawn(const std::vector<std::string>& words, const std::vector<std::string
   _exit(127);
 }
 
-// What a collector would have on disk and in memory.
+// What a collector has on disk and in memory.
 class PlayedCollector {
  public:
   explicit PlayedCollector(const std::string& endpoint, uint64_t instance = 7) : instance_(instance) {
@@ -92,7 +92,7 @@ class PlayedCollector {
     }
     return true;
   }
-  // All ranks of the newest job.
+  // Requests all ranks of the newest job.
   uint64_t Ask(CollectRequest::Phase phase, const Ranks& ranks = {}) {
     CollectRequest request;
     request.set_request(++requests_);
@@ -119,7 +119,7 @@ class PlayedCollector {
   std::vector<ProcessEnded> ended;
   std::vector<Digest> digests;
   std::vector<HostEvidence> evidence;
-  std::map<std::string, int> ids;  // of chunks: how often they came
+  std::map<std::string, int> ids;  // ids of chunks: how often each one arrived
   std::map<std::string, File> files;
   size_t largest_heartbeat = 0;
 
@@ -253,7 +253,7 @@ class AgentVerbTest : public support::FolderTest {
 
 const std::vector<std::string> kLong = {"--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000"};
 
-TEST_F(AgentVerbTest, AHangIsReportedLateAndItsDigestsEvidenceAndRingsCome) {
+TEST_F(AgentVerbTest, AHangIsReportedWithDigestsEvidenceAndRings) {
   const pid_t agent = StartAgent();
   const std::vector<pid_t> ranks = StartJob(
       4, "hang",
@@ -286,7 +286,7 @@ TEST_F(AgentVerbTest, AHangIsReportedLateAndItsDigestsEvidenceAndRingsCome) {
   ASSERT_TRUE(bundle.ok()) << bundle.status();
   EXPECT_EQ(bundle->ranks.size(), 4u);
 
-  // Without a place to look, the tools of this host find the collector.
+  // If the user gives no folder, the tools of this host find the collector.
   const absl::StatusOr<CollectorPlace> place = ReadCollectorPlace(folder_ + "/run");
   ASSERT_TRUE(place.ok()) << place.status();
   EXPECT_EQ(place->endpoint, collector_->endpoint());
@@ -297,7 +297,7 @@ TEST_F(AgentVerbTest, AHangIsReportedLateAndItsDigestsEvidenceAndRingsCome) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
-TEST_F(AgentVerbTest, OfRanksThatDieTheRingsAreSavedAndTheFirstIsToldFirst) {
+TEST_F(AgentVerbTest, RingsOfDeadRanksAreSavedAndTheFirstDeathIsReportedFirst) {
   StartAgent();
   const std::vector<pid_t> ranks = StartJob(4, "deaths", kLong);
   ASSERT_TRUE(Alive(4));
@@ -316,12 +316,12 @@ TEST_F(AgentVerbTest, OfRanksThatDieTheRingsAreSavedAndTheFirstIsToldFirst) {
       saved += entry.path().filename().string()[0] == '.' ? 0 : 1;
     return saved == 4;
   })) << saved;
-  // Also of a dead job everything can be had.
+  // All data of a dead job can be requested too.
   collector_->Ask(CollectRequest::EVERYTHING);
   ASSERT_TRUE(collector_->Until([&] { return collector_->files.size() == 1; }));
 }
 
-TEST_F(AgentVerbTest, KilledAtAnyPointItsChunksComeWithTheirIdsAndItsSavedRingsStay) {
+TEST_F(AgentVerbTest, AKilledAgentResendsChunksWithTheirIdsAndKeepsSavedRings) {
   const std::vector<pid_t> ranks = StartJob(4, "kills", kLong);
   std::mt19937 random(1);
   pid_t agent = StartAgent();
@@ -334,7 +334,7 @@ TEST_F(AgentVerbTest, KilledAtAnyPointItsChunksComeWithTheirIdsAndItsSavedRingsS
     const int64_t end = MonotonicNs() + static_cast<int64_t>(random() % 700) * 1'000'000;
     while (MonotonicNs() < end) collector_->Turn();
     End(agent, SIGKILL);
-    // Ids that came are still in the spool, for none of them was acknowledged.
+    // IDs that arrived are still in the spool, because none was acknowledged.
     std::set<std::string> spooled;
     for (const auto& entry : fs::recursive_directory_iterator(folder_ + "/spool/files")) {
       const std::string name = entry.path().filename();
@@ -349,8 +349,8 @@ TEST_F(AgentVerbTest, KilledAtAnyPointItsChunksComeWithTheirIdsAndItsSavedRingsS
       }
       EXPECT_EQ(spooled.count(hex), 1u) << "a chunk that was sent is neither acknowledged nor kept";
     }
-    // Until this agent has found the ranks: heartbeats of the one before may still come, and of a rank that ends before
-    // it is found no ring is saved.
+    // Wait until this agent has found the ranks: heartbeats of the previous agent may still arrive, and the ring of a
+    // rank that ends before it is found is not saved.
     const int64_t started = MonotonicNs();
     agent = StartAgent();
     ASSERT_TRUE(collector_->Until([&] {
@@ -372,14 +372,14 @@ TEST_F(AgentVerbTest, KilledAtAnyPointItsChunksComeWithTheirIdsAndItsSavedRingsS
   }));
   End(agent, SIGKILL);
   agent = StartAgent();
-  // Everything that waits is taken; then the spool is empty, and each id was stored once.
+  // Everything that waits is sent. Then the spool is empty, and each ID was stored once.
   ASSERT_TRUE(collector_->Until([&] { return fs::is_empty(folder_ + "/spool/files"); }, 90 * kSecond));
   ASSERT_TRUE(collector_->Until([&] {
     return !collector_->heartbeats.empty() && Ranks::From(collector_->heartbeats.back().ended())->Contains(1);
   }));
 }
 
-TEST_F(AgentVerbTest, AnotherCollectorIsToldEverythingAnew) {
+TEST_F(AgentVerbTest, AnotherCollectorGetsEverythingAgain) {
   StartAgent();
   const std::vector<pid_t> ranks = StartJob(
       4, "again",
@@ -400,7 +400,7 @@ TEST_F(AgentVerbTest, AnotherCollectorIsToldEverythingAnew) {
   }));
 }
 
-TEST_F(AgentVerbTest, TwoJobsAtOnceStayApart) {
+TEST_F(AgentVerbTest, TwoSimultaneousJobsStaySeparate) {
   StartAgent();
   StartJob(2, "one", {"--tp", "2", "--pp", "1", "--dp", "1", "--steps", "100000"});
   StartJob(2, "two", {"--tp", "2", "--pp", "1", "--dp", "1", "--steps", "100000"});
@@ -413,7 +413,7 @@ TEST_F(AgentVerbTest, TwoJobsAtOnceStayApart) {
   }));
 }
 
-TEST_F(AgentVerbTest, WithoutACollectorRingsAreSavedAllTheSame) {
+TEST_F(AgentVerbTest, RingsAreSavedWithoutACollector) {
   StartAgent({"--collector", "ipc://" + folder_ + "/nobody.sock"});
   const std::vector<pid_t> ranks = StartJob(2, "alone", {"--tp", "2", "--pp", "1", "--dp", "1", "--steps", "100000"});
   const auto rings = [&](const std::string& folder) {
@@ -431,7 +431,7 @@ TEST_F(AgentVerbTest, WithoutACollectorRingsAreSavedAllTheSame) {
   EXPECT_TRUE(collector_->Until([&] { return rings(folder_ + "/spool/rings") >= 1; }));
 }
 
-TEST_F(AgentVerbTest, OnAFullDiskItGoesOnAndSaysWhatIsMissing) {
+TEST_F(AgentVerbTest, OnAFullDiskItContinuesAndReportsWhatIsMissing) {
   fs::create_directories(folder_ + "/disk");
   bool mounted = true;
   const pid_t probe = fork();
@@ -443,7 +443,7 @@ TEST_F(AgentVerbTest, OnAFullDiskItGoesOnAndSaysWhatIsMissing) {
   int status = 0;
   waitpid(probe, &status, 0);
   mounted = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (!mounted) GTEST_SKIP() << "a file system cannot be mounted here";
+  if (!mounted) GTEST_SKIP() << "cannot mount a file system here";
   const pid_t agent = StartAgent({"--spool", folder_ + "/disk/spool", "--log", folder_ + "/agent.log"}, [&] {
     if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount("tmpfs", (folder_ + "/disk").c_str(), "tmpfs", 0, "size=600k") != 0) {
@@ -465,7 +465,7 @@ TEST_F(AgentVerbTest, OnAFullDiskItGoesOnAndSaysWhatIsMissing) {
   EXPECT_EQ(kill(agent, 0), 0);
 }
 
-// Own mounts, /dev/shm and process numbers, as in a container.
+// The ranks have their own mounts, /dev/shm and process numbers, as in a container.
 TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
   const auto contain = [this] {
     return unshare(CLONE_NEWNS | CLONE_NEWPID) == 0 &&
@@ -476,9 +476,9 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
   if (probe == 0) _exit(contain() ? 0 : 1);
   int status = 0;
   waitpid(probe, &status, 0);
-  if (status != 0) GTEST_SKIP() << "namespaces cannot be made here (unshare or mount refused)";
+  if (status != 0) GTEST_SKIP() << "cannot create namespaces here (unshare or mount refused)";
 
-  // With the default places: jobs of others on this machine are seen, too.
+  // With the default folders, jobs of other users on this machine are visible too.
   const pid_t agent =
       Spawn({LOCKSTEP_AGENT, "--spool", folder_ + "/spool"},
             {"LOCKSTEP_RUNTIME_DIR=" + folder_ + "/run", "LOCKSTEP_COLLECTOR=" + collector_->endpoint()},
@@ -486,7 +486,7 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
   children_.push_back(agent);
   const std::string job = "contained-" + std::to_string(getpid());
   const int port = *FreePort();
-  // The child of the one that unshares is number 1 inside.
+  // The child of the process that unshares is process 1 inside the namespace.
   const pid_t outer = fork();
   if (outer == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -508,7 +508,7 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
     return nullptr;
   };
   ASSERT_TRUE(collector_->Until([&] { return beat() != nullptr && beat()->alive().first_size() == 1; }));
-  // Killed from outside, together with all that it had.
+  // Kills the process from outside, together with all its processes.
   std::vector<pid_t> inside = Descendants(outer);
   ASSERT_FALSE(inside.empty());
   kill(inside[0], SIGKILL);
@@ -520,7 +520,7 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
   EXPECT_TRUE(collector_->Until([&] {
     for (const auto& entry : fs::directory_iterator(folder_ + "/spool/rings")) {
       const std::string name = entry.path().filename();
-      // By the number that people find it under on this host.
+      // The ring is named after the PID that users see on this host.
       if (name[0] != '.' && name.find(job) != std::string::npos)
         return name.find(absl::StrCat(".", inside[0], "-")) != std::string::npos;
     }
@@ -530,7 +530,7 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
   EXPECT_THAT(log, HasSubstr(absl::StrCat("rank 0 of ", job, " (pid ", inside[0], ")")));
 }
 
-TEST_F(AgentVerbTest, WrongArgumentsAndPlacesAreSaidAndNothingStarts) {
+TEST_F(AgentVerbTest, WrongArgumentsAndPlacesAreReportedAndNothingStarts) {
   const auto run = [&](std::vector<std::string> words, std::vector<std::string> variables = {}) {
     words.insert(words.begin(), LOCKSTEP_AGENT);
     fs::remove(folder_ + "/agent.err");

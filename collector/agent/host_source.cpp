@@ -4,19 +4,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
-#include <deque>
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/formats/lsd/columns.h"
@@ -26,6 +21,7 @@
 #include "analyzer/util/time_units.h"
 #include "collector/common/rank_set.h"
 #include "collector/detect/ends.h"
+#include "collector/evidence/process_look.h"
 #include "collector/host/proc.h"
 #include "collector/rings/snapshot_merge.h"
 #include "recorder/ring/reader.h"
@@ -33,12 +29,12 @@
 namespace lockstep {
 namespace {
 
-// A file that no recorder has made readable by then is none of its.
+// A file that is unreadable for longer is not a recorder's: recorders soon make their files readable.
 constexpr int64_t kUnreadableAfter = 60 * kSecond;
-// A rank without progress for this long has its CPU and I/O sampled, so that a request finds two samples.
+// A rank without progress for this long has its CPU and I/O sampled, so that two samples exist when they are requested.
 constexpr int64_t kSampleAfter = 1500 * kMs;
 constexpr int64_t kSampleEvery = 1050 * kMs;
-// Until the watcher of the ends reports it. The report is late by the time that a thread takes to wake up.
+// The watcher reports an end late by the time that its thread takes to wake up.
 constexpr int64_t kEndUncertainty = 5 * kMs;
 
 std::string Safe(const std::string& text, size_t most) {
@@ -51,7 +47,7 @@ std::string Safe(const std::string& text, size_t most) {
   return safe.empty() ? "_" : safe;
 }
 
-// From the launcher; else its place in the largest communicator.
+// The rank from the launcher, or else the place in the largest communicator.
 int32_t RankOf(const ring::Snapshot& digest) {
   if (digest.process.rank >= 0) return digest.process.rank <= kMostRank ? digest.process.rank : -1;
   const ring::CommSnapshot* largest = nullptr;
@@ -82,9 +78,9 @@ ProcessState::Life LifeOf(Life life) {
 struct HostSource::Job {
   JobIdentity identity;
   std::vector<RankSight> sights;
-  bool changed = true;              // one of its rings, since the sights were made
-  std::set<int32_t> claimed_twice;  // reported
-  bool lived = false;               // a process of it was seen alive
+  bool changed = true;              // one of the job's rings has changed since the sights were built
+  std::set<int32_t> claimed_twice;  // ranks that were reported as claimed twice
+  bool lived = false;               // a process of the job was seen alive
   int64_t last_live_ns = 0, last_asked_ns = 0;
 };
 
@@ -95,23 +91,24 @@ struct HostSource::Ring {
   int64_t adopted_ns = 0;
   bool readable = false;
   bool replaced = false;  // another ring represents its process
-  std::string base;       // its job's serialized identity, but for the life
-  Job* job = nullptr;     // null: not known yet
+  std::string base;       // the job's serialized identity, without the life
+  Job* job = nullptr;     // null if the job is not known yet
   int32_t rank = -1;
-  pid_t pid = 0;        // here; 0: not known
-  pid_t shown_pid = 0;  // the same, and kept after its end; 0: as the process itself is called
+  pid_t pid = 0;        // the process's number on this host; 0 if unknown
+  pid_t shown_pid = 0;  // as pid, but kept after the process ended; 0 to use the process's own number
   pid_t HostPid() const { return shown_pid > 0 ? shown_pid : digest.process.pid; }
-  std::string identity;  // of the process: pid, namespace, start
+  std::string identity;  // the process's identity: pid, namespace, start
   bool alive = false, saved = false, told = true;
   int64_t ended_real_ns = 0;
   int64_t end_uncertainty_ns = kEndUncertainty;
   char state = 0;
-  int64_t traced_ns = 0;  // since when it was seen to be traced; 0: it is not
-  ring::Snapshot digest;  // of the last look; of a process that ended, at its end
-  size_t bytes = 0;       // of this
+  int64_t traced_ns = 0;  // when the process was first seen traced; 0 if it is not traced
+  ring::Snapshot digest;  // from the last look or, for an ended process, from its end
+  size_t bytes = 0;       // size of the digest
   Process process;
   ProcessSampler sampler;
-  std::shared_ptr<MarkTimes> marks;  // null: it has none, or not yet
+  ProcessLook look;
+  std::shared_ptr<MarkTimes> marks;  // null if the process has no marks, or none yet
   uint64_t progress_mark = 0;
   int64_t progress_ns = 0;
 };
@@ -159,7 +156,7 @@ void HostSource::ClearWork() {
   workshop_->ClearWake();
 }
 
-// Names of saved rings: JOB.STEP.RESTART.rRANK.PID-START.END.ring, END is how and when it ended: kSIGNAL-MONO,
+// Names of saved rings: JOB.STEP.RESTART.rRANK.PID-START.END.ring. END is how and when it ended: kSIGNAL-MONO,
 // xSTATUS-MONO or g0-MONO.
 void HostSource::AdoptSaved() {
   for (const std::string& name : spool_->SavedRings()) {
@@ -186,7 +183,7 @@ void HostSource::AdoptSaved() {
         process.life = parts[5][0] == 'k' ? Life::kKilled : parts[5][0] == 'x' ? Life::kExited : Life::kGone;
         (parts[5][0] == 'k' ? process.signal : process.exit_code) = number;
       }
-      // The copy is the agent's own; the original owner is in front.
+      // The copy belongs to the agent; the original owner is at the front of the name.
       if (const size_t at = parts[0].find('-');
           at != std::string::npos && absl::SimpleAtoi(parts[0].substr(0, at), &uid))
         found.uid = uid;
@@ -229,11 +226,11 @@ void HostSource::Adopt(FoundRing found) {
   Ring* const at = ring.get();
   rings_[at->key] = std::move(ring);
   User& user = users_[at->file.uid];
-  // Else it is read when its user's turn comes.
+  // Otherwise the ring is read when its user's turn comes.
   if (user.share.MayNow(at->adopted_ns)) user.share.Now([&] { Read(at); });
 }
 
-// False when the ring is not readable (yet), or is no more.
+// Returns false if the ring is not readable (yet), or is gone.
 bool HostSource::Read(Ring* ring, bool in_flight) {
   ring::ReadOptions options;
   options.digest_only = true;
@@ -264,7 +261,7 @@ bool HostSource::Read(Ring* ring, bool in_flight) {
     return true;
   }
   const ring::ProcessInfo &before = ring->digest.process, &now = digest.process;
-  // The owner was verified once; a file with another owner is not trusted any more.
+  // The owner was verified once; if the file now has another owner, it is not trusted any more.
   if (before.pid != now.pid || before.start_ticks != now.start_ticks || before.job != now.job ||
       before.step != now.step || before.restart_count != now.restart_count || before.rank != now.rank) {
     ++counters_.changed;
@@ -293,7 +290,7 @@ void HostSource::Identify(Ring* ring) {
   identity.set_restart_count(info.restart_count);
   identity.set_uid(static_cast<uint32_t>(ring->file.uid));
   ring->base = identity.SerializeAsString();
-  // The same process may be there twice: as itself, and as its copy in the spool.
+  // The same process may be there twice: as its own ring, and as the copy in the spool.
   for (const auto& [key, other] : rings_) {
     if (other.get() == ring || other->base != ring->base || other->identity != ring->identity || other->replaced)
       continue;
@@ -303,7 +300,7 @@ void HostSource::Identify(Ring* ring) {
       ring->process = other->process;
       ring->ended_real_ns = other->ended_real_ns;
       other->told = true;
-      other->replaced = true;  // removed at the next look
+      other->replaced = true;  // the next look removes it
     }
   }
   if (!ring->from_spool) Follow(ring);
@@ -323,7 +320,7 @@ HostSource::Job* HostSource::JobOf(const std::string& base, int life) {
   return job.get();
 }
 
-// Which of the jobs that are called alike its process belongs to.
+// Determines which of the jobs with the same name its process belongs to.
 void HostSource::Sort(Ring* ring) {
   if (ring->base.empty() || ring->replaced) return;
   std::vector<uint64_t> comms;
@@ -362,11 +359,11 @@ void HostSource::Sort(Ring* ring) {
 void HostSource::Follow(Ring* ring) {
   const std::optional<pid_t> pid = FindRingProcess(ring->digest.process, ring->file);
   const int pidfd = pid ? static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)) : -1;
-  // Between the two calls the number may have become another process's.
+  // Between the two calls, the number may have been reused by another process.
   if (pidfd < 0 || FindRingProcess(ring->digest.process, ring->file) != pid) {
     if (pidfd >= 0) close(pidfd);
-    // A process that came and went between two looks of this agent is reported all the same: others of its job may wait
-    // for it.
+    // A process that started and ended between two looks of this agent is reported too, because others of its job may
+    // wait for it.
     const int64_t now = MonotonicNs(), came = ring->digest.process.created_mono_ns;
     const SeenEnd unseen{ring->key, std::nullopt, now, RealtimeNs()};
     if (came > began_ns_ && came <= now) ring->end_uncertainty_ns = std::max(kEndUncertainty, now - came);
@@ -395,30 +392,23 @@ void HostSource::Save(Ring* ring) {
   ++counters_.saved;
 }
 
-// `end` null: it was gone before this agent came.
+// `end` is null if the process had ended before this agent started.
 void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   Process& process = ring->process;
   process.state.clear();
   ring->state = 0;
-  if (process.life != Life::kExited && process.life != Life::kKilled) {
-    process.life = Life::kGone;
-    if (end != nullptr && end->wait_status && WIFEXITED(*end->wait_status)) {
-      process.life = Life::kExited;
-      process.exit_code = WEXITSTATUS(*end->wait_status);
-    } else if (end != nullptr && end->wait_status && WIFSIGNALED(*end->wait_status)) {
-      process.life = Life::kKilled;
-      process.signal = WTERMSIG(*end->wait_status);
-    }
-  }
+  if (process.life != Life::kExited && process.life != Life::kKilled)
+    SetEnd(end == nullptr ? -1 : end->wait_status.value_or(-1), &process);
   if (end != nullptr) process.ended_mono_ns = end->mono_ns;
-  // Before any other step. A process with only a ring left ended well if the ring says so.
+  // The ring's state before any other step. If only the ring is left of a process, the process ended well if this state
+  // says so.
   const ring::RecorderState before = ring->digest.process.state;
   if (process.life == Life::kKilled || (process.life == Life::kExited && process.exit_code != 0)) Save(ring);
   const bool was_alive = ring->alive;
   ring->alive = false;
   ring->pid = 0;
   if (ring->job != nullptr) ring->job->changed = true;
-  // Else it is as the last look showed it; the whole ring is saved.
+  // Otherwise the digest stays that of the last look. The whole ring is saved.
   if (UserShare& share = users_[ring->file.uid].share; was_alive && share.MayNow(MonotonicNs()))
     share.Now([&] { Read(ring); });
   if (ring->marks != nullptr) {
@@ -428,7 +418,7 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   const bool clean =
       ring->digest.process.state == ring::RecorderState::kCleanExit || before == ring::RecorderState::kReplaced;
   if (process.life == Life::kGone && !clean) Save(ring);
-  if (!was_alive && (end == nullptr || clean)) return;  // its end is no news
+  if (!was_alive && (end == nullptr || clean)) return;  // the end was already reported
   ring->ended_real_ns = end->real_ns;
   ring->told = false;
   if (!was_alive) return;
@@ -443,18 +433,12 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
 void HostSource::Handle() {
   std::vector<SeenEnd> ends;
   for (SeenEnd end; ends_->Next(&end);) ends.push_back(end);
-  // Rings first: processes that were killed together are saved before the first is examined.
+  // Rings first: if processes were killed together, all are saved before the first is examined.
   for (const SeenEnd& end : ends) {
     const auto ring = rings_.find(end.key);
     if (ring == rings_.end() || !end.wait_status || *end.wait_status == 0) continue;
     Process& process = ring->second->process;
-    if (WIFSIGNALED(*end.wait_status)) {
-      process.life = Life::kKilled;
-      process.signal = WTERMSIG(*end.wait_status);
-    } else {
-      process.life = Life::kExited;
-      process.exit_code = WEXITSTATUS(*end.wait_status);
-    }
+    SetEnd(*end.wait_status, &process);
     process.ended_mono_ns = end.mono_ns;
     Save(ring->second.get());
   }
@@ -490,7 +474,7 @@ void HostSource::Remove(uint64_t key) {
   rings_.erase(ring);
 }
 
-// False: it is to be given up.
+// Returns false if the ring is to be dropped.
 bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
   if (!ring->readable) {
     if (Read(ring) || mono_ns - ring->adopted_ns <= kUnreadableAfter) return true;
@@ -505,12 +489,12 @@ bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
   }
   Read(ring);
   if (ring->job != nullptr) ring->job->changed = true;
-  // The process is another program now, and has another ring.
+  // The process now runs another program, which has another ring.
   if (ring->digest.process.state == ring::RecorderState::kReplaced) return false;
   Sort(ring);
   if (ring->job != nullptr) ring->job->last_live_ns = mono_ns;
   if (const std::optional<ProcStat> stat = ReadProcStat(ring->pid)) {
-    // Taking its stacks stops it for less than 50 ms; a debugger stops it for longer.
+    // Taking a process's stacks stops the process for less than 50 ms. A debugger stops it for longer.
     constexpr int64_t kLook = 200'000'000;
     if (stat->state != 't') ring->traced_ns = 0;
     if (stat->state == 't' && ring->traced_ns == 0) ring->traced_ns = mono_ns;
@@ -524,6 +508,7 @@ bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
     ring->progress_mark = mark;
     ring->progress_ns = mono_ns;
     ring->sampler.Forget(&ring->process);
+    ring->look.Forget(&ring->process);
   }
   if (sample && mono_ns - ring->progress_ns >= kSampleAfter) {
     if (!tree_) tree_ = ProcessTree::Read();
@@ -551,7 +536,7 @@ void HostSource::Look(int64_t mono_ns) {
   counters_.look_cpu_ns += ThreadCpuNs() - start;
 }
 
-// From where the last look at this user's rings stopped, and once round at most.
+// Starts where the last look at this user's rings stopped, and goes round at most once.
 void HostSource::LookAtUser(int64_t mono_ns, bool sample, const std::vector<Ring*>& rings, User* user,
                             std::vector<uint64_t>* gone) {
   const auto first = std::lower_bound(rings.begin(), rings.end(), user->next_ring,
@@ -596,7 +581,7 @@ void HostSource::ShowJobs(int64_t mono_ns) {
 
 void HostSource::ShowRanks(Job* job, const std::vector<Ring*>& rings) {
   job->changed = false;
-  // One sight for each rank: who lives, else who came last.
+  // One sight for each rank: the living process, else the last one.
   std::map<int32_t, Ring*> chosen;
   std::vector<Ring*> nameless;
   for (Ring* ring : rings) {
@@ -626,6 +611,7 @@ void HostSource::ShowRanks(Job* job, const std::vector<Ring*>& rings) {
     sight.rank = ring->rank;
     sight.state = ring->state;
     sight.digest = &ring->digest;
+    sight.process = &ring->process;
     job->sights.push_back(std::move(sight));
   }
 }
@@ -636,6 +622,17 @@ const JobIdentity& HostSource::job(size_t index) const {
 
 absl::Span<const RankSight> HostSource::ranks(size_t index) const {
   return shown_[index]->sights;
+}
+
+void HostSource::Inspect(size_t index, const std::vector<WantedLook>& looks) {
+  if (!options_.gather) return;
+  for (const WantedLook& wanted : looks) {
+    const auto found = rings_.find(static_cast<uint64_t>(wanted.slot));
+    if (found == rings_.end() || found->second->job != shown_[index] || !found->second->alive) continue;
+    Ring* const ring = found->second.get();
+    ring->look.Continue(ring->pid, BusiestThread(ring->digest), &ring->process, ring->file.fd,
+                        {QuietRanks::kMostLooks, QuietRanks::kLookEvery, wanted.since_ns, false});
+  }
 }
 
 bool HostSource::NextEnded(ProcessEnded* out) {
@@ -663,7 +660,7 @@ bool HostSource::NextEnded(ProcessEnded* out) {
 
 void HostSource::TellAgain() {
   for (const auto& [key, ring] : rings_) {
-    // Of what ended before this agent came nothing is known but that it is over.
+    // If a process ended before this agent started, only the fact that it ended is known.
     if (!ring->alive && ring->process.ended_mono_ns != 0) ring->told = false;
   }
 }
@@ -700,7 +697,7 @@ void HostSource::FillDigestOf(const CollectRequest& request, const std::vector<R
   tree_.reset();
   for (Ring* ring : rings) {
     if (ring->alive) {
-      Read(ring, true);  // now, not as of the last look
+      Read(ring, true);  // read the ring now, because the last look is older
       if (MonotonicNs() - sampled_ns_ > kSampleEvery / 2) {
         if (!tree_) tree_ = ProcessTree::Read();
         ring->sampler.Sample(ring->pid, *tree_, &ring->process);
@@ -710,7 +707,7 @@ void HostSource::FillDigestOf(const CollectRequest& request, const std::vector<R
     input.path = ring->file.path;
     input.process = ring->process;
     input.snapshot = ring->digest;
-    // Users look for it on the host: a container has its own numbers.
+    // Users look for this number on the host. A container has its own numbers.
     if (ring->shown_pid > 0) input.snapshot.process.pid = ring->shown_pid;
     if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);
     inputs.push_back(std::move(input));
@@ -735,7 +732,7 @@ void HostSource::Gather(const CollectRequest& request) {
   WorkOrder order;
   order.request = request;
   for (const Ring* ring : rings) {
-    // Numbers of ranks that have none are given by the whole job's rings: then all are read.
+    // Ranks without numbers are numbered from the whole job's rings, so all are read.
     if (!asked.empty() && ring->rank >= 0 && !asked.Contains(ring->rank)) continue;
     WorkRing work;
     work.fd = fcntl(ring->file.fd, F_DUPFD_CLOEXEC, 3);
@@ -750,10 +747,6 @@ void HostSource::Gather(const CollectRequest& request) {
     order.rings.push_back(std::move(work));
   }
   workshop_->Take(std::move(order));
-}
-
-void HostSource::Cancel(uint64_t request) {
-  workshop_->Cancel(request);
 }
 
 bool HostSource::NextEvidence(HostEvidence* out) {

@@ -1,10 +1,9 @@
-// The ranks of this host as the agent's session sees them: real rings, their processes, what they left. Keeps every
-// ring's descriptor from discovery, saves the ring of each abnormal end before it does anything else about it, keeps
-// jobs and their generations apart, and answers digest, evidence and full requests.
+// The ranks of this host for the agent's session: rings, their processes, and data left by ended processes. Every
+// ring's descriptor stays open from discovery on. When a process ends abnormally, its ring is saved first. Jobs and
+// their generations are separate. Answers requests for digests, evidence and full data.
 //
-// One thread owns it; what takes long (stacks, whole rings) is done by threads of its own.
-#ifndef LOCKSTEP_COLLECTOR_AGENT_HOST_SOURCE_H_
-#define LOCKSTEP_COLLECTOR_AGENT_HOST_SOURCE_H_
+// One thread owns it. Slow work (stacks, whole rings) has its own threads.
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -34,28 +33,28 @@ struct HostSourceOptions {
   std::string host, boot_id, version;
   std::string rack, leaf_switch;
   size_t most_rings = 4096, most_rings_of_user = 1024;
-  size_t most_bytes_of_user = size_t{128} << 20;  // kept of its rings, as the last look showed them
+  size_t most_bytes_of_user = size_t{128} << 20;  // limit for the last contents of a user's rings
   // Time for which a job without living processes is kept, for late requests.
   int64_t linger_ns = 600'000'000'000;
-  // Stacks and other evidence of a process (collector/evidence/evidence.h); empty: only /proc is read. `ring`: its ring
-  // file, open during the call.
+  // Gathers stacks and other evidence of a process (collector/evidence/evidence.h); if empty, only /proc is read.
+  // `ring`: its ring file, open during the call.
   std::function<EvidenceReport(pid_t pid, int ring)> gather;
   // One line for an operator; may be empty.
   std::function<void(const std::string&)> log;
 };
 
 struct HostSourceCounters {
-  uint64_t rings = 0, jobs = 0, live = 0;  // now
+  uint64_t rings = 0, jobs = 0, live = 0;  // current numbers
   uint64_t adopted = 0, refused = 0, unreadable = 0, changed = 0, duplicates = 0;
   uint64_t ended = 0, ended_badly = 0, saved = 0;
   uint64_t digests = 0, dumps = 0, dumps_failed = 0, evidence = 0;
-  int64_t look_cpu_ns = 0;  // all looks together
+  int64_t look_cpu_ns = 0;  // total of all looks
   MarkSamplerCounters marks;
 };
 
 class HostSource final : public AgentSource {
  public:
-  // `spool` must outlive it. Takes over rings that an earlier agent saved, if their job still runs.
+  // `spool` must outlive this object. Takes over rings that an earlier agent saved if their job still runs.
   static absl::StatusOr<std::unique_ptr<HostSource>> Make(const HostSourceOptions& options, Spool* spool);
   ~HostSource() override;
 
@@ -63,7 +62,7 @@ class HostSource final : public AgentSource {
   void Adopt(FoundRing ring);
   // Readable (poll) when a process ended: call Handle() at once.
   int ends_fd() const;
-  // Readable when evidence is ready: the session's Tick() fetches it.
+  // Readable when evidence is ready; the session's Tick() fetches it.
   int work_fd() const;
   void ClearWork();
   void Handle();
@@ -73,11 +72,11 @@ class HostSource final : public AgentSource {
   size_t jobs() const override { return shown_.size(); }
   const JobIdentity& job(size_t index) const override;
   absl::Span<const RankSight> ranks(size_t index) const override;
+  void Inspect(size_t index, const std::vector<WantedLook>& looks) override;
   bool NextEnded(ProcessEnded* out) override;
   void TellAgain() override;
   void FillDigest(const CollectRequest& request, Digest* out) override;
   void Gather(const CollectRequest& request) override;
-  void Cancel(uint64_t request) override;
   bool NextEvidence(HostEvidence* out) override;
 
  private:
@@ -86,8 +85,8 @@ class HostSource final : public AgentSource {
   struct User {
     UserShare share;
     uint64_t next_ring = 0;  // where the next look begins
-    size_t bytes = 0;        // of what is kept of its rings
-    bool too_much = false;   // said
+    size_t bytes = 0;        // size of what is kept of the user's rings
+    bool too_much = false;   // the user's rings exceed the limit, which has been reported
   };
 
   HostSource(const HostSourceOptions& options, Spool* spool);
@@ -117,19 +116,18 @@ class HostSource final : public AgentSource {
   std::unique_ptr<HostWorkshop> workshop_;
   MarkSampler marks_;
   std::map<uint64_t, std::unique_ptr<Ring>> rings_;   // by number, in order of discovery
-  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
-  std::map<std::string, Namesakes> namesakes_;  // by serialized identity without its life; senders are rings by key
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // indexed by serialized identity
+  // Indexed by serialized identity without the life; senders are rings, named by key.
+  std::map<std::string, Namesakes> namesakes_;
   std::vector<Job*> shown_;
   std::map<uid_t, User> users_;
   uint64_t next_key_ = 0;
   int64_t looked_ns_ = 0, sampled_ns_ = 0;
-  std::optional<ProcessTree> tree_;  // of this look, if a process is sampled in it
+  std::optional<ProcessTree> tree_;  // of this look, if it samples a process
   HostSourceCounters counters_;
 };
 
-// `bundle` is of one host and one job; leaves out ranks that are not in `wanted` (empty: none left out).
+// `bundle` is from one host and one job. Leaves out ranks that are not in `wanted`, unless `wanted` is empty.
 void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Digest* out);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_AGENT_HOST_SOURCE_H_

@@ -1,4 +1,5 @@
-// The agent's ranks: processes proven, followed, ended; rings saved; jobs apart; what hostile rings claim.
+// Tests the agent's ranks: processes are verified, followed and ended; rings are saved; jobs stay separate; hostile
+// rings make false claims.
 #include "collector/agent/host_source.h"
 #include "analyzer/util/time_units.h"
 
@@ -97,7 +98,7 @@ class HostSourceTest : public support::FolderTest {
   uint64_t requests_ = 0;
 };
 
-TEST_F(HostSourceTest, OfRanksThatEndTogetherTheFirstIsToldFirstAndRingsOfAbnormalEndsAreSaved) {
+TEST_F(HostSourceTest, TheFirstOfSeveralEndsIsReportedFirstAndRingsOfAbnormalEndsAreSaved) {
   TestRank good(Path("r0"), {.rank = 0}, 0), bad(Path("r1"), {.rank = 1}, 3), killed(Path("r2"), {.rank = 2}),
       lives(Path("r3"), {.rank = 3});
   for (const char* name : {"r0", "r1", "r2", "r3"}) Adopt(name);
@@ -131,7 +132,7 @@ TEST_F(HostSourceTest, OfRanksThatEndTogetherTheFirstIsToldFirstAndRingsOfAbnorm
   EXPECT_EQ(ended.rank(), 2);
 }
 
-TEST_F(HostSourceTest, WhoCameAndWentBetweenTwoLooksIsToldAllTheSame) {
+TEST_F(HostSourceTest, AProcessThatCameAndWentBetweenTwoLooksIsReported) {
   TestRank lives(Path("r0"), {.rank = 0}), killed(Path("r1"), {.rank = 1});
   killed.Reap(SIGKILL);
   Adopt("r0");
@@ -144,7 +145,7 @@ TEST_F(HostSourceTest, WhoCameAndWentBetweenTwoLooksIsToldAllTheSame) {
   EXPECT_EQ(ended.state().life(), ProcessState::GONE);
   EXPECT_GT(ended.clock_uncertainty_ns(), 0);
   EXPECT_FALSE(source_->NextEnded(&ended));
-  // To an agent that comes later it is history.
+  // For an agent that starts later, this is history.
   fs::remove_all(folder_ + "/spool");
   Open();
   Adopt("r0");
@@ -153,7 +154,7 @@ TEST_F(HostSourceTest, WhoCameAndWentBetweenTwoLooksIsToldAllTheSame) {
   EXPECT_FALSE(source_->NextEnded(&ended));
 }
 
-TEST_F(HostSourceTest, TheNextAgentKnowsWhoEndedThoughTheRingIsGone) {
+TEST_F(HostSourceTest, TheNextAgentKnowsEndedRanksWithoutTheirRings) {
   TestRank killed(Path("r0"), {.rank = 0}), lives(Path("r1"), {.rank = 1});
   Adopt("r0");
   Adopt("r1");
@@ -161,7 +162,7 @@ TEST_F(HostSourceTest, TheNextAgentKnowsWhoEndedThoughTheRingIsGone) {
   killed.Reap(SIGSEGV);
   ASSERT_TRUE(Wait([&] { return source_->counters().saved == 1; }));
   ASSERT_TRUE(spool_->Flush(30 * kSecond));
-  fs::remove(Path("r0"));  // with its container
+  fs::remove(Path("r0"));  // the ring goes with its container
   Open();
   Adopt("r1");
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2; }));
@@ -177,7 +178,7 @@ TEST_F(HostSourceTest, TheNextAgentKnowsWhoEndedThoughTheRingIsGone) {
   EXPECT_EQ(digest.ranks_size(), 2);
 }
 
-TEST_F(HostSourceTest, TheSameRingFromTheFolderAndFromTheSpoolIsOneRank) {
+TEST_F(HostSourceTest, ARingInTheFolderAndInTheSpoolIsOneRank) {
   TestRank killed(Path("r0"), {.rank = 0}), lives(Path("r1"), {.rank = 1});
   Adopt("r0");
   Adopt("r1");
@@ -197,7 +198,7 @@ TEST_F(HostSourceTest, TheSameRingFromTheFolderAndFromTheSpoolIsOneRank) {
   EXPECT_EQ(digest.ranks_size(), 2);
 }
 
-TEST_F(HostSourceTest, JobsGenerationsAndUsersStayApart) {
+TEST_F(HostSourceTest, JobsGenerationsAndUsersStaySeparate) {
   TestRank a(Path("a"), {.job = "a", .rank = 0}), b(Path("b"), {.job = "b", .rank = 0}),
       again(Path("a1"), {.job = "a", .restart = 1, .rank = 0}), step(Path("s"), {.job = "a", .step = "2", .rank = 0});
   for (const char* name : {"a", "b", "a1", "s"}) Adopt(name);
@@ -213,7 +214,7 @@ TEST_F(HostSourceTest, JobsGenerationsAndUsersStayApart) {
   EXPECT_THAT(digest.refused(), HasSubstr("no rank of this job is on node1"));
 }
 
-TEST_F(HostSourceTest, OfTwoProcessesThatSayTheyAreOneRankTheYoungerIsShownAndItIsSaid) {
+TEST_F(HostSourceTest, OfTwoProcessesOfARankTheYoungerIsShownAndBothAreReported) {
   TestRank older(Path("a"), {.rank = 5});
   TestRank younger(Path("b"), {.rank = 5});
   Adopt("b");
@@ -226,7 +227,7 @@ TEST_F(HostSourceTest, OfTwoProcessesThatSayTheyAreOneRankTheYoungerIsShownAndIt
   ASSERT_TRUE(Wait([&] { return source_->ranks(0)[0].digest->process.pid == older.pid(); }));
 }
 
-TEST_F(HostSourceTest, TwoJobsOfOneNameOnAHostAreToldApart) {
+TEST_F(HostSourceTest, TwoJobsWithTheSameNameOnAHostAreDistinguished) {
   TestRank one(Path("a"), {.rank = 5}), other(Path("b"), {.rank = 5, .comm = 78}),
       more(Path("c"), {.rank = 6, .comm = 78});
   for (const char* name : {"a", "b", "c"}) Adopt(name);
@@ -238,7 +239,7 @@ TEST_F(HostSourceTest, TwoJobsOfOneNameOnAHostAreToldApart) {
   EXPECT_EQ(Sight(5, 0)->digest->process.pid, one.pid());
   EXPECT_EQ(Sight(5, 1)->digest->process.pid, other.pid());
   EXPECT_THAT(log_, HasSubstr("is of another job of that name"));
-  // What is asked of one is answered by its own ranks.
+  // A request to one agent is answered with its own ranks.
   for (size_t i = 0; i < 2; ++i) {
     CollectRequest request = Request(CollectRequest::DIGEST);
     *request.mutable_job() = source_->job(i);
@@ -254,7 +255,7 @@ TEST_F(HostSourceTest, TwoJobsOfOneNameOnAHostAreToldApart) {
   EXPECT_EQ(ended.rank(), 5);
 }
 
-TEST_F(HostSourceTest, AJobThatIsStartedAgainUnderItsNameIsAnother) {
+TEST_F(HostSourceTest, AJobRestartedUnderItsNameIsAnotherJob) {
   TestRank first(Path("a"), {.rank = 0});
   Adopt("a");
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
@@ -282,7 +283,7 @@ TEST_F(HostSourceTest, ARingThatNamesAnotherProcessIsNotBelieved) {
   EXPECT_EQ(source_->counters().live, 1u);
 }
 
-TEST_F(HostSourceTest, ARingThatChangesWhoseItIsKeepsWhatItWas) {
+TEST_F(HostSourceTest, ARingThatChangesItsOwnerKeepsTheFirst) {
   TestRank rank(Path("a"), {.rank = 0}), other(Path("b"), {.rank = 1});
   Adopt("a");
   Adopt("b");
@@ -292,13 +293,13 @@ TEST_F(HostSourceTest, ARingThatChangesWhoseItIsKeepsWhatItWas) {
   EXPECT_EQ(source_->jobs(), 1u);
   EXPECT_NE(Sight(0), nullptr);
   EXPECT_EQ(Sight(7), nullptr);
-  // Cut to nothing, it keeps its last state.
+  // Even when the ring is truncated to nothing, the rank keeps its last state.
   ASSERT_EQ(truncate(Path("b").c_str(), 0), 0);
   source_->Look(MonotonicNs());
   EXPECT_NE(Sight(1), nullptr);
 }
 
-TEST_F(HostSourceTest, WhatIsNoRingAndWhatIsTooManyIsLeftAlone) {
+TEST_F(HostSourceTest, InvalidAndTooManyRingsAreIgnored) {
   source_.reset();
   options_.most_rings_of_user = 3;
   Open();
@@ -308,14 +309,14 @@ TEST_F(HostSourceTest, WhatIsNoRingAndWhatIsTooManyIsLeftAlone) {
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
   EXPECT_EQ(source_->ranks(0).size(), 2u);
   EXPECT_EQ(source_->counters().refused, 1u);
-  // A minute of the given clock later the junk makes room.
+  // A minute later, by the given clock, the invalid rings are dropped.
   source_->Look(MonotonicNs() + 120 * kSecond);
   EXPECT_EQ(source_->counters().unreadable, 1u);
   EXPECT_EQ(source_->counters().rings, 2u);
 }
 
-// The largest file, with as many communicators and operations as are read, and many names for it.
-TEST_F(HostSourceTest, ManyLargeRingsOfOneUserDoNotKeepTheAgentFromOthers) {
+// One user has the largest possible ring, with as many communicators and operations as are read, under many names.
+TEST_F(HostSourceTest, ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings) {
 #ifdef LOCKSTEP_WATCHED
   GTEST_SKIP() << "compares times of the CPU, which a sanitizer multiplies by different factors";
 #endif
@@ -369,7 +370,7 @@ TEST_F(HostSourceTest, ManyLargeRingsOfOneUserDoNotKeepTheAgentFromOthers) {
     longest = std::max(longest, cost([&] { source_->Look(MonotonicNs() + i * 20 * kSecond); }));
   EXPECT_LT(longest, kSecond / 2 + 20 * one);
   EXPECT_THAT(log_, HasSubstr("the rings of user 54321 hold too much"));
-  // And another user's rank is there at once.
+  // Another user's rank is found at once.
   TestRank rank(Path("a"), {.rank = 0});
   Adopt("a");
   source_->Look(MonotonicNs());
@@ -377,7 +378,7 @@ TEST_F(HostSourceTest, ManyLargeRingsOfOneUserDoNotKeepTheAgentFromOthers) {
   EXPECT_EQ(source_->job(0).job(), "train");
 }
 
-TEST_F(HostSourceTest, AJobThatWasOverBeforeIsNotShownAndOneThatEndsIsForLong) {
+TEST_F(HostSourceTest, AJobThatEndedBeforeIsNotShownAndOneThatEndsNowIsShownForLong) {
   WriteTestRing(Path("old"), {.job = "old", .rank = 0, .pid = 1, .start_ticks = 99});
   Adopt("old");
   TestRank rank(Path("a"), {.rank = 0});
@@ -394,7 +395,7 @@ TEST_F(HostSourceTest, AJobThatWasOverBeforeIsNotShownAndOneThatEndsIsForLong) {
   EXPECT_EQ(source_->counters().rings, 0u);
 }
 
-// Recorders are as old as the jobs that they were started with, and may be newer than the agent.
+// Recorders are as old as the jobs that started with them, and may be newer than the agent.
 TEST_F(HostSourceTest, RingsOfOlderAndNewerRecordersAreReadSideBySide) {
   TestRank old(Path("old"), {.rank = 0, .first_layout = true}), now(Path("now"), {.rank = 1}),
       later(Path("later"), {.rank = 2, .layout = 3});
@@ -415,7 +416,7 @@ TEST_F(HostSourceTest, RingsOfOlderAndNewerRecordersAreReadSideBySide) {
   for (const RankDigest& rank : digest.ranks()) EXPECT_EQ(rank.communicators_size(), 1);
 }
 
-TEST_F(HostSourceTest, EvidenceAndWholeRingsComeForTheRanksAskedFor) {
+TEST_F(HostSourceTest, EvidenceAndWholeRingsComeForTheRequestedRanks) {
   source_.reset();
   options_.gather = [](pid_t pid, int ring) {
     EXPECT_GE(ring, 0);
@@ -430,7 +431,7 @@ TEST_F(HostSourceTest, EvidenceAndWholeRingsComeForTheRanksAskedFor) {
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2; }));
   const CollectRequest request = Request(CollectRequest::EVIDENCE, {1});
   source_->Gather(request);
-  source_->Gather(request);  // asked again while it is under way
+  source_->Gather(request);  // requested again while it is in progress
   HostEvidence evidence;
   ASSERT_TRUE(Wait([&] { return source_->NextEvidence(&evidence); }));
   EXPECT_EQ(evidence.request(), request.request());

@@ -10,7 +10,6 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <set>
 #include <thread>
 #include <utility>
@@ -32,17 +31,17 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostOrders = 256;                   // that wait, of each kind
-constexpr size_t kMostDumpBytes = size_t{512} << 20;  // in memory, of the rings of one dump
+constexpr size_t kMostOrders = 256;                   // maximum of waiting orders of each kind
+constexpr size_t kMostDumpBytes = size_t{512} << 20;  // memory for the rings of one dump
 
-// "HOST.lsd", and of the evidence phase "HOST.evidence.lsd".
+// "HOST.lsd", or "HOST.evidence.lsd" in the evidence phase.
 std::string FileNameOf(const std::string& host, CollectRequest::Phase phase) {
   std::string name = DumpFileName(host);
   if (phase == CollectRequest::EVIDENCE) name.insert(name.size() - 4, ".evidence");
   return name;
 }
 
-// A separate descriptor; none if it cannot be opened.
+// Returns a separate descriptor, or an empty one if it cannot be opened.
 UniqueFd OwnFd(int of) {
   return UniqueFd(of < 0 ? -1 : fcntl(of, F_DUPFD_CLOEXEC, 3));
 }
@@ -79,7 +78,6 @@ class Workshop final : public HostWorkshop {
     const uint64_t request = order.request.request();
     const CollectRequest::Phase phase = order.request.phase();
     std::lock_guard lock(mutex_);
-    canceled_.erase(request);
     const std::pair<uint64_t, int> key(request, phase);
     if (phase == CollectRequest::EVIDENCE && !open_.contains(request)) {
       Open& open = open_[request];
@@ -102,21 +100,6 @@ class Workshop final : public HostWorkshop {
       dumps_.push_back(std::move(order));
     }
     work_.notify_all();
-  }
-
-  void Cancel(uint64_t request) override {
-    std::lock_guard lock(mutex_);
-    canceled_.insert(request);
-    if (canceled_.size() > 1024) canceled_.erase(canceled_.begin());
-    open_.erase(request);
-    std::erase_if(tasks_, [request](const Task& task) { return task.request == request; });
-    std::erase_if(dumps_, [&](WorkOrder& order) {
-      if (order.request.request() != request) return false;
-      CloseAll(&order.rings);
-      making_.erase({request, order.request.phase()});
-      return true;
-    });
-    std::erase_if(done_, [request](const HostEvidence& evidence) { return evidence.request() == request; });
   }
 
   bool Next(HostEvidence* out) override {
@@ -159,7 +142,7 @@ class Workshop final : public HostWorkshop {
     return evidence;
   }
 
-  // With the lock held.
+  // The caller holds the lock.
   void Finish(uint64_t request) {
     HostEvidence evidence = Envelope(open_[request].request);
     evidence.set_last(true);
@@ -192,7 +175,7 @@ class Workshop final : public HostWorkshop {
       if (report.pid() == 0) report.set_pid(task.pid);
       std::lock_guard lock(mutex_);
       const auto open = open_.find(task.request);
-      if (open == open_.end()) continue;  // canceled
+      if (open == open_.end()) continue;  // the order was canceled
       HostEvidence evidence = Envelope(open->second.request);
       *evidence.add_reports() = std::move(report);
       ++counters_.evidence;
@@ -212,7 +195,7 @@ class Workshop final : public HostWorkshop {
         std::unique_lock lock(mutex_);
         work_.wait(lock, [this] { return stopping_ || !dumps_.empty(); });
         if (stopping_) return;
-        // Of suspects first.
+        // Dumps of suspects come first.
         auto next = std::find_if(dumps_.begin(), dumps_.end(),
                                  [](const WorkOrder& o) { return o.request.phase() == CollectRequest::EVIDENCE; });
         if (next == dumps_.end()) next = dumps_.begin();
@@ -224,7 +207,7 @@ class Workshop final : public HostWorkshop {
       std::lock_guard lock(mutex_);
       making_.erase({order.request.request(), order.request.phase()});
       ++(status.ok() ? counters_.dumps : counters_.dumps_failed);
-      // The collector must not wait for a file that never comes. A request for ranks of other hosts has an empty
+      // The collector must not wait for a file that never comes. A request for ranks of other hosts gets an empty
       // answer.
       if (status.ok() || absl::IsOutOfRange(status)) continue;
       HostEvidence evidence = Envelope(order.request);
@@ -253,7 +236,7 @@ class Workshop final : public HostWorkshop {
         input.snapshot = std::move(*ring.at_end);
         input.snapshot.problems.push_back(absl::StrCat("only its digest could be read: ", error));
       } else if (ring.at_end) {
-        // The host's part was over then; what the GPU wrote since is labelled as such.
+        // The process had ended by then. What the GPU wrote later is marked as late.
         ring::Snapshot whole = input.snapshot;
         whole.streams = ring.at_end->streams;
         AddLateMarks(input.snapshot, &whole);
@@ -296,14 +279,8 @@ class Workshop final : public HostWorkshop {
     absl::Status status = WriteLsd(bundle, chosen, header, path);
     while (absl::IsResourceExhausted(status) && spool_->MakeRoom(file.kind))
       status = WriteLsd(bundle, chosen, header, path);
-    if (!status.ok()) return status;
-    std::lock_guard lock(mutex_);
-    if (canceled_.contains(order->request.request())) {
-      unlink(path.c_str());
-      return absl::OkStatus();
-    }
-    spool_->PutFile(file, path);
-    return absl::OkStatus();
+    if (status.ok()) spool_->PutFile(file, path);
+    return status;
   }
 
   const WorkshopOptions options_;
@@ -318,7 +295,6 @@ class Workshop final : public HostWorkshop {
   std::deque<HostEvidence> done_;
   std::map<uint64_t, Open> open_;
   std::set<std::pair<uint64_t, int>> making_;
-  std::set<uint64_t> canceled_;
   WorkshopCounters counters_;
 };
 

@@ -1,7 +1,6 @@
-// The agent's slow work on its own threads: evidence of processes, and whole rings as dump files for the spool.
-// Evidence does not wait for dumps.
-#ifndef LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_
-#define LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_
+// The agent's slow work on its own threads: gathering evidence of processes, and writing whole rings as dump files for
+// the spool. Evidence does not wait for dumps.
+#pragma once
 
 #include <sys/types.h>
 
@@ -24,19 +23,19 @@ namespace lockstep {
 
 struct WorkshopOptions {
   std::string host, boot_id, version, rack, leaf_switch;
-  std::function<EvidenceReport(pid_t pid, int ring)> gather;  // empty: only known facts are reported
-  size_t evidence_at_once = 4;                                // processes
+  std::function<EvidenceReport(pid_t pid, int ring)> gather;  // if empty, only known facts are reported
+  size_t evidence_at_once = 4;                                // number of processes
 };
 
 struct WorkRing {
-  int fd = -1;  // taken over
+  int fd = -1;  // owned
   std::string path;
   int32_t rank = -1;
-  pid_t pid = 0;        // its number here; 0: it has ended
-  pid_t shown_pid = 0;  // the same for an ended process; 0: unknown
+  pid_t pid = 0;        // the process's number on this host; 0 if the process has ended
+  pid_t shown_pid = 0;  // the same for an ended process; 0 if unknown
   Process process;
-  std::shared_ptr<const MarkTimes> marks;  // observed times of its GPU marks; may be null
-  std::optional<ring::Snapshot> at_end;    // digest of an ended process at its end
+  std::shared_ptr<const MarkTimes> marks;  // observed times of the ring's GPU marks; may be null
+  std::optional<ring::Snapshot> at_end;    // digest of an ended process, taken at the end
 };
 
 struct WorkOrder {
@@ -54,10 +53,9 @@ class HostWorkshop {
   static absl::StatusOr<std::unique_ptr<HostWorkshop>> Start(const WorkshopOptions& options, Spool* spool);
   virtual ~HostWorkshop() = default;
 
-  // A repeated order of a running request, or of a file that the spool knows, starts no new work.
+  // Starts no new work for a request that is running, or for a file that the spool already has.
   virtual void Take(WorkOrder order) = 0;
-  virtual void Cancel(uint64_t request) = 0;
-  // Finished evidence; the last of a request has `last` set.
+  // Returns finished evidence; the last of a request has `last` set.
   virtual bool Next(HostEvidence* out) = 0;
   virtual int fd() const = 0;  // readable when there is evidence
   virtual void ClearWake() = 0;
@@ -65,5 +63,3 @@ class HostWorkshop {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_

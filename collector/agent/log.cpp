@@ -25,7 +25,7 @@ void AgentLog::Reopen() {
 }
 
 void AgentLog::Put(const std::string& line) {
-  // On a full disk the line is lost; the agent is not.
+  // If the disk is full, only the line is lost.
   file_.Append(absl::StrCat(IsoTimeText(RealtimeNs()), " ", Printable(line, kMostLine))).IgnoreError();
 }
 

@@ -1,6 +1,6 @@
-// The agent's log: one line an entry, with date and time, bounded in size. Repeated entries appear once a minute.
-#ifndef LOCKSTEP_COLLECTOR_AGENT_LOG_H_
-#define LOCKSTEP_COLLECTOR_AGENT_LOG_H_
+// The agent's log: one line for each entry, with date and time, bounded in size. A repeated entry appears at most once
+// a minute.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -11,10 +11,10 @@
 
 namespace lockstep {
 
-// One thread owns it.
+// One thread owns this object.
 class AgentLog {
  public:
-  // Appends to `path`; past `most_bytes` the file becomes PATH.1 and a new one is begun.
+  // Appends to `path`. Beyond `most_bytes` the file becomes PATH.1 and a new one is started.
   absl::Status Open(const std::string& path, uint64_t most_bytes = uint64_t{16} << 20);
   // For a file that was renamed from outside.
   void Reopen();
@@ -31,5 +31,3 @@ class AgentLog {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_AGENT_LOG_H_

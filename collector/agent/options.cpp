@@ -2,11 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/util/system.h"
 #include "collector/common/runtime_folder.h"
 #include "collector/wire/tool_client.h"
@@ -27,7 +22,7 @@ void FillDefaults(AgentOptions* options) {
   if (options->spool.empty()) options->spool = DefaultSpool();
   if (options->log.empty()) options->log = options->spool + "/agent.log";
   if (options->host.empty()) options->host = HostName();
-  // On a socket of this host keys are used if some are configured: a collector there may run without.
+  // For a local socket, keys are used only if some are configured, because a collector there may run without.
   bool keys = !EnvironmentValue("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() ||
               !options->security.server_key.empty();
   for (const std::string& endpoint : options->collectors) keys |= !wire::IsLocal(endpoint);

@@ -33,7 +33,7 @@ class AgentOptionsTest : public ::testing::Test {
   }
 };
 
-TEST_F(AgentOptionsTest, OptionsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
+TEST_F(AgentOptionsTest, OptionsOverrideTheEnvironmentWhichOverridesDefaults) {
   setenv("LOCKSTEP_COLLECTOR", "tcp://127.0.0.1:1,tcp://127.0.0.1:2", 1);
   setenv("LOCKSTEP_SPOOL", "/from/environment", 1);
   setenv("LOCKSTEP_AGENT_RINGS", "/a:/b", 1);
@@ -52,7 +52,7 @@ TEST_F(AgentOptionsTest, OptionsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   EXPECT_TRUE(options->collectors.empty());
   EXPECT_EQ(options->out, "/a/b/incidents");
   EXPECT_FALSE(Parse({"--alone", "--collector", "tcp://127.0.0.1:1"}).ok());
-  EXPECT_FALSE(Parse({"--on-verdict", "page me"}).ok()) << "verdicts are a collector's";
+  EXPECT_FALSE(Parse({"--on-verdict", "page me"}).ok()) << "only a collector makes verdicts";
   EXPECT_EQ(Parse({"--alone", "--on-verdict", "page me"})->on_verdict, "page me");
   EXPECT_FALSE(Parse({"--out", "/x"}).ok());
   options = Parse({"--alone", "--keep-rings", "36h", "--keep-ring-bytes=0"});
@@ -73,7 +73,7 @@ TEST_F(AgentOptionsTest, OptionsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   EXPECT_EQ(options->late_after_ns, 2'500'000'000);
 }
 
-TEST_F(AgentOptionsTest, KeysAreLookedForWhereTheCollectorIsFarAwayOrSomebodyNamedSome) {
+TEST_F(AgentOptionsTest, KeysAreSearchedForARemoteCollectorOrWhenNamed) {
   const support::TempFolder temp;
   const std::string& folder = temp.path();
   std::ofstream(folder + "/agent.key") << "x";
@@ -83,13 +83,13 @@ TEST_F(AgentOptionsTest, KeysAreLookedForWhereTheCollectorIsFarAwayOrSomebodyNam
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1"})->security.server_key, folder + "/collector.pub");
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--insecure"})->security.own_key, "");
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--key", "/k"})->security.own_key, "/k");
-  // On a socket of this host only with configured keys: a collector there may run without.
+  // On a socket of this host, keys are used only if configured, because a collector there may run without keys.
   EXPECT_EQ(Parse({"--collector", "ipc:///run/x"})->security.own_key, folder + "/agent.key");
   keys.reset();
   EXPECT_EQ(Parse({"--collector", "ipc:///run/x"})->security.own_key, "");
 }
 
-TEST(AgentLogTest, ItIsBoundedAndSaysNothingOverAndOver) {
+TEST(AgentLogTest, IsBoundedAndRepeatsNothing) {
   const support::TempFolder temp;
   const std::string& folder = temp.path();
   const std::string path = folder + "/agent.log";

@@ -39,8 +39,8 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kFlushLimit = 2 * kSecond;  // of the disk, at SIGTERM
-constexpr int64_t kSendLimit = 3 * kSecond;   // of the network, after it
+constexpr int64_t kFlushLimit = 2 * kSecond;  // limit for writing to disk after SIGTERM
+constexpr int64_t kSendLimit = 3 * kSecond;   // limit for sending over the network after that
 
 class AgentProcess {
  public:
@@ -53,7 +53,7 @@ class AgentProcess {
       Say(absl::StrCat("agent: ", status.message()));
       return absl::IsInvalidArgument(status) ? 2 : 1;
     }
-    // The one line that a node says; everything else goes into the log.
+    // The only line that is printed; everything else goes into the log.
     Say(absl::StrCat("agent: watching ", options_.host, ", collector ",
                      own_collector_ != nullptr     ? absl::StrCat("of its own, incidents in ", options_.out)
                      : options_.collectors.empty() ? "none"
@@ -77,7 +77,7 @@ class AgentProcess {
     for (const std::string& endpoint : options_.collectors) {
       if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, false); !status.ok()) return status;
     }
-    // A collector drops messages that the role does not allow, and reports this only to itself.
+    // A collector drops messages that the role does not allow, and reports this only in its own log.
     if (!options_.collectors.empty() && !options_.security.own_key.empty()) {
       const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(options_.security.own_key);
       if (!key.ok()) return key.status();
@@ -87,7 +87,7 @@ class AgentProcess {
                          ": an agent needs one of role agent (lockstep keygen --role agent)"));
       }
     }
-    // Threads of libraries must not take our signals.
+    // Threads of libraries must not get this program's signals.
     sigset_t ours;
     sigemptyset(&ours);
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ours, signal);
@@ -198,7 +198,7 @@ class AgentProcess {
     absl::StatusOr<std::vector<std::string>> settled = SettledOptions(options_.config_files);
     if (!settled.ok()) return settled.status();
     own.more = *std::move(settled);
-    // The last of two counts.
+    // If an option is given twice, the last one counts.
     if (!options_.on_verdict.empty()) own.more.insert(own.more.end(), {"--on-verdict", options_.on_verdict});
     if (!options_.on_verdict_timeout.empty())
       own.more.insert(own.more.end(), {"--on-verdict-timeout", options_.on_verdict_timeout});
@@ -210,7 +210,7 @@ class AgentProcess {
     return absl::OkStatus();
   }
 
-  // The tools of this host find the collector by it.
+  // The tools on this host find the collector through this file.
   void LeaveWord() {
     if (options_.collectors.empty()) return;
     const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
@@ -218,12 +218,12 @@ class AgentProcess {
       Log(absl::StrCat("tools on this host will not find the collector by themselves: ", folder.status().message()));
       return;
     }
-    // Relays are named first, and answer no tools; so do their keys.
+    // Relays are listed first and do not answer tools. The order of the keys is the same.
     const std::string& collector = options_.collectors.back();
     const std::string& keys = options_.security.server_key;
     const size_t comma = keys.rfind(',');
     const std::string key = comma == std::string::npos ? keys : keys.substr(comma + 1);
-    // A collector on this host knows better how it is reached.
+    // A collector on this host knows better how it can be reached.
     const absl::StatusOr<CollectorPlace> there = ReadCollectorPlace(*folder);
     const bool here =
         there.ok() && (wire::IsLocal(there->endpoint) || absl::StartsWith(there->endpoint, "tcp://127.0.0.1:"));
@@ -240,7 +240,7 @@ class AgentProcess {
     while (!ending_) Turn(kSecond);
   }
 
-  // Waits up to the limit for work, and does it.
+  // Waits for work until the limit at most, and does it.
   void Turn(int64_t limit_ns) {
     const int64_t wait = std::clamp<int64_t>(session_->next() - MonotonicNs(), 0, limit_ns);
     pollfd fds[6] = {{signals_.get(), POLLIN, 0}, {source_->ends_fd(), POLLIN, 0},
@@ -248,7 +248,7 @@ class AgentProcess {
                      {spool_->fd(), POLLIN, 0},   {client_ == nullptr ? -1 : client_->fd(), POLLIN, 0}};
     const timespec timeout{wait / kSecond, wait % kSecond};
     ppoll(fds, 6, &timeout, nullptr);
-    // What a dead process left goes first.
+    // First save what a dead process left.
     if (fds[1].revents != 0) source_->Handle();
     if (fds[0].revents != 0) OnSignals();
     for (FoundRing ring; finder_->Next(&ring);) source_->Adopt(std::move(ring));
@@ -261,7 +261,7 @@ class AgentProcess {
       while (const std::optional<wire::Message> message = client_->Receive()) session_->Receive(*message, now);
       if (const std::string error = client_->last_error(); error != last_error_) {
         last_error_ = error;
-        if (!error.empty()) Log(error);  // names the endpoint
+        if (!error.empty()) Log(error);  // contains the endpoint
       }
     }
     if (fds[3].revents != 0) source_->ClearWork();
@@ -280,7 +280,7 @@ class AgentProcess {
     }
   }
 
-  // Only the finder's thread is blocked; rings that were found continue.
+  // Only the finder's thread is blocked; rings that were already found continue.
   void WatchFinder() {
     const RingFinderCounters finder = finder_->counters();
     const MarkSamplerCounters marks = source_->counters().marks;
@@ -310,10 +310,12 @@ class AgentProcess {
   }
 
   void End() {
+    source_->Handle();
+    session_->Leave(MonotonicNs(), RealtimeNs());
     const int64_t end = MonotonicNs() + kFlushLimit + kSendLimit;
     if (!spool_->Flush(kFlushLimit)) Log("the disk does not take what is being written: ending without it");
     ending_ = false;
-    // What is spooled stays for the next agent; but on a host that goes away this is the last chance.
+    // Spooled data stays for the next agent, but if the host goes away, this is the last chance.
     while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);
     if (own_collector_ != nullptr) own_collector_->End(2 * kSecond);
     Log(absl::StrCat("ended; ", spool_->held(), " chunks wait in the spool"));
@@ -328,57 +330,50 @@ class AgentProcess {
     const RingFinderCounters finder = finder_->counters();
     MetricSet set;
     set.Gauge("agent_connected", "1: a collector has let this agent in", session_->welcome() ? 1 : 0);
-    set.Counter("agent_heartbeats", "Heartbeats sent", static_cast<double>(session.heartbeats));
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "heartbeat",
-                  static_cast<double>(session.heartbeats_dropped));
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "answer", static_cast<double>(session.dropped));
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "file", static_cast<double>(spool.files_dropped));
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "ring", static_cast<double>(spool.rings_dropped));
-    set.Counter("agent_heartbeat_bytes", "Of heartbeats as sent", static_cast<double>(session.heartbeat_bytes));
-    set.Gauge("agent_late", "Communicators that are late now", static_cast<double>(session_->late()));
-    set.Counter("agent_late_reports", "Waits that became late", static_cast<double>(session.late));
-    set.Counter("agent_requests", "Requests of the collector", static_cast<double>(session.requests));
-    set.Counter("agent_digests", "Digests sent", static_cast<double>(session.digests));
-    set.Counter("agent_evidence", "Processes whose evidence was gathered", static_cast<double>(source.evidence));
-    set.Counter("agent_chunks_sent", "Chunks sent", static_cast<double>(session.chunks_sent));
-    set.Counter("agent_chunks_acknowledged", "Chunks that the collector has on disk",
-                static_cast<double>(session.chunks_acked));
-    set.Counter("agent_malformed", "Messages that made no sense", static_cast<double>(session.malformed));
-    set.Gauge("agent_rings", "Rings held", static_cast<double>(source.rings));
-    set.Gauge("agent_processes", "Processes followed", static_cast<double>(source.live));
-    set.Gauge("agent_jobs", "Jobs and generations with ranks here", static_cast<double>(source.jobs));
-    set.Counter("agent_ended", "Processes that ended", static_cast<double>(source.ended));
-    set.Counter("agent_ended_badly", "Of these by a signal or with a status other than 0",
-                static_cast<double>(source.ended_badly));
-    set.Counter("agent_rings_saved", "Rings saved at abnormal ends", static_cast<double>(spool.rings_put));
-    set.Counter("agent_rings_removed", "Rings of dead processes that were removed",
-                static_cast<double>(retainer_->removed()));
+    set.Counter("agent_heartbeats", "Heartbeats sent", session.heartbeats);
+    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "heartbeat", session.heartbeats_dropped);
+    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "answer", session.dropped);
+    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "file", spool.files_dropped);
+    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "ring", spool.rings_dropped);
+    set.Counter("agent_heartbeat_bytes", "Of heartbeats as sent", session.heartbeat_bytes);
+    set.Gauge("agent_late", "Communicators that are late now", session_->late());
+    set.Counter("agent_late_reports", "Waits that became late", session.late);
+    set.Counter("agent_requests", "Requests of the collector", session.requests);
+    set.Counter("agent_digests", "Digests sent", session.digests);
+    set.Counter("agent_evidence", "Processes whose evidence was gathered", source.evidence);
+    set.Counter("agent_chunks_sent", "Chunks sent", session.chunks_sent);
+    set.Counter("agent_chunks_acknowledged", "Chunks that the collector has on disk", session.chunks_acked);
+    set.Counter("agent_malformed", "Messages that made no sense", session.malformed);
+    set.Gauge("agent_rings", "Rings held", source.rings);
+    set.Gauge("agent_processes", "Processes followed", source.live);
+    set.Gauge("agent_jobs", "Jobs and generations with ranks here", source.jobs);
+    set.Counter("agent_ended", "Processes that ended", source.ended);
+    set.Counter("agent_ended_badly", "Of these by a signal or with a status other than 0", source.ended_badly);
+    set.Counter("agent_rings_saved", "Rings saved at abnormal ends", spool.rings_put);
+    set.Counter("agent_rings_removed", "Rings of dead processes that were removed", retainer_->removed());
     set.CounterOf("agent_rings_refused", "Files that are no ring to be trusted, by reason", "reason", "kind",
-                  static_cast<double>(finder.refused_kind));
-    set.CounterOf("agent_rings_refused", "", "reason", "owner", static_cast<double>(finder.refused_owner));
-    set.CounterOf("agent_rings_refused", "", "reason", "mode", static_cast<double>(finder.refused_mode));
-    set.CounterOf("agent_rings_refused", "", "reason", "size", static_cast<double>(finder.refused_size));
-    set.CounterOf("agent_rings_refused", "", "reason", "many",
-                  static_cast<double>(finder.refused_many + source.refused));
-    set.CounterOf("agent_rings_refused", "", "reason", "unreadable", static_cast<double>(source.unreadable));
+                  finder.refused_kind);
+    set.CounterOf("agent_rings_refused", "", "reason", "owner", finder.refused_owner);
+    set.CounterOf("agent_rings_refused", "", "reason", "mode", finder.refused_mode);
+    set.CounterOf("agent_rings_refused", "", "reason", "size", finder.refused_size);
+    set.CounterOf("agent_rings_refused", "", "reason", "many", finder.refused_many + source.refused);
+    set.CounterOf("agent_rings_refused", "", "reason", "unreadable", source.unreadable);
     set.Gauge("agent_finder_stuck_seconds",
               "So long a file system with a LOCKSTEP_DIR has not answered, and no new rings are found",
-              static_cast<double>(finder.stuck_ns) / 1e9);
-    set.Gauge("agent_spool_bytes", "Held in the spool", static_cast<double>(spool.bytes));
-    set.Gauge("agent_spool_chunks", "Chunks that are not acknowledged", static_cast<double>(spool.chunks));
-    set.Gauge("agent_spool_limit_bytes", "What the spool may hold", static_cast<double>(options_.spool_bytes));
-    set.Counter("agent_spool_damaged", "Chunks that could not be read back", static_cast<double>(spool.damaged));
-    set.Counter("agent_cpu_seconds", "The agent's own CPU time",
-                static_cast<double>(ClockNs(CLOCK_PROCESS_CPUTIME_ID)) / 1e9);
-    set.Gauge("agent_marks_rings", "Rings whose GPU marks are looked at every 10 ms",
-              static_cast<double>(source.marks.rings));
-    set.Gauge("agent_marks_bytes", "Held of the times of GPU marks", static_cast<double>(source.marks.bytes));
+              finder.stuck_ns / 1e9);
+    set.Gauge("agent_spool_bytes", "Held in the spool", spool.bytes);
+    set.Gauge("agent_spool_chunks", "Chunks that are not acknowledged", spool.chunks);
+    set.Gauge("agent_spool_limit_bytes", "What the spool may hold", options_.spool_bytes);
+    set.Counter("agent_spool_damaged", "Chunks that could not be read back", spool.damaged);
+    set.Counter("agent_cpu_seconds", "The agent's own CPU time", ClockNs(CLOCK_PROCESS_CPUTIME_ID) / 1e9);
+    set.Gauge("agent_marks_rings", "Rings whose GPU marks are looked at every 10 ms", source.marks.rings);
+    set.Gauge("agent_marks_bytes", "Held of the times of GPU marks", source.marks.bytes);
     set.Gauge("agent_marks_stuck_seconds",
               "So long a ring's file has not answered, and no times of GPU marks are taken",
-              static_cast<double>(source.marks.stuck_ns) / 1e9);
+              source.marks.stuck_ns / 1e9);
     set.Counter("agent_marks_cpu_seconds", "Of the agent's CPU time for looking at GPU marks",
-                static_cast<double>(source.marks.cpu_ns) / 1e9);
-    set.Counter("agent_look_cpu_seconds", "Of it for reading digests", static_cast<double>(source.look_cpu_ns) / 1e9);
+                source.marks.cpu_ns / 1e9);
+    set.Counter("agent_look_cpu_seconds", "Of it for reading digests", source.look_cpu_ns / 1e9);
     metrics_->Publish(std::move(set));
   }
 
@@ -395,7 +390,7 @@ class AgentProcess {
   std::unique_ptr<OwnCollector> own_collector_;
   std::string word_, last_error_;
   bool ending_ = false, finder_stuck_ = false;
-  std::vector<std::string> blind_;  // what cannot be seen at the moment
+  std::vector<std::string> blind_;  // lists what cannot be observed now
   int64_t next_metrics_ = 0;
 };
 

@@ -1,6 +1,5 @@
-// `lockstep agent`: the process that contains session, ranks, spool and transport.
-#ifndef LOCKSTEP_COLLECTOR_AGENT_PROCESS_H_
-#define LOCKSTEP_COLLECTOR_AGENT_PROCESS_H_
+// `lockstep agent`: the process with the session, the ranks, the spool and the transport.
+#pragma once
 
 #include "collector/agent/options.h"
 
@@ -10,5 +9,3 @@ namespace lockstep {
 int RunAgent(const AgentOptions& options);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_AGENT_PROCESS_H_

@@ -19,21 +19,21 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kHelloAgain = 5 * kSecond;
-// Of answers that wait for the connection.
+// For answers that wait for the connection.
 constexpr size_t kMostQueuedBytes = size_t{64} << 20;
 constexpr size_t kMostQueued = 65536;
-// Parts of a digest, before compression.
+// Size of a part of a digest, before compression.
 constexpr size_t kDigestPartBytes = size_t{1} << 20;
 constexpr size_t kMostCheckpoints = 8;
-constexpr size_t kMostStacks = 16;  // requests
+constexpr size_t kMostStacks = 16;  // maximum number of requests
 constexpr int kMostBlind = 4;
-constexpr size_t kMostIdsLine = 1024;  // characters
-// After this long without a look, this process itself was stopped: no rank is blamed for that time.
+constexpr size_t kMostIdsLine = 1024;  // maximum number of characters
+// If there was no look for this long, this process itself was stopped, so no rank is blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
 enum Order { kPushed = 0, kDigestAnswer = 1, kEvidenceAnswer = 2 };
 
-// A beat that was not sent yet, and a newer one of the same communicator.
+// Merges a beat that was not sent yet with a newer one of the same communicator.
 void MergeBeats(CommunicatorBeat* held, CommunicatorBeat newer) {
   if (newer.members().first().empty() && !held->members().first().empty())
     newer.mutable_members()->Swap(held->mutable_members());
@@ -81,7 +81,7 @@ const char* ModeName(ring::GpuMarks mode) {
   return "";
 }
 
-// A ring's text comes from its user: bounded.
+// A ring's text comes from its user, so it is bounded.
 void FactsOfRecorders(absl::Span<const RankSight> ranks, Heartbeat* out) {
   constexpr size_t kMostKinds = 16;
   struct Kind {
@@ -116,12 +116,13 @@ struct AgentSession::Job {
   explicit Job(int64_t late_after_ns) : lateness(late_after_ns) {}
   JobIdentity identity;
   Lateness lateness;
+  QuietRanks quiet;
   HostProgress progress;
-  std::vector<CommunicatorBeat> held;             // not sent yet, in the order in which they are to be
-  absl::flat_hash_map<uint64_t, size_t> held_at;  // communicator -> index
+  std::vector<CommunicatorBeat> held;             // beats that were not sent yet, in sending order
+  absl::flat_hash_map<uint64_t, size_t> held_at;  // maps a communicator to its index in `held`
   bool tell_everything = true;
-  bool looked = false;  // since the last heartbeat
-  uint64_t look = 0;    // the last that saw it
+  bool looked = false;  // since the last heartbeat, the job was looked at
+  uint64_t look = 0;    // number of the last look that saw the job
 };
 
 AgentSession::AgentSession(const AgentSessionOptions& options, AgentSource* source, ChunkStore* store,
@@ -143,7 +144,7 @@ size_t AgentSession::late() const {
 void AgentSession::Connected(int64_t mono_ns) {
   connected_ = true;
   welcome_ = false;
-  // What was on its way may be lost with the old connection.
+  // Data in transit may be lost with the old connection.
   out_.clear();
   store_->Return("");
   SayHello(mono_ns);
@@ -160,7 +161,7 @@ void AgentSession::SayHello(int64_t mono_ns) {
   hello.set_protocol(wire::kProtocol);
   hello.set_min_protocol(wire::kProtocol);
   absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kHello, hello);
-  if (message.ok()) (void)send_(*message);  // repeated if no Welcome comes
+  if (message.ok()) (void)send_(*message);  // sent again if no Welcome arrives
 }
 
 void AgentSession::Receive(const wire::Message& message, int64_t mono_ns) {
@@ -181,7 +182,7 @@ void AgentSession::Receive(const wire::Message& message, int64_t mono_ns) {
       break;
     case wire::Type::kPing:
     case wire::Type::kPong:
-      break;  // the transport's
+      break;  // handled by the transport
     default:
       ++counters_.malformed;
   }
@@ -200,7 +201,7 @@ void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
   refused_.clear();
   fallback_.assign(welcome.fallback().begin(), welcome.fallback().end());
   if (collector_instance_ != welcome.instance()) {
-    // Nobody waits for these any more: a new collector asks again.
+    // The collector is new and will ask again, so these answers are not needed any more.
     for (auto queued = queue_.begin(); queued != queue_.end();) {
       if (queued->request == 0) {
         ++queued;
@@ -215,7 +216,7 @@ void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
   }
   collector_instance_ = welcome.instance();
   welcome_ = true;
-  // Pushed messages are not acknowledged: after a reconnection they are sent again. All of them may arrive twice.
+  // Pushed messages are not acknowledged, so they are sent again after a reconnection. All of them may arrive twice.
   source_->TellAgain();
   for (auto& [key, job] : jobs_) job->tell_everything = true;
   for (size_t i = 0; i < source_->jobs(); ++i) {
@@ -229,16 +230,6 @@ void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
 
 void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
   ++counters_.requests;
-  if (request.cancel()) {
-    source_->Cancel(request.request());
-    store_->Cancel(request.request());
-    std::erase_if(queue_, [&](const Queued& queued) {
-      const bool drop = queued.request == request.request();
-      if (drop) queued_bytes_ -= queued.message.body.size();
-      return drop;
-    });
-    return;
-  }
   if (!Ranks::From(request.ranks()).ok()) {
     ++counters_.malformed;
     return;
@@ -264,7 +255,7 @@ void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
 
 void AgentSession::OnAck(const ChunkAck& ack) {
   if (!ack.refused().empty()) {
-    // Before any removal: a search for a chunk finds here that it was never acknowledged.
+    // Logged before any removal, so that a search for a chunk shows that it was never acknowledged.
     std::string ids;
     for (const std::string& id : ack.id()) {
       absl::StrAppend(&ids, ids.empty() ? "" : " ", absl::BytesToHexString(id.substr(0, 16)));
@@ -285,7 +276,7 @@ void AgentSession::OnAck(const ChunkAck& ack) {
   }
 }
 
-// Facts about a rank that only repeated looks show.
+// Adds the facts about a rank that only repeated looks show.
 void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Digest* digest) const {
   const auto job = jobs_.find(request.job().SerializeAsString());
   if (job == jobs_.end()) return;
@@ -304,8 +295,8 @@ void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Diges
   }
 }
 
-// Stacks of all go into one tree, which relays merge; of the ranks that the request names one by one their reports,
-// too.
+// Stacks of all ranks go into one tree, which relays merge. For ranks that the request names individually, their
+// reports are sent too.
 void AgentSession::SendEvidence(HostEvidence evidence) {
   evidence.set_host(options_.host);
   const uint64_t request = evidence.request();
@@ -346,7 +337,7 @@ void AgentSession::SendDigest(const CollectRequest& request, int64_t mono_ns) {
   whole.set_rack(options_.rack);
   whole.set_leaf_switch(options_.leaf_switch);
   whole.set_request(request.request());
-  std::vector<std::pair<int, int>> parts;  // ranks [first, end) of each
+  std::vector<std::pair<int, int>> parts;  // ranks [first, end) of each part
   size_t bytes = 0;
   for (int i = 0; i < whole.ranks_size(); ++i) {
     const size_t size = whole.ranks(i).ByteSizeLong();
@@ -426,7 +417,7 @@ void AgentSession::TellLate(const Job& job, absl::Span<const RankSight> ranks, c
                    event.gaps, " gaps)",
                    missing.empty() ? "" : ", missing here: ", missing.empty() ? "" : missing.Text()));
   if (!event.over) ++counters_.late;
-  // Without a collector nothing accumulates: the late ranks are reported when one answers.
+  // Without a collector nothing accumulates; the late ranks are reported when one answers.
   if (welcome_) Queue(wire::Type::kLate, report, 0, kPushed);
 }
 
@@ -450,9 +441,11 @@ void AgentSession::LookAtJob(int64_t mono_ns, size_t index, Job* job) {
   for (const RankSight& sight : ranks) {
     views.push_back(sight.view);
     if (sight.digest != nullptr) rings.push_back({sight.rank, sight.digest});
+    if (sight.process != nullptr) job->quiet.AddWait(sight.digest->threads, *sight.process, &views.back());
   }
   for (const LateEvent& event : job->lateness.Observe(mono_ns, views)) TellLate(*job, ranks, event);
   job->progress.Observe(mono_ns, rings);
+  source_->Inspect(index, job->quiet.Due(mono_ns, views, job->lateness));
 }
 
 void AgentSession::Look(int64_t mono_ns) {
@@ -483,7 +476,7 @@ void AgentSession::Look(int64_t mono_ns) {
   });
 }
 
-// If this is lost, the receivers notice later that nothing is reported about the job.
+// If this message is lost, the receivers notice later that nothing is reported about the job.
 void AgentSession::TellOver(const JobIdentity& job) {
   if (!welcome_) return;
   Heartbeat heartbeat;
@@ -500,14 +493,14 @@ void AgentSession::TellCost(int64_t mono_ns) {
   const int64_t now = options_.cpu_ns();
   if (cost_at_ns_ != 0) {
     const int64_t permille = 1000 * (now - cost_ns_) / (mono_ns - cost_at_ns_);
-    // Little, but not nothing.
+    // A tiny share counts as 1, so that it differs from zero.
     cpu_permille_ = static_cast<uint32_t>(std::clamp<int64_t>(permille, now > cost_ns_ ? 1 : 0, 1'000'000));
   }
   cost_ns_ = now;
   cost_at_ns_ = mono_ns;
 }
 
-// What moved since the last heartbeat.
+// Collects what moved since the last heartbeat.
 void AgentSession::TakeBeats(int64_t mono_ns, Job* job) {
   for (const CommBeat& beat : job->progress.Take(mono_ns, job->lateness, job->tell_everything)) {
     CommunicatorBeat message;
@@ -545,7 +538,7 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
     if (sight.state == 'T' || sight.state == 't') stopped.push_back(sight.rank);
     if (sight.state == 'D') in_d.push_back(sight.rank);
   }
-  // Where a rank was started again in place, its earlier process is no news.
+  // If a rank was restarted in place, its earlier process is not reported.
   Ranks gone = Ranks::Of(std::move(ended));
   const Ranks living = Ranks::Of(std::move(alive));
   gone.Subtract(living);
@@ -572,7 +565,7 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
   }
   absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kHeartbeat, heartbeat);
   if (!message.ok() || !send_(*message).ok()) {
-    ++counters_.heartbeats_dropped;  // what moved is held for the next one
+    ++counters_.heartbeats_dropped;  // the changes are kept for the next heartbeat
     return;
   }
   ++counters_.heartbeats;
@@ -618,6 +611,11 @@ void AgentSession::SendChunks(int64_t mono_ns) {
   }
 }
 
+void AgentSession::Leave(int64_t mono_ns, int64_t real_ns) {
+  next_heartbeat_ = mono_ns;
+  Tick(mono_ns, real_ns);
+}
+
 void AgentSession::Tick(int64_t mono_ns, int64_t real_ns) {
   if (connected_ && !welcome_ && mono_ns - hello_ns_ >= kHelloAgain) SayHello(mono_ns);
   const bool beat = mono_ns >= next_heartbeat_;
@@ -634,7 +632,7 @@ void AgentSession::Tick(int64_t mono_ns, int64_t real_ns) {
       const auto job = jobs_.find(source_->job(i).SerializeAsString());
       if (job != jobs_.end()) SendHeartbeat(mono_ns, real_ns, i, job->second.get());
     }
-    // The grid stays, unless this process was held up.
+    // The schedule is kept, unless this process was held up.
     next_heartbeat_ = std::max(next_heartbeat_ + options_.heartbeat_ns, mono_ns + options_.heartbeat_ns / 2);
   }
   SendChunks(mono_ns);

@@ -1,19 +1,18 @@
-// The agent's side of the protocol, as a state machine: no thread, no clock, no socket. Its owner gives it time, what
-// was received and a function that sends. 3,072 of them fit into one process; the owner of each decides when Tick() is
-// called.
+// The agent's side of the protocol, as a state machine without threads, clocks and sockets. Its owner passes in the
+// time, received messages and a function that sends. A process may have thousands of sessions. The owner decides when
+// to call Tick().
 //
 //  owner                                                session
 //  client->Tick() gave true                             Connected(): Hello
 //  while (client->Receive()) Receive(message)           Welcome, CollectRequest, ChunkAck
 //  now >= next()                                        Tick(): reads the ranks, tests lateness, sends what is due
 //
-// Order: nothing but Hello is sent before Welcome. Then, whenever something can be sent: late reports and ends of
-// processes, digests, evidence, heartbeats, chunks. Heartbeats that cannot be sent are dropped, everything else waits
-// (bounded: see kMostQueued) and is sent after the reconnection. When Welcome shows another instance of the collector,
-// what is known is told anew: members of all communicators, all ends, waits that are late; answers that waited for the
-// old one are dropped, chunks are sent again with their old ids.
-#ifndef LOCKSTEP_COLLECTOR_AGENT_SESSION_H_
-#define LOCKSTEP_COLLECTOR_AGENT_SESSION_H_
+// Order: only Hello is sent before Welcome. Then, whenever something can be sent: late reports and ends of processes,
+// digests, evidence, heartbeats, chunks. Heartbeats that cannot be sent are dropped. Everything else waits (up to
+// kMostQueued) and is sent after the reconnection. If Welcome shows another instance of the collector, the session
+// reports everything again: members of all communicators, all ends, and late waits. Answers that waited for the old
+// instance are dropped, and chunks are sent again with their old ids.
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -35,63 +34,66 @@ namespace lockstep {
 
 struct AgentSessionOptions {
   std::string host, boot_id, version;
-  std::string rack, leaf_switch;  // the place of the host; may be empty
-  uint64_t instance = 0;          // random, of this process
+  std::string rack, leaf_switch;  // the position of the host; may be empty
+  uint64_t instance = 0;          // random for each process
   int64_t heartbeat_ns = 1'000'000'000;
-  int64_t look_ns = 500'000'000;          // interval between looks at the ranks; shorter when a limit passes
+  int64_t look_ns = 500'000'000;          // interval between reads of the ranks; shorter if a limit passes
   int64_t late_after_ns = 5'000'000'000;  // minimum of a wait's limit
   size_t heartbeat_bytes_per_rank = 512;
-  double chunk_bytes_per_second = 32e6;   // as sent
-  size_t chunks_out = 4;                  // sent and not acknowledged
-  int64_t ack_after_ns = 30'000'000'000;  // a chunk without acknowledgment is sent again after this long
-  std::function<int64_t()> cpu_ns;        // the program's own CPU time so far; empty: not reported
-  std::function<std::vector<std::string>()>
-      blind;  // what cannot be seen at the moment, one a line; empty: nothing is reported
+  double chunk_bytes_per_second = 32e6;   // sent bytes
+  size_t chunks_out = 4;                  // maximum of chunks that were sent and not acknowledged
+  int64_t ack_after_ns = 30'000'000'000;  // a chunk is sent again if it is not acknowledged within this time
+  std::function<int64_t()> cpu_ns;  // the program's own CPU time so far; without this function, it is not reported
+  // Returns what cannot be observed at the moment, one per line. Without this function, nothing is reported.
+  std::function<std::vector<std::string>()> blind;
   std::function<void(const std::string&)> log;  // one line for each decision, with its figures; may be empty
 };
 
-// Since the start.
+// Counted since the start.
 struct AgentSessionCounters {
   uint64_t heartbeats = 0, heartbeats_dropped = 0, heartbeat_bytes = 0, beats_put_off = 0;
   uint64_t late = 0, ended = 0, digests = 0, digest_bytes = 0, evidence = 0;
   uint64_t chunks_sent = 0, chunk_bytes = 0, chunks_sent_again = 0, chunks_acked = 0, chunks_refused = 0;
-  uint64_t requests = 0, malformed = 0, dropped = 0;  // dropped: answers that waited too long or for too much
+  uint64_t requests = 0, malformed = 0, dropped = 0;  // dropped: answers that waited too long or too large in total
 };
 
 class AgentSession {
  public:
-  // kUnavailable: not now. The function does not keep the message.
+  // Returns kUnavailable if the message cannot be sent now. Does not keep the message.
   using SendFunction = std::function<absl::Status(const wire::Message&)>;
 
-  // `source` and `store` must outlive it.
+  // `source` and `store` must outlive this object.
   AgentSession(const AgentSessionOptions& options, AgentSource* source, ChunkStore* store, SendFunction send);
   ~AgentSession();
   AgentSession(const AgentSession&) = delete;
   AgentSession& operator=(const AgentSession&) = delete;
 
-  // The connection is new (wire::Client::Tick returned true). mono_ns is the host's CLOCK_MONOTONIC, as in the rings;
-  // real_ns is only passed on, and jumps of it have no effect.
+  // To be called if the connection is new (wire::Client::Tick returned true). mono_ns is the host's CLOCK_MONOTONIC, as
+  // in the rings. real_ns is only passed on, so its jumps have no effect.
   void Connected(int64_t mono_ns);
-  // Any received message; frames without a meaning here are counted and dropped.
+  // Takes any received message; frames that have no meaning here are counted and dropped.
   void Receive(const wire::Message& message, int64_t mono_ns);
-  // Call when next() has come, and at once after a process ended or evidence is ready. Cheap when nothing is due.
+  // To be called at next(), and at once after a process ended or evidence is ready. Cheap if nothing is due.
   void Tick(int64_t mono_ns, int64_t real_ns);
+  // To be called before the process ends. Reports each job once more, so that a job whose processes just ended does not
+  // look like one whose agent fell silent.
+  void Leave(int64_t mono_ns, int64_t real_ns);
   int64_t next() const { return next_; }
 
   bool welcome() const { return welcome_; }
-  // Why the collector refuses this agent; empty: it accepts, or has not answered.
+  // Returns why the collector refuses this agent; empty if it accepts the agent or has not answered.
   const std::string& refused() const { return refused_; }
-  // The other side's fallback endpoints, for its silence.
+  // The fallback endpoints that the other side named, in case it becomes silent.
   const std::vector<std::string>& fallback() const { return fallback_; }
   const AgentSessionCounters& counters() const { return counters_; }
-  // Waits that are late now, over all jobs.
+  // Number of waits that are late now, over all jobs.
   size_t late() const;
 
  private:
   struct Job;
   struct Queued {
     wire::Message message;
-    uint64_t request = 0;  // 0: not an answer
+    uint64_t request = 0;  // 0 if the message is not an answer
     int order = 0;         // smaller ones are sent first
   };
 
@@ -128,11 +130,11 @@ class AgentSession {
   ChunkStore* const store_;
   const SendFunction send_;
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
-  std::map<uint32_t, UserShare> shares_;              // by user, of what is done with its jobs
+  std::map<uint32_t, UserShare> shares_;              // by user: CPU time spent on the user's jobs
   std::map<uint64_t, Stacks> stacks_;                 // by request
   std::deque<Queued> queue_;
   size_t queued_bytes_ = 0;
-  std::map<std::string, int64_t> out_;  // chunks sent, when
+  std::map<std::string, int64_t> out_;  // when each chunk was sent
   double chunk_credit_ = 0;
   int64_t credited_ns_ = 0;
   bool connected_ = false, welcome_ = false;
@@ -141,11 +143,9 @@ class AgentSession {
   std::vector<std::string> fallback_;
   int64_t next_ = 0, next_heartbeat_ = 0, next_look_ = 0, looked_ns_ = 0, hello_ns_ = 0;
   uint64_t look_ = 0;
-  int64_t cost_ns_ = 0, cost_at_ns_ = 0;  // CPU time, and when it was read
+  int64_t cost_ns_ = 0, cost_at_ns_ = 0;  // the agent's CPU time, and when it was read
   uint32_t cpu_permille_ = 0;
   AgentSessionCounters counters_;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_AGENT_SESSION_H_

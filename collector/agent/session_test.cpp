@@ -1,4 +1,4 @@
-// The session's rules, with a source and a store that are made up and time that is given.
+// Tests the rules of the session, with a simulated source, store and clock.
 #include "collector/agent/session.h"
 #include "analyzer/util/time_units.h"
 
@@ -35,7 +35,7 @@ class FakeSource final : public AgentSource {
       }
     }
   }
-  // Every communicator issues one more; `sits` of them does not come, and the others wait in the call.
+  // Every communicator issues one more operation. Rank `sits` does not join, and the others wait in the call.
   void Step(int64_t now, int32_t sits = -1) {
     for (ring::Snapshot& digest : digests_) {
       const bool here = digest.process.rank != sits;
@@ -67,6 +67,7 @@ class FakeSource final : public AgentSource {
       RankSight sight;
       sight.view = ViewOf(digests_[i]);
       sight.view.slot = static_cast<int32_t>(i);
+      sight.view.alive = !all_ended;
       sight.rank = digests_[i].process.rank;
       sight.digest = &digests_[i];
       sights_.push_back(std::move(sight));
@@ -91,7 +92,6 @@ class FakeSource final : public AgentSource {
     out->add_communicators()->set_id("c");
   }
   void Gather(const CollectRequest& request) override { gathered.push_back(request); }
-  void Cancel(uint64_t request) override { canceled.push_back(request); }
   bool NextEvidence(HostEvidence* out) override {
     if (evidence.empty()) return false;
     *out = evidence.back();
@@ -101,9 +101,9 @@ class FakeSource final : public AgentSource {
 
   int looks = 0;
   int32_t ended_rank = -1;
+  bool all_ended = false;
   size_t digest_bytes = 10;
   std::vector<CollectRequest> gathered;
-  std::vector<uint64_t> canceled;
   std::vector<HostEvidence> evidence;
 
  private:
@@ -137,7 +137,6 @@ class FakeStore final : public ChunkStore {
     if (id.empty()) out_.clear();
     out_.erase(id);
   }
-  void Cancel(uint64_t) override { chunks_.clear(); }
   size_t held() const override { return chunks_.size(); }
 
  private:
@@ -171,7 +170,7 @@ class AgentSessionTest : public ::testing::Test {
     session_->Connected(now_);
     Welcome(instance);
   }
-  // Lets time go by as the owner would.
+  // Lets time pass, as the session's owner does.
   void Run(int64_t ns, const std::function<void()>& each_second = {}) {
     const int64_t end = now_ + ns;
     while (now_ < end) {
@@ -202,7 +201,7 @@ class AgentSessionTest : public ::testing::Test {
   int64_t now_ = 1000 * kSecond;
 };
 
-TEST_F(AgentSessionTest, BeforeWelcomeOnlyHelloIsSaid) {
+TEST_F(AgentSessionTest, BeforeTheWelcomeOnlyHelloIsSent) {
   Make();
   Run(3 * kSecond, [&] { source_->Step(now_); });
   EXPECT_TRUE(sent_.empty());
@@ -210,7 +209,7 @@ TEST_F(AgentSessionTest, BeforeWelcomeOnlyHelloIsSaid) {
   source_->ended_rank = 2;
   Run(12 * kSecond, [&] { source_->Step(now_); });
   for (const wire::Message& message : sent_) EXPECT_EQ(message.header.type, wire::Type::kHello);
-  EXPECT_GE(sent_.size(), 2u);  // again, where no answer comes
+  EXPECT_GE(sent_.size(), 2u);  // sent again because no answer comes
   sent_.clear();
   lockstep::Welcome no;
   no.set_refused("unknown key");
@@ -225,7 +224,7 @@ TEST_F(AgentSessionTest, BeforeWelcomeOnlyHelloIsSaid) {
   EXPECT_GE(Sent<Heartbeat>(wire::Type::kHeartbeat).size(), 2u);
 }
 
-TEST_F(AgentSessionTest, AHeartbeatComesOnceASecondAndSaysWhatMoved) {
+TEST_F(AgentSessionTest, AHeartbeatEverySecondSaysWhatMoved) {
   Make();
   Connect();
   Run(10 * kSecond, [&] { source_->Step(now_); });
@@ -247,7 +246,20 @@ TEST_F(AgentSessionTest, AHeartbeatComesOnceASecondAndSaysWhatMoved) {
   for (const Heartbeat& beat : Sent<Heartbeat>(wire::Type::kHeartbeat)) EXPECT_EQ(beat.moved_size(), 0);
 }
 
-TEST_F(AgentSessionTest, AHeartbeatSaysWhatRecordersAndAgentAreAndCost) {
+TEST_F(AgentSessionTest, TheLastHeartbeatReportsEndsSinceTheOneBefore) {
+  Make();
+  Connect();
+  Run(3 * kSecond);
+  sent_.clear();
+  source_->all_ended = true;
+  session_->Leave(now_ + 1, 0);
+  const std::vector<Heartbeat> beats = Sent<Heartbeat>(wire::Type::kHeartbeat);
+  ASSERT_EQ(beats.size(), 1u);
+  EXPECT_EQ(Ranks::From(beats[0].alive())->size(), 0u);
+  EXPECT_EQ(Ranks::From(beats[0].ended())->size(), 4u);
+}
+
+TEST_F(AgentSessionTest, AHeartbeatReportsVersionsAndCosts) {
   int64_t cpu = 0;
   options_.cpu_ns = [&] { return cpu; };
   options_.blind = [] { return std::vector<std::string>{"no new rings are found: /mnt has not answered for 30 s"}; };
@@ -278,7 +290,7 @@ TEST_F(AgentSessionTest, AHeartbeatSaysWhatRecordersAndAgentAreAndCost) {
   EXPECT_THAT(beat.blind(0), ::testing::EndsWith(": no new rings are found: /mnt has not answered for 30 s"));
 }
 
-TEST_F(AgentSessionTest, TwoHundredCommunicatorsFitIntoFiveHundredBytesARankAndAllAreToldInTheEnd) {
+TEST_F(AgentSessionTest, TwoHundredCommunicatorsFitInto500BytesARankAndAllAreSentEventually) {
   Make(8, 200);
   Connect();
   Run(30 * kSecond, [&] { source_->Step(now_); });
@@ -291,7 +303,7 @@ TEST_F(AgentSessionTest, TwoHundredCommunicatorsFitIntoFiveHundredBytesARankAndA
   EXPECT_GT(session_->counters().beats_put_off, 0u);
 }
 
-TEST_F(AgentSessionTest, WhatCouldNotBeSentIsInTheNextHeartbeat) {
+TEST_F(AgentSessionTest, AnUnsentChangeIsInTheNextHeartbeat) {
   Make();
   Connect();
   up_ = false;
@@ -311,7 +323,7 @@ TEST_F(AgentSessionTest, WhatCouldNotBeSentIsInTheNextHeartbeat) {
   EXPECT_GE(highest, 4u);
 }
 
-TEST_F(AgentSessionTest, AWaitPastItsLimitIsPushedWithinASecondAndSoIsItsEnd) {
+TEST_F(AgentSessionTest, AWaitPastItsLimitIsReportedWithinASecondAndSoIsItsEnd) {
   Make();
   Connect();
   Run(20 * kSecond, [&] { source_->Step(now_); });
@@ -325,7 +337,7 @@ TEST_F(AgentSessionTest, AWaitPastItsLimitIsPushedWithinASecondAndSoIsItsEnd) {
   EXPECT_GE(late.in_flight_ns(), late.limit_ns());
   EXPECT_FALSE(Ranks::From(late.waiting())->Contains(3));
   EXPECT_TRUE(Ranks::From(late.waiting())->Contains(0));
-  // A restarted collector gets it again.
+  // A restarted collector gets the report again.
   sent_.clear();
   Connect(2);
   EXPECT_FALSE(Sent<LateReport>(wire::Type::kLate).empty());
@@ -337,7 +349,7 @@ TEST_F(AgentSessionTest, AWaitPastItsLimitIsPushedWithinASecondAndSoIsItsEnd) {
   EXPECT_TRUE(Sent<LateReport>(wire::Type::kLate)[0].over());
 }
 
-TEST_F(AgentSessionTest, TimeInWhichTheAgentItselfStoodStillBlamesNobody) {
+TEST_F(AgentSessionTest, TimeInWhichTheAgentWasStoppedBlamesNoRank) {
   Make();
   Connect();
   Run(10 * kSecond, [&] { source_->Step(now_); });
@@ -348,7 +360,7 @@ TEST_F(AgentSessionTest, TimeInWhichTheAgentItselfStoodStillBlamesNobody) {
   EXPECT_TRUE(Sent<LateReport>(wire::Type::kLate).empty());
 }
 
-TEST_F(AgentSessionTest, ALargeDigestComesInPartsThatSayHowMany) {
+TEST_F(AgentSessionTest, ALargeDigestComesInNumberedParts) {
   Make(20, 1);
   source_->digest_bytes = 200'000;
   Connect();
@@ -386,18 +398,15 @@ TEST_F(AgentSessionTest, AnswersWaitForTheConnectionButNotForAnotherCollector) {
   Run(kSecond);
   EXPECT_EQ(Sent<Digest>(wire::Type::kDigest).size(), 1u);
   EXPECT_EQ(session_->counters().dropped, 1u);
-  request.set_cancel(true);
-  Receive(wire::Type::kCollect, request);
-  EXPECT_EQ(source_->canceled, std::vector<uint64_t>{5});
 }
 
-TEST_F(AgentSessionTest, ChunksArePacedFourAtATimeAndComeAgainUntilAcknowledged) {
+TEST_F(AgentSessionTest, AtMostFourChunksAreInFlightAndAreResentUntilAcknowledged) {
   options_.chunk_bytes_per_second = 1e6;
   Make(4, 2, 40, 200'000);
   Connect();
   Run(2 * kSecond);
   EXPECT_EQ(Sent<Chunk>(wire::Type::kChunk).size(), 4u);
-  // Everything is acknowledged at once: 40 chunks of 200 kB (packed to next to nothing, as sent) come soon.
+  // Everything is acknowledged at once: 40 chunks of 200 kB (which compress to almost nothing) arrive soon.
   std::set<std::string> acked;
   for (int i = 0; i < 2000 && store_->held() > 0; ++i) {
     for (const Chunk& chunk : Sent<Chunk>(wire::Type::kChunk)) {
@@ -413,7 +422,7 @@ TEST_F(AgentSessionTest, ChunksArePacedFourAtATimeAndComeAgainUntilAcknowledged)
   EXPECT_EQ(session_->counters().chunks_sent_again, 0u);
 }
 
-TEST_F(AgentSessionTest, WithoutAcknowledgementAChunkComesAgainAfterAWhileAndAtOnceOnANewConnection) {
+TEST_F(AgentSessionTest, AnUnacknowledgedChunkIsSentAgainLaterAndAtOnceOnANewConnection) {
   Make(4, 2, 1);
   Connect();
   Run(kSecond);
@@ -437,7 +446,7 @@ TEST_F(AgentSessionTest, WithoutAcknowledgementAChunkComesAgainAfterAWhileAndAtO
             "the collector does not take chunks " + absl::BytesToHexString(chunks[0].id()) + ": unknown incident");
 }
 
-TEST_F(AgentSessionTest, WhatMakesNoSenseIsCountedAndDropped) {
+TEST_F(AgentSessionTest, InvalidMessagesAreCountedAndDropped) {
   Make();
   Connect();
   const uint64_t before = session_->counters().malformed;
@@ -449,7 +458,7 @@ TEST_F(AgentSessionTest, WhatMakesNoSenseIsCountedAndDropped) {
   Receive(wire::Type::kHeartbeat, Heartbeat());
   CollectRequest bad;
   bad.set_phase(CollectRequest::DIGEST);
-  bad.mutable_ranks()->add_first(5);  // no `last`
+  bad.mutable_ranks()->add_first(5);  // the set of ranks has no `last`
   Receive(wire::Type::kCollect, bad);
   bad.clear_ranks();
   bad.set_phase(CollectRequest::PHASE_UNSPECIFIED);

@@ -21,7 +21,6 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -137,18 +136,6 @@ class DiskSpool final : public Spool {
     }
   }
 
-  void Cancel(uint64_t request) override {
-    std::lock_guard lock(mutex_);
-    canceled_.insert(request);
-    if (canceled_.size() > kMostDone) canceled_.erase(canceled_.begin());
-    std::vector<Key> gone;
-    for (const auto& [key, file] : files_) {
-      if (file.request == request) gone.push_back(key);
-    }
-    for (const Key& key : gone) Forget(key, false);
-    work_.notify_all();
-  }
-
   size_t held() const override {
     std::lock_guard lock(mutex_);
     return ids_.size();
@@ -232,7 +219,7 @@ class DiskSpool final : public Spool {
   }
 
  private:
-  using Key = std::pair<uint8_t, uint64_t>;  // class, number: the order of sending
+  using Key = std::pair<uint8_t, uint64_t>;  // class and number: the order of sending
   enum class State { kOnDisk, kLoading, kReady, kOut };
   struct Piece {
     std::string id, path;
@@ -253,7 +240,7 @@ class DiskSpool final : public Spool {
     int fd = -1;
     std::string name;
   };
-  // Whose a saved ring is stands before the first dash of its name.
+  // The user of a saved ring is before the first dash of its name.
   static std::string UserOf(const std::string& ring) { return ring.substr(0, ring.find('-')); }
   struct FileTask {
     SpoolFile file;
@@ -267,7 +254,7 @@ class DiskSpool final : public Spool {
 
   void Wake() { event_.Signal(); }
 
-  // With the lock held.
+  // The caller holds the lock.
   void Problem(std::string line) {
     if (problems_.size() < kMostProblems) problems_.push_back(std::move(line));
     if (event_.ok()) Wake();
@@ -318,7 +305,7 @@ class DiskSpool final : public Spool {
     files_[key] = std::move(file);
   }
 
-  // Has the first chunks read that are neither out nor in memory. With the lock held.
+  // Requests reading of the first chunks that are neither sent nor in memory. The caller holds the lock.
   void AskFor(std::unique_lock<std::mutex>*) {
     bool asked = false;
     for (auto& [key, file] : files_) {
@@ -358,8 +345,8 @@ class DiskSpool final : public Spool {
     work_.notify_all();
   }
 
-  // Takes a whole file out of the spool. With the lock held.
-  void Forget(const Key& key, bool dropped) {
+  // Removes a whole file from the spool. The caller holds the lock.
+  void Drop(const Key& key) {
     File& file = files_[key];
     uint64_t bytes = 0;
     for (const auto& [index, piece] : file.pieces) {
@@ -370,12 +357,9 @@ class DiskSpool final : public Spool {
     }
     removals_.push_back(file.folder);
     counters_.bytes -= bytes;
-    if (dropped) {
-      ++counters_.files_dropped;
-      counters_.bytes_dropped += bytes;
-      Problem(
-          absl::StrCat("no room in the spool: dropped ", file.name, " (", bytes, " bytes not yet with the collector)"));
-    }
+    ++counters_.files_dropped;
+    Problem(
+        absl::StrCat("no room in the spool: dropped ", file.name, " (", bytes, " bytes not yet with the collector)"));
     files_.erase(key);
   }
 
@@ -399,16 +383,16 @@ class DiskSpool final : public Spool {
 
   enum class Need { kEverything = 0, kRing = 1, kEvidence = 2 };
 
-  // Drops the smallest sufficient item that is no more valuable than the new one. With the lock held. False: there is
-  // none.
+  // Drops the smallest sufficient item that is not more valuable than the new one. Returns false if there is none. The
+  // caller holds the lock.
   bool DropOne(Need need) {
     const auto everything = files_.lower_bound(Key(1, 0));
     if (everything != files_.end()) {
-      Forget(everything->first, true);
+      Drop(everything->first);
       return true;
     }
     if (need == Need::kEverything) return false;
-    // Of the user whose rings take most: nobody's many rings displace those of others.
+    // Drops a ring of the user whose rings use most, so that no user's many rings displace those of others.
     std::map<std::string, uint64_t> taken;
     for (const auto& [name, ring] : rings_) taken[UserOf(name)] += ring.bytes;
     const auto order = [&](const auto& ring) { return std::make_pair(~taken[UserOf(ring.first)], ring.second.real_s); };
@@ -419,11 +403,12 @@ class DiskSpool final : public Spool {
       return true;
     }
     if (need != Need::kEvidence || files_.empty()) return false;
-    Forget(files_.begin()->first, true);
+    Drop(files_.begin()->first);
     return true;
   }
 
-  // Runs `write` (which may find the disk full) until it succeeds or nothing is left to drop for it. Worker only.
+  // Runs `write` (which may find the disk full) until it succeeds or nothing is left to drop for it. Only the worker
+  // calls this function.
   absl::Status WithRoom(uint64_t bytes, Need need, const std::function<absl::Status()>& write) {
     for (;;) {
       {
@@ -475,7 +460,7 @@ class DiskSpool final : public Spool {
     }
     SavedRing& ring = rings_[task.name];
     counters_.bytes -= ring.bytes;
-    // Holes take no room, but time and names.
+    // Holes take no space. Each file counts with a minimum size, because it also costs time and a name.
     ring = {std::max(static_cast<uint64_t>(copy.st_blocks) * 512, ring::kMinFileBytes),
             static_cast<int64_t>(copy.st_mtime)};
     counters_.bytes += ring.bytes;
@@ -484,7 +469,7 @@ class DiskSpool final : public Spool {
     Wake();
   }
 
-  // One chunk's file; adds its bytes to the spool's.
+  // Writes one chunk's file, and adds its size to the spool's.
   absl::Status WriteChunk(const Chunk& chunk, const std::string& path, Need need) {
     const std::string bytes = ChunkFileBytes(chunk);
     absl::Status status = WithRoom(bytes.size(), need, [&] { return WriteFileSynced(path, bytes); });
@@ -522,7 +507,7 @@ class DiskSpool final : public Spool {
     for (uint64_t offset = 0, index = 0; status.ok() && (offset < size || index == 0); ++index) {
       {
         std::lock_guard lock(mutex_);
-        if (stopping_ || canceled_.contains(file.request)) {
+        if (stopping_) {
           status = absl::CancelledError("canceled");
           break;
         }
@@ -568,13 +553,11 @@ class DiskSpool final : public Spool {
       counters_.bytes -= bytes;
       if (status.code() != absl::StatusCode::kCancelled) {
         ++counters_.files_dropped;
-        counters_.bytes_dropped += size;
         Problem(absl::StrCat("dropped ", file.name, " (", size, " bytes): ", status.message()));
       }
       return;
     }
     ++counters_.files_put;
-    counters_.chunks_put += file.pieces.size();
     for (const auto& [index, piece] : file.pieces) ids_[piece.id] = {key, index};
     files_[key] = std::move(file);
     Wake();
@@ -603,7 +586,7 @@ class DiskSpool final : public Spool {
     Remove(damaged, false);
   }
 
-  // The next ring of the user whose rings have waited longest. Needs the lock.
+  // Returns the next ring of the user whose rings have waited longest. The caller holds the lock.
   RingTask NextRing() {
     const auto next = std::min_element(ring_tasks_.begin(), ring_tasks_.end(), [this](const auto& a, const auto& b) {
       return saved_last_[UserOf(a.name)] < saved_last_[UserOf(b.name)];
@@ -614,7 +597,7 @@ class DiskSpool final : public Spool {
     return task;
   }
 
-  // Awaited rings and chunks, between the pieces of longer work.
+  // Handles urgent rings and chunks between the pieces of longer work.
   void Urgent() {
     for (;;) {
       std::optional<RingTask> ring;
@@ -670,15 +653,14 @@ class DiskSpool final : public Spool {
   std::map<std::string, std::pair<Key, uint32_t>> ids_;
   std::map<std::string, SavedRing> rings_;
   std::set<std::pair<uint64_t, std::string>> expected_, done_;
-  std::set<uint64_t> canceled_;
   std::deque<RingTask> ring_tasks_;
-  std::map<std::string, uint64_t> saved_last_;  // user -> which of all that were saved was its last
+  std::map<std::string, uint64_t> saved_last_;  // user -> sequence number of the user's last saved ring
   uint64_t saved_ = 0;
   std::deque<LoadTask> load_tasks_;
   std::deque<FileTask> file_tasks_;
   std::deque<std::string> removals_;
   std::deque<std::string> problems_;
-  size_t loaded_ = 0;  // in memory, or asked for
+  size_t loaded_ = 0;  // in memory, or requested
   SpoolCounters counters_;
 };
 

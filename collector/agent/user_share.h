@@ -1,7 +1,6 @@
-// One user's part of the agent's main thread, in CPU time, so that nobody's rings, however many, large or odd, make
-// those of others late.
-#ifndef LOCKSTEP_COLLECTOR_AGENT_USER_SHARE_H_
-#define LOCKSTEP_COLLECTOR_AGENT_USER_SHARE_H_
+// One user's share of the agent's main thread, in CPU time. It prevents the rings of one user, however many, large or
+// odd, from delaying those of others.
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +11,8 @@ namespace lockstep {
 
 class UserShare {
  public:
-  // Regular looks: whether they go on now. One stops after kMostOfLook, and is followed by a pause in proportion.
+  // For regular looks: returns whether they may continue now. A look stops after kMostOfLook, and a proportional pause
+  // follows.
   bool LookIsDue(int64_t now) const { return now >= next_look_ns_; }
   bool LookGoesOn() const { return look_ns_ < kMostOfLook; }
   template <typename Work>
@@ -23,7 +23,8 @@ class UserShare {
     next_look_ns_ = std::max(next_look_ns_, now + std::min(kPausePerCost * look_ns_, kLongestPause));
     look_ns_ = 0;
   }
-  // What comes between: rings that appear, processes that end, requests. False: its part, half of the time, is used up.
+  // For other work: new rings, ended processes, requests. Returns false if the user's share, half of the time, is used
+  // up.
   bool MayNow(int64_t now) {
     debt_ns_ = std::max<int64_t>(0, debt_ns_ - (now - debt_at_ns_) / 2);
     debt_at_ns_ = now;
@@ -51,5 +52,3 @@ class UserShare {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_AGENT_USER_SHARE_H_

@@ -1,4 +1,4 @@
-// lockstep-archive: incidents to ClickHouse, and questions to it.
+// lockstep-archive: sends incidents to ClickHouse and queries it.
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -8,16 +8,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/report/words.h"
 #include "analyzer/settings/options.h"
@@ -112,12 +109,12 @@ bool Passes(const absl::Status& status) {
 
 using Clock = std::chrono::steady_clock;
 
-// Sends incidents through the spool. Permanently refused ones are reported and set aside, others wait.
+// Sends incidents through the spool. Rows that are refused permanently are reported and set aside; others wait.
 class Sender {
  public:
   Sender(const Options& options, Http* http, Spool spool) : options_(options), store_(http), spool_(std::move(spool)) {}
 
-  // Puts a folder into the spool, unless the archive or the spool has it. Reports errors.
+  // Puts a folder into the spool, unless the archive or the spool already has it. Reports errors.
   void Take(const std::string& folder, bool quiet_if_unfinished) {
     const absl::StatusOr<IncidentName> name = NameIncident(folder);
     if (!name.ok()) {
@@ -161,7 +158,7 @@ class Sender {
     }
   }
 
-  // Everything in the spool. False: the server was away before the end.
+  // Sends everything in the spool. Returns false if the server became unreachable before the end.
   bool Flush() {
     for (const std::string& path : spool_.Files()) {
       if (Http::stopped()) return false;
@@ -189,7 +186,7 @@ class Sender {
   }
 
   bool Took(const std::string& folder) const { return taken_.count(folder) > 0; }
-  // Folders that are gone need not be remembered.
+  // Folders that are gone do not need to be remembered.
   void Forget(const std::set<std::string>& present) {
     std::erase_if(taken_, [&](const std::string& folder) { return present.count(folder) == 0; });
   }
@@ -221,7 +218,7 @@ class Sender {
     return absl::OkStatus();
   }
 
-  // Again with growing pauses while the server is away, as long as the options say, in all.
+  // Repeats with growing pauses while the server is unreachable, for as long as the options allow in total.
   template <typename Work>
   absl::Status Try(const Work& work) {
     std::chrono::duration<double> pause(0.1);
@@ -236,7 +233,7 @@ class Sender {
         until_ = now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.retry_s));
         if (options_.retry_s > 0) Say(absl::StrCat(status.message(), "; trying again"));
       }
-      // Not all that wait begin again at once.
+      // Prevents all waiting processes from starting again at once.
       const auto wait = pause * std::uniform_real_distribution<double>(0.5, 1.5)(random_);
       if (now + wait > until_ || Http::stopped()) return status;
       poll(nullptr, 0, static_cast<int>(wait.count() * 1000));
@@ -315,7 +312,7 @@ int SendAll(const Options& options, Http* http) {
   }
   for (const std::string& word : options.words) {
     if (Http::stopped()) break;
-    // Memory of one incident at a time: each is sent before the next is made, while there is a server.
+    // Needs memory for only one incident: each is sent before the next is made, while there is a server.
     sender.Take(word, false);
     if (ready.ok() && !sender.Flush()) ready = absl::UnavailableError("");
   }
@@ -354,7 +351,7 @@ int Query(const Options& options, Store* store) {
   return written ? kDone : kFailed;
 }
 
-// For verdicts (analyzer/report/before.h): a question on standard input, always an answer on standard output.
+// For verdicts (analyzer/report/before.h): reads a question from standard input, and always answers on standard output.
 int AnswerBefore(const Options& options, Store* store) {
   std::string question;
   for (int c = getchar(); c != EOF && question.size() < kMostQuestion; c = getchar())
@@ -377,7 +374,7 @@ int SendJobs(const Options& options, Store* store) {
   const absl::StatusOr<std::vector<JobDay>> days = text.ok() ? ReadJobDays(*text, time(nullptr)) : text.status();
   absl::Status status = days.status();
   if (status.ok()) status = store->Prepare();
-  // No insert touches more partitions than servers allow: rows go day by day.
+  // Servers limit the partitions of an insert, so rows are inserted day by day.
   std::map<std::string, std::string> by_day;
   if (status.ok()) {
     for (const JobDay& day : *days) {

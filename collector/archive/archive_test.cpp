@@ -44,7 +44,7 @@ class ArchiveTest : public support::FolderTest {
 constexpr char kManifest[] =
     R"({"format":1,"tool_version":"0.1.0","job":"llm-7b","step":"s","restart_count":2,"uid":7,"captured_real_ns":1795305600000000001})";
 
-TEST(Target, WhatIsRefused) {
+TEST(Target, UnsafeUrlsAreRefused) {
   EXPECT_EQ(ParseTarget("http://127.0.0.1:8123/fleet", false)->base, "http://127.0.0.1:8123/");
   EXPECT_EQ(ParseTarget("http://me@localhost/fleet", false)->user, "me");
   EXPECT_EQ(ParseTarget("https://ch.example.org/fleet", false)->base, "https://ch.example.org:8443/");
@@ -80,7 +80,7 @@ TEST(Target, WhatIsRefused) {
             absl::string_view::npos);
 }
 
-TEST(Target, WhichAnswersPass) {
+TEST(Target, TemporaryErrorsAreRecognized) {
   EXPECT_TRUE(IsPassing(500, "Code: 252, e.displayText() = DB::Exception: Too many parts"));
   EXPECT_TRUE(IsPassing(503, ""));
   EXPECT_TRUE(IsPassing(502, "<html>Bad Gateway"));
@@ -89,14 +89,14 @@ TEST(Target, WhichAnswersPass) {
   EXPECT_FALSE(IsPassing(500, "Code: 62"));
 }
 
-TEST(Literals, HoldAnyByte) {
+TEST(Literals, MayContainAnyByte) {
   EXPECT_EQ(Quoted("n17"), "'n17'");
   EXPECT_EQ(Quoted("a'b\\c"), "'a\\x27b\\x5cc'");
   EXPECT_EQ(Quoted(std::string("\0\xff", 2)), "'\\x00\\xff'");
-  EXPECT_EQ(Quoted("{host}"), "'\\x7bhost\\x7d'");  // what comes in by an argument is none itself
+  EXPECT_EQ(Quoted("{host}"), "'\\x7bhost\\x7d'");  // a placeholder inside an argument is not a placeholder
 }
 
-TEST(Answers, OfAnyKind) {
+TEST(Answers, AnswersOfEveryKindAreParsed) {
   const auto answer = ParseAnswer(
       R"({"meta":[{"name":"n","type":"UInt64"},{"name":"t","type":"String"}],"data":[["5","x\u001b[31m"],[null,"y"]],"rows":2})");
   ASSERT_TRUE(answer.ok());
@@ -112,7 +112,7 @@ TEST(Answers, OfAnyKind) {
   EXPECT_FALSE(ParseAnswer(std::string(1'000'000, '[')).ok());
 }
 
-TEST(Queries, AllHaveAPurposeAndNoArgumentIsLeft) {
+TEST(Queries, HaveADescriptionAndNoUnusedArgument) {
   ASSERT_GE(ReadyQueries().size(), 5u);
   for (const auto& [name, purpose] : ReadyQueries()) {
     EXPECT_FALSE(purpose.empty()) << name;
@@ -127,7 +127,7 @@ TEST(Queries, AllHaveAPurposeAndNoArgumentIsLeft) {
   EXPECT_NE(ReadyQuery("nothing", {}).status().message().find("culprits"), absl::string_view::npos);
 }
 
-TEST(Before, QuestionAndAnswer) {
+TEST(Before, TheQuestionIsBuiltAndTheAnswerParsed) {
   Verdict verdict;
   EXPECT_EQ(BeforeQuestion(verdict, 0), "");
   Finding* finding = verdict.add_findings();
@@ -161,7 +161,7 @@ TEST(Before, QuestionAndAnswer) {
   }
 }
 
-TEST(Before, RowStandsInEveryReport) {
+TEST(Before, TheRowIsInEveryReport) {
   Verdict verdict;
   verdict.set_verdict(VERDICT_HUNG);
   verdict.add_findings()->set_kind(HOST_STALL);
@@ -178,7 +178,7 @@ TEST(Before, RowStandsInEveryReport) {
             std::string::npos);
 }
 
-TEST_F(ArchiveTest, NamesAreTheSameWhereverTheFolderLies) {
+TEST_F(ArchiveTest, AnIncidentHasTheSameNameInAnyFolder) {
   EXPECT_TRUE(absl::IsInvalidArgument(NameIncident(folder_).status()));
   Write("verdict.json", "{}");
   EXPECT_TRUE(absl::IsFailedPrecondition(NameIncident(folder_).status()));
@@ -198,10 +198,10 @@ TEST_F(ArchiveTest, NamesAreTheSameWhereverTheFolderLies) {
   }
   unlink((folder_ + "/manifest.json").c_str());
   ASSERT_EQ(mkfifo((folder_ + "/manifest.json").c_str(), 0600), 0);
-  EXPECT_FALSE(NameIncident(folder_).ok());  // and it does not wait for a writer
+  EXPECT_FALSE(NameIncident(folder_).ok());  // and naming does not wait for a writer
 }
 
-TEST_F(ArchiveTest, RowsOfAVerdict) {
+TEST_F(ArchiveTest, AVerdictBecomesRows) {
   Write("manifest.json", kManifest);
   Write(
       "verdict.json",
@@ -225,7 +225,7 @@ TEST_F(ArchiveTest, RowsOfAVerdict) {
   EXPECT_NE(notes_.find("no index.lsi"), std::string::npos);
 }
 
-TEST_F(ArchiveTest, VerdictsOfStrangers) {
+TEST_F(ArchiveTest, HostileVerdictsAreHarmless) {
   Write("manifest.json", kManifest);
   Write("verdict.json", "{}");
   const absl::StatusOr<IncidentName> named = NameIncident(folder_);
@@ -260,7 +260,7 @@ TEST_F(ArchiveTest, VerdictsOfStrangers) {
   EXPECT_EQ(Rows(name)["incidents"].size(), 1u);
 }
 
-TEST_F(ArchiveTest, SpoolGivesBackWhatWasPutIn) {
+TEST_F(ArchiveTest, TheSpoolReturnsWhatWasStored) {
   absl::StatusOr<Spool> spool = Spool::Open(folder_ + "/a/spool", 1 << 20);
   ASSERT_TRUE(spool.ok());
   IncidentName name;
@@ -293,7 +293,7 @@ TEST_F(ArchiveTest, SpoolGivesBackWhatWasPutIn) {
   }
   EXPECT_EQ(rows, 200u);
   EXPECT_GT(batches, 4u);
-  // Full: refused, and nothing half is left behind.
+  // A full spool refuses the incident and leaves no partial file.
   name.real_ns = 3;
   EXPECT_TRUE(absl::IsResourceExhausted(put(100'000)));
   EXPECT_EQ(spool->Files().size(), 1u);
@@ -302,7 +302,7 @@ TEST_F(ArchiveTest, SpoolGivesBackWhatWasPutIn) {
   EXPECT_EQ(files, 1u);
 }
 
-TEST_F(ArchiveTest, SpoolFilesOfStrangers) {
+TEST_F(ArchiveTest, HostileSpoolFilesAreHarmless) {
   for (const char* text :
        {"", "x", "lockstep-archive-rows 1 \n", "lockstep-archive-rows 1 7\n", "lockstep-archive-rows 2 \"x\"\n"}) {
     Write("a.rows", text);
@@ -342,7 +342,7 @@ TEST(JobDays, AreCutAtMidnight) {
   }
 }
 
-TEST(DurationsTest, QuantilesWithinAStep) {
+TEST(DurationsTest, QuantilesAreRightWithinAStep) {
   Durations durations;
   EXPECT_EQ(durations.Quantile(0.5), -1);
   for (int i = 1; i <= 1000; ++i) durations.Add(int64_t{i} * 1'000'000);
@@ -352,14 +352,14 @@ TEST(DurationsTest, QuantilesWithinAStep) {
   EXPECT_NEAR(static_cast<double>(durations.Quantile(0.95)), 9.5e8, 9.5e8 * 0.04);
 }
 
-TEST(DurationsTest, CallsBelowTheIndexsMicrosecondCount) {
+TEST(DurationsTest, CallsShorterThanTheIndexsMicrosecondCount) {
   Durations durations;
   for (int i = 0; i < 96; ++i) durations.Add(0);
   for (int i = 0; i < 4; ++i) durations.Add(8'000'000);
   EXPECT_EQ(durations.count(), 100u);
   EXPECT_LT(durations.Quantile(0.5), 1000);
   EXPECT_GT(durations.Quantile(0.5), 0);
-  EXPECT_LT(durations.Quantile(0.95), 1000) << "the long ones are four of a hundred";
+  EXPECT_LT(durations.Quantile(0.95), 1000) << "only four of a hundred calls are long";
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // The .sql files of this folder, built into the program.
-#ifndef LOCKSTEP_COLLECTOR_ARCHIVE_EMBEDDED_H_
-#define LOCKSTEP_COLLECTOR_ARCHIVE_EMBEDDED_H_
+#pragma once
 
 #include <cstddef>
 
@@ -14,5 +13,3 @@ extern const EmbeddedSql kEmbeddedSql[];
 extern const size_t kEmbeddedSqlCount;
 
 }  // namespace lockstep::archive
-
-#endif  // LOCKSTEP_COLLECTOR_ARCHIVE_EMBEDDED_H_

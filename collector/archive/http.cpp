@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cctype>
 #include <csignal>
-#include <cstdlib>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/words.h"
+#include "collector/common/loopback.h"
 
 namespace lockstep::archive {
 namespace {
@@ -35,25 +35,6 @@ size_t Take(char* bytes, size_t size, size_t count, void* to) {
 
 int Progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return g_stop;
-}
-
-bool IsLoopback(const std::string& host) {
-  if (host == "localhost" || host == "[::1]" || host == "::1") return true;
-  // 127.x.y.z and nothing that only begins so.
-  int parts = 0;
-  size_t at = 0;
-  while (at <= host.size()) {
-    const size_t dot = std::min(host.find('.', at), host.size());
-    int number = -1;
-    const std::string part = host.substr(at, dot - at);
-    if (part.empty() || part.size() > 3 ||
-        !std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; }))
-      return false;
-    if (!absl::SimpleAtoi(part, &number) || number > 255 || (parts == 0 && number != 127)) return false;
-    ++parts;
-    at = dot + 1;
-  }
-  return parts == 4;
 }
 
 bool IsName(const std::string& text) {
@@ -107,7 +88,7 @@ absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure) {
   if (host.empty()) return wrong("no host is named");
   if (!absl::SimpleAtoi(port, &number) || number < 1 || number > 65535)
     return wrong("the port is a number from 1 to 65535");
-  if (kind == "http" && !insecure && !IsLoopback(host)) {
+  if (kind == "http" && !insecure && host != "localhost" && !IsLoopback(host)) {
     return wrong(
         "off this machine it is https, or --insecure (LOCKSTEP_ARCHIVE_INSECURE=1) where the network can be trusted");
   }
@@ -137,7 +118,8 @@ bool IsPassing(long http_status, const std::string& answer) {
     for (size_t i = 6; i < answer.size() && i < 12 && answer[i] >= '0' && answer[i] <= '9'; ++i)
       code = code * 10 + (answer[i] - '0');
   }
-  // Timeouts, too many queries or parts, memory, network, read only or no replicas for now.
+  // Timeouts, too many queries or parts, lack of memory, network errors, and replicas that are missing or read only for
+  // now.
   for (int passing : {159, 160, 164, 201, 202, 203, 209, 210, 225, 236, 241, 242, 243, 252, 285, 319, 425, 439, 999}) {
     if (code == passing) return true;
   }
@@ -181,13 +163,14 @@ absl::StatusOr<std::string> Http::Post(const std::string& statement, const std::
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(std::max<int64_t>(limit_ms, 1)));
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(std::clamp<int64_t>(limit_ms, 1, 10'000)));
   if (!target_.ca_file.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, target_.ca_file.c_str());
-  if (target_.base.compare(0, 7, "http://") == 0) curl_easy_setopt(curl, CURLOPT_PROXY, "");  // a proxy would read it
+  // A proxy could read the password.
+  if (target_.base.compare(0, 7, "http://") == 0) curl_easy_setopt(curl, CURLOPT_PROXY, "");
   if (!target_.user.empty() || !target_.password.empty()) {
     curl_easy_setopt(curl, CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BASIC));
     curl_easy_setopt(curl, CURLOPT_USERNAME, target_.user.empty() ? "default" : target_.user.c_str());
     curl_easy_setopt(curl, CURLOPT_PASSWORD, target_.password.c_str());
   }
-  // No wait for "100 Continue", which small servers never send.
+  // Disables "100 Continue": small servers never send it, and curl would wait for it.
   curl_slist* headers = curl_slist_append(nullptr, "Expect:");
   headers = curl_slist_append(headers, "Content-Type: text/plain; charset=utf-8");
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);

@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/util/parse_json.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/small_file.h"
 #include "analyzer/util/time_text.h"
@@ -24,7 +23,8 @@ constexpr size_t kMostText = 1000, kMostJob = 256;
 constexpr size_t kMostFindings = 1000, kMostCulprits = 4096, kMostCulpritRows = 100'000, kMostCreations = 1000,
                  kMostLinks = 1000;
 constexpr size_t kMostNames = 64;
-constexpr int64_t kEarliest = 946'684'800LL * 1'000'000'000, kLatest = 4'102'444'800LL * 1'000'000'000;  // 2000 to 2100
+// kEarliest and kLatest are the beginnings of the years 2000 and 2100.
+constexpr int64_t kEarliest = 946'684'800LL * 1'000'000'000, kLatest = 4'102'444'800LL * 1'000'000'000;
 
 std::string Text(const Json& json, const char* name, size_t most = kMostText) {
   const auto at = json.find(name);
@@ -81,12 +81,12 @@ void AddComm(const Json& from, Json* row) {
 absl::StatusOr<Json> Parsed(const std::string& path, size_t most) {
   absl::StatusOr<std::string> text = ReadWholeFile(path, most, Links::kRefuse);
   if (!text.ok()) return text.status();
-  Json json = Json::parse(*text, nullptr, false);
+  Json json = ParseJson<Json>(*text);
   if (!json.is_object()) return absl::InvalidArgumentError(absl::StrCat(path, " is no JSON object"));
   return json;
 }
 
-// Hosts of the culprits, each once, those that hold most first.
+// Hosts of the culprits, each listed once, those with most culprits first.
 Json HostsOf(const Json& finding) {
   std::vector<std::pair<std::string, int>> hosts;
   size_t looked = 0;
@@ -120,7 +120,7 @@ Json PlacesOf(const Json& finding) {
   return places;
 }
 
-// The part of the rows that verdict.json gives.
+// The rows that are derived from verdict.json.
 class VerdictRows {
  public:
   VerdictRows(const IncidentName& name, const RowSink& sink, std::string* notes)

@@ -7,18 +7,18 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/report/words.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/time_text.h"
 
 namespace lockstep::archive {
 namespace {
 
-constexpr int64_t kDay = 86'400, kEarliestSecond = 946'684'800, kLatestSecond = 4'102'444'800;  // 2000 to 2100
+// kEarliestSecond and kLatestSecond are the beginnings of the years 2000 and 2100.
+constexpr int64_t kDay = 86'400, kEarliestSecond = 946'684'800, kLatestSecond = 4'102'444'800;
 constexpr int64_t kLongest = 400 * kDay;
 constexpr size_t kMostJobDays = 1'000'000;
 
-// False: it is no time.
+// Returns false if the text is not a time.
 bool Time(const std::string& text, int64_t* seconds) {
   if (!absl::SimpleAtoi(text, seconds)) {
     tm parts{};

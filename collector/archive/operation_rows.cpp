@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/lsi/reader.h"
-#include "analyzer/report/words.h"
 #include "analyzer/util/printable.h"
 #include "proto/view.pb.h"
 
@@ -100,7 +99,7 @@ class Rates {
 
 void Durations::Add(int64_t ns) {
   if (ns < 0) return;
-  // The index has a resolution of a microsecond: such a call is one of the shortest, not an unmeasured one.
+  // The index has a resolution of a microsecond, so such a call is one of the shortest, not an unmeasured one.
   if (ns == 0) ns = kBelowIndex;
   ++bins_[static_cast<int>(std::floor(std::log(static_cast<double>(ns)) / kStep))];
   ++count_;
@@ -144,7 +143,7 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
     std::map<Key, Group> groups;
     for (const size_t r : ranks) {
       const IndexRank& rank = index.ranks()[r];
-      // What a name costs is paid once a membership.
+      // Names are computed once for each membership.
       std::vector<std::string> classes;
       for (uint64_t m = 0; m < rank.memberships; ++m) {
         const uint32_t comm = index.memberships()[rank.first_membership + m].comm;

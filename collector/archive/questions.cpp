@@ -1,7 +1,6 @@
 #include "collector/archive/questions.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/parse_json.h"
 #include "collector/archive/embedded.h"
 
 namespace lockstep::archive {
@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostColumn = 100, kMostAsked = 64, kMostAskedBytes = 256;
-constexpr int kLastIncidents = 1000;  // that a verdict's memory goes back
+constexpr int kLastIncidents = 1000;  // maximum number of incidents for a verdict
 
 bool IsSchema(const std::string& name) {
   return name.compare(0, 7, "schema_") == 0;
@@ -125,12 +125,12 @@ std::string AsJson(const Answer& answer) {
 }
 
 absl::StatusOr<std::string> BeforeStatement(const std::string& question) {
-  const Json json = Json::parse(question, nullptr, false);
+  const Json json = ParseJson<Json>(question);
   if (!json.is_object()) return absl::InvalidArgumentError("the question is no JSON object");
   int64_t until = 0;
   if (const auto at = json.find("until_real_ns"); at != json.end() && at->is_number_integer())
     until = at->get<int64_t>();
-  // What the verdicts named first; an incident whose verdict found nothing has no culprit.
+  // What the verdicts named first. An incident whose verdict found nothing has no culprit.
   const std::string last = absl::StrCat("(SELECT hosts, places, kind, real_ns FROM incidents FINAL WHERE kind != ''",
                                         until > 0 ? absl::StrCat(" AND real_ns < ", until) : "",
                                         " ORDER BY real_ns DESC LIMIT ", kLastIncidents, ")");
@@ -148,7 +148,7 @@ absl::StatusOr<std::string> BeforeStatement(const std::string& question) {
 std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer) {
   const auto dump = [](const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n"; };
   if (!answer.ok()) return dump({{"error", std::string(answer.status().message())}});
-  const Json json = Json::parse(question, nullptr, false);
+  const Json json = ParseJson<Json>(question);
   if (!json.is_object() || answer->columns.size() != 5) return dump({{"error", "the archive's answer makes no sense"}});
   std::map<std::pair<std::string, std::string>, const std::vector<std::string>*> known;
   int64_t incidents = -1;
@@ -175,7 +175,7 @@ std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answe
     }
   };
   const std::vector<std::string> hosts = Names(json, "hosts");
-  // Of one host it is news that it was never named; of many, and of a line of code, it is not.
+  // If a single host was never named, that is worth reporting. For many hosts, or a line of code, it is not.
   add("host", hosts, hosts.size() > 1);
   add("code place", Names(json, "places"), true);
   return dump({{"before", before}});

@@ -1,6 +1,5 @@
-// Queries of users, and of verdicts, for the archive.
-#ifndef LOCKSTEP_COLLECTOR_ARCHIVE_QUESTIONS_H_
-#define LOCKSTEP_COLLECTOR_ARCHIVE_QUESTIONS_H_
+// The archive's queries: those of users, and those for verdicts.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -12,14 +11,14 @@
 namespace lockstep::archive {
 
 struct QueryArguments {
-  int days = 0;  // 0: the query's own
+  int days = 0;  // 0 for the query's own default
   int limit = 100;
   std::string host, place, job;
 };
 
 // "culprits": "Hosts and lines of code that ..", in the order of their names.
 std::vector<std::pair<std::string, std::string>> ReadyQueries();
-// The statement with its {arguments} as literals. NotFound names the existing queries.
+// The statement with its {arguments} filled in. NotFound names the existing queries.
 absl::StatusOr<std::string> ReadyQuery(const std::string& name, const QueryArguments& arguments);
 
 // For users: aligned columns, at most `columns` wide, plain characters. For programs: an array of objects.
@@ -31,5 +30,3 @@ absl::StatusOr<std::string> BeforeStatement(const std::string& question);
 std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer);
 
 }  // namespace lockstep::archive
-
-#endif  // LOCKSTEP_COLLECTOR_ARCHIVE_QUESTIONS_H_

@@ -1,6 +1,5 @@
 // Rows of the archive's tables, and the first columns of each row of an incident.
-#ifndef LOCKSTEP_COLLECTOR_ARCHIVE_ROWS_H_
-#define LOCKSTEP_COLLECTOR_ARCHIVE_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +14,7 @@ using Json = nlohmann::ordered_json;
 // Called for each row; an error stops the caller.
 using RowSink = std::function<absl::Status(const std::string& table, const Json& row)>;
 
-// Identity of an incident and of each of its rows. Deterministic: the folder's place does not matter.
+// The identity of an incident and of each of its rows. It does not depend on the place of the folder.
 struct IncidentName {
   std::string job, incident;  // incident: "JOB/STEP/RESTART/UID@TIME_NS"
   std::string day;            // "2026-11-22", UTC
@@ -25,9 +24,7 @@ struct IncidentName {
   void Begin(Json* row) const;  // day, at, job, incident
 };
 
-// "dp_*" of "dp_17": communicators whose names differ only in numbers are of one class.
+// "dp_*" for "dp_17": communicators whose names differ only in numbers are of one class.
 std::string CommClass(const std::string& name);
 
 }  // namespace lockstep::archive
-
-#endif  // LOCKSTEP_COLLECTOR_ARCHIVE_ROWS_H_

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/folders.h"
+#include "analyzer/util/parse_json.h"
 #include "analyzer/util/unique_fd.h"
 
 namespace lockstep::archive {
@@ -32,7 +33,7 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-// FNV-1a: only for file names; an incident's identity is inside.
+// FNV-1a, only for file names; an incident's identity is inside the file.
 uint64_t Hash(const std::string& text, uint64_t hash) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
@@ -151,7 +152,7 @@ absl::StatusOr<SpoolReader> SpoolReader::Open(const std::string& path) {
   fd.release();
   std::string line;
   if (reader.Line(&line) && absl::StartsWith(line, kFirst)) {
-    const Json json = Json::parse(line.substr(sizeof kFirst - 1), nullptr, false);
+    const Json json = ParseJson<Json>(line.substr(sizeof kFirst - 1));
     if (json.is_string()) reader.incident_ = json.get<std::string>();
   }
   if (reader.incident_.empty())
@@ -172,7 +173,7 @@ absl::StatusOr<SpooledBatch> SpoolReader::Next(size_t most_bytes) {
     }
     const size_t tab = line.find('\t');
     const std::string table = line.substr(0, tab);
-    // The server parses the text after the tab as JSON and nothing else; here it only has to be an object.
+    // The server parses the text after the tab as JSON and nothing else, so here it only has to be an object.
     if (tab == std::string::npos || !IsTable(table) || line.size() < tab + 3 || line[tab + 1] != '{' ||
         line.back() != '}') {
       return absl::DataLossError("a line of the spool makes no sense");

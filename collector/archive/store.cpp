@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/parse_json.h"
 #include "collector/archive/embedded.h"
 
 namespace lockstep::archive {
@@ -50,7 +51,7 @@ std::string Quoted(const std::string& text) {
 }
 
 absl::StatusOr<Answer> ParseAnswer(const std::string& text) {
-  const PlainJson json = PlainJson::parse(text, nullptr, false);
+  const PlainJson json = ParseJson(text);
   const auto wrong = absl::DataLossError("the server's answer is not what ClickHouse answers");
   if (!json.is_object()) return wrong;
   const auto meta = json.find("meta"), data = json.find("data");
@@ -82,7 +83,8 @@ absl::Status Store::Prepare() {
   Http server(everywhere);
   const auto make = [this](const std::string& statement) {
     absl::Status status;
-    // If two create one table at once, one may get an error that its folder exists. The table is complete soon after.
+    // If two programs create one table at once, one may get an error that its folder exists. The table is complete soon
+    // after.
     for (int tries = 0; tries < 20; ++tries) {
       status = http_->Post(statement, nullptr, {}, kStatementLimitMs, kMostAnswerBytes).status();
       if (status.ok() || (status.message().find("Code: 57,") == absl::string_view::npos &&
@@ -144,7 +146,7 @@ absl::Status Store::Insert(const std::string& table, const std::string& rows) {
 }
 
 absl::StatusOr<Answer> Store::Ask(const std::string& statement, int64_t limit_ms) {
-  // readonly=2: nothing is changed but the settings given here. An error in the middle must not come as half an answer.
+  // readonly=2: only the given settings may change. After an error in the middle, half an answer must not be returned.
   const absl::StatusOr<std::string> text =
       http_->Post(absl::StrCat(statement, "\nFORMAT JSONCompact"), nullptr,
                   {{"readonly", "2"},

@@ -1,6 +1,5 @@
-// The archive's tables on the server: creation, existing rows, inserts, answers.
-#ifndef LOCKSTEP_COLLECTOR_ARCHIVE_STORE_H_
-#define LOCKSTEP_COLLECTOR_ARCHIVE_STORE_H_
+// The archive's tables on the server: creating them, existing rows, inserts, answers.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -18,20 +17,20 @@ constexpr size_t kMostAnswerBytes = size_t{16} << 20;
 struct Answer {
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;  // as text
-  std::vector<bool> numeric;                   // by column
+  std::vector<bool> numeric;                   // for each column
 };
 
-// One thread. Errors like Http's: Unavailable and DeadlineExceeded are temporary.
+// Used by one thread. Errors like Http's: Unavailable and DeadlineExceeded are temporary.
 class Store {
  public:
   explicit Store(Http* http) : http_(http) {}
 
-  // Creates the database and the missing tables; FailedPrecondition for a newer schema than this program's.
+  // Creates the database and the missing tables. FailedPrecondition if the schema is newer than this program's.
   absl::Status Prepare();
   absl::StatusOr<bool> Has(const std::string& incident, const std::string& job);
-  // Rows as JSON, one a line. Repeated rows become one after a merge, and at once for readers with FINAL.
+  // Inserts rows as JSON, one per line. Repeated rows become one after a merge, and at once for readers with FINAL.
   absl::Status Insert(const std::string& table, const std::string& rows);
-  // A read-only statement.
+  // Runs a read-only statement.
   absl::StatusOr<Answer> Ask(const std::string& statement, int64_t limit_ms);
 
  private:
@@ -44,5 +43,3 @@ std::string Quoted(const std::string& text);
 absl::StatusOr<Answer> ParseAnswer(const std::string& text);
 
 }  // namespace lockstep::archive
-
-#endif  // LOCKSTEP_COLLECTOR_ARCHIVE_STORE_H_

@@ -1,6 +1,7 @@
 #include "collector/attach/attach.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -11,14 +12,18 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/load/load.h"
 #include "analyzer/report/circumstances.h"
@@ -26,15 +31,18 @@
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/clock.h"
 #include "analyzer/util/rank_text.h"
+#include "analyzer/util/scratch_folder.h"
 #include "analyzer/util/small_file.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "collector/attach/discovery.h"
 #include "collector/attach/hosts.h"
+#include "collector/attach/kubernetes.h"
+#include "collector/attach/local_query.h"
 #include "collector/attach/log_tails.h"
 #include "collector/attach/look.h"
-#include "collector/attach/ras_query.h"
-#include "collector/attach/scratch_folder.h"
+#include "collector/attach/torch_dumps.h"
+#include "collector/attach/torch_server.h"
 #include "collector/common/say.h"
 #include "collector/host/proc.h"
 #include "collector/incident/incident.h"
@@ -43,8 +51,8 @@
 namespace lockstep {
 namespace {
 
-constexpr int kUsage = 2, kNoVerdict = 3;
-constexpr int64_t kLogLimit = 1 * kSecond, kRasLimit = 3 * kSecond, kLookLimit = 8 * kSecond,
+constexpr int kUsage = 2, kRasPort = 28028;
+constexpr int64_t kLogLimit = 1 * kSecond, kRasLimit = 3 * kSecond, kLookLimit = 8 * kSecond, kTorchLimit = 5 * kSecond,
                   kIndexLimit = 20 * kSecond, kHostLimit = 30 * kSecond, kGiveUp = 90 * kSecond;
 constexpr size_t kMostDump = 64 << 20;
 
@@ -57,7 +65,7 @@ std::string JobLine(const FoundJob& job) {
                       job.ranks[0].pid, job.ranks.size() > 1 ? " ..)" : ")");
 }
 
-// The job to look at; null: there is none, or more than one, which is reported.
+// Returns the job to look at. Null if there is none or more than one, which this function reports.
 const FoundJob* Choose(const AttachOptions& options, Discovery* found, int* status) {
   if (!options.slurm.empty())
     std::erase_if(found->jobs, [&](const FoundJob& job) { return job.slurm_id != options.slurm; });
@@ -75,15 +83,22 @@ const FoundJob* Choose(const AttachOptions& options, Discovery* found, int* stat
             : "no process of a distributed job was found on this host: none has RANK, SLURM_PROCID or the like in its "
               "environment, or NCCL loaded. Give the PIDs of the ranks",
       found->unreadable > 0 ? absl::StrCat(". ", found->unreadable,
-                                           " processes of other users could not be looked at: run as root, or as "
-                                           "the user of the job")
+                                           " processes of other users could not be looked at: run it as root "
+                                           "(sudo lockstep attach), or as the user of the job")
                             : ""));
   *status = kNoVerdict;
   return nullptr;
 }
 
-// Texts about the job, by the name of their file.
-using Texts = std::map<std::string, std::string>;
+// Text that was taken from the job's files.
+struct Text {
+  std::string bytes;
+  int64_t written_ns = 0;  // 0 means now
+};
+// Maps the path in the incident folder to the text of that file.
+using Texts = std::map<std::string, Text>;
+constexpr const char* kLogs = "logs";
+constexpr const char* kTorch = "torch";
 
 void AddLogs(const FoundJob& job, const std::vector<pid_t>& pids, Texts* texts) {
   std::map<std::string, int> names;
@@ -92,8 +107,34 @@ void AddLogs(const FoundJob& job, const std::vector<pid_t>& pids, Texts* texts) 
     const std::string name =
         tail.of.size() == 1 ? absl::StrCat("output-of-rank_", job.ranks[tail.of[0]].rank) : std::string("output");
     const int number = ++names[name];
-    (*texts)[absl::StrCat(name, number > 1 ? absl::StrCat(".", number) : "", ".log")] = std::move(tail.text);
+    (*texts)[absl::StrCat(kLogs, "/", name, number > 1 ? absl::StrCat(".", number) : "", ".log")] = {
+        .bytes = std::move(tail.text)};
   }
+}
+
+std::string DumpPath(int32_t rank) {
+  return absl::StrCat(kTorch, "/torch_rank_", rank);
+}
+
+// Returns the real times of the dumps, by rank. `served` has dumps of other ranks from the debug server, without call
+// sites.
+std::map<int32_t, int64_t> AddDumps(const FoundJob& job, TorchDumps found, std::map<int32_t, std::string> served,
+                                    Texts* texts) {
+  std::map<int32_t, int64_t> taken;
+  for (TorchDump& dump : found.dumps) {
+    const int32_t rank = job.ranks[dump.of].rank;
+    taken[rank] = dump.written_ns;
+    (*texts)[DumpPath(rank)] = {std::move(dump.bytes), dump.written_ns};
+  }
+  for (const RankProcess& rank : job.ranks) {
+    const auto dump = served.find(rank.rank);
+    if (dump == served.end() || !taken.try_emplace(rank.rank, RealtimeNs()).second) continue;
+    (*texts)[DumpPath(rank.rank)] = {.bytes = std::move(dump->second)};
+  }
+  if (!found.missing.empty() && taken.size() < job.ranks.size()) Say(found.missing);
+  if (found.can_ask)
+    Say("this job's PyTorch can be asked for its Flight Recorder dumps: --ask-torch. Each rank then writes a file");
+  return taken;
 }
 
 absl::Status WriteTexts(const Texts& texts, const std::string& folder) {
@@ -101,37 +142,69 @@ absl::Status WriteTexts(const Texts& texts, const std::string& folder) {
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), ignored);
   mkdir(folder.c_str(), 0700);
-  const std::string logs = folder + "/logs";
-  mkdir(logs.c_str(), 0700);
+  for (const char* name : {kLogs, kTorch}) mkdir(absl::StrCat(folder, "/", name).c_str(), 0700);
   for (const auto& [name, text] : texts) {
-    if (absl::Status status = WriteFileSafely(absl::StrCat(logs, "/", name), text); !status.ok()) return status;
+    const std::string path = absl::StrCat(folder, "/", name);
+    if (absl::Status status = WriteFileSafely(path, text.bytes); !status.ok()) return status;
+    if (text.written_ns <= 0) continue;
+    const timespec written = {text.written_ns / kSecond, text.written_ns % kSecond};
+    const timespec times[] = {written, written};
+    utimensat(AT_FDCWD, path.c_str(), times, 0);
   }
+  // Only if the folder is empty.
+  for (const char* name : {kLogs, kTorch}) rmdir(absl::StrCat(folder, "/", name).c_str());
   return absl::OkStatus();
 }
 
-// Calls from the texts, with the observed processes as its ranks.
-Bundle MakeBundle(const FoundJob& job, const std::string& logs, std::vector<Rank> seen) {
+// What a look at the job on this host shows.
+struct Seen {
+  std::vector<Rank> ranks;
+  Texts texts;
+  std::map<int32_t, int64_t> dumped;  // maps each rank with a PyTorch dump to the dump's real time
+};
+
+// Adds what was observed of a process to the calls that texts and dumps show of it.
+void AddSeen(Rank seen, Rank* told) {
+  told->world_size = std::max(told->world_size, seen.world_size);
+  told->local_rank = seen.local_rank;
+  told->host = std::move(seen.host);
+  told->boot_id = std::move(seen.boot_id);
+  told->job = std::move(seen.job);
+  told->restart_count = seen.restart_count;
+  told->pid = seen.pid;
+  told->gpu_index = seen.gpu_index;
+  told->gpu_uuid = std::move(seen.gpu_uuid);
+  told->gpu_pci = std::move(seen.gpu_pci);
+  told->process = std::move(seen.process);
+  told->source = seen.source;
+}
+
+// Makes a bundle of the calls from the texts and dumps in `folder`, with the observed processes as its ranks.
+Bundle MakeBundle(const FoundJob& job, const std::string& folder, Seen seen) {
   Bundle bundle;
-  // Texts without calls, or no texts, are no error.
-  if (absl::StatusOr<Bundle> told = LoadPaths({logs}); told.ok()) bundle = *std::move(told);
+  std::vector<std::string> paths;
+  for (const char* name : {kLogs, kTorch}) {
+    std::string path = absl::StrCat(folder, "/", name);
+    if (access(path.c_str(), F_OK) == 0) paths.push_back(std::move(path));
+  }
+  // Having no texts, or texts without calls, is no error.
+  if (absl::StatusOr<Bundle> told = LoadPaths(paths); !paths.empty() && told.ok()) bundle = *std::move(told);
   for (Problem& problem : bundle.problems) problem.note = true;
   std::map<int32_t, Rank*> by_rank;
-  for (Rank& rank : bundle.ranks) by_rank[rank.rank] = &rank;
+  for (Rank& rank : bundle.ranks) {
+    by_rank[rank.rank] = &rank;
+    // A dump's own time is known only while its newest call is recent.
+    if (const auto at = seen.dumped.find(rank.rank); at != seen.dumped.end() && !rank.set_back)
+      rank.captured_ns = std::max(rank.captured_ns, at->second);
+  }
   std::vector<Rank> silent;
-  for (Rank& rank : seen) {
+  for (Rank& rank : seen.ranks) {
     const auto at = by_rank.find(rank.rank);
     if (at == by_rank.end()) {
       silent.push_back(std::move(rank));
-      continue;
+    } else {
+      AddSeen(std::move(rank), at->second);
     }
-    Rank& told = *at->second;
-    rank.memberships = std::move(told.memberships);
-    rank.ops = std::move(told.ops);
-    rank.captured_ns = told.captured_ns;
-    rank.only_active = told.only_active;
-    rank.start_recorded = told.start_recorded;
-    rank.ends_untold = told.ends_untold;
-    told = std::move(rank);
   }
   for (Rank& rank : silent) bundle.ranks.push_back(std::move(rank));
   std::sort(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
@@ -154,38 +227,45 @@ std::vector<ExitRecord> Exits(const Bundle& bundle) {
   return exits;
 }
 
-std::string RasPart(const std::string& answer) {
-  return answer.empty() || answer.back() == '\n' ? answer : answer + "\n";
+// NCCL's RAS: a line protocol.
+std::string QueryRas(int port) {
+  constexpr size_t kMostAnswer = 4 << 20;
+  std::string answer = QueryLocal(port, "timeout 2\nverbose status\n", kMostAnswer, kRasLimit);
+  if (!answer.empty() && answer.back() != '\n') answer.push_back('\n');
+  return answer;
 }
-
-// What a look at the job on this host gives.
-struct Seen {
-  std::vector<Rank> ranks;
-  Texts texts;
-};
 
 Seen LookAt(const AttachOptions& options, const FoundJob& job) {
   Say(absl::StrCat("looking at ", JobLine(job), "; this takes a few seconds"));
   std::vector<pid_t> pids;
   for (const RankProcess& rank : job.ranks) pids.push_back(rank.pid);
   if (const std::optional<Mapped> mapped = ReadMapped(pids[0], "liblockstep.so"); mapped && mapped->lockstep) {
-    Say(absl::StrCat("this job is recorded: its rings show more, lockstep analyze /dev/shm/lockstep-",
-                     job.ranks[0].uid));
+    const std::string folder = ReadEnvironment(pids[0], "LOCKSTEP_DIR").value_or("");
+    Say(absl::StrCat("this job is recorded: its rings show more, lockstep analyze ",
+                     folder.empty() ? absl::StrCat("/dev/shm/lockstep-", job.ranks[0].uid) : folder));
   }
   Seen seen;
-  // Nothing is taken out of what programs print: where something must be, it is left out as a whole.
+  // Output of programs cannot be redacted, so it is left out entirely if redaction is requested.
   const bool texts_wanted = options.redact == RedactLevel::kNo;
   if (texts_wanted) AddLogs(job, pids, &seen.texts);
+  TorchDumpReader torch(job, options.ask_torch, kTorchLimit);
   const int ras_port = job.ras_port > 0 ? job.ras_port : kRasPort;
+  const bool ask_ras = texts_wanted && ListensOn(pids, ras_port);
   std::string ras;
-  std::thread first;
-  const bool ask = texts_wanted && ListensForRas(pids, ras_port);
-  if (ask) first = std::thread([&ras, ras_port] { ras = RasPart(QueryRas(kRasLimit, ras_port)); });
-  seen.ranks = LookAtRanks(job, options.host, kLookLimit);
-  if (ask) {
-    first.join();
-    seen.texts["ncclras.txt"] = absl::StrCat(ras, RasPart(QueryRas(kRasLimit, ras_port)));
+  std::map<int32_t, std::string> served;
+  TorchDumps dumps;
+  std::vector<std::thread> questions;
+  questions.emplace_back([&dumps, &torch] { dumps = torch.Take(); });
+  if (ask_ras) questions.emplace_back([&ras, ras_port] { ras = QueryRas(ras_port); });
+  if (options.ask_torch && !job.numbered) {
+    const std::vector<pid_t> below = Descendants(job.ranks[0].pid);
+    pids.insert(pids.end(), below.begin(), below.end());
+    questions.emplace_back([&served, &pids] { served = AskTorchServer(pids, kTorchLimit); });
   }
+  seen.ranks = LookAtRanks(job, options.host, kLookLimit);
+  for (std::thread& question : questions) question.join();
+  if (ask_ras) seen.texts[absl::StrCat(kLogs, "/ncclras.txt")] = {.bytes = absl::StrCat(ras, QueryRas(ras_port))};
+  seen.dumped = AddDumps(job, std::move(dumps), std::move(served), &seen.texts);
   return seen;
 }
 
@@ -194,17 +274,17 @@ IncidentFacts FactsOf(const Bundle& bundle) {
   facts.job = bundle.job;
   facts.exits = Exits(bundle);
   facts.captured_real_ns = RealtimeNs();
-  facts.note = "taken by lockstep attach: no recorder was loaded";
+  facts.note = "taken by lockstep attach, without the recorder's rings";
   return facts;
 }
 
-// The dump of this host's ranks, for merging several hosts.
+// Writes the dump of this host's ranks to standard output, for merging several hosts.
 int Stream(const AttachOptions& options, const FoundJob& job) {
-  const ScratchFolder scratch;
+  const ScratchFolder scratch("lockstep-attach");
   Seen seen = LookAt(options, job);
   absl::Status status = scratch.status();
   if (status.ok()) status = WriteTexts(seen.texts, scratch.path());
-  Bundle bundle = MakeBundle(job, scratch.path() + "/logs", std::move(seen.ranks));
+  Bundle bundle = MakeBundle(job, scratch.path(), std::move(seen));
   bundle.job = options.stream;
   HostRedaction().Redact(&bundle);
   const std::string folder = scratch.path() + "/incident";
@@ -228,15 +308,17 @@ void SetAside(const std::string& folder) {
   }
 }
 
-// Prints the verdict and writes the folder.
-int Deliver(Bundle bundle, const std::string& folder) {
+// Prints the verdict, calls `more` for further lines, and writes the folder.
+int Deliver(Bundle bundle, const std::string& folder, const std::function<void(const Verdict&)>& more) {
   for (Rank& rank : bundle.ranks) rank.path = absl::StrCat(folder, "/", DumpFileName(rank.host));
   const Verdict verdict = WithCircumstances(Analyze(bundle, AnalyzeOptions()), bundle);
   fputs(VerdictText(verdict, bundle).c_str(), stdout);
   fflush(stdout);
+  more(verdict);
   const absl::Status written = WriteIncident(folder, bundle, verdict, FactsOf(bundle));
   if (written.ok()) {
     Say(absl::StrCat("incident written to ", folder, " (lockstep analyze ", folder, ")"));
+    WriteExplorePage(folder, bundle, verdict, {}, true);
     MakeIncidentIndex(folder, kIndexLimit).IgnoreError();
   } else {
     Say(absl::StrCat("the incident folder is not complete: ", written.message()));
@@ -244,7 +326,7 @@ int Deliver(Bundle bundle, const std::string& folder) {
   return ExitStatus(verdict);
 }
 
-// The folder to write; empty: impossible, which is reported.
+// Returns the folder to write. Empty if that is impossible, which this function reports.
 std::string FolderFor(const AttachOptions& options, const std::string& job) {
   std::string folder = options.out.empty() ? DefaultIncidentFolder(job, RealtimeNs()) : options.out;
   const std::string why = WhyNoIncidentFolder(folder);
@@ -253,27 +335,81 @@ std::string FolderFor(const AttachOptions& options, const std::string& job) {
   return "";
 }
 
-int AttachToHosts(const AttachOptions& options) {
-  const absl::StatusOr<std::vector<std::string>> hosts = ReadHosts(options.hosts);
-  if (!hosts.ok()) {
-    Say(hosts.status().message());
-    return kUsage;
+// What to look at instead of this host.
+struct Elsewhere {
+  std::vector<Target> targets;
+  std::map<std::string, Pod> pods;  // by name; empty if the targets are hosts
+  PodQuery query;
+};
+
+absl::StatusOr<Elsewhere> FindElsewhere(const AttachOptions& options) {
+  Elsewhere found;
+  if (options.kubernetes.empty()) {
+    const absl::StatusOr<std::vector<std::string>> hosts = ReadHosts(options.hosts);
+    if (!hosts.ok()) return hosts.status();
+    found.targets = HostTargets(*hosts, options.launch);
+    return found;
+  }
+  found.query = {options.kubectl, options.kubernetes, options.pod_namespace, options.container};
+  const absl::StatusOr<std::vector<Pod>> pods = FindPods(found.query, kHostLimit);
+  if (!pods.ok()) return pods.status();
+  for (const Pod& pod : *pods) {
+    found.targets.push_back(TargetOf(pod, found.query));
+    if (pod.refused.empty()) found.pods[pod.name] = pod;
+  }
+  return found;
+}
+
+// Prints the culprits' nodes, and the commands that run programs in their pods, because ssh does not reach a pod.
+void SayPods(const Verdict& verdict, const Elsewhere& elsewhere) {
+  constexpr size_t kShown = 4;
+  std::set<std::string> said;
+  for (const Finding& finding : verdict.findings()) {
+    for (const Culprit& culprit : finding.culprits()) {
+      const auto pod = elsewhere.pods.find(culprit.host());
+      if (pod == elsewhere.pods.end() || said.size() >= kShown || !said.insert(pod->first).second) continue;
+      Say(absl::StrCat(
+          pod->first, " is a pod", pod->second.node.empty() ? "" : " on node ", pod->second.node, "; instead of ssh: ",
+          absl::StrJoin(absl::MakeConstSpan(TargetOf(pod->second, elsewhere.query).command).subspan(1), " ")));
+    }
+  }
+}
+
+// Lists the hosts without an answer. The verdict mentions them only if ranks are missing.
+void SayWhereNot(const Bundle& bundle) {
+  constexpr size_t kShown = 4;
+  size_t count = 0;
+  for (const Problem& problem : bundle.problems) {
+    if (problem.like == kNoAnswer && ++count <= kShown) Say(absl::StrCat(problem.path, " was ", problem.text));
+  }
+  if (count > kShown) Say(absl::StrCat("and ", count - kShown, " more were not looked at"));
+}
+
+int AttachElsewhere(const AttachOptions& options) {
+  const absl::StatusOr<Elsewhere> elsewhere = FindElsewhere(options);
+  if (!elsewhere.ok()) {
+    Say(elsewhere.status().message());
+    return absl::IsUnavailable(elsewhere.status()) || absl::IsNotFound(elsewhere.status()) ? kNoVerdict : kUsage;
   }
   const std::string job = !options.job.empty() ? options.job : !options.slurm.empty() ? options.slurm : "attached";
   const std::string folder = FolderFor(options, job);
   if (folder.empty()) return kNoVerdict;
-  std::vector<std::string> arguments = {"--stream", job, "--redact", RedactLevelName(options.redact)};
-  if (!options.job.empty()) arguments.insert(arguments.end(), {"--job", options.job});
-  if (!options.slurm.empty()) arguments.insert(arguments.end(), {"--slurm", options.slurm});
-  Say(absl::StrCat("looking at ", hosts->size(), hosts->size() == 1 ? " host" : " hosts",
+  std::vector<std::string> words = {
+      options.remote, "attach", "--stream", job, "--redact", RedactLevelName(options.redact)};
+  if (!options.job.empty()) words.insert(words.end(), {"--job", options.job});
+  if (!options.slurm.empty()) words.insert(words.end(), {"--slurm", options.slurm});
+  if (options.ask_torch) words.push_back("--ask-torch");
+  const size_t count = elsewhere->targets.size();
+  Say(absl::StrCat("looking at ", count, options.kubernetes.empty() ? " host" : " pod", count == 1 ? "" : "s",
                    "; this takes a few seconds"));
-  absl::StatusOr<Bundle> bundle = LookAtHosts(*hosts, options.launch, arguments, kHostLimit);
+  absl::StatusOr<Bundle> bundle = LookAtTargets(elsewhere->targets, words, kHostLimit);
   if (!bundle.ok()) {
     Say(bundle.status().message());
     return kNoVerdict;
   }
+  SayWhereNot(*bundle);
   SetAside(folder);
-  return Deliver(*std::move(bundle), folder);
+  return Deliver(*std::move(bundle), folder, [&](const Verdict& verdict) { SayPods(verdict, *elsewhere); });
 }
 
 int AttachHere(const AttachOptions& options) {
@@ -284,7 +420,7 @@ int AttachHere(const AttachOptions& options) {
     return kUsage;
   }
   SetHostRedaction(*redactor);
-  if (!options.hosts.empty()) return AttachToHosts(options);
+  if (!options.hosts.empty() || !options.kubernetes.empty()) return AttachElsewhere(options);
   Discovery found = FindJobs(options.pids);
   int status = 0;
   const FoundJob* job = Choose(options, &found, &status);
@@ -294,17 +430,23 @@ int AttachHere(const AttachOptions& options) {
   if (folder.empty()) return kNoVerdict;
   Seen seen = LookAt(options, *job);
   SetAside(folder);
-  const absl::Status texts = WriteTexts(seen.texts, folder);
-  if (!texts.ok()) Say(texts.message());
-  Bundle bundle = MakeBundle(*job, folder + "/logs", std::move(seen.ranks));
+  // A PyTorch dump cannot be redacted, but the bundle made from it can.
+  const ScratchFolder scratch("lockstep-attach");
+  const bool keep = options.redact == RedactLevel::kNo;
+  const std::string& texts = keep ? folder : scratch.path();
+  const absl::Status written = keep || scratch.status().ok() ? WriteTexts(seen.texts, texts) : scratch.status();
+  if (!written.ok()) Say(written.message());
+  Bundle bundle = MakeBundle(*job, texts, std::move(seen));
   HostRedaction().Redact(&bundle);
-  return Deliver(std::move(bundle), folder);
+  return Deliver(std::move(bundle), folder, [](const Verdict&) {});
 }
 
 }  // namespace
 
 int Attach(const AttachOptions& options) {
-  // Reading /proc of a process whose memory the kernel has locked for good does not return.
+  // Each target has its own limit.
+  if (!options.hosts.empty() || !options.kubernetes.empty()) return AttachHere(options);
+  // If the kernel has locked a process's memory forever, reading the process's /proc entries never returns.
   const pid_t child = fork();
   if (child < 0) {
     Say(absl::StrCat("cannot start a process: ", strerror(errno)));

@@ -1,6 +1,5 @@
 // `lockstep attach`: examines a running job without the recorder, and names the rank that holds it up.
-#ifndef LOCKSTEP_COLLECTOR_ATTACH_ATTACH_H_
-#define LOCKSTEP_COLLECTOR_ATTACH_ATTACH_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -12,19 +11,22 @@
 namespace lockstep {
 
 struct AttachOptions {
-  std::vector<pid_t> pids;          // empty: found
+  std::vector<pid_t> pids;          // empty: the processes of the job that is found
   std::string job, slurm;           // selects one of the jobs found; empty: the only one
   std::string out;                  // incident folder; empty: a new name
   std::string host;                 // name of this host
   std::string stream;               // not empty: writes this host's dump to standard output, under this job name
   std::string hosts;                // file of hosts to examine instead of this one; empty: this one
   std::vector<std::string> launch;  // the command that runs commands on a host
+  std::string remote = "lockstep";  // the program there
+  std::string kubernetes;           // labels of the pods to examine instead of this host; empty: this one
+  std::string pod_namespace, container;
+  std::vector<std::string> kubectl;
+  bool ask_torch = false;  // asks PyTorch for Flight Recorder dumps, which makes the job write files
   RedactLevel redact = RedactLevel::kNo;
 };
 
-// Returns the exit status. Call it before any other thread exists.
+// Returns the exit status. Must be called before any other thread exists.
 int Attach(const AttachOptions& options);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_ATTACH_ATTACH_H_

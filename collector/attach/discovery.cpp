@@ -26,7 +26,7 @@ constexpr size_t kMostEnvironment = 4 << 20, kMostMaps = 16 << 20;
 constexpr int32_t kMostRank = 1 << 20;
 constexpr int kMostParents = 64;
 
-// What launchers say, the first that is set, as the recorder reads it.
+// Variables that launchers set. The first that is set counts, as in the recorder.
 constexpr const char* kRanks[] = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
 constexpr const char* kWorlds[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 constexpr const char* kLocals[] = {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"};
@@ -34,11 +34,11 @@ constexpr const char* kLocalWorlds[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOC
 constexpr const char* kRestarts[] = {"LOCKSTEP_RESTART", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"};
 constexpr const char* kNames[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID",
                                   "PBS_JOBID",    "LSB_JOBID",    "FLUX_JOB_ID"};
-// They are equal in all processes of one start of a job, and differ from those of other starts.
+// Variables that are equal in all processes of one start of a job, and differ between starts.
 constexpr const char* kKeys[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "SLURM_STEP_ID",  "TORCHELASTIC_RUN_ID",
                                  "MASTER_ADDR",  "MASTER_PORT",  "PMIX_NAMESPACE", "PMI_JOBID",
                                  "PBS_JOBID",    "LSB_JOBID",    "FLUX_JOB_ID",    "TORCHELASTIC_RESTART_COUNT"};
-// Programs that start ranks, and have the variables of one themselves.
+// Programs that start ranks, and may have the variables of a rank themselves.
 constexpr const char* kStarters[] = {"bash",
                                      "sh",
                                      "dash",
@@ -60,7 +60,7 @@ constexpr const char* kStarters[] = {"bash",
                                      "hydra_pmi_proxy",
                                      "slurmstepd",
                                      "tee"};
-// What PyTorch calls the processes of a data loader: one whose rank has ended is left, and is no rank.
+// PyTorch's name for data loader processes. Such a process may outlive its rank, and is no rank.
 constexpr absl::string_view kLoader = "pt_data_";
 constexpr const char* kLibraries[] = {"libnccl", "librccl", "libtorch", "libgloo", "libmpi"};
 
@@ -70,8 +70,8 @@ struct Candidate {
   RankProcess process;
   pid_t parent = 0;
   Variables variables;
-  bool told = false;     // RANK itself is set
-  bool library = false;  // maps what jobs communicate with
+  bool told = false;     // the variable RANK itself is set
+  bool library = false;  // the process maps a communication library
   std::string key;
 };
 
@@ -173,7 +173,7 @@ class Finder {
       if (absl::StartsWith(candidate.process.command, kLoader)) continue;
       (candidate.process.rank >= 0 ? named : unnamed).push_back(std::move(candidate));
     }
-    // A launcher under a scheduler has the scheduler's number; its children have RANK.
+    // A launcher under a scheduler has the scheduler's rank number. Its children have RANK.
     std::set<pid_t> launchers;
     for (const Candidate& candidate : named) {
       if (candidate.told) launchers.merge(Above(candidate.parent));
@@ -196,7 +196,7 @@ class Finder {
     }
     std::sort(found.jobs.begin(), found.jobs.end(),
               [](const FoundJob& a, const FoundJob& b) { return a.name < b.name; });
-    // Two with one name, as two starts in one allocation: by the first process.
+    // Two jobs with one name, such as two starts in one allocation, are distinguished by their first process.
     std::map<std::string, int> names;
     for (const FoundJob& job : found.jobs) ++names[job.name];
     for (FoundJob& job : found.jobs) {
@@ -239,7 +239,7 @@ class Finder {
     return candidate;
   }
 
-  // Helpers below a rank's process, and wrappers above it, have its variables.
+  // Keeps one process for each rank: helpers below a rank's process, and wrappers above it, have the same variables.
   std::vector<Candidate> OneEach(std::vector<Candidate> all) const {
     std::map<int32_t, std::vector<Candidate>> by_rank;
     for (Candidate& candidate : all) {
@@ -285,7 +285,7 @@ class Finder {
       job.world = std::max(job.world, candidate.process.world);
       known.insert(candidate.process.rank);
     }
-    // Numbers that are missing or not each one's own are none.
+    // If numbers are missing, or two processes have the same number, all are numbered anew.
     job.numbered = known.size() < ranks.size() || *known.begin() < 0;
     if (job.numbered) {
       std::sort(ranks.begin(), ranks.end(),
@@ -301,7 +301,7 @@ class Finder {
     return job;
   }
 
-  // Every rank of the job runs on this host.
+  // Returns true if every rank of the job runs on this host.
   static bool AllHere(const Variables& variables) {
     const auto is = [&variables](const char* name, absl::string_view value) {
       const auto at = variables.find(name);
@@ -323,7 +323,7 @@ class Finder {
     if (all && job->world <= kMostHere) {
       for (int32_t rank = 0; rank < job->world; ++rank) expected[rank] = rank;
     } else if (first.local_world > 0 && first.local_world <= kMostHere && first.local_rank >= 0) {
-      // Launchers give a host consecutive ranks: if the present ones do not fit, nothing is concluded.
+      // Launchers give a host consecutive ranks. If the present ranks do not fit, nothing is concluded.
       const int32_t base = first.rank - first.local_rank;
       for (const Candidate& candidate : ranks) {
         if (candidate.process.rank - candidate.process.local_rank != base) return;
@@ -332,7 +332,7 @@ class Finder {
     }
     for (const Candidate& candidate : ranks) expected.erase(candidate.process.rank);
     for (const auto& [rank, local] : expected) job->ended.push_back({.rank = rank, .local_rank = local});
-    // What is left of a process that ended has no variables: only of a single one its rank is known.
+    // An ended process that was not reaped has no variables. Its rank is known only if exactly one rank is missing.
     std::vector<pid_t> left;
     for (const auto& [pid, stat] : stats_) {
       const auto parent = [parent = stat.parent](const Candidate& c) { return c.parent == parent; };

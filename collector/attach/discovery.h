@@ -1,7 +1,6 @@
 // Finds processes of distributed jobs on this host that run without Lockstep: by the variables of launchers, and by
 // mapped libraries.
-#ifndef LOCKSTEP_COLLECTOR_ATTACH_DISCOVERY_H_
-#define LOCKSTEP_COLLECTOR_ATTACH_DISCOVERY_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -22,8 +21,8 @@ struct RankProcess {
 // A rank of the job that is expected on this host and missing.
 struct EndedRank {
   int32_t rank = -1, local_rank = -1;
-  pid_t pid = 0;         // a zombie that its parent has not reaped; 0: none
-  int wait_status = -1;  // its status, as waitpid returns it; -1: unknown
+  pid_t pid = 0;         // the ended process if its parent has not reaped it; 0: none
+  int wait_status = -1;  // the exit status, as waitpid returns it; -1: unknown
 };
 
 struct FoundJob {
@@ -32,14 +31,14 @@ struct FoundJob {
   uint32_t restart_count = 0;
   int32_t world = 0;               // 0: not known
   int ras_port = 0;                // from NCCL_RAS_ADDR; 0: unset
-  bool numbered = false;           // no process knows its rank: numbered by PID
+  bool numbered = false;           // no process knows its rank, so ranks are numbered by PID
   std::vector<RankProcess> ranks;  // ascending by rank
   std::vector<EndedRank> ended;    // ranks whose processes ended
 };
 
 struct Discovery {
   std::vector<FoundJob> jobs;  // by name
-  size_t unreadable = 0;       // other users' processes, whose environment is hidden from us
+  size_t unreadable = 0;       // number of other users' processes, whose environment this process may not read
 };
 
 // `pids`: only these, as one job, whatever they are; empty: every process that belongs to a job. `proc`: mount point of
@@ -47,5 +46,3 @@ struct Discovery {
 Discovery FindJobs(const std::vector<pid_t>& pids, const std::string& proc = "/proc");
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_ATTACH_DISCOVERY_H_

@@ -21,7 +21,7 @@ using ::testing::SizeIs;
 
 constexpr char kNccl[] = "7f0000000000-7f0000001000 r-xp 00000000 fe:01 77   /opt/lib/libnccl.so.2\n";
 
-// A proc file system of made-up processes.
+// A proc file system of simulated processes.
 class DiscoveryTest : public ::testing::Test {
  protected:
   struct Fake {
@@ -38,7 +38,7 @@ class DiscoveryTest : public ::testing::Test {
     mkdir(place.c_str(), 0700);
     std::string stat = absl::StrCat(pid, " (", fake.comm, ") ", std::string(1, fake.state), " ", fake.parent,
                                     " 1 1 0 -1 4194304 0 0 0 0 10 20 3 4 20 0 5 0 987654 1 2");
-    // Field 52 is the status.
+    // Field 52 is the exit status.
     for (int i = 0; i < 27; ++i) stat += " 0";
     support::WriteFile(place + "/stat", absl::StrCat(stat, " ", fake.wait_status, "\n"));
     support::WriteFile(place + "/comm", fake.comm + "\n");
@@ -69,14 +69,14 @@ class DiscoveryTest : public ::testing::Test {
   support::TempFolder folder_;
 };
 
-TEST_F(DiscoveryTest, RanksWithoutTheirStartersAndHelpers) {
+TEST_F(DiscoveryTest, RanksAreFoundWithoutTheirStartersAndHelpers) {
   Add(50, {.comm = "torchrun", .environment = {"SLURM_PROCID=0", "SLURM_NTASKS=1", "SLURM_JOB_ID=7"}, .maps = kNccl});
   for (int rank = 0; rank < 2; ++rank) {
     std::vector<std::string> environment = Torchrun(rank, 2);
     environment.insert(environment.end(), {"SLURM_PROCID=0", "SLURM_NTASKS=1", "SLURM_JOB_ID=7"});
     Add(100 + rank, {.comm = "bash", .parent = 50, .environment = environment});
     Add(200 + rank, {.parent = 100 + rank, .environment = environment, .maps = kNccl});
-    Add(300 + rank, {.parent = 200 + rank, .environment = environment, .maps = kNccl});  // forked from it
+    Add(300 + rank, {.parent = 200 + rank, .environment = environment, .maps = kNccl});  // forked from the rank
     Add(400 + rank, {.comm = "pt_data_worker", .parent = 1, .environment = environment, .maps = kNccl});
   }
   const Discovery found = Find();
@@ -88,7 +88,7 @@ TEST_F(DiscoveryTest, RanksWithoutTheirStartersAndHelpers) {
   EXPECT_THAT(found.jobs[0].ended, IsEmpty());
 }
 
-TEST_F(DiscoveryTest, EveryLaunchersVariables) {
+TEST_F(DiscoveryTest, EveryLaunchersVariablesAreKnown) {
   const std::vector<std::vector<std::string>> each = {
       {"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1"},
       {"PMI_RANK=1", "PMI_SIZE=4"},
@@ -103,7 +103,7 @@ TEST_F(DiscoveryTest, EveryLaunchersVariables) {
   }
 }
 
-TEST_F(DiscoveryTest, SeveralJobsAreSeveral) {
+TEST_F(DiscoveryTest, SeveralJobsAreFound) {
   for (int rank = 0; rank < 2; ++rank) {
     Add(10 + rank, {.environment = Torchrun(rank, 2)});
     Add(20 + rank, {.environment = Torchrun(rank, 2, 29501)});
@@ -117,7 +117,7 @@ TEST_F(DiscoveryTest, SeveralJobsAreSeveral) {
   EXPECT_THAT(Pids(chosen.jobs[0]), ElementsAre(20, 21));
 }
 
-TEST_F(DiscoveryTest, RanksThatHaveEnded) {
+TEST_F(DiscoveryTest, EndedRanksAreReported) {
   for (const int rank : {0, 1, 3}) Add(10 + rank, {.parent = 5, .environment = Torchrun(rank, 4)});
   ASSERT_THAT(Find().jobs, SizeIs(1));
   ASSERT_THAT(Find().jobs[0].ended, SizeIs(1));
@@ -154,7 +154,7 @@ TEST_F(DiscoveryTest, ProcessesWithoutARankAreNumbered) {
   EXPECT_EQ(found.jobs[0].world, 0);
 }
 
-TEST_F(DiscoveryTest, HostileNumbersAndNames) {
+TEST_F(DiscoveryTest, HostileNumbersAndNamesAreHarmless) {
   Add(10, {.comm = "a) R (b", .environment = {"RANK=99999999999999", "WORLD_SIZE=-3", "=", "RANK"}, .maps = kNccl});
   Add(11, {.environment = {"RANK=0", "WORLD_SIZE=2000000000", "LOCAL_WORLD_SIZE=1048576", "LOCAL_RANK=7",
                            "LOCKSTEP_JOB=../../etc/x\ny", "NCCL_RAS_ADDR=evil:99999999"}});
@@ -166,7 +166,7 @@ TEST_F(DiscoveryTest, HostileNumbersAndNames) {
   EXPECT_THAT(found.jobs[0].ended, IsEmpty());
 }
 
-TEST_F(DiscoveryTest, NothingThere) {
+TEST_F(DiscoveryTest, NoJobIsFoundOnASystemWithoutOne) {
   EXPECT_THAT(Find().jobs, IsEmpty());
   EXPECT_THAT(Find({4711}).jobs, IsEmpty());
 }

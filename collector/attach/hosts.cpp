@@ -1,5 +1,7 @@
 #include "collector/attach/hosts.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <atomic>
 #include <string_view>
@@ -13,9 +15,9 @@
 #include "analyzer/load/load.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/printable.h"
+#include "analyzer/util/scratch_folder.h"
 #include "analyzer/util/small_file.h"
 #include "analyzer/util/start_child.h"
-#include "collector/attach/scratch_folder.h"
 
 namespace lockstep {
 namespace {
@@ -23,7 +25,7 @@ namespace {
 constexpr size_t kMostHostFile = 1 << 20, kMostHosts = 16384, kMostAtATime = 64;
 constexpr size_t kMostFromHost = 64 << 20, kMostErrors = 16 << 10;
 
-// Nothing that a launcher takes for an option or a shell for more than a word.
+// Rejects what a launcher takes for an option, or a shell for more than one word.
 bool IsHost(absl::string_view name) {
   return !name.empty() && name.size() <= 253 && name[0] != '-' && std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' || c == '@';
@@ -35,8 +37,21 @@ std::string LastLine(std::string_view text) {
   return CleanUtf8(text.substr(text.rfind('\n') + 1), 300);
 }
 
-// Empty: success; the host's dump is at `path`.
-std::string AskHost(const std::vector<std::string>& words, int64_t limit_ns, const std::string& path) {
+// Recognizes the errors of a shell or a container runtime for a program that does not exist.
+bool SaysNotFound(std::string_view errors) {
+  for (const char* text : {"executable file not found", "command not found", ": not found", "No such file or directory",
+                           "no such file or directory"}) {
+    if (errors.find(text) != errors.npos && errors.find("lockstep") != errors.npos) return true;
+  }
+  return false;
+}
+
+// Returns empty after success, with the host's dump at `path`; otherwise the error.
+std::string AskTarget(const Target& target, const std::vector<std::string>& what, int64_t limit_ns,
+                      const std::string& path) {
+  if (!target.refused.empty()) return target.refused;
+  std::vector<std::string> words = target.command;
+  words.insert(words.end(), what.begin(), what.end());
   ChildRun run;
   run.output = run.errors = ChildStream::kKeep;
   run.most_output = kMostFromHost;
@@ -44,7 +59,10 @@ std::string AskHost(const std::vector<std::string>& words, int64_t limit_ns, con
   const absl::StatusOr<ChildResult> result = RunChild(words, run);
   if (!result.ok()) return std::string(result.status().message());
   if (const absl::Status ended = result->Ended(); !ended.ok()) {
-    const std::string last = LastLine(result->errors.substr(0, kMostErrors));
+    // If lockstep itself ran, the file that was not found may be another one.
+    const bool ran = WIFEXITED(result->status) && WEXITSTATUS(result->status) == kNoVerdict;
+    if (!ran && SaysNotFound(std::string_view(result->errors).substr(0, kMostErrors))) return target.without;
+    const std::string last = LastLine(std::string_view(result->errors).substr(0, kMostErrors));
     return absl::StrCat(ended.message(), last.empty() ? "" : ": ", last);
   }
   const absl::Status written = WriteFileSafely(path, result->output);
@@ -73,36 +91,46 @@ absl::StatusOr<std::vector<std::string>> ReadHosts(const std::string& path) {
   return hosts;
 }
 
-absl::StatusOr<Bundle> LookAtHosts(const std::vector<std::string>& hosts, const std::vector<std::string>& launch,
-                                   const std::vector<std::string>& arguments, int64_t limit_ns) {
-  const ScratchFolder scratch;
+std::vector<Target> HostTargets(const std::vector<std::string>& hosts, const std::vector<std::string>& launch) {
+  std::vector<Target> targets;
+  for (const std::string& host : hosts) {
+    Target target;
+    target.name = host;
+    target.command = {"/usr/bin/env"};
+    target.command.insert(target.command.end(), launch.begin(), launch.end());
+    target.command.push_back(host);
+    target.without = "there is no lockstep on its PATH; --remote PROGRAM says where it is";
+    targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
+absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const std::vector<std::string>& words,
+                                     int64_t limit_ns) {
+  const ScratchFolder scratch("lockstep-attach");
   if (!scratch.status().ok()) return scratch.status();
-  std::vector<std::string> paths(hosts.size()), failed(hosts.size());
+  std::vector<std::string> paths(targets.size()), failed(targets.size());
   std::atomic<size_t> next{0};
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < std::min(hosts.size(), kMostAtATime); ++i) {
+  for (size_t i = 0; i < std::min(targets.size(), kMostAtATime); ++i) {
     threads.emplace_back([&] {
-      for (size_t at = next++; at < hosts.size(); at = next++) {
-        std::vector<std::string> words = {"/usr/bin/env"};
-        words.insert(words.end(), launch.begin(), launch.end());
-        words.insert(words.end(), {hosts[at], "lockstep", "attach"});
-        words.insert(words.end(), arguments.begin(), arguments.end());
+      for (size_t at = next++; at < targets.size(); at = next++) {
         paths[at] = absl::StrCat(scratch.path(), "/", at, ".lsd");
-        failed[at] = AskHost(words, limit_ns, paths[at]);
+        failed[at] = AskTarget(targets[at], words, limit_ns, paths[at]);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   std::vector<std::string> answered;
-  for (size_t i = 0; i < hosts.size(); ++i) {
+  for (size_t i = 0; i < targets.size(); ++i) {
     if (failed[i].empty()) answered.push_back(paths[i]);
   }
-  if (answered.empty()) return absl::UnavailableError(absl::StrCat("no host answers; ", hosts[0], ": ", failed[0]));
+  if (answered.empty()) return absl::UnavailableError(absl::StrCat("no answer; ", targets[0].name, ": ", failed[0]));
   absl::StatusOr<Bundle> bundle = LoadPaths(answered);
-  for (size_t i = 0; bundle.ok() && i < hosts.size(); ++i) {
+  for (size_t i = 0; bundle.ok() && i < targets.size(); ++i) {
     if (!failed[i].empty())
       bundle->problems.push_back(
-          {.path = hosts[i], .text = absl::StrCat("not looked at: ", failed[i]), .like = "no answer"});
+          {.path = targets[i].name, .text = absl::StrCat("not looked at: ", failed[i]), .like = kNoAnswer});
   }
   return bundle;
 }

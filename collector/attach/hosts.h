@@ -1,6 +1,5 @@
-// Runs one command a host over the site's own launcher, and merges the output of `lockstep attach --stream`.
-#ifndef LOCKSTEP_COLLECTOR_ATTACH_HOSTS_H_
-#define LOCKSTEP_COLLECTOR_ATTACH_HOSTS_H_
+// Runs one command per host or pod over the site's own launcher, and merges the output of `lockstep attach --stream`.
+#pragma once
 
 #include <string>
 #include <vector>
@@ -10,14 +9,29 @@
 
 namespace lockstep {
 
-// Host names of a file, one a line; "#" begins a comment. InvalidArgument names the invalid line.
+// Host names of a file, one per line; "#" begins a comment. InvalidArgument names the invalid line.
 absl::StatusOr<std::vector<std::string>> ReadHosts(const std::string& path);
 
-// Runs `launch HOST lockstep attach ARGUMENTS` for every host, 64 at a time, and loads the output. A host that does not
-// answer within `limit_ns` becomes a problem of the bundle. Fails if no host answers.
-absl::StatusOr<Bundle> LookAtHosts(const std::vector<std::string>& hosts, const std::vector<std::string>& launch,
-                                   const std::vector<std::string>& arguments, int64_t limit_ns);
+// A place where `lockstep attach` is run.
+struct Target {
+  std::string name;                  // name of the host or pod
+  std::vector<std::string> command;  // command that runs the words after it on the target; begins with a path
+  std::string refused;               // if not empty: why no command is run there
+  std::string without;               // what to print if the target has no lockstep
+};
+
+// A target with the command `launch HOST` for each host.
+std::vector<Target> HostTargets(const std::vector<std::string>& hosts, const std::vector<std::string>& launch);
+
+// Exit status of a `lockstep attach` that ran and has no verdict.
+inline constexpr int kNoVerdict = 3;
+
+// Problem::like of a target that did not answer.
+inline constexpr char kNoAnswer[] = "no answer";
+
+// Runs `words` at every target, 64 at a time, and loads the output. A target that does not answer within `limit_ns`
+// becomes a problem of the bundle. Fails if none answers.
+absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const std::vector<std::string>& words,
+                                     int64_t limit_ns);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_ATTACH_HOSTS_H_

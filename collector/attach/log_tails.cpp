@@ -1,24 +1,22 @@
 #include "collector/attach/log_tails.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/atomic_file.h"
 #include "analyzer/util/clock.h"
 #include "analyzer/util/proc_stat.h"
 #include "analyzer/util/small_file.h"
-#include "analyzer/util/start_child.h"
 #include "analyzer/util/unique_fd.h"
+#include "collector/attach/reading_child.h"
 
 namespace lockstep {
 namespace {
@@ -26,7 +24,7 @@ namespace {
 constexpr off_t kMostTail = 256 << 10;
 constexpr size_t kMostBytes = 32 << 20;
 
-// What the child writes before each tail.
+// The child writes this before each tail.
 struct Piece {
   uint64_t process, device, inode, bytes;
 };
@@ -38,8 +36,8 @@ bool MayRead(const struct stat& file, uid_t user, const std::vector<int64_t>& gr
   return (file.st_mode & S_IROTH) != 0;
 }
 
-// Opens what the process has open there, if it is a regular file that its user may read. Opening it by O_PATH first
-// does nothing to a device or a pipe.
+// Opens the file behind the process's descriptor if it is a regular file that the process's user may read. Opening
+// by O_PATH first has no effect on a device or a pipe.
 UniqueFd OpenOutput(pid_t pid, int number, struct stat* info) {
   const UniqueFd path(open(absl::StrCat("/proc/", pid, "/fd/", number).c_str(), O_PATH | O_CLOEXEC));
   if (!path.ok() || fstat(path.get(), info) != 0 || !S_ISREG(info->st_mode)) return UniqueFd();
@@ -51,18 +49,6 @@ UniqueFd OpenOutput(pid_t pid, int number, struct stat* info) {
   groups.push_back(own[1]);
   if (!MayRead(*info, static_cast<uid_t>(users[1]), groups)) return UniqueFd();
   return UniqueFd(open(absl::StrCat("/proc/self/fd/", path.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-}
-
-bool WriteWhole(int fd, const void* data, size_t bytes) {
-  const char* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t done = write(fd, at, bytes);
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return false;
-    at += done;
-    bytes -= static_cast<size_t>(done);
-  }
-  return true;
 }
 
 void WriteTails(const std::vector<pid_t>& pids, int to) {
@@ -80,11 +66,12 @@ void WriteTails(const std::vector<pid_t>& pids, int to) {
         tail.resize(static_cast<size_t>(std::min(info.st_size, kMostTail)));
         const ssize_t got = pread(file.get(), tail.data(), tail.size(), std::max<off_t>(0, info.st_size - kMostTail));
         tail.resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
-        // From the first whole line on.
+        // Begins at the first whole line.
         if (info.st_size > kMostTail) tail.erase(0, tail.find('\n') + 1);
       }
       const Piece piece = {i, info.st_dev, info.st_ino, tail.size()};
-      if (!WriteWhole(to, &piece, sizeof piece) || !WriteWhole(to, tail.data(), tail.size())) return;
+      const std::string_view head(reinterpret_cast<const char*>(&piece), sizeof piece);
+      if (!WriteAll(to, head, "").ok() || !WriteAll(to, tail, "").ok()) return;
     }
   }
 }
@@ -109,32 +96,8 @@ std::vector<LogTail> TakePieces(const std::string& bytes, size_t processes) {
 }  // namespace
 
 std::vector<LogTail> ReadLogTails(const std::vector<pid_t>& pids, int64_t limit_ns) {
-  UniqueFd from, to;
-  if (!MakePipe(&from, &to)) return {};
-  const pid_t child = fork();
-  if (child < 0) return {};
-  if (child == 0) {
-    from.reset();
-    WriteTails(pids, to.get());
-    _exit(0);
-  }
-  to.reset();
-  const int64_t deadline = MonotonicNs() + limit_ns;
-  std::string bytes;
-  while (bytes.size() < kMostBytes) {
-    const int64_t left = deadline - MonotonicNs();
-    pollfd ready = {from.get(), POLLIN, 0};
-    if (left <= 0 || poll(&ready, 1, static_cast<int>(left / 1'000'000) + 1) <= 0) break;
-    char buffer[65536];
-    const ssize_t got = read(from.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    bytes.append(buffer, static_cast<size_t>(got));
-  }
-  // One that waits for a server for good is left to itself.
-  kill(child, SIGKILL);
-  for (int i = 0; i < 20 && waitpid(child, nullptr, WNOHANG) == 0; ++i) poll(nullptr, 0, 5);
-  return TakePieces(bytes, pids.size());
+  ReadingChild child([&pids](int to) { WriteTails(pids, to); });
+  return TakePieces(child.Take(MonotonicNs() + limit_ns, kMostBytes), pids.size());
 }
 
 }  // namespace lockstep

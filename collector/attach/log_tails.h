@@ -1,6 +1,5 @@
 // The ends of the ranks' output, if it goes to files.
-#ifndef LOCKSTEP_COLLECTOR_ATTACH_LOG_TAILS_H_
-#define LOCKSTEP_COLLECTOR_ATTACH_LOG_TAILS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -21,5 +20,3 @@ struct LogTail {
 std::vector<LogTail> ReadLogTails(const std::vector<pid_t>& pids, int64_t limit_ns);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_ATTACH_LOG_TAILS_H_

@@ -1,13 +1,14 @@
 #include "collector/attach/look.h"
 
 #include <poll.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/util/time_units.h"
 #include "collector/evidence/process_look.h"
 #include "collector/host/proc.h"
@@ -17,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kApart = 2 * kSecond;  // from the end of the first look to the second, and from sample to sample
+constexpr int64_t kApart = 2 * kSecond;  // between the end of the first look and the second look, and between samples
 constexpr int kPollMs = 20;
 
 struct Looked {
@@ -41,14 +42,6 @@ void Continue(pid_t pid, Looked* rank) {
   rank->look.Continue(pid, 0, &rank->process);
 }
 
-void SetEnd(int wait_status, Process* process) {
-  process->life = Life::kGone;
-  if (wait_status < 0) return;
-  process->life = WIFSIGNALED(wait_status) ? Life::kKilled : Life::kExited;
-  if (WIFSIGNALED(wait_status)) process->signal = WTERMSIG(wait_status);
-  if (WIFEXITED(wait_status)) process->exit_code = WEXITSTATUS(wait_status);
-}
-
 void SetGpu(Rank* rank) {
   if (rank->process.evidence == nullptr) return;
   const GpuState* own = nullptr;
@@ -63,7 +56,7 @@ void SetGpu(Rank* rank) {
   rank->gpu_pci = own->pci();
 }
 
-// A framework's record without a call: nothing is known of what the rank called.
+// The rank is like one in a framework's record without calls: what it called is unknown.
 Rank RankOf(const FoundJob& job, const std::string& host, int32_t number, int32_t local, pid_t pid, Process process) {
   Rank rank;
   rank.rank = number;
@@ -102,7 +95,9 @@ std::vector<Rank> LookAtRanks(const FoundJob& job, const std::string& host, int6
   for (size_t i = 0; i < looked.size(); ++i) {
     const RankProcess& found = job.ranks[i];
     Process& process = looked[i]->process;
+    const std::string refused = process.stack_refused;  // keeps the reason, although the kernel's stack is read below
     looked[i]->sampler.Sample(found.pid, after, &process);
+    if (!refused.empty()) process.stack_refused = refused;
     const std::optional<ProcStat> stat = ReadProcStat(found.pid);
     process.life = Life::kRunning;
     if (!stat || stat->ended()) SetEnd(stat ? stat->wait_status : -1, &process);

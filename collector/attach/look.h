@@ -1,6 +1,5 @@
-// The activity of a job's ranks, from two looks at each of their processes.
-#ifndef LOCKSTEP_COLLECTOR_ATTACH_LOOK_H_
-#define LOCKSTEP_COLLECTOR_ATTACH_LOOK_H_
+// The activity of a job's ranks, from two samples of each process.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -17,5 +16,3 @@ namespace lockstep {
 std::vector<Rank> LookAtRanks(const FoundJob& job, const std::string& host, int64_t limit_ns);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_ATTACH_LOOK_H_

@@ -1,5 +1,5 @@
 // The attach verb: looks at a job that hangs now, and was not started under Lockstep.
-#include <climits>
+#include <signal.h>
 
 #include "absl/strings/numbers.h"
 #include "analyzer/settings/options.h"
@@ -9,6 +9,7 @@
 
 int main(int argc, char** argv) {
   lockstep::OccupyClosedStandardFiles();
+  signal(SIGPIPE, SIG_IGN);  // the incident folder is written even if nobody reads the output
   lockstep::SilenceLibraries();
   const absl::StatusOr<lockstep::settings::ParsedOptions> parsed = lockstep::settings::Parse("attach", argc, argv);
   if (const std::optional<int> status = lockstep::settings::Finished("attach", parsed)) return *status;
@@ -19,16 +20,29 @@ int main(int argc, char** argv) {
       return lockstep::settings::UsageError("attach", parsed->Wrong("'" + word + "' is no PID"));
     options.pids.push_back(pid);
   }
-  if (parsed->Given("hosts") && (!options.pids.empty() || parsed->Given("stream")))
+  const bool hosts = parsed->Given("hosts"), pods = parsed->Given("kubernetes");
+  if ((hosts || pods) && (!options.pids.empty() || parsed->Given("stream")))
     return lockstep::settings::UsageError(
-        "attach", parsed->Wrong("--hosts goes with neither PIDs nor --stream, which are of one host"));
+        "attach", parsed->Wrong("--hosts and --kubernetes go with neither PIDs nor --stream, which are of one host"));
+  if (hosts && pods)
+    return lockstep::settings::UsageError("attach", parsed->Wrong("--hosts or --kubernetes: one of them"));
   options.job = parsed->Text("job");
   options.slurm = parsed->Text("slurm");
   options.out = parsed->Text("out");
   options.host = parsed->Given("host") ? parsed->Text("host") : lockstep::HostName();
   options.stream = parsed->Text("stream");
   options.hosts = parsed->Text("hosts");
-  options.launch = lockstep::settings::SplitText(parsed->Text("launch"), ' ');
+  const auto text = [&parsed](const char* key, const char* otherwise) {
+    const std::string given = parsed->Text(key);
+    return given.empty() ? std::string(otherwise) : given;
+  };
+  options.launch = lockstep::settings::SplitText(text("launch", "ssh -o BatchMode=yes"), ' ');
+  options.remote = text("remote", "lockstep");
+  options.kubernetes = parsed->Text("kubernetes");
+  options.pod_namespace = parsed->Text("namespace");
+  options.container = parsed->Text("container");
+  options.kubectl = lockstep::settings::SplitText(text("kubectl", "kubectl"), ' ');
+  options.ask_torch = parsed->Flag("ask-torch");
   options.redact = lockstep::ParseRedactLevel(parsed->Text("redact")).value();
   return lockstep::Attach(options);
 }

@@ -1,4 +1,4 @@
-// What attach reads beside stacks: output files, and NCCL's RAS.
+// Tests what attach reads beside stacks: output files, and servers inside the job.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -10,14 +10,18 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "analyzer/util/time_units.h"
 #include "analyzer/util/unique_fd.h"
+#include "collector/attach/local_query.h"
 #include "collector/attach/log_tails.h"
-#include "collector/attach/ras_query.h"
+#include "collector/attach/look.h"
+#include "collector/attach/torch_server.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -27,7 +31,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A process whose standard output and error are these; ended with this object.
+// A process with these descriptors as standard output and error. The destructor ends it.
 class Writer {
  public:
   Writer(int out, int err) {
@@ -38,7 +42,7 @@ class Writer {
       pause();
       _exit(0);
     }
-    // Until it has them, they are ours.
+    // Until the process has these descriptors, its output is the test's own.
     struct stat wanted {
     }, has{};
     fstat(out, &wanted);
@@ -62,7 +66,7 @@ UniqueFd Open(const std::string& path) {
   return UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 }
 
-TEST(LogTails, OneOfEachFileFromAWholeLineOn) {
+TEST(LogTails, EachFilesEndIsReadOnceFromAWholeLine) {
   const support::TempFolder folder;
   const UniqueFd own = Open(folder.path() + "/own"), shared = Open(folder.path() + "/shared");
   std::string text;
@@ -80,7 +84,7 @@ TEST(LogTails, OneOfEachFileFromAWholeLineOn) {
   EXPECT_EQ(tails[1].text, "[rank0]: hello\n");
 }
 
-TEST(LogTails, PipesAndDevicesAreLeftAlone) {
+TEST(LogTails, PipesAndDevicesAreNotRead) {
   int pipe_fds[2];
   ASSERT_EQ(pipe(pipe_fds), 0);
   const UniqueFd from(pipe_fds[0]), to(pipe_fds[1]);
@@ -90,8 +94,8 @@ TEST(LogTails, PipesAndDevicesAreLeftAlone) {
   EXPECT_THAT(ReadLogTails({999'999'999}, 10 * kSecond), IsEmpty());
 }
 
-TEST(LogTails, FilesThatTheProcessMayNotReadAreLeftAlone) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root may read what others may not";
+TEST(LogTails, FilesThatTheProcessMayNotReadAreSkipped) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can read what others cannot";
   const support::TempFolder folder;
   const std::string path = folder.path() + "/secret";
   support::WriteFile(path, "secret\n");
@@ -101,9 +105,9 @@ TEST(LogTails, FilesThatTheProcessMayNotReadAreLeftAlone) {
   EXPECT_THAT(ReadLogTails({writer.pid()}, 10 * kSecond), IsEmpty());
 }
 
-class RasTest : public ::testing::Test {
+class ServerTest : public ::testing::Test {
  protected:
-  RasTest() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  ServerTest() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -114,32 +118,77 @@ class RasTest : public ::testing::Test {
     port_ = ntohs(address.sin_port);
   }
 
+  // Answers each of these requests once.
+  void Serve(const std::vector<std::pair<std::string, std::string>>& answers) {
+    for (const auto& [question, answer] : answers) {
+      const UniqueFd client(accept(listener_.get(), nullptr, nullptr));
+      std::string asked;
+      char bytes[256];
+      while (!asked.ends_with(question)) {
+        const ssize_t got = read(client.get(), bytes, sizeof bytes);
+        if (got <= 0) break;
+        asked.append(bytes, static_cast<size_t>(got));
+      }
+      EXPECT_TRUE(asked.ends_with(question)) << asked;
+      send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    }
+  }
+
   UniqueFd listener_;
   int port_ = 0;
 };
 
-TEST_F(RasTest, TheAnswerOfAProcessOfTheJob) {
-  EXPECT_TRUE(ListensForRas({getpid()}, port_));
-  EXPECT_FALSE(ListensForRas({1}, port_)) << "somebody else's";
-  EXPECT_FALSE(ListensForRas({getpid()}, 1));
-  std::string asked;
-  std::thread server([&] {
-    const UniqueFd client(accept(listener_.get(), nullptr, nullptr));
-    char bytes[256];
-    while (asked.find("verbose status\n") == std::string::npos) {
-      const ssize_t got = read(client.get(), bytes, sizeof bytes);
-      if (got <= 0) break;
-      asked.append(bytes, static_cast<size_t>(got));
-    }
-    EXPECT_EQ(write(client.get(), "Job summary\n", 12), 12);
-  });
-  EXPECT_EQ(QueryRas(30 * kSecond, port_), "Job summary\n");
+TEST_F(ServerTest, AProcessOfTheJobIsAnswered) {
+  EXPECT_TRUE(ListensOn({getpid()}, port_));
+  EXPECT_FALSE(ListensOn({1}, port_)) << "somebody else's";
+  EXPECT_FALSE(ListensOn({getpid()}, 1));
+  std::thread server([&] { Serve({{"verbose status\n", "Job summary\n"}}); });
+  EXPECT_EQ(QueryLocal(port_, "timeout 2\nverbose status\n", 1000, 30 * kSecond), "Job summary\n");
   server.join();
 }
 
-TEST_F(RasTest, SilenceEnds) {
-  EXPECT_EQ(QueryRas(kSecond / 5, port_), "");
-  EXPECT_EQ(QueryRas(kSecond / 5, 1), "");
+TEST_F(ServerTest, SilenceEndsAtTheTimeLimit) {
+  EXPECT_EQ(QueryLocal(port_, "x", 1000, kSecond / 5), "");
+  EXPECT_EQ(QueryLocal(1, "x", 1000, kSecond / 5), "");
+}
+
+TEST_F(ServerTest, AnEndlessAnswerIsCut) {
+  std::thread server([&] { Serve({{"x", std::string(1 << 20, 'x')}}); });
+  const size_t got = QueryLocal(port_, "x", 1000, 30 * kSecond).size();
+  EXPECT_GE(got, 1000u);
+  EXPECT_LE(got, 1000u + (64 << 10));
+  server.join();
+}
+
+// Returns a page as PyTorch 2.15 prints it.
+std::string Page(const std::string& ranks) {
+  return "HTTP/1.0 200 OK\r\n\r\n<!doctype html>\n<h1>FlightRecorder gloo</h1>\n" + ranks + "\n</section>\n";
+}
+
+constexpr char kEmpty[] = "<h2>Rank 0: http://n:1/handler/x</h2>\n <pre>{\n  \"pg_status\": {}\n}</pre>\n";
+
+TEST(TorchServer, DumpsOfAnsweringRanksAreTaken) {
+  const std::map<int32_t, std::string> dumps = DumpsInPage(
+      Page("<h2>Rank 0: http://n:1/x</h2>\n<pre>{\"a\": \"<pre>\"}</pre>\n<h2>Rank 1: http://n:2/x</h2>\n<p>Failed to "
+           "fetch: status=503</p>\n<pre>no process group</pre>\n<h2>Rank 12: http://n:3/x</h2>\n<pre>{}</pre>"));
+  EXPECT_EQ(dumps, (std::map<int32_t, std::string>{{0, "{\"a\": \"<pre>\"}"}, {12, "{}"}}));
+  for (const char* text : {"", "<h2>Rank ", "<h2>Rank 1:", "<h2>Rank 1:<pre>", "<h2>Rank 1:</pre><pre>",
+                           "<h2>Rank 1:<pre></pre>", "<h2>Rank -1:<pre>{}</pre>", "<h2>Rank 99999999999:<pre>{}</pre>",
+                           "<h2>Rank x:<pre>{}</pre>", "<h2>Rank <pre>{}</pre>", "<h2>Rank 1:<pre>{ cut off"}) {
+    EXPECT_THAT(DumpsInPage(text), IsEmpty()) << text;
+  }
+}
+
+TEST_F(ServerTest, GlooIsQueriedIfNcclRecordedNothing) {
+  const std::string calls = "<h2>Rank 0: http://n:1/handler/x</h2>\n <pre>{\"collective_seq_id\": 1}</pre>\n";
+  std::thread server([&] {
+    Serve({{"GET /fr_trace_nccl_json HTTP/1.0\r\nHost: localhost\r\n\r\n", Page(kEmpty)},
+           {"GET /fr_trace_json HTTP/1.0\r\nHost: localhost\r\n\r\n", Page(calls)}});
+  });
+  EXPECT_EQ(AskTorchServer({getpid()}, 30 * kSecond, port_),
+            (std::map<int32_t, std::string>{{0, "{\"collective_seq_id\": 1}"}}));
+  server.join();
+  EXPECT_THAT(AskTorchServer({1}, 30 * kSecond, port_), IsEmpty()) << "the server belongs to another process";
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kMostAsked = 3;
-constexpr size_t kMostComms = size_t{1} << 18;  // of one sender
+constexpr size_t kMostComms = size_t{1} << 18;  // maximum number for one sender
 
 }  // namespace
 
@@ -31,10 +31,10 @@ int Namesakes::Say(const std::string& name, const Ranks& alive, const Ranks& end
   ends.Subtract(sender.alive);
   sender.alive = alive;
   sender.ended = ended;
-  // What could part senders: a rank in two places. What could bring them together: a communicator.
+  // A rank in two places could separate senders again, and a communicator could join them.
   bool sort = several_ && (fresh || more || sender.job == kUndecided || !lives.empty() || !ends.empty());
   if (!sort && (lives.Intersects(alive_) || lives.Intersects(ended_) || ends.Intersects(alive_))) {
-    Gather();  // of ranks that were left meanwhile nothing is true any more
+    Gather();  // facts about ranks that have left since are no longer true
     sort = true;
   }
   alive_.Unite(lives);
@@ -105,7 +105,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
     size_t first = 0;
     std::vector<size_t> members;
     Ranks alive, ended;
-    bool named = false;  // has a communicator
+    bool named = false;  // a sender of the part has a communicator
     int job = kUndecided;
   };
   std::vector<Part> parts;
@@ -119,10 +119,10 @@ void Namesakes::Sort(std::vector<Move>* moves) {
     part.alive.Unite(sender.alive);
     part.ended.Unite(sender.ended);
     part.named |= !sender.comms.empty();
-    // Of parts that turn out to be one the oldest job stays.
+    // If several parts turn out to be one job, the oldest job is kept.
     if (sender.job != kUndecided && (part.job == kUndecided || sender.job < part.job)) part.job = sender.job;
   }
-  // Assigned senders are asked first, in the order of arrival, so that none moves without need.
+  // Parts with a job come first, then the others in the order of arrival, so that no part moves without need.
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     if ((a.job == kUndecided) != (b.job == kUndecided)) return b.job == kUndecided;
     return a.job != b.job ? a.job < b.job : a.first < b.first;
@@ -135,7 +135,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
   for (int job = 0; job < jobs_; ++job) jobs[job];
   const auto fits = [&](const Part& part, const Taken& job) {
     if (part.alive.Intersects(job.alive)) return false;
-    // All of it had ended, and one of its ranks is alive here.
+    // The whole job had ended, and one of its ranks is alive in this part.
     if (job.alive.empty() && part.alive.Intersects(job.ended)) return false;
     return !part.alive.empty() || !part.ended.Intersects(job.alive);
   };
@@ -143,13 +143,13 @@ void Namesakes::Sort(std::vector<Move>* moves) {
   for (Part& part : parts) {
     int job = part.job != kUndecided && fits(part, jobs[part.job]) ? part.job : kUndecided;
     if (job == kUndecided && (part.named || part.job == kUndecided)) {
-      // Not one of whose senders all are somewhere else now.
+      // Skips jobs whose senders have all moved elsewhere.
       for (auto& [number, taken] : jobs) {
         if (job == kUndecided && number != part.job && taken.any && fits(part, taken)) job = number;
       }
     }
     if (job == kUndecided && !part.named) {
-      job = part.job;  // stays where it is
+      job = part.job;  // the part stays in its job
       if (job == kUndecided && ++senders[part.first].second->asked <= kMostAsked) {
         undecided = true;
         continue;

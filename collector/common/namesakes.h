@@ -1,11 +1,11 @@
-// Jobs that are called alike (same user, name, step and restart count), at the same time or one soon after the other,
-// told apart by what their senders say: a sender is a process on its host, an agent at a relay or at the collector, a
-// relay. Who shares a communicator is of one job: communicators are made with unique ids. Those that share none are of
-// one job too (parts that never talk to each other), unless a rank lives in both, or one has a rank that ended in the
-// other after all of the other had ended: that is the job started anew. Each place that merges sorts for itself, and
-// numbers by itself: what it says to the next one carries its number as JobIdentity.life. Pure; not thread-safe.
-#ifndef LOCKSTEP_COLLECTOR_COMMON_NAMESAKES_H_
-#define LOCKSTEP_COLLECTOR_COMMON_NAMESAKES_H_
+// Separates jobs with the same user, name, step and restart count, which run at the same time or shortly after each
+// other, by the reports of their senders. A sender is a process on its host, an agent at a relay or the collector, or a
+// relay. Senders that share a communicator belong to one job, because communicators are created with unique ids.
+// Senders that share none (parts that never communicate) also belong to one job, with two exceptions: a rank is alive
+// in both, or one has a rank that ended in the other after all ranks of the other had ended, which means that the job
+// was started again. Each place that merges reports separates and numbers jobs by itself, and passes its number on as
+// JobIdentity.life. Pure; not thread-safe.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -21,7 +21,8 @@ namespace lockstep {
 
 class Namesakes {
  public:
-  // Its ranks are alive in another job too, and it has named no communicator yet: its reports cannot be assigned.
+  // The sender's ranks are alive in another job too, and it has named no communicator yet, so its reports cannot be
+  // assigned.
   static constexpr int kUndecided = -1;
 
   struct Move {
@@ -29,12 +30,12 @@ class Namesakes {
     int from = 0, to = 0;
   };
 
-  // A sender's current report: ranks replace its earlier ones, communicators are added. A sender is one process: a
-  // restarted one is another sender. Returns the number of its job, from 0, never used twice. *moves: senders that were
-  // assigned to another job than before (appended; neither from nor to kUndecided).
+  // Takes a sender's current report: ranks replace its earlier ones, communicators are added. A sender is one process,
+  // so a restarted one is another sender. Returns the number of its job, from 0, which is never reused. *moves gets the
+  // senders that were assigned to another job than before (appended; neither from nor to kUndecided).
   int Say(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
           std::vector<Move>* moves);
-  // Its ranks may have been started elsewhere, until its next report.
+  // Until the sender's next report, its ranks may have been started elsewhere.
   void Silent(const std::string& sender);
   void Leave(const std::string& sender);
   int Of(const std::string& sender) const;
@@ -42,7 +43,7 @@ class Namesakes {
 
  private:
   struct Sender {
-    uint32_t node = 0;  // among `up_`
+    uint32_t node = 0;  // index into `up_`
     uint64_t order = 0;
     Ranks alive, ended;
     absl::flat_hash_set<uint64_t> comms;
@@ -56,7 +57,7 @@ class Namesakes {
   void JoinAnew();
 
   std::map<std::string, Sender> senders_;
-  // Of all senders together. May include ranks that are no longer in them.
+  // Union over all senders. May include ranks that are no longer in them.
   Ranks alive_, ended_;
   // Senders that share communicators, directly or through others: each node's parent; the first node of each
   // communicator.
@@ -64,11 +65,9 @@ class Namesakes {
   absl::flat_hash_map<uint64_t, uint32_t> first_;
   bool join_anew_ = false;  // a sender left
   uint64_t orders_ = 0;
-  int jobs_ = 0;          // numbers given out
+  int jobs_ = 0;          // number of assigned job numbers
   int ground_ = 0;        // job number for new senders while there is only one job
-  bool several_ = false;  // more than one job, or an undecided sender
+  bool several_ = false;  // there is more than one job, or an undecided sender
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_COMMON_NAMESAKES_H_

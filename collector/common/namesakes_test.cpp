@@ -19,7 +19,7 @@ class NamesakesTest : public ::testing::Test {
   std::vector<Move> moves_;
 };
 
-TEST_F(NamesakesTest, PartsThatNeverTalkToEachOtherAreOneJob) {
+TEST_F(NamesakesTest, PartsThatShareNothingAreOneJob) {
   EXPECT_EQ(Say("a", {0, 1}, {1}), 0);
   EXPECT_EQ(Say("b", {2, 3}, {2}), 0);
   EXPECT_EQ(Say("c", {4, 5}, {}), 0);
@@ -27,10 +27,10 @@ TEST_F(NamesakesTest, PartsThatNeverTalkToEachOtherAreOneJob) {
   EXPECT_TRUE(moves_.empty());
 }
 
-TEST_F(NamesakesTest, ARankThatLivesTwiceIsInTwoJobs) {
+TEST_F(NamesakesTest, ARankThatRunsTwiceIsInTwoJobs) {
   EXPECT_EQ(Say("a", Ranks::Between(0, 7), {1, 11}), 0);
   EXPECT_EQ(Say("b", Ranks::Between(0, 7), {2, 22}), 1);
-  // Each joins those with its communicators, in any order of arrival.
+  // Each sender joins the senders that share its communicators, in any order of arrival.
   EXPECT_EQ(Say("d", Ranks::Between(8, 15), {22, 23}), 1);
   EXPECT_EQ(Say("c", Ranks::Between(8, 15), {11}), 0);
   EXPECT_EQ(Say("e", Ranks::Between(0, 3), {3}), 2);
@@ -39,14 +39,14 @@ TEST_F(NamesakesTest, ARankThatLivesTwiceIsInTwoJobs) {
   EXPECT_EQ(sorted_.Of("nobody"), Namesakes::kUndecided);
 }
 
-TEST_F(NamesakesTest, WhoSharesACommunicatorIsOfOneJobThoughARankIsClaimedTwice) {
+TEST_F(NamesakesTest, SendersThatShareACommunicatorAreOneJobEvenIfARankIsClaimedTwice) {
   EXPECT_EQ(Say("a", {0, 1}, {1}), 0);
   EXPECT_EQ(Say("copy", {0, 1}, {1}), 0);
   EXPECT_EQ(Say("b", {0, 1}, {2}), 1);
 }
 
-TEST_F(NamesakesTest, WhatWasTakenForOneJobMovesWhenItShows) {
-  // Ranks 0-3 of one and 4-7 of the other: they may be one job, until the rest arrives.
+TEST_F(NamesakesTest, ASenderMovesWhenItTurnsOutToBelongToAnotherJob) {
+  // Ranks 0-3 of one job and 4-7 of the other: they may be one job until the rest arrives.
   EXPECT_EQ(Say("a0", Ranks::Between(0, 3), {1}), 0);
   EXPECT_EQ(Say("b1", Ranks::Between(4, 7), {2}), 0);
   EXPECT_EQ(Say("a1", Ranks::Between(4, 7), {1}), 0);
@@ -58,7 +58,7 @@ TEST_F(NamesakesTest, WhatWasTakenForOneJobMovesWhenItShows) {
   EXPECT_EQ(sorted_.Of("a0"), 0);
 }
 
-TEST_F(NamesakesTest, JobsThatTurnOutToBeOneAreOne) {
+TEST_F(NamesakesTest, JobsThatTurnOutToBeOneAreMerged) {
   EXPECT_EQ(Say("a", {0, 1}, {1}), 0);
   EXPECT_EQ(Say("old way to a", {0, 1}, {9}), 1);
   EXPECT_EQ(Say("old way to a", {0, 1}, {1}), 0);
@@ -66,10 +66,10 @@ TEST_F(NamesakesTest, JobsThatTurnOutToBeOneAreOne) {
   EXPECT_EQ(Say("b", {2}, {}), 0);
 }
 
-TEST_F(NamesakesTest, WhoHasNamedNothingWaitsAndIsTakenForAnotherInTheEnd) {
+TEST_F(NamesakesTest, ASenderWithoutCommunicatorsFinallyCountsAsAnotherJob) {
   EXPECT_EQ(Say("a", {0, 1}, {1}), 0);
   EXPECT_EQ(Say("b", {0, 1}, {}), Namesakes::kUndecided);
-  EXPECT_EQ(Say("b", {0, 1}, {1}), 0);  // another way to the same ranks
+  EXPECT_EQ(Say("b", {0, 1}, {1}), 0);  // another route to the same ranks
   EXPECT_EQ(Say("c", {0, 1}, {}), Namesakes::kUndecided);
   EXPECT_EQ(Say("c", {0, 1}, {}), Namesakes::kUndecided);
   EXPECT_EQ(Say("c", {0, 1}, {}), Namesakes::kUndecided);
@@ -77,7 +77,7 @@ TEST_F(NamesakesTest, WhoHasNamedNothingWaitsAndIsTakenForAnotherInTheEnd) {
   EXPECT_TRUE(moves_.empty());
 }
 
-TEST_F(NamesakesTest, AJobThatIsStartedAnewAfterItsEndIsAnother) {
+TEST_F(NamesakesTest, AJobThatRestartsAfterItsEndIsAnotherJob) {
   EXPECT_EQ(Say("a", Ranks::Between(0, 3), {1}), 0);
   EXPECT_EQ(Say("b", Ranks::Between(4, 7), {1}), 0);
   Say("a", {}, {}, Ranks::Between(0, 3));
@@ -90,10 +90,10 @@ TEST_F(NamesakesTest, AJobThatIsStartedAnewAfterItsEndIsAnother) {
   sorted_.Leave("b again");
   sorted_.Leave("a again");
   EXPECT_TRUE(sorted_.empty());
-  EXPECT_EQ(Say("c", {0}, {3}), 2);  // numbers are given out once
+  EXPECT_EQ(Say("c", {0}, {3}), 2);  // numbers are not reused
 }
 
-TEST_F(NamesakesTest, PartsThatAreStartedAnewWhileOthersLiveStayInTheirJob) {
+TEST_F(NamesakesTest, PartsThatRestartWhileOthersRunStayInTheirJob) {
   EXPECT_EQ(Say("a", {0, 1}, {1}), 0);
   EXPECT_EQ(Say("b", {2, 3}, {2}), 0);
   Say("b", {}, {}, {2, 3});
@@ -101,17 +101,17 @@ TEST_F(NamesakesTest, PartsThatAreStartedAnewWhileOthersLiveStayInTheirJob) {
   EXPECT_TRUE(moves_.empty());
 }
 
-TEST_F(NamesakesTest, RanksOfWhoIsSilentMayBeElsewhere) {
+TEST_F(NamesakesTest, RanksOfASilentSenderMayRunElsewhere) {
   EXPECT_EQ(Say("a", {0, 1}, {1}), 0);
   EXPECT_EQ(Say("b", {2, 3}, {1}), 0);
   sorted_.Silent("b");
   EXPECT_EQ(Say("c", {2, 3}, {5}), 0);
-  // And is back, with the same ranks.
+  // The sender returns with the same ranks.
   EXPECT_EQ(Say("b", {2, 3}, {1}), 0);
   EXPECT_EQ(sorted_.Of("c"), 1);
 }
 
-TEST_F(NamesakesTest, ThousandsOfSendersAreSortedAsTheyCome) {
+TEST_F(NamesakesTest, ThousandsOfSendersAreAssignedAsTheyCome) {
   constexpr int kHosts = 2000;
   std::vector<uint64_t> comms;
   for (int job = 0; job < 2; ++job) {

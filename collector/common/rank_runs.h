@@ -1,6 +1,5 @@
-// Sets of ranks as ascending inclusive runs that do not touch: [first, last]. Heartbeats carry them.
-#ifndef LOCKSTEP_COLLECTOR_COMMON_RANK_RUNS_H_
-#define LOCKSTEP_COLLECTOR_COMMON_RANK_RUNS_H_
+// Sets of ranks as ascending inclusive runs that do not touch: [first, last]. Heartbeats contain them.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,7 @@ struct RankRun {
 };
 using RankRuns = absl::InlinedVector<RankRun, 2>;
 
-// Of any numbers, in any order, with or without duplicates.
+// Takes any numbers in any order, with or without duplicates.
 RankRuns RunsOf(std::vector<int32_t> ranks);
 RankRuns Union(const RankRuns& a, const RankRuns& b);
 // The same for runs in any order, possibly overlapping.
@@ -31,5 +30,3 @@ bool Contains(const RankRuns& runs, int32_t rank);
 std::string RunsText(const RankRuns& runs, size_t limit = 8);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_COMMON_RANK_RUNS_H_

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// Appends a run that begins at or behind the last one's begin.
+// Appends a run that begins at or after the beginning of the last one.
 void Append(Ranks::Run run, std::vector<Ranks::Run>* runs) {
   if (!runs->empty() && run.first <= runs->back().last + 1) {
     runs->back().last = std::max(runs->back().last, run.last);
@@ -88,7 +88,7 @@ void Ranks::AddRun(int32_t first, int32_t last) {
   first = std::max(first, 0);
   last = std::min(last, kMostRank);
   if (last < first) return;
-  // The runs that it overlaps or touches become one.
+  // Joins the runs that the new run overlaps or touches.
   const auto begin =
       std::lower_bound(runs_.begin(), runs_.end(), first, [](const Run& run, int32_t at) { return run.last < at - 1; });
   auto end = begin;
@@ -111,7 +111,7 @@ void Ranks::Unite(const Ranks& other) {
     runs_ = other.runs_;
     return;
   }
-  // One host's into a cluster's: thousands of times, in any order.
+  // A host's set is added to a cluster's thousands of times, in any order.
   constexpr size_t kFew = 8;
   if (other.runs_.size() <= kFew) {
     for (const Run& run : other.runs_) AddRun(run.first, run.last);

@@ -1,7 +1,6 @@
-// Sets of ranks as ascending inclusive runs: messages carry them, relay and collector merge them. 24,576 consecutive
+// Sets of ranks as ascending inclusive runs. Messages contain them; relay and collector merge them. 24,576 consecutive
 // ranks are one run.
-#ifndef LOCKSTEP_COLLECTOR_COMMON_RANK_SET_H_
-#define LOCKSTEP_COLLECTOR_COMMON_RANK_SET_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +14,7 @@
 namespace lockstep {
 
 constexpr int32_t kMostRank = (1 << 22) - 1;       // highest rank that a message may name
-constexpr size_t kMostRankRuns = size_t{1} << 18;  // in one set of a message
+constexpr size_t kMostRankRuns = size_t{1} << 18;  // maximum number in one set of a message
 
 class Ranks {
  public:
@@ -26,10 +25,10 @@ class Ranks {
 
   Ranks() = default;
   Ranks(std::initializer_list<int32_t> ranks);
-  // Any order, duplicates allowed; negative ranks are left out.
+  // Any order, duplicates allowed; negative ranks are skipped.
   static Ranks Of(std::vector<int32_t> ranks);
   static Ranks Between(int32_t first, int32_t last);
-  // From the network. Refuses runs that do not ascend, overlap, are outside 0..kMostRank, or are too many.
+  // Parses a set from the network. Refuses runs that do not ascend, overlap, are outside 0..kMostRank, or are too many.
   static absl::StatusOr<Ranks> From(const RankSet& message);
   static Ranks FromOrNone(const RankSet& message);  // an invalid set is empty
 
@@ -38,7 +37,7 @@ class Ranks {
 
   void Add(int32_t rank) { AddRun(rank, rank); }
   void AddRun(int32_t first, int32_t last);  // clipped to 0..kMostRank
-  // Linear in the runs of both.
+  // Takes time linear in the runs of both.
   void Unite(const Ranks& other);
   void Subtract(const Ranks& other);
   Ranks Common(const Ranks& other) const;
@@ -47,9 +46,9 @@ class Ranks {
   bool ContainsAll(const Ranks& other) const;
   bool Intersects(const Ranks& other) const;
   bool empty() const { return runs_.empty(); }
-  size_t size() const;  // ranks
+  size_t size() const;  // number of ranks
   const std::vector<Run>& runs() const { return runs_; }
-  int32_t front() const { return runs_.front().first; }  // not of an empty set
+  int32_t front() const { return runs_.front().first; }  // the set must not be empty
   int32_t back() const { return runs_.back().last; }
   std::vector<int32_t> List(size_t most = SIZE_MAX) const;
   // "0-7, 9 and 12 more"
@@ -62,5 +61,3 @@ class Ranks {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_COMMON_RANK_SET_H_

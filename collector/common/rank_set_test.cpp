@@ -13,7 +13,7 @@ std::set<int32_t> Plain(const Ranks& ranks) {
   return {list.begin(), list.end()};
 }
 
-TEST(RankSet, AgreesWithPlainSets) {
+TEST(RankSet, BehavesLikePlainSets) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; round++) {
     std::set<int32_t> a, b;
@@ -73,7 +73,7 @@ TEST(RankSet, RefusesHostileMessages) {
     many.add_last(2 * i);
   }
   EXPECT_FALSE(Ranks::From(many).ok());
-  // Runs that touch are sound, and become one.
+  // Adjacent runs are valid and become one.
   RankSet touching;
   for (int32_t i = 0; i < 4; i++) {
     touching.add_first(i);
@@ -82,7 +82,7 @@ TEST(RankSet, RefusesHostileMessages) {
   EXPECT_EQ(Ranks::From(touching)->runs().size(), 1u);
 }
 
-TEST(RankSet, ReadsWell) {
+TEST(RankSet, PrintsCompactly) {
   EXPECT_EQ(Ranks({0, 1, 2, 3, 5, 7, 8}).Text(), "0-3, 5, 7, 8");
   EXPECT_EQ(Ranks({0, 2, 4, 6}).Text(2), "0, 2 and 2 more");
   EXPECT_EQ(Ranks().Text(), "");

@@ -1,6 +1,6 @@
-// Versions and costs of recorders and agents, from heartbeats: equal ranks are folded, hosts are merged on the way up.
-#ifndef LOCKSTEP_COLLECTOR_COMMON_RECORDER_FACTS_H_
-#define LOCKSTEP_COLLECTOR_COMMON_RECORDER_FACTS_H_
+// Versions and costs of recorders and agents, from heartbeats. Equal ranks are combined, and hosts are merged on the
+// way up.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -15,11 +15,11 @@ namespace lockstep {
 
 class Facts {
  public:
-  // Leaves out invalid data; keeps at most 64 kinds of recorders and 8 versions of agents.
+  // Skips invalid data; keeps at most 64 kinds of recorders and 8 versions of agents.
   void Add(const Heartbeat& heartbeat);
   void Add(const Facts& other);
   void To(Heartbeat* heartbeat) const;
-  // Versions, mode of the GPU marks, cost: as in JobStatus. Leaves out ranks without a report.
+  // Versions, mode of the GPU marks and cost, as in JobStatus. Skips ranks without a report.
   void To(JobStatus* status) const;
 
  private:
@@ -28,11 +28,9 @@ class Facts {
     uint32_t call_ns = 0;
     uint64_t ring_bytes = 0;
   };
-  std::map<std::pair<std::string, std::string>, Kind> kinds_;  // version and mode
+  std::map<std::pair<std::string, std::string>, Kind> kinds_;  // indexed by version and mode
   std::set<std::string> agents_;
   uint32_t agent_cpu_permille_ = 0;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_COMMON_RECORDER_FACTS_H_

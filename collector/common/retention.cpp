@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,8 +31,9 @@ std::string AgeText(int64_t seconds) {
 }
 
 bool IsIncidentFile(const std::string& name) {
-  for (const char* known : {"manifest.json", "verdict.json", "verdict.txt", "report.html", "decisions.jsonl",
-                            "stacks.json", "index.lsi", ".ledger", ".gathering.json", ".verdict.pb", ".told"}) {
+  for (const char* known :
+       {"manifest.json", "verdict.json", "verdict.txt", "report.html", "explore.html", "decisions.jsonl", "stacks.json",
+        "index.lsi", ".ledger", ".gathering.json", ".verdict.pb", ".told"}) {
     if (name == known) return true;
   }
   return absl::EndsWith(name, ".lsd") || (name[0] == '.' && absl::EndsWith(name, ".part")) ||
@@ -55,7 +55,7 @@ int OpenFolder(int at, const std::string& name) {
   return openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-// "captured_real_ns" of the manifest, in seconds; 0: missing.
+// "captured_real_ns" of the manifest, in seconds; 0 if missing.
 int64_t CapturedAt(int folder) {
   const UniqueFd fd(openat(folder, "manifest.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   const std::string text = fd.ok() ? ReadSmallFile(fd.get(), 64 << 10) : "";
@@ -68,13 +68,13 @@ int64_t CapturedAt(int folder) {
 
 struct KeptIncident {
   std::string name;
-  int64_t at_s = 0;  // when it was taken, or last written to if that is later
+  int64_t at_s = 0;  // when the incident was taken, or the last write if that is later
   uint64_t bytes = 0;
-  std::string keep;  // why it stays regardless of the limits
+  std::string keep;  // why the incident stays regardless of the limits
   struct stat info {};
 };
 
-// False: not one of our incidents, nothing to report.
+// Returns false, without a report, if the folder is not an incident of this user.
 bool Look(const Folder& parent, const std::string& name, KeptIncident* incident) {
   incident->name = name;
   if (fstatat(parent.fd(), name.c_str(), &incident->info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(incident->info.st_mode))
@@ -98,12 +98,12 @@ bool Look(const Folder& parent, const std::string& name, KeptIncident* incident)
     ours |= file == "manifest.json" || file == ".gathering.json" || file == "verdict.json";
   }
   if (!ours) return false;
-  // Looking into an incident writes its index: that makes it no younger. A copy keeps what its manifest says.
+  // Looking into an incident writes its index, which does not make it newer. A copy keeps its manifest's time.
   if (const int64_t captured = CapturedAt(folder.fd()); captured > 0) incident->at_s = captured;
   return true;
 }
 
-// Files of an incident in a folder whose name nobody knows any more.
+// Removes the files of an incident in a folder that was already renamed.
 bool RemoveFolder(const Folder& parent, const std::string& name) {
   {
     const Folder folder(OpenFolder(parent.fd(), name));
@@ -134,7 +134,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
   for (const std::string& name : names) {
     struct stat info {};
     if (absl::StartsWith(name, kRemovingPrefix)) {
-      // Of ours, and a process was killed while it removed it.
+      // A process of this user was killed while it removed this folder.
       if (!request.dry_run && fstatat(parent.fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
           S_ISDIR(info.st_mode) && info.st_uid == geteuid()) {
         RemoveFolder(parent, name);
@@ -160,7 +160,6 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
         old ? AgeText(age) : absl::StrCat("incidents take ", all >> 20, " MiB, more than ", request.limits.bytes >> 20);
     if ((!old && !large) || !incident.keep.empty()) {
       ++done.kept;
-      done.kept_bytes += incident.bytes;
       if (request.say_kept)
         say(absl::StrCat("kept ", shown, ": ", incident.keep.empty() ? AgeText(age) : incident.keep));
       continue;
@@ -169,7 +168,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
     struct stat again {};
     bool removed = request.dry_run;
     if (!request.dry_run) {
-      // Unchanged since the look, with no new files.
+      // The incident is unchanged since the check, with no new files.
       removed = fstatat(parent.fd(), incident.name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 &&
                 again.st_ino == incident.info.st_ino && again.st_dev == incident.info.st_dev &&
                 renameat(parent.fd(), incident.name.c_str(), parent.fd(), gone.c_str()) == 0;

@@ -35,6 +35,7 @@ class RetentionTest : public support::FolderTest {
     std::ofstream(path + "/manifest.json")
         << "{\n  \"format\": 1,\n  \"captured_real_ns\": " << (kNow - days_old * kDay) << "000000000\n}\n";
     std::ofstream(path + "/verdict.txt") << "HUNG\n";
+    std::ofstream(path + "/explore.html") << "<!DOCTYPE html>\n";
     std::ofstream(path + "/n1.lsd") << std::string(kib << 10, 'x');
     return path;
   }
@@ -57,7 +58,7 @@ class RetentionTest : public support::FolderTest {
   std::vector<std::string> said_;
 };
 
-TEST_F(RetentionTest, TheOldGoAndTheNewestStaysHoweverOldItIs) {
+TEST_F(RetentionTest, OldIncidentsAreDeletedButNeverTheNewest) {
   Make("a", 30), Make("b", 8), Make("c", 6);
   request_.dry_run = true;
   EXPECT_EQ(Retain().removed, 2);
@@ -71,7 +72,7 @@ TEST_F(RetentionTest, TheOldGoAndTheNewestStaysHoweverOldItIs) {
   EXPECT_THAT(Left(), ElementsAre("c")) << "the newest";
 }
 
-TEST_F(RetentionTest, WhatIsTooMuchGoesOldestFirst) {
+TEST_F(RetentionTest, TheOldestAreDeletedIfTheyTakeTooMuchSpace) {
   Make("a", 3, 400), Make("b", 2, 400), Make("c", 1, 400);
   request_.limits.bytes = 900 << 10;
   EXPECT_EQ(Retain().removed, 1);
@@ -84,7 +85,7 @@ TEST_F(RetentionTest, WhatIsTooMuchGoesOldestFirst) {
   EXPECT_EQ(Retain().removed, 0) << "no limits";
 }
 
-TEST_F(RetentionTest, WhatIsBeingGatheredStays) {
+TEST_F(RetentionTest, AnIncidentBeingGatheredStays) {
   std::ofstream(Make("a", 30) + "/.gathering.json") << "{}";
   Make("b", 1);
   request_.say_kept = true;
@@ -92,7 +93,7 @@ TEST_F(RetentionTest, WhatIsBeingGatheredStays) {
   EXPECT_THAT(said_, ElementsAre(HasSubstr("still being gathered"), HasSubstr("the newest")));
 }
 
-TEST_F(RetentionTest, WhatIsNotOursStays) {
+TEST_F(RetentionTest, OtherFilesStay) {
   const std::string notes = Make("notes", 30), folder = Make("folder", 30), link = Make("link", 30);
   std::ofstream(notes + "/my notes.txt") << "dear diary";
   std::filesystem::create_directory(folder + "/copies.lsd");
@@ -120,7 +121,7 @@ TEST_F(RetentionTest, WhatIsNotOursStays) {
   std::filesystem::remove(way);
 }
 
-TEST_F(RetentionTest, WhatWasBeingRemovedIsRemovedByTheNext) {
+TEST_F(RetentionTest, AnInterruptedRemovalIsFinishedByTheNextProcess) {
   Make("a", 1), Make("b", 1);
   std::filesystem::rename(folder_ + "/lockstep-incident-a", folder_ + "/.removing-lockstep-incident-a");
   EXPECT_EQ(Retain().removed, 0);
@@ -131,7 +132,7 @@ TEST_F(RetentionTest, AClockThatWasSetBackRemovesNothing) {
   Make("a", 1), Make("b", 0);
   request_.now_s = kNow - 400 * kDay;
   EXPECT_EQ(Retain().removed, 0);
-  // Files without a time in the manifest count by their last write.
+  // If the manifest has no time, the last write counts.
   std::ofstream(folder_ + "/lockstep-incident-a/manifest.json") << "{\"captured_real_ns\": -5}";
   EXPECT_EQ(Retain().removed, 0);
 }
@@ -144,7 +145,7 @@ TEST_F(RetentionTest, AClockThatWasSetForwardRemovesNothingForAnHour) {
   EXPECT_TRUE(clock.Trust(mono += minute, real += minute));
   EXPECT_FALSE(clock.Trust(mono += minute, real += 400 * kDay * 1'000'000'000));
   for (int i = 0; i < 59; ++i) EXPECT_FALSE(clock.Trust(mono += minute, real += minute));
-  EXPECT_FALSE(clock.Trust(mono += minute / 2, real -= 400 * kDay * 1'000'000'000)) << "set back again";
+  EXPECT_FALSE(clock.Trust(mono += minute / 2, real -= 400 * kDay * 1'000'000'000)) << "the clock was set back again";
   for (int i = 0; i < 59; ++i) EXPECT_FALSE(clock.Trust(mono += minute, real += minute));
   EXPECT_TRUE(clock.Trust(mono += minute, real += minute));
   Make("a", 1), Make("b", 0);
@@ -152,11 +153,11 @@ TEST_F(RetentionTest, AClockThatWasSetForwardRemovesNothingForAnHour) {
   request_.by_age = false;
   EXPECT_EQ(Retain().removed, 0);
   request_.limits.bytes = 1;
-  EXPECT_EQ(Retain().removed, 1) << "bytes need no clock";
+  EXPECT_EQ(Retain().removed, 1) << "the limit in bytes needs no clock";
 }
 
-TEST_F(RetentionTest, AFullDiskIsNoHindrance) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs a file system of its own";
+TEST_F(RetentionTest, DeletingWorksOnAFullDisk) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs its own file system";
   const pid_t child = fork();
   if (child == 0) {
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
@@ -173,7 +174,7 @@ TEST_F(RetentionTest, AFullDiskIsNoHindrance) {
   }
   int status = 0;
   waitpid(child, &status, 0);
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no mount namespace of one's own here";
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "cannot create a mount namespace here";
   EXPECT_EQ(status, 0);
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -24,11 +23,11 @@ namespace {
 constexpr char kFile[] = "/collector";
 constexpr size_t kMostBytes = 8192;
 
-// The folders that are trusted for any user: only root creates a folder in /run. The collector's own comes first: it
-// knows its address, while an agent may know a relay.
+// Folders that are trusted for any user, because only root can create a folder in /run. The collector's own comes
+// first: it knows its address, while an agent may know a relay.
 constexpr const char* kServices[] = {"/run/lockstep-collector", "/run/lockstep"};
 
-// Not a link, and only its owner may write there.
+// Checks that the folder is not a link, and that only its owner may write there.
 absl::Status CheckFolder(const std::string& path, struct stat* info) {
   if (lstat(path.c_str(), info) != 0) {
     return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, " does not exist"))

@@ -22,7 +22,7 @@ class RuntimeFolderTest : public ::testing::Test {
   const support::EnvironmentVariable variable_{"LOCKSTEP_RUNTIME_DIR", folder_};
 };
 
-TEST_F(RuntimeFolderTest, IsMadePrivateAndKeepsThePlace) {
+TEST_F(RuntimeFolderTest, IsCreatedPrivateAndKeepsThePlace) {
   const absl::StatusOr<std::string> made = MakeRuntimeFolder();
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(*made, folder_);
@@ -41,7 +41,7 @@ TEST_F(RuntimeFolderTest, IsMadePrivateAndKeepsThePlace) {
   EXPECT_FALSE(ReadCollectorPlace(folder_).ok());
 }
 
-TEST_F(RuntimeFolderTest, RefusesLinksAndFoldersOthersMayWriteTo) {
+TEST_F(RuntimeFolderTest, RefusesLinksAndFoldersThatOthersMayWrite) {
   ASSERT_EQ(symlink("/tmp", folder_.c_str()), 0);
   EXPECT_EQ(MakeRuntimeFolder().status().code(), absl::StatusCode::kFailedPrecondition);
   ASSERT_EQ(unlink(folder_.c_str()), 0);
@@ -50,7 +50,7 @@ TEST_F(RuntimeFolderTest, RefusesLinksAndFoldersOthersMayWriteTo) {
   EXPECT_EQ(MakeRuntimeFolder().status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// As another user, in a child: tests that run as root see both sides.
+// Runs `work` in a child as another user, so that tests that run as root see both sides.
 int AsNobody(const std::function<int()>& work) {
   const pid_t child = fork();
   if (child == 0)
@@ -61,28 +61,29 @@ int AsNobody(const std::function<int()>& work) {
   return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST_F(RuntimeFolderTest, RootsWordIsForAllToReadAndNobodyElses) {
+TEST_F(RuntimeFolderTest, AllMayReadWhatRootPublishesAndOnlyRootMayPublishThere) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
   ASSERT_EQ(chmod(parent_.c_str(), 0755), 0);
   ASSERT_TRUE(MakeRuntimeFolder().ok());
   const auto read = [&] { return static_cast<int>(ReadCollectorPlace(folder_).status().code()); };
   const auto write = [&] { return static_cast<int>(MakeRuntimeFolder().status().code()); };
   ASSERT_TRUE(WriteCollectorPlace(folder_, {"tcp://127.0.0.1:7170", ""}).ok());
-  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kPermissionDenied)) << "a folder of root's alone";
+  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kPermissionDenied))
+      << "a folder that only root may enter";
   ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
-  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kPermissionDenied)) << "it was written for root alone";
+  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kPermissionDenied)) << "written for root only";
   ASSERT_TRUE(WriteCollectorPlace(folder_, {"tcp://127.0.0.1:7170", ""}).ok());
   EXPECT_EQ(AsNobody(read), 0);
-  EXPECT_EQ(AsNobody(write), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "to read is not to write";
+  EXPECT_EQ(AsNobody(write), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "reading is not writing";
   ASSERT_EQ(chmod(folder_.c_str(), 0775), 0);
   EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "a group may write there";
   ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
   ASSERT_EQ(chown(folder_.c_str(), 65533, 65533), 0);
-  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "a third user's";
-  EXPECT_EQ(read(), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "root believes no user's word";
+  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "a third user's folder";
+  EXPECT_EQ(read(), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "root believes no other user";
 }
 
-TEST_F(RuntimeFolderTest, AFileThatMakesNoSenseIsSaid) {
+TEST_F(RuntimeFolderTest, AMalformedFileIsReported) {
   ASSERT_TRUE(MakeRuntimeFolder().ok());
   std::ofstream(folder_ + "/collector") << "rubbish\n";
   EXPECT_EQ(ReadCollectorPlace(folder_).status().code(), absl::StatusCode::kFailedPrecondition);

@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostColumns = 10'000;  // of a line
+constexpr size_t kMostColumns = 10'000;  // maximum length of a line
 
 }  // namespace
 
@@ -42,7 +42,7 @@ void SilenceLibraries() {
 }
 
 void OccupyClosedStandardFiles() {
-  // The lowest free number is the next one.
+  // The lowest free number is assigned next.
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   }

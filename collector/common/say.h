@@ -1,6 +1,5 @@
-// Lockstep's messages on stderr: one line, one write, so that lines of many processes do not mix.
-#ifndef LOCKSTEP_COLLECTOR_COMMON_SAY_H_
-#define LOCKSTEP_COLLECTOR_COMMON_SAY_H_
+// Lockstep's messages on stderr: one line with one write, so that lines of many processes do not mix.
+#pragma once
 
 #include <string>
 
@@ -8,22 +7,20 @@
 
 namespace lockstep {
 
-// Writes "lockstep: TEXT\n" to stderr. A stderr that is closed or full is ignored.
+// Writes "lockstep: TEXT\n" to stderr. Ignores a closed or full stderr.
 void Say(absl::string_view text);
-// Writes the lines of TEXT (the verdict block).
+// Writes the lines of TEXT, such as a verdict.
 void SayBlock(absl::string_view text);
-// The lines as SayBlock writes them.
+// Returns the lines as SayBlock writes them.
 std::string CleanLines(absl::string_view text);
-// All of them replace control characters: any user can choose the names in the texts.
+// All functions above replace control characters, because any user can choose the names in the texts.
 
 // Turns off protobuf's own messages on stderr, which any sender of invalid data could cause. Call it at start.
 void SilenceLibraries();
 
-// Opens closed standard descriptors (input, output, error) on /dev/null, for this program alone: its children find them
-// closed again. Call it first in a program that opens files and sockets: otherwise one of these would get the number,
-// and with it the messages for stderr.
+// Opens closed standard descriptors (input, output, error) on /dev/null, for this program only. In its children they
+// are closed again. Programs that open files and sockets call this first. Otherwise a file or socket would get the
+// number, and with it the messages for stderr.
 void OccupyClosedStandardFiles();
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_COMMON_SAY_H_

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-TEST(Say, NothingThatIsSaidControlsATerminal) {
+TEST(Say, PrintedTextCannotControlATerminal) {
   ::testing::internal::CaptureStderr();
   Say("job \x1b]0;owned\x07 is late\nand more");
   SayBlock("HUNG  8 ranks\n  job      \x1b[2Jevil\xe2\x80\xae\n");

@@ -22,8 +22,8 @@ namespace {
 constexpr size_t kMostJobs = 64;
 constexpr int64_t kPauseGrows = 4;
 constexpr char kIncident[] = "LOCKSTEP_INCIDENT=";
-// Leaves the mark, unless it is there: then the command has been started. Where no mark can be left at all, a full disk
-// for one, people are told all the same.
+// Creates the mark, unless it exists, which means that the command was already started. If the mark cannot be created,
+// for example because the disk is full, the command still runs.
 constexpr char kOnce[] = R"((set -C; : > "$1") 2> /dev/null || { [ -e "$1" ] && exit 0; }; exec /bin/sh -c "$0")";
 
 }  // namespace
@@ -35,7 +35,7 @@ absl::Status RunWithInput(const std::vector<std::string>& argv, const std::strin
   run.limit_ns = limit_ns;
   run.environment = environment;
   const absl::StatusOr<ChildResult> result = RunChild(argv, run);
-  // What it left running in its group is its own.
+  // Processes that the command left running in its group are not waited for.
   return result.ok() ? result->Ended() : result.status();
 }
 
@@ -60,10 +60,10 @@ int64_t VerdictHook::LimitNs() const {
 void VerdictHook::Run(const std::string& job, const ToldVerdict& verdict) {
   std::unique_lock lock(mutex_);
   const auto [at, fresh] = next_.try_emplace(job);
-  // What a newer one takes the place of is not told later either.
+  // Verdicts that a newer verdict replaces are not delivered later either.
   if (!at->second.mark.empty()) UniqueFd(open(at->second.mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).reset();
   at->second = verdict;
-  changed_.notify_all();  // an older verdict is not tried again
+  changed_.notify_all();  // so that an older verdict is not tried again
   if (!fresh) return;
   if (next_.size() > kMostJobs) {
     next_.erase(at);
@@ -92,7 +92,8 @@ bool VerdictHook::Pause(std::unique_lock<std::mutex>* lock, const std::string& j
   for (int i = 1; i < failures; ++i) pause *= kPauseGrows;
   const int64_t until = MonotonicNs() + pause;
   const auto over = [&] {
-    // Of two verdicts the newer one counts. At the end of the program, one with a mark is the next program's.
+    // A newer verdict replaces an older one. At the end of the program, a verdict with a mark is left to the next
+    // program.
     return !next_[job].json.empty() || (ends_ns_ != 0 && (!told.mark.empty() || until >= ends_ns_));
   };
   return !changed_.wait_for(*lock, std::chrono::nanoseconds(pause), over);
@@ -108,7 +109,7 @@ void VerdictHook::Work(const std::string& job) {
       lock.unlock();
       const absl::Status status = Start(told, limit);
       const bool again = !status.ok() && ++failures < options_.starts;
-      // Without its mark it is started again, also by the next collector.
+      // Removes the mark, so that the command is started again, also by the next collector.
       if (again && !told.mark.empty()) unlink(told.mark.c_str());
       options_.say(status.ok() ? absl::StrCat("the command of --on-verdict accepted the verdict of job ", job)
                                : absl::StrCat("the command of --on-verdict failed for job ", job, " (start ", failures,

@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-// Lines that another thread says.
+// Collects lines that another thread prints.
 class Said {
  public:
   void Add(const std::string& line) {
@@ -57,20 +57,20 @@ TEST_F(VerdictHookTest, TheCommandGetsTheWholeVerdict) {
   EXPECT_EQ(Content("out"), json);
 }
 
-TEST_F(VerdictHookTest, ItNeedNotReadIt) {
+TEST_F(VerdictHookTest, TheCommandMayIgnoreItsInput) {
   EXPECT_TRUE(RunWithInput({"/bin/sh", "-c", "exit 0"}, std::string(1 << 20, 'v'), 60'000'000'000).ok());
   EXPECT_FALSE(RunWithInput({"/bin/sh", "-c", "exit 3"}, "", 60'000'000'000).ok());
   EXPECT_FALSE(RunWithInput({"/no/such/program"}, "", 60'000'000'000).ok());
 }
 
-TEST_F(VerdictHookTest, OneThatHangsIsEndedWithItsChildren) {
+TEST_F(VerdictHookTest, AHungCommandIsEndedWithItsChildren) {
   const absl::Status status = RunWithInput({"/bin/sh", "-c", "sleep 1000 & wait"}, "x", 200'000'000);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
 }
 
-// The process that runs the hook is killed at various moments and restarts: the command runs once, and gets all of its
-// input.
-TEST_F(VerdictHookTest, KilledAndStartedAnewItRunsOnceForAMark) {
+// The process that runs the hook is killed at various moments and restarted. The command must run once and get its
+// whole input.
+TEST_F(VerdictHookTest, AfterKillsAndRestartsTheCommandRunsOnce) {
   const std::string json(300'000, 'v');
   for (int round = 0; round < 30; ++round) {
     const std::string mark = folder_ + "/mark" + std::to_string(round), out = folder_ + "/out" + std::to_string(round);
@@ -100,7 +100,7 @@ TEST_F(VerdictHookTest, KilledAndStartedAnewItRunsOnceForAMark) {
   }
 }
 
-TEST_F(VerdictHookTest, AMarkThatCannotBeLeftKeepsTheVerdictFromNobody) {
+TEST_F(VerdictHookTest, TheCommandRunsEvenIfItsMarkCannotBeWritten) {
   {
     VerdictHook hook(Options("cat >> " + folder_ + "/out"));
     hook.Run("job", {"v", "", folder_ + "/no/such/folder/mark"});
@@ -109,10 +109,10 @@ TEST_F(VerdictHookTest, AMarkThatCannotBeLeftKeepsTheVerdictFromNobody) {
   EXPECT_EQ(Content("out"), "v");
 }
 
-TEST_F(VerdictHookTest, NeverTwoAtATimeForOneJobAndTheNewestIsToldNext) {
+TEST_F(VerdictHookTest, OneJobRunsOneCommandAtATimeAndTheNewestVerdictIsNext) {
   Said said;
   {
-    // Fails when another of its kind runs.
+    // The command fails if another command of this kind is running.
     VerdictHook hook(Options(
         "mkdir " + folder_ + "/busy || exit 1; cat >> " + folder_ + "/out; sleep 0.3; rmdir " + folder_ + "/busy",
         said));
@@ -128,7 +128,7 @@ TEST_F(VerdictHookTest, NeverTwoAtATimeForOneJobAndTheNewestIsToldNext) {
   EXPECT_EQ(said.lines()[0].find("failed"), std::string::npos) << said.lines()[0];
 }
 
-TEST_F(VerdictHookTest, OneThatFailsIsStartedAgainAFewTimes) {
+TEST_F(VerdictHookTest, AFailingCommandIsRepeatedAFewTimes) {
   Said said;
   {
     VerdictHook hook(
@@ -150,13 +150,13 @@ TEST_F(VerdictHookTest, OneThatFailsIsStartedAgainAFewTimes) {
   EXPECT_EQ(Content("never"), "\n\n\n\n");
 }
 
-TEST_F(VerdictHookTest, AtItsEndItTellsWhatNobodyWouldTellLater) {
+TEST_F(VerdictHookTest, AtTheEndCommandsThatNoOtherProgramWouldRunAreRun) {
   {
     VerdictHook hook(Options("cat >> " + folder_ + "/out"));
     hook.Run("job", {"v", "", ""});
   }
   EXPECT_EQ(Content("out"), "v");
-  // Between two starts it does not wait for the next one: another program begins where the mark is missing.
+  // Between two attempts, the hook does not wait for the next one. Another program continues if the mark is missing.
   Said said;
   {
     HookOptions options = Options("exit 3", said);

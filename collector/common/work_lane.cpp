@@ -23,7 +23,7 @@ void DoneQueue::Run(int64_t now) {
 }
 
 WorkLane::WorkLane(DoneQueue* done) : done_(done) {
-  // Signals are the owner's.
+  // Signals are for the owner's threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -57,7 +57,7 @@ void WorkLane::Work() {
     tasks_.pop_front();
     lock.unlock();
     run();
-    run = nullptr;  // its captures are freed here, not on the owner's thread
+    run = nullptr;  // the function's captures are freed here, not on the owner's thread
     done_->Push(std::move(done));
     lock.lock();
   }

@@ -1,6 +1,5 @@
 // A thread that runs tasks one after the other, and passes follow-up work back to its owner's thread.
-#ifndef LOCKSTEP_COLLECTOR_COMMON_WORK_LANE_H_
-#define LOCKSTEP_COLLECTOR_COMMON_WORK_LANE_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -14,12 +13,12 @@
 
 namespace lockstep {
 
-// The follow-up work of finished tasks, for the owner's thread. fd() is readable when there is some.
+// The follow-up work of finished tasks, for the owner's thread. fd() is readable if there is some.
 class DoneQueue {
  public:
   int fd() const { return event_.get(); }
-  void Push(std::function<void(int64_t)> done);  // any thread
-  void Run(int64_t now);                         // the owner
+  void Push(std::function<void(int64_t)> done);  // called by any thread
+  void Run(int64_t now);                         // called by the owner
 
  private:
   EventFd event_;
@@ -30,7 +29,7 @@ class DoneQueue {
 class WorkLane {
  public:
   explicit WorkLane(DoneQueue* done);
-  // Ends after the current task; waiting ones are dropped.
+  // Ends after the current task; drops waiting ones.
   ~WorkLane();
   void Push(std::function<void()> run, std::function<void(int64_t)> done);
 
@@ -45,5 +44,3 @@ class WorkLane {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_COMMON_WORK_LANE_H_

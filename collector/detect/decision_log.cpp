@@ -22,7 +22,7 @@ std::string Hex(uint64_t id) {
   return absl::StrFormat("%016x", id);
 }
 
-// Texts come from programs and their environment: invalid UTF-8 is replaced.
+// Texts come from programs and their environment, so invalid UTF-8 is replaced.
 std::string Line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -55,22 +55,6 @@ std::string DecisionJson(const Decision& decision, const std::string& job, int64
   if (!decision.waiting.empty()) json["waiting_ranks"] = RunsText(decision.waiting, kMostRuns);
   if (!decision.missing.empty()) json["missing_ranks"] = RunsText(decision.missing, kMostRuns);
   if (decision.more > 0) json["communicators_not_told"] = decision.more;
-  return Line(json);
-}
-
-std::string DecisionJson(const LateEvent& event, const std::string& job, const std::string& host, int64_t real_ns) {
-  Json json;
-  json["time"] = IsoTimeText(real_ns);
-  json["job"] = job;
-  json["host"] = host;
-  json["decision"] = event.over ? "over" : "late";
-  json["age_s"] = Seconds(event.in_flight_ns);
-  json["limit_s"] = Seconds(event.limit_ns);
-  json["p99_gap_s"] = Seconds(event.p99_gap_ns);
-  json["gaps"] = event.gaps;
-  if (event.comm != 0) json["communicator"] = {{"id", Hex(event.comm)}};
-  if (event.sequence != 0) json["sequence"] = event.sequence;
-  if (!event.doing.empty()) json["doing"] = absl::StrCat("in ", event.doing);
   return Line(json);
 }
 

@@ -19,7 +19,7 @@ class DecisionLogTest : public support::FolderTest {
   const std::string path_ = folder_ + "/decisions.jsonl";
 };
 
-TEST_F(DecisionLogTest, EveryFigureOfADecisionStandsInItsLine) {
+TEST_F(DecisionLogTest, ALineHasEveryFigureOfItsDecision) {
   Decision decision;
   decision.level = Level::kHung;
   decision.comm = 0xabc;
@@ -58,17 +58,6 @@ TEST_F(DecisionLogTest, EveryFigureOfADecisionStandsInItsLine) {
   EXPECT_EQ(json["samples"]["idle_s"], 5.0);
   EXPECT_EQ(json["waiting_ranks"], "0-2, 9");
   EXPECT_EQ(json["rule"], "host stall");
-}
-
-TEST_F(DecisionLogTest, AnAgentsEventToo) {
-  LateEvent event;
-  event.comm = 5;
-  event.over = true;
-  event.in_flight_ns = 7'000'000'000;
-  const auto json = nlohmann::json::parse(DecisionJson(event, "train/0/2", "dgx01", 0));
-  EXPECT_EQ(json["decision"], "over");
-  EXPECT_EQ(json["host"], "dgx01");
-  EXPECT_EQ(json["age_s"], 7.0);
 }
 
 }  // namespace

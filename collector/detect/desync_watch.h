@@ -1,11 +1,10 @@
-// Finds communicators whose members issued different operations, while everything still runs: rolling hashes of members
-// are compared at equal sequence numbers, over hosts and over time. Pure; not thread-safe.
+// Finds communicators whose members issued different operations while everything still runs: compares rolling hashes of
+// members at equal sequence numbers, over hosts and over time. Pure; not thread-safe.
 //
-// The recorder hashes, for every collective, kind, datatype, reduction, root and count: what NCCL demands to be equal
-// on all members. Splits of an all-to-all with counts of its own per pair, and sends and receives (of which frameworks
-// make gathers and uneven all-to-alls), are not in the hash and can differ freely.
-#ifndef LOCKSTEP_COLLECTOR_DETECT_DESYNC_WATCH_H_
-#define LOCKSTEP_COLLECTOR_DETECT_DESYNC_WATCH_H_
+// For every collective, the recorder hashes kind, datatype, reduction, root and count, which NCCL requires to be equal
+// on all members. Per-pair counts of an all-to-all, and sends and receives (from which frameworks build gathers and
+// uneven all-to-alls), are not in the hash and may differ.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -24,32 +23,34 @@ struct Desync {
   uint64_t comm = 0;
   std::string name;  // may be empty
   int32_t size = 0;
-  // They differ after collective `after` (equal there; 0: from the first on) and at or before `seq`.
+  // The members differ after collective `after` (equal there; 0 means from the first on) and at or before `seq`.
   uint64_t after = 0, seq = 0;
-  // Seen twice. The first sight serves to save the records before they are overwritten, the second to report it.
+  // Each difference is returned twice. The first time, this is false, and records are saved before they are
+  // overwritten. The second time, this is true, and the desync is reported.
   bool confirmed = false;
-  // The members that differ from the majority of the reports, ascending. If neither side is larger (a communicator of
-  // two), both: `even`.
+  // The members that differ from the majority of the reports, ascending. If neither side is larger (as in a
+  // communicator of two), both sides, and `even` is set.
   RankRuns odd;
   bool even = false;
-  uint32_t compared = 0;  // members with a report at `seq`
+  uint32_t compared = 0;  // number of members with a report at `seq`
 };
 // "the ranks of communicator dp_0 (size 8) issued different operations between collectives #112 and #128: rank 5 ..."
 std::string DesyncText(const Desync& desync);
-// Its first part, without the ranks.
+// The first part of that text, without the ranks.
 std::string DesyncWhere(const Desync& desync);
 
-// Hashes that members of communicators report, from any source.
+// Stores hashes that members of communicators report, from any source.
 class DesyncWatch {
  public:
-  // This many points of each communicator are remembered: members with different reading times need more.
+  // Remembers this many points of each communicator; members with different reading times need more.
   explicit DesyncWatch(size_t most_points = 32) : most_points_(most_points) {}
 
-  // One beat of a child; its points apply to all its members except the odd ones. Returns differences: each
-  // communicator at the first sight, and again when a later beat confirms it. The cost depends on the size of the beat.
+  // Takes one beat of a child; its points apply to all its members except the odd ones. Returns differences: each
+  // communicator when it is first seen, and again when a later beat confirms it. The cost depends on the size of the
+  // beat.
   std::vector<Desync> Apply(uint32_t child, const CommBeat& beat);
-  // The rings of one host, several times a second; `member` of a ring stands for its rank. A ring must keep its place
-  // in the list. The newest number of a ring may be read between the writes of number and hash: it counts once two
+  // Takes the rings of one host, several times a second; `member` of a ring is its rank. A ring must keep its place in
+  // the list. The newest number of a ring may be read between the writes of number and hash, so it counts only if two
   // looks show it.
   std::vector<Desync> Look(const std::vector<RingView>& rings);
   void Forget(uint64_t comm) { comms_.erase(comm); }
@@ -59,7 +60,7 @@ class DesyncWatch {
     uint64_t hash = 0;
     uint32_t count = 0;
     RankRuns ranks;
-    bool whole = true;  // `ranks` are complete. A side that is nearly everybody keeps only the first
+    bool whole = true;  // `ranks` are complete. For a side with nearly all members, only the first are kept
   };
   struct Point {
     uint64_t seq = 0;
@@ -71,20 +72,18 @@ class DesyncWatch {
     int32_t size = 0;
     Stage stage = Stage::kEqual;
     std::vector<Point> points;                        // ascending by number
-    absl::flat_hash_map<uint32_t, RankRuns> members;  // child -> members that it reports for
-    uint64_t seen_seq = 0;                            // the first sight: number and reporter
+    absl::flat_hash_map<uint32_t, RankRuns> members;  // maps a child to the members that it reports for
+    uint64_t seen_seq = 0;                            // the first difference: number and reporter
     uint32_t seen_child = 0;
     uint64_t agreed = 0;  // the highest number of forgotten points without a difference
   };
-  // True if a member differs there.
+  // Returns true if a member differs there.
   bool Say(Comm* comm, uint64_t seq, uint64_t hash, const RankRuns& ranks);
   static Desync Describe(uint64_t id, const Comm& comm);
 
   const size_t most_points_;
   absl::flat_hash_map<uint64_t, Comm> comms_;
-  absl::flat_hash_map<uint64_t, std::pair<uint64_t, uint64_t>> newest_;  // ring and slot -> number, hash
+  absl::flat_hash_map<uint64_t, std::pair<uint64_t, uint64_t>> newest_;  // maps a ring and slot to number and hash
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_DETECT_DESYNC_WATCH_H_

@@ -27,13 +27,13 @@ std::vector<Desync> Look(DesyncWatch* watch, const ring::Snapshot& a, const ring
   return watch->Look({{0, &a}, {1, &b}});
 }
 
-TEST(DesyncWatchTest, DifferentNumbersAreNoDesync) {
+TEST(DesyncWatchTest, DifferentSequenceNumbersAreNotADesync) {
   DesyncWatch watch;
   const ring::Snapshot a = Member(130, 1300, {{64, 640}, {128, 1280}}), b = Member(100, 1000, {{64, 640}});
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Look(&watch, a, b).empty());
 }
 
-TEST(DesyncWatchTest, ADifferingCheckpointIsSeenAndThenConfirmedOnce) {
+TEST(DesyncWatchTest, ADifferentCheckpointIsNoticedAndThenConfirmedOnce) {
   DesyncWatch watch;
   const ring::Snapshot a = Member(130, 1300, {{64, 640}, {128, 1280}}), b = Member(140, 1, {{64, 640}, {128, 2}});
   std::vector<Desync> found = Look(&watch, a, b);
@@ -46,7 +46,7 @@ TEST(DesyncWatchTest, ADifferingCheckpointIsSeenAndThenConfirmedOnce) {
   EXPECT_EQ(found[0].after, 64u);
   EXPECT_EQ(found[0].seq, 128u);
   EXPECT_EQ(found[0].name, "dp_0");
-  EXPECT_TRUE(found[0].even) << "of two nobody is the majority";
+  EXPECT_TRUE(found[0].even) << "two members have no majority";
   EXPECT_EQ(RanksOf(found[0].odd), (std::vector<int32_t>{0, 1}));
   EXPECT_TRUE(Look(&watch, a, b).empty());
 }
@@ -68,14 +68,14 @@ TEST(DesyncWatchTest, HashesThatStandStillAreCompared) {
   EXPECT_EQ(Look(&watch, a, b).size(), 1u);
 }
 
-TEST(DesyncWatchTest, ACellReadWhileItIsWrittenIsNotUsed) {
+TEST(DesyncWatchTest, ACellReadDuringAWriteIsIgnored) {
   DesyncWatch watch;
   const ring::Snapshot a = Member(5, 50, {}), torn = Member(5, 40, {}), whole = Member(5, 50, {});
   EXPECT_TRUE(Look(&watch, a, torn).empty());
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Look(&watch, a, whole).empty());
 }
 
-TEST(DesyncWatchTest, WhatAFailedGroupTookBackCountsNoLonger) {
+TEST(DesyncWatchTest, HashesThatAFailedGroupTookBackAreIgnored) {
   DesyncWatch watch;
   const ring::Snapshot a = Member(20, 1, {{16, 160}}), failed = Member(19, 2, {{16, 999}}),
                        again = Member(21, 3, {{16, 160}});
@@ -83,7 +83,7 @@ TEST(DesyncWatchTest, WhatAFailedGroupTookBackCountsNoLonger) {
   EXPECT_TRUE(Look(&watch, a, again).empty()) << "never confirmed";
 }
 
-// A job of several hosts as their beats show it. Each member's collectives are a list of signatures.
+// A job on several hosts, as its heartbeats show it. Each member's collectives are a list of signatures.
 class DesyncOverHostsTest : public ::testing::Test {
  protected:
   static constexpr int kHosts = 4, kRanksAHost = 2, kRanks = kHosts * kRanksAHost;
@@ -114,7 +114,8 @@ class DesyncOverHostsTest : public ::testing::Test {
       rings_.push_back(ring);
     }
   }
-  // All hosts look ten times while `steps` operations are issued, each host at another moment, then send their beats.
+  // All hosts look ten times while `steps` operations are issued, each host at other moments. Then they send their
+  // heartbeats.
   void Second(int steps, const std::function<Op(int rank, uint64_t seq)>& op) {
     for (int i = 0; i < steps; ++i) {
       for (int rank = 0; rank < kRanks; ++rank)
@@ -148,7 +149,7 @@ class DesyncOverHostsTest : public ::testing::Test {
   int64_t clock_ = 0;
 };
 
-TEST_F(DesyncOverHostsTest, EqualProgramsAreNeverReported) {
+TEST_F(DesyncOverHostsTest, EqualProgramsAreNotReported) {
   for (int second = 0; second < 60; ++second)
     Second(37, [](int, uint64_t seq) { return Op{.kind = static_cast<uint32_t>(seq % 5 + 1)}; });
   EXPECT_TRUE(found_.empty());
@@ -164,18 +165,18 @@ TEST_F(DesyncOverHostsTest, TheRankAndTheWindowAreNamed) {
   EXPECT_FALSE(found_[1].even);
   EXPECT_LT(found_[1].after, 1000u);
   EXPECT_GE(found_[1].seq, 1000u);
-  EXPECT_LE(found_[1].seq - found_[1].after, 64u) << "some checkpoints apart";
+  EXPECT_LE(found_[1].seq - found_[1].after, 64u) << "only a few checkpoints apart";
   EXPECT_THAT(DesyncText(found_[1]), ::testing::HasSubstr("rank 5 went another way"));
 }
 
-TEST_F(DesyncOverHostsTest, TheFirstToBeHeardMayBeTheOddOne) {
+TEST_F(DesyncOverHostsTest, TheFirstRankToReportMayBeTheOddOne) {
   const auto op = [](int rank, uint64_t seq) { return Op{.datatype = rank == 0 && seq == 100 ? 9u : 7u}; };
   for (int second = 0; second < 20; ++second) Second(37, op);
   ASSERT_EQ(found_.size(), 2u);
   EXPECT_EQ(RanksOf(found_[1].odd), std::vector<int32_t>{0});
 }
 
-TEST_F(DesyncOverHostsTest, AFastCommunicatorIsComparedAtTheRoundestNumbers) {
+TEST_F(DesyncOverHostsTest, AFastCommunicatorIsComparedAtRoundNumbers) {
   const auto op = [](int rank, uint64_t seq) { return Op{.root = rank == 6 && seq >= 5000 ? 1u : 0u}; };
   for (int second = 0; second < 20; ++second) Second(1000, op);
   ASSERT_EQ(found_.size(), 2u);
@@ -184,7 +185,7 @@ TEST_F(DesyncOverHostsTest, AFastCommunicatorIsComparedAtTheRoundestNumbers) {
   EXPECT_GE(found_[1].seq, 5000u);
 }
 
-TEST_F(DesyncOverHostsTest, ThroughARelayToo) {
+TEST_F(DesyncOverHostsTest, ADesyncIsFoundThroughARelay) {
   MergedProgress relay(true);
   std::vector<Desync> found;
   const auto op = [](int rank, uint64_t seq) { return Op{.count = rank == 5 && seq == 1000 ? 99u : 100u}; };
@@ -210,8 +211,8 @@ TEST_F(DesyncOverHostsTest, ThroughARelayToo) {
   EXPECT_GE(found[1].seq, 1000u);
 }
 
-// Arguments that may differ are not in the hash: sends and receives (of which frameworks build gathers and uneven
-// all-to-alls) have their own counts, and an all-to-all with a count for every pair is recorded without any.
+// Arguments that may differ are not in the hash. Sends and receives, from which frameworks build gathers and uneven
+// all-to-alls, have their own counts. An all-to-all with a count for every pair is recorded without one.
 TEST_F(DesyncOverHostsTest, LegalDifferencesAreNotReported) {
   for (int second = 0; second < 30; ++second) {
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -222,7 +223,7 @@ TEST_F(DesyncOverHostsTest, LegalDifferencesAreNotReported) {
         comm.peers[static_cast<size_t>(peer)].recvs += static_cast<uint64_t>((peer * 7 + rank) % 3);
       }
     }
-    // kOtherCollective: kind and datatype are equal, no count is recorded.
+    // With kOtherCollective, kind and datatype are equal, and no count is recorded.
     Second(37, [](int, uint64_t) { return Op{.kind = 15, .count = 0}; });
   }
   EXPECT_TRUE(found_.empty());

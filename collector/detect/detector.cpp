@@ -56,7 +56,7 @@ void Detector::Late(int64_t now, const LateInput& report) {
 void Detector::Ended(int64_t now, int32_t rank, EndKind kind) {
   if (!ended_.insert(rank).second || kind == EndKind::kWell) return;
   if (!any_ended_badly_ && EndFollows(now, rank, kind)) {
-    // Of ends that come together, any may be seen first.
+    // If several processes end together, any may be seen first.
     ended_wait_ns_ = StillFor(now, finding_, LongestWait(now));
     ends_follow_ns_ = now - ended_wait_ns_ + LimitOf(finding_.comm);
   }
@@ -68,7 +68,7 @@ void Detector::Ended(int64_t now, int32_t rank, EndKind kind) {
 
 void Detector::HostSilent(int64_t now, const std::string& host, int64_t silent_ns) {
   const bool fresh = silent_.try_emplace(host, now - silent_ns).second;
-  // Its processes are no longer observed: the finding may have to be repeated.
+  // The host's processes are no longer observed, so the finding may have to be repeated.
   if (fresh) gather_again_ = true;
 }
 
@@ -106,7 +106,7 @@ void Detector::FillLimit(uint64_t comm, Decision* decision) const {
 
 bool Detector::Warm(uint64_t comm) const {
   const MergedComm* merged = progress_.Find(comm);
-  // One gap at least: a single launch of a graph issues many operations at once.
+  // Requires at least one gap, because a single launch of a graph issues many operations at once.
   return merged != nullptr && merged->total_max >= kWarmTotal && merged->gaps > 0;
 }
 
@@ -232,7 +232,7 @@ Wish Detector::Wanted(int64_t now) const {
       if (merged != nullptr) moved_ns = std::max(moved_ns, merged->moved_ns);
     }
   }
-  // The found ranks moved since and are stuck again: it is another finding.
+  // The named ranks have moved since and are stuck again, so the finding is outdated.
   const bool stale = moved_ns > gathered_ns_ && now - moved_ns >= limits_.late_after / 5 * 4;
   const bool unclear = found_ && finding_.kind == FINDING_UNSPECIFIED && quick_ < kMostQuick;
   const int64_t since = now - gathered_ns_;
@@ -252,7 +252,7 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
   ended_wait_ns_ = 0;
   finding_ = finding;
   found_ = true;
-  // Where time alone is lacking, the next look comes when it has passed; where the data is old, that may be now.
+  // If only more time must pass, look again when it has passed. If the data is old, that may be now.
   const int64_t old = finding.as_of_ns > 0 ? std::max<int64_t>(0, now - finding.as_of_ns) : 0;
   const int64_t limit =
       decision.next_limit_ns > 0 ? std::min(decision.limit_ns, decision.next_limit_ns) : decision.limit_ns;
@@ -267,9 +267,9 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
     gathered_ns_ = now;
     gather_again_ = false;
     refresh_ns_ = std::clamp(2 * refresh_ns_, ended_badly_ns_ != 0 ? kSecond / 2 : kFirstRefresh, kLastRefresh);
-    // There is no root to sample: only new digests show that nothing has moved until then.
+    // There is no root to sample, so only new digests show that nothing has moved until then.
     if (finding.roots.empty() && finding.blocked_ns >= 0) refresh_ns_ = std::clamp<int64_t>(lacking, 0, refresh_ns_);
-    // Nobody waits for what ended, as far as the data shows: a job that ends, or one that will become late.
+    // The data shows no rank that waits for the ended process: the job ends, or will become late.
     if (ended_badly_ns_ != 0 && now - ended_badly_ns_ > 4 * kSecond && finding.waited_ns == 0) ended_badly_ns_ = 0;
   }
   if (!decision.hung()) return decision;
@@ -304,7 +304,7 @@ std::optional<Decision> Detector::LookForRecovery(int64_t now, int64_t progress_
       if (merged != nullptr) last = std::max(last, merged->moved_ns);
     }
   }
-  // Processes that end, and communicators that are torn down, move too: that is no recovery.
+  // Processes that end, and communicators that are destroyed, also count as movement, but are no recovery.
   if (last <= since_ns_ || ended_.size() != ended_then_) return std::nullopt;
   if (moved_again_ns_ == 0) moved_again_ns_ = last;
   if (now - moved_again_ns_ < kRecoverySettle || last <= moved_again_ns_) return std::nullopt;
@@ -312,8 +312,8 @@ std::optional<Decision> Detector::LookForRecovery(int64_t now, int64_t progress_
   return Recovered(now, moved_again_ns_, "hung", "the job moves again");
 }
 
-// The involved ranks created communicators since and continue in those: the old ones, destroyed or not, belong to an
-// earlier generation inside the same processes, and never move again. Creating one alone is no sign: that may hang,
+// The involved ranks created communicators since and continue in those. The old ones, destroyed or not, belong to an
+// earlier generation in the same processes, and never move again. Creating one is not enough, because that may hang,
 // too.
 std::optional<Decision> Detector::LookForRestart(int64_t now) {
   if (level_ != Level::kHung || now - restart_looked_ns_ < kLookForRestartEvery) return std::nullopt;

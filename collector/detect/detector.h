@@ -1,20 +1,20 @@
-// The collector's part of hang detection, for one generation of a job over any number of hosts: from what agents say is
-// late, the merged progress of communicators, the analysis of digests and samples of the processes it names, to late,
-// hung and recovered. docs/detection.md gives the rules and their figures in words.
+// The collector's part of hang detection, for one generation of a job over any number of hosts. Its input is the
+// agents' late reports, the merged progress of communicators, the analysis of digests, and samples of the processes
+// that the analysis names. Its output is late, hung and recovered. docs/detection.md explains the rules and their
+// figures.
 //
-// Pure: no clock, no I/O, so that a test can run a day of a job in a second. Not thread-safe. All times are the
-// collector's own clock (monotonic, nanoseconds); what hosts say are ages. The caller's part:
+// Pure: no clock and no I/O, so a test can run a day of a job in a second. Not thread-safe. All times are on the
+// collector's own clock (monotonic, nanoseconds); hosts report ages. The caller's part:
 //
 //   heartbeat      -> progress().Apply(child, now, beat)     late report     -> Late(now, report)
 //   process ended  -> Ended(now, rank, kind)                 agent silent    -> HostSilent / HostBack
 //   10 times a second: for (Decision& d : Tick(now)) log it; then act on Wanted(now):
-//     digests -> ask every agent for a digest (one round at a time); when they are in, BundleFrom... and Analyze, then
+//     digests -> ask every agent for a digest (one round at a time); when they are in, analyze a bundle of them, then
 //                Judge(now, FindRoot(verdict, bundle, motion))
-//     samples -> ask the agents of these ranks alone for a digest, with process samples, no more often than every
-//                sample_gap; put the answers into the bundle's ranks, then Judge(now, FindRoot(...)) likewise
-//   a Decision with level kHung is the declaration: gather evidence, write the incident, Declared(now) is implied
-#ifndef LOCKSTEP_COLLECTOR_DETECT_DETECTOR_H_
-#define LOCKSTEP_COLLECTOR_DETECT_DETECTOR_H_
+//     samples -> ask only the agents of these ranks for a digest, with process samples, no more often than every
+//                sample_gap; put the answers into the bundle's ranks, then Judge(now, FindRoot(...)) as above
+//   a Decision with level kHung is the declaration: gather evidence, write the incident
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -25,77 +25,75 @@
 #include "absl/container/flat_hash_set.h"
 #include "collector/common/rank_runs.h"
 #include "collector/detect/ends.h"
+#include "collector/detect/lateness.h"
 #include "collector/detect/progress.h"
 #include "collector/detect/root_finding.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
 
-// Nanoseconds. The time after which a root counts as hung; "the limit" is max(late_after, 8 x p99) of the waiting
-// communicator.
+// Nanoseconds after which a root counts as hung. "The limit" is max(late_after, 8 x p99) of the waiting communicator.
 struct DetectorLimits {
   int64_t late_after = 5'000'000'000;
   int64_t dead_settle = 1'000'000'000;  // for a dead root
   int64_t cancelled_after =
-      35'000'000'000;  // for a root that a launcher's signal ended: Slurm gives the others 30 s to end as well
-  int64_t idle_after = 5'000'000'000;         // beyond the limit: it was observed for this long without activity
-  int64_t idle_after_work = 20'000'000'000;   // the same for a root that was active earlier in the same wait
+      35'000'000'000;  // for a root that a launcher's signal ended, because Slurm gives the others 30 s to end as well
+  int64_t idle_after = 5'000'000'000;         // beyond the limit: the root was observed for this long without activity
+  int64_t idle_after_work = 20'000'000'000;   // for a root that was active earlier in the same wait
   int64_t host_stall_after = 10'000'000'000;  // minimum for a root that sleeps outside NCCL
-  // The same, if its host's agent saw it idle for seen_idle without a gap: beyond the limit, and at least.
+  // As idle_after and host_stall_after, but for a root that its host's agent saw idle for seen_idle without a gap.
   int64_t seen_idle = 5'500'000'000;
   int64_t idle_seen_after = 4'000'000'000;
   int64_t host_stall_seen_after = 9'000'000'000;
-  int64_t storage_stall_after = 30'000'000'000;  // the same in uninterruptible sleep: file servers fail over
+  int64_t storage_stall_after = 30'000'000'000;  // for a root in uninterruptible sleep, because file servers fail over
   int64_t gpu_stall_after = 10'000'000'000;      // minimum for a root whose GPU or collective makes no progress
   int64_t compute_after = 120'000'000'000;       // for a root that waits for its own GPU without NCCL work on it
-  // For little used communicators, and ranks still in init: at least the first if every process is at rest, else the
-  // second.
+  // For communicators with few operations, and ranks still in init: at least the first value if every process is at
+  // rest, else the second.
   int64_t at_rest_after = 12'000'000'000;
   int64_t warm_up = 60'000'000'000;
-  int64_t warm_up_per_rank = 10'000'000;      // and this for every member
-  int64_t first_operation = 120'000'000'000;  // all members are in the first operation: it connects them
-  int64_t silent_after = 3'000'000'000;       // a host without a message for this long is silent
-  int64_t lost_after = 10'000'000'000;        // for a root whose host's agent is silent
-  int64_t unseen_after = 300'000'000'000;     // unknown whether the root works
-  int64_t unseen_init_after =
-      1200'000'000'000;                // the same while others create a communicator: it may still load its model
-  int64_t watchdog = 0;                // hung regardless of the root's activity; 0: never
-  int64_t sample_gap = 1'000'000'000;  // minimum time between two samples of a process
+  int64_t warm_up_per_rank = 10'000'000;  // plus this for every member
+  // All members are in the communicator's first operation, which connects them.
+  int64_t first_operation = 120'000'000'000;
+  int64_t silent_after = 3'000'000'000;    // a host counts as silent without a message for this long
+  int64_t lost_after = 10'000'000'000;     // for a root whose host's agent is silent
+  int64_t unseen_after = 300'000'000'000;  // for a root whose activity is unknown
+  // The same while others create a communicator, because the root may still load its model.
+  int64_t unseen_init_after = 1200'000'000'000;
+  int64_t watchdog = 0;                          // hung regardless of the root's activity; 0 for never
+  int64_t sample_gap = 1'000'000'000;            // minimum time between two samples of a process
   int64_t least_bytes_per_second = 100'000'000;  // minimum speed of an operation of known size
 };
 
-// An agent's LateEvent with job-wide ranks; proto/wire.proto, LateReport.
-struct LateInput {
-  uint64_t comm = 0, sequence = 0;
-  bool over = false;
-  int64_t in_flight_ns = 0, limit_ns = 0, p99_gap_ns = 0;
-  uint32_t gaps = 0;
+// An agent's LateEvent with job-wide ranks; see LateReport in proto/wire.proto.
+struct LateInput : LateFacts {
   RankRuns waiting, missing;
-  std::string doing, host;
+  std::string host;
 };
 
 enum class Level : uint8_t { kMoving, kLate, kHung, kRecovered };
 const char* LevelName(Level level);
 
-// One decision, with its figures; decision_log.h writes it as one JSON line.
+// One decision with its figures; decision_log.h writes it as one JSON line.
 struct Decision {
-  Level level = Level::kMoving;  // kMoving: not hung (yet), from Judge only
+  Level level = Level::kMoving;  // kMoving means not hung (yet); only Judge returns it
   int64_t at_ns = 0;
-  uint64_t comm = 0;  // 0: none
+  uint64_t comm = 0;  // 0 if none
   std::string comm_name;
-  uint64_t sequence = 0;  // 0: not known
-  int64_t age_ns = 0;     // time without progress, compared with the limit. kRecovered: length of the stop
+  uint64_t sequence = 0;  // 0 if unknown
+  // Time without progress, which is compared with the limit; for kRecovered, the duration of the stop.
+  int64_t age_ns = 0;
   int64_t limit_ns = 0;
-  int64_t next_limit_ns = 0;  // a possible higher limit_ns after the next sample; 0: none
+  int64_t next_limit_ns = 0;  // a possible higher limit_ns after the next sample; 0 if none
   int64_t p99_gap_ns = 0;
   uint32_t gaps = 0;
   RankRuns waiting, missing;
   FindingKind root_kind = FINDING_UNSPECIFIED;
   std::vector<int32_t> roots;
-  // For the root with the shortest observation.
+  // The next fields are for the root with the shortest observation.
   uint32_t samples = 0;
-  int64_t idle_ns = -1;  // observed time without activity; -1: not sampled twice, or irrelevant
-  int64_t cpu_ns = -1, io_bytes = -1, sample_gap_ns = 0;  // between its last two samples
+  int64_t idle_ns = -1;  // observed time without activity; -1 if not sampled twice, or irrelevant
+  int64_t cpu_ns = -1, io_bytes = -1, sample_gap_ns = 0;  // between the last two samples of the root
   uint32_t more = 0;   // further communicators that became late in this episode and are not listed
   std::string rule;    // "dead", "stopped", "disagreement", "host stall", "gpu stall", ...: docs/detection.md
   std::string reason;  // one clause, for people
@@ -104,9 +102,9 @@ struct Decision {
   bool hung() const { return level == Level::kHung; }
 };
 
-// The decision that the detector would make now.
+// What the detector needs for a decision now.
 struct Wish {
-  bool digests = false;          // of every rank
+  bool digests = false;          // digests of every rank
   std::vector<int32_t> samples;  // only samples of these ranks
 };
 
@@ -119,43 +117,45 @@ class Detector {
   void Late(int64_t now, const LateInput& report);
   // The process of a rank has ended.
   void Ended(int64_t now, int32_t rank, EndKind kind);
-  // Later bad ends are consequences: a wait had passed its limit, and its known, resting root did not cause the first
-  // end. 0: none are.
+  // Returns since when later abnormal exits are consequences: a wait was past its limit, and its known, idle root did
+  // not cause the first exit. 0 if they are not.
   int64_t ends_follow_ns() const { return ends_follow_ns_; }
-  // They have just begun: judge now, before a launcher restarts the job.
+  // Returns whether the job should be judged now, before a launcher restarts it: such exits have just begun.
   bool urgent() const { return ended_wait_ns_ != 0; }
   // A host's agent has been silent for `silent_ns`.
   void HostSilent(int64_t now, const std::string& host, int64_t silent_ns);
   void HostBack(const std::string& host);
   // More data is available than in the last digests.
   void GatherAgain() { gather_again_ = true; }
-  // The time before `now` does not count: the collector, or the whole job, was stopped.
+  // Time before `now` does not count, because the collector or the whole job was stopped.
   void Rebase(int64_t now);
 
-  // Reports late waits and their ends, at most kToldLates of an episode one by one. While hung: kRecovered, once it
-  // moves again, in the communicators that hung (rule "hung") or in ones that its ranks created since ("restart").
+  // Reports late waits and their ends, at most kToldLates of an episode individually. While hung: kRecovered once the
+  // job moves again, in the communicators that hung (rule "hung") or in ones that its ranks created since ("restart").
   std::vector<Decision> Tick(int64_t now);
-  // Requests digests of every rank: when a rank becomes late, when a process ended badly, when the found ranks moved
-  // since, and again after ever longer times.
+  // Requests digests of every rank when a rank becomes late, when a process ended abnormally, or when the named ranks
+  // moved since. Repeats this after ever longer times.
   Wish Wanted(int64_t now) const;
-  // A wait is longer than its limit, or is for a rank or a host that is gone.
+  // Returns whether a wait exceeds its limit, or is for a rank or host that is gone.
   bool Suspicious(int64_t now) const;
-  // Whether the job is hung, according to the analysis. If so, level() becomes kHung. `all_ranks`: the analysis used
-  // digests of every rank, not of the roots alone.
+  // Returns whether the job is hung according to the analysis. If so, level() becomes kHung. `all_ranks`: the analysis
+  // used digests of every rank, not only of the roots.
   Decision Judge(int64_t now, const RootFinding& finding, bool all_ranks = true);
-  // The same without remembering the answer: with better data it may be asked again before the verdict is out.
+  // Does the same without storing the answer, so it may be called again with better data before the verdict is
+  // published.
   Decision Consider(int64_t now, const RootFinding& finding);
-  // The root's communicators move again for a second, or (`progress_ns`: time of their last progress, INT64_MIN:
-  // unknown) the ranks of the declared hang do. A wait that ended by itself was legal: the next may be twice as long.
+  // Returns a decision if the root's communicators have moved again for a second, or if the ranks of the declared hang
+  // have (`progress_ns`: time of their last progress, INT64_MIN if unknown). A wait that ended by itself was legal, so
+  // the next may be twice as long.
   std::optional<Decision> LookForRecovery(int64_t now, int64_t progress_ns = INT64_MIN);
 
   Level level() const { return level_; }          // kMoving, kLate or kHung
-  int64_t since_ns() const { return since_ns_; }  // of the level
+  int64_t since_ns() const { return since_ns_; }  // start of the current level
   int64_t LimitOf(uint64_t comm) const;
   const Decision& declared() const { return declared_; }
-  const RootFinding& finding() const { return finding_; }  // the last that was judged
+  const RootFinding& finding() const { return finding_; }  // the finding that was judged last
   const DetectorLimits& limits() const { return limits_; }
-  // The longest known wait; 0: none.
+  // The longest known wait; 0 if none.
   int64_t LongestWait(int64_t now) const;
 
   static constexpr uint32_t kToldLates = 16;
@@ -163,14 +163,14 @@ class Detector {
  private:
   struct LateState {
     LateInput input;                         // the first report
-    int64_t since_ns = 0;                    // in flight since
+    int64_t since_ns = 0;                    // start of the operation in flight
     absl::flat_hash_set<std::string> hosts;  // hosts whose agents report it and have not reported "over"
-    bool merged = false;                     // also seen in the merged progress
-    uint64_t min_then = 0;                   // issued_min when it was
+    bool merged = false;                     // the merged progress shows the late communicator too
+    uint64_t min_then = 0;                   // issued_min at that time
   };
   // Results of samples of a process over time.
   struct Watched {
-    int64_t idle_since_ns = 0;  // 0: not known to be idle
+    int64_t idle_since_ns = 0;  // 0 if the root is not known to be idle
     int64_t last_sample_ns = 0;
     uint32_t samples = 0;
     bool worked = false;
@@ -182,9 +182,24 @@ class Detector {
   int64_t StillFor(int64_t now, const RootFinding& finding, int64_t longest) const;
   void FillLimit(uint64_t comm, Decision* decision) const;
   void FillSamples(int64_t now, const RootFinding& finding, Decision* decision) const;
+  // What is known of all roots of a finding, combined: a bool is true if it holds for any root.
+  struct Together {
+    bool ended = false, stopped = false, unknown = false;
+    bool cancelled = true;                      // each root that ended was ended by a launcher's signal
+    bool compute = false, behind_nccl = false;  // waits for its GPU: for other work, or for NCCL's
+    bool outside = false;                       // in no recorded call; the rest is known only of such roots
+    bool busy = false, worked = false;          // now; since others wait
+    bool in_d = false, blind_io = false;        // in uninterruptible sleep; its I/O cannot be read
+    bool serves = false, on_socket = false;     // waits for events; reads from a socket
+    bool unsampled = false;
+    int64_t silent_ns = 0;  // the longest silence of a root's host
+    int64_t least_idle_ns = INT64_MAX, least_seen_idle_ns = INT64_MAX, least_activity_ns = INT64_MAX;
+  };
+  Together Combine(int64_t now, const RootFinding& finding) const;
+  Decision JudgeHostStall(const RootFinding& finding, const Together& roots, Decision decision) const;
   Decision LateDecision(int64_t now, uint64_t comm, const LateState& late) const;
   void EndEpisode(int64_t now);
-  // The hung ranks move again: reported once, and the episode is over.
+  // The hung ranks move again: this is reported once, and the episode ends.
   Decision Recovered(int64_t now, int64_t moved_ns, const char* rule, const char* reason);
   std::optional<Decision> LookForRestart(int64_t now);
 
@@ -193,28 +208,26 @@ class Detector {
   absl::flat_hash_map<uint64_t, LateState> late_;
   std::vector<uint64_t> fresh_;  // the part of late_ that is not reported yet
   absl::flat_hash_map<int32_t, Watched> watched_;
-  absl::flat_hash_map<std::string, int64_t> silent_;  // host -> since
+  absl::flat_hash_map<std::string, int64_t> silent_;  // maps a host to the start of its silence
   absl::flat_hash_set<int32_t> ended_;
-  int64_t ended_badly_ns_ = 0;  // the last bad end of a process; 0: none, or judged since
+  int64_t ended_badly_ns_ = 0;  // the last abnormal end of a process; 0 if none, or if judged since
   int64_t ends_follow_ns_ = 0;
-  int64_t ended_wait_ns_ = 0;  // how long the ranks behind these ends had waited; 0: judged
+  int64_t ended_wait_ns_ = 0;  // how long the ranks behind these ends had waited; 0 if judged
   bool any_ended_badly_ = false;
   Level level_ = Level::kMoving;
   int64_t since_ns_ = 0;
   Decision declared_;
-  RootFinding finding_;  // the last that was judged
+  RootFinding finding_;  // the finding that was judged last
   bool found_ = false, gather_again_ = false;
   int64_t judge_again_ns_ = 0, gathered_ns_ = 0, refresh_ns_ = 0;
-  uint32_t quick_ = 0;  // gatherings of this episode that did not wait for the refresh
+  uint32_t quick_ = 0;  // rounds of digests in this episode that did not wait for the refresh
   size_t ended_then_ = 0;
   int64_t moved_again_ns_ = 0, stall_began_ns_ = 0;
   int64_t restarted_ns_ = 0,
-          restart_looked_ns_ = 0;  // the first operation in a newer communicator; when it was searched for
+          restart_looked_ns_ = 0;  // the first operation in a newer communicator, and when it was searched for
   uint32_t told_ = 0, untold_ = 0;
   int64_t learned_ = 0;
   int64_t rebased_ns_ = 0, merged_looked_ns_ = 0;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_DETECT_DETECTOR_H_

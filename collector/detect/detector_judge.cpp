@@ -1,17 +1,16 @@
-// Late or hung: the rules that docs/detection.md lists.
+// Decides late or hung, by the rules in docs/detection.md.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/util/time_text.h"
-#include "collector/common/say.h"
 #include "collector/detect/detector.h"
 #include "collector/host/process_sample.h"
 
 namespace lockstep {
 namespace {
 
-// Digests of 24,576 ranks are seconds old when their verdict is there.
+// Digests of 24,576 ranks are seconds old when their verdict is ready.
 int64_t AsOf(int64_t now, const RootFinding& finding) {
   return finding.as_of_ns > 0 ? std::min(now, finding.as_of_ns) : now;
 }
@@ -20,24 +19,37 @@ bool Busy(const RootView& root) {
   return AtWork(root.sample_gap_ns, root.cpu_ns, root.io_bytes);
 }
 
+Decision Say(Decision& decision, bool hung, const char* rule, std::string reason) {
+  decision.level = hung ? Level::kHung : Level::kMoving;
+  decision.rule = rule;
+  decision.reason = std::move(reason);
+  return std::move(decision);
+}
+
+// The job counts as hung once nothing has moved for at least this long.
+Decision After(Decision& decision, int64_t least, const char* rule, std::string reason) {
+  decision.limit_ns = std::max(decision.limit_ns, least);
+  return Say(decision, decision.age_ns >= decision.limit_ns, rule, std::move(reason));
+}
+
 }  // namespace
 
 void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
   for (const RootView& root : finding.roots) {
     if (!root.known || root.ended || root.sample_gap_ns < limits_.sample_gap) {
-      // Earlier observations no longer count.
+      // Earlier observations of this rank no longer count.
       if (root.known && root.sample_gap_ns == 0) watched_.erase(root.rank);
       continue;
     }
-    // What was idle at the latest moment at which this can have been seen: a rank that worked while its answer was
-    // awaited must not count as idle for that time.
+    // The latest moment at which the rank can have been observed idle. A rank that worked while its answer was awaited
+    // must not count as idle for that time.
     const int64_t at = std::min(now, AsOf(now, finding) + root.after_ns);
     Watched& watched = watched_[root.rank];
     if (watched.last_sample_ns == 0 || at - watched.last_sample_ns >= limits_.sample_gap / 2) {
       ++watched.samples;
       watched.last_sample_ns = at;
     }
-    // Inside a recorded call or a wait for its GPU it may spin: that is no work.
+    // Inside a recorded call or a wait for its GPU, a process may spin, which is not work.
     if (!root.in_recorded_call && Busy(root)) {
       watched.worked = true;
       watched.idle_since_ns = 0;
@@ -46,14 +58,14 @@ void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
     } else if (root.idle_ns > 0) {
       watched.idle_since_ns = std::min(watched.idle_since_ns, at - root.idle_ns);
     }
-    // Between two waits a process is alive, however little CPU it takes.
+    // A process between two waits is active, however little CPU time it uses.
     if (watched.idle_since_ns != 0 && root.activity_age_ns >= 0) {
       watched.idle_since_ns = std::max(watched.idle_since_ns, at - root.activity_age_ns);
     }
   }
 }
 
-// A launcher, or a watchdog, ends ranks that have waited too long: the wait explains the end. A root that crashes or
+// A launcher, or a watchdog, ends ranks that have waited too long, so the wait explains the end. A root that crashes or
 // gives up ends the wait itself.
 bool Detector::EndFollows(int64_t now, int32_t rank, EndKind kind) const {
   if (level_ != Level::kLate || !found_ || finding_.roots.empty() || kind == EndKind::kCrashed) return false;
@@ -98,6 +110,62 @@ void Detector::FillSamples(int64_t now, const RootFinding& finding, Decision* de
   }
 }
 
+Detector::Together Detector::Combine(int64_t now, const RootFinding& finding) const {
+  Together out;
+  for (const RootView& root : finding.roots) {
+    out.ended |= root.ended;
+    out.cancelled &= !root.ended || root.cancelled;
+    out.stopped |= root.stopped;
+    out.silent_ns = std::max(out.silent_ns, root.silent_ns);
+    out.unknown |= !root.known;
+    if (root.ended || root.stopped || !root.known) continue;
+    out.compute |= root.waits_for_compute;
+    out.behind_nccl |= root.behind_nccl;
+    out.in_d |= root.uninterruptible;
+    if (root.activity_age_ns >= 0) out.least_activity_ns = std::min(out.least_activity_ns, root.activity_age_ns);
+    if (root.in_recorded_call) continue;
+    out.outside = true;
+    out.serves |= root.event_loop;
+    out.on_socket |= root.on_socket;
+    out.busy |= Busy(root);
+    out.blind_io |= root.sample_gap_ns > 0 && root.io_bytes < 0;
+    const auto watched = watched_.find(root.rank);
+    out.unsampled |= watched == watched_.end();
+    const bool idle = watched != watched_.end() && watched->second.idle_since_ns != 0;
+    out.least_idle_ns = std::min(out.least_idle_ns, idle ? AsOf(now, finding) - watched->second.idle_since_ns : 0);
+    out.worked |= watched != watched_.end() && watched->second.worked;
+    // The host's own agent observed the process without a gap, so nothing between two of the collector's samples was
+    // missed.
+    const int64_t since_activity = root.activity_age_ns >= 0 ? root.activity_age_ns : INT64_MAX;
+    out.least_seen_idle_ns = std::min({out.least_seen_idle_ns, root.idle_ns, since_activity});
+  }
+  return out;
+}
+
+// The roots are outside NCCL and outside waits for a GPU.
+Decision Detector::JudgeHostStall(const RootFinding& finding, const Together& roots, Decision decision) const {
+  int64_t least = std::max(limits_.host_stall_after, LimitOf(finding.comm) + limits_.idle_after);
+  if (roots.least_seen_idle_ns >= limits_.seen_idle && !roots.worked) {
+    least = std::max(limits_.host_stall_seen_after, LimitOf(finding.comm) + limits_.idle_seen_after);
+  }
+  if (roots.in_d) least = std::max(least, limits_.storage_stall_after);
+  if (roots.blind_io) least = std::max(least, limits_.unseen_after);
+  if (!roots.worked && !roots.in_d && !roots.blind_io) {
+    decision.next_limit_ns =
+        std::max({decision.limit_ns, limits_.host_stall_seen_after, LimitOf(finding.comm) + limits_.idle_seen_after});
+  }
+  decision.limit_ns = std::max(decision.limit_ns, least);
+  const char* rule = roots.in_d ? "storage stall" : "host stall";
+  if (roots.busy) return Say(decision, false, rule, "the root is busy outside NCCL");
+  if (roots.serves)
+    return Say(decision, false, rule, "the root waits for events from outside, like a server without requests");
+  if (roots.unsampled) return After(decision, limits_.unseen_after, "unseen", "the root was not sampled twice");
+  // A rank that was active while others waited may only pause, because files are written in bursts.
+  const bool watched =
+      roots.least_idle_ns >= (roots.worked ? limits_.idle_after_work : limits_.idle_after) - limits_.sample_gap;
+  return Say(decision, watched && decision.age_ns >= decision.limit_ns, rule, "the root is blocked and does not move");
+}
+
 Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   NoteSamples(now, finding);
   Decision decision;
@@ -115,23 +183,11 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   decision.missing = progress_.Missing(finding.comm);
   const int64_t longest = std::max({finding.waited_ns, LongestWait(now), ended_wait_ns_});
   decision.age_ns = StillFor(now, finding, longest);
-  const auto say = [&decision](bool hung, const char* rule, std::string reason) {
-    decision.level = hung ? Level::kHung : Level::kMoving;
-    decision.rule = rule;
-    decision.reason = std::move(reason);
-    return decision;
-  };
-  // Hung once nothing has moved for at least this long.
-  const auto after = [&](int64_t least, const char* rule, std::string reason) {
-    decision.limit_ns = std::max(decision.limit_ns, least);
-    return say(decision.age_ns >= decision.limit_ns, rule, std::move(reason));
-  };
-
-  if (longest <= 0) return say(false, "nobody waits", "no rank waits");
+  if (longest <= 0) return Say(decision, false, "nobody waits", "no rank waits");
   if (limits_.watchdog > 0 && longest >= limits_.watchdog) {
     decision.limit_ns = limits_.watchdog;
     decision.age_ns = longest;
-    return say(true, "watchdog", absl::StrCat("a wait passed the limit of ", DurationText(limits_.watchdog)));
+    return Say(decision, true, "watchdog", absl::StrCat("a wait passed the limit of ", DurationText(limits_.watchdog)));
   }
   // The shortest time after which a GPU or a collective that makes no progress counts as hung.
   const auto least_for_gpu = [&] {
@@ -141,78 +197,50 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     decision.age_ns = std::min(decision.age_ns, finding.blocked_ns);
     int64_t least = limits_.gpu_stall_after;
     for (const auto& [comm, late] : late_) {
-      // The first steps tell nothing of how long a step computes.
+      // The first steps do not show how long a step computes.
       least = std::max({least, LimitOf(comm) + limits_.idle_after, Warm(comm) ? 0 : limits_.warm_up});
     }
-    return after(least, "gpu stall", "every rank waits for its GPU, behind operations of NCCL");
+    return After(decision, least, "gpu stall", "every rank waits for its GPU, behind operations of NCCL");
   }
   if (finding.kind == FINDING_UNSPECIFIED) {
-    // All that is not seen, where every process waits in a recorded call, is a GPU's own work.
+    // If every process waits in a recorded call, only a GPU's own work is unobserved.
     const bool all_wait = finding.rest_ns == INT64_MAX;
-    return after(all_wait ? limits_.compute_after : limits_.unseen_after, "unseen", "no root was found");
+    return After(decision, all_wait ? limits_.compute_after : limits_.unseen_after, "unseen", "no root was found");
   }
 
-  bool ended = false, cancelled = true, stopped = false, busy = false, outside = false, unknown = false,
-       blind_io = false, in_d = false;
-  bool compute = false, behind_nccl = false, serves = false, on_socket = false, unsampled = false, worked = false;
-  int64_t silent = 0, least_idle = INT64_MAX, least_activity = INT64_MAX, least_seen_idle = INT64_MAX;
-  for (const RootView& root : finding.roots) {
-    ended |= root.ended;
-    cancelled &= !root.ended || root.cancelled;
-    stopped |= root.stopped;
-    silent = std::max(silent, root.silent_ns);
-    unknown |= !root.known;
-    if (root.ended || root.stopped || !root.known) continue;
-    compute |= root.waits_for_compute;
-    behind_nccl |= root.behind_nccl;
-    in_d |= root.uninterruptible;
-    if (root.activity_age_ns >= 0) least_activity = std::min(least_activity, root.activity_age_ns);
-    if (root.in_recorded_call) continue;
-    outside = true;
-    serves |= root.event_loop;
-    on_socket |= root.on_socket;
-    busy |= Busy(root);
-    blind_io |= root.sample_gap_ns > 0 && root.io_bytes < 0;
-    const auto watched = watched_.find(root.rank);
-    unsampled |= watched == watched_.end();
-    const bool idle = watched != watched_.end() && watched->second.idle_since_ns != 0;
-    least_idle = std::min(least_idle, idle ? AsOf(now, finding) - watched->second.idle_since_ns : 0);
-    worked |= watched != watched_.end() && watched->second.worked;
-    // By its own host's agent, without a gap: nothing between two of the collector's samples can have been missed.
-    const int64_t since_activity = root.activity_age_ns >= 0 ? root.activity_age_ns : INT64_MAX;
-    least_seen_idle = std::min({least_seen_idle, root.idle_ns, since_activity});
-  }
-  if (ended && cancelled) {
+  const Together roots = Combine(now, finding);
+  if (roots.ended && roots.cancelled) {
     decision.limit_ns = std::max(decision.limit_ns, limits_.cancelled_after);
-    return say(finding.waited_ns > 0 && decision.age_ns >= decision.limit_ns, "cancelled",
+    return Say(decision, finding.waited_ns > 0 && decision.age_ns >= decision.limit_ns, "cancelled",
                "a launcher's signal has ended its process");
   }
-  if (ended) {
+  if (roots.ended) {
     decision.limit_ns = limits_.dead_settle;
-    return say(decision.age_ns >= limits_.dead_settle, "dead", "its process has ended");
+    return Say(decision, decision.age_ns >= limits_.dead_settle, "dead", "its process has ended");
   }
-  if (silent >= limits_.silent_after) {
+  if (roots.silent_ns >= limits_.silent_after) {
     decision.limit_ns = std::max(decision.limit_ns, limits_.lost_after);
-    return say(silent >= limits_.lost_after && decision.age_ns >= decision.limit_ns, "lost host",
-               absl::StrCat("nothing has been heard of its host for ", DurationText(silent)));
+    return Say(decision, roots.silent_ns >= limits_.lost_after && decision.age_ns >= decision.limit_ns, "lost host",
+               absl::StrCat("nothing has been heard of its host for ", DurationText(roots.silent_ns)));
   }
-  if (stopped) return after(0, "stopped", "its process is stopped");
-  if (FindingFactsOf(finding.kind).definite) return after(0, "disagreement", "the ranks disagree");
+  if (roots.stopped) return After(decision, 0, "stopped", "its process is stopped");
+  if (FindingFactsOf(finding.kind).definite) return After(decision, 0, "disagreement", "the ranks disagree");
 
   const bool init = finding.kind == INIT_INCOMPLETE || finding.in_init;
   const int64_t for_size = limits_.warm_up_per_rank * std::max(0, finding.comm_size);
-  if (unknown || finding.kind == RANK_NO_DATA || finding.roots.empty()) {
-    return after(init ? limits_.unseen_init_after : limits_.unseen_after, "unseen",
+  if (roots.unknown || finding.kind == RANK_NO_DATA || finding.roots.empty()) {
+    return After(decision, init ? limits_.unseen_init_after : limits_.unseen_after, "unseen",
                  "nothing is known of the root's process");
   }
-  // Nothing was learned yet: the activity of all ranks decides. A rank that reads from a socket may wait for another's
+  // Until gaps are learned, the activity of all ranks decides. A rank that reads from a socket may wait for another's
   // work.
   if (init || (finding.comm != 0 && !Warm(finding.comm))) {
-    const bool rests = finding.rest_ns >= limits_.seen_idle && !on_socket && (outside || !init);
+    const bool rests = finding.rest_ns >= limits_.seen_idle && !roots.on_socket && (roots.outside || !init);
     decision.limit_ns = std::max(decision.limit_ns, rests ? limits_.at_rest_after : limits_.warm_up + for_size);
   }
-  if (compute || behind_nccl) decision.age_ns = std::min(decision.age_ns, least_activity);
-  if (compute) return after(limits_.compute_after, "compute", "its GPU does not finish what is not NCCL's");
+  if (roots.compute || roots.behind_nccl) decision.age_ns = std::min(decision.age_ns, roots.least_activity_ns);
+  if (roots.compute)
+    return After(decision, limits_.compute_after, "compute", "its GPU does not finish what is not NCCL's");
   if (finding.kind == GPU_STALL || finding.kind == COLLECTIVE_STUCK) {
     const bool collective = finding.kind == COLLECTIVE_STUCK;
     if (collective && finding.first_operation) {
@@ -220,34 +248,17 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     }
     int64_t least = least_for_gpu();
     if (collective && finding.bytes > 0 && limits_.least_bytes_per_second > 0) {
-      // Twice through the slowest link: what an all-reduce moves.
+      // The data crosses the slowest link twice, as in an all-reduce.
       least = std::max(least, static_cast<int64_t>(2e9 * static_cast<double>(finding.bytes) /
                                                    static_cast<double>(limits_.least_bytes_per_second)));
     }
     if (finding.network_age_ns >= 0) decision.age_ns = std::min(decision.age_ns, finding.network_age_ns);
-    return after(least, collective ? "collective stuck" : "gpu stall", "the GPU makes no progress");
+    return After(decision, least, collective ? "collective stuck" : "gpu stall", "the GPU makes no progress");
   }
-  if (behind_nccl) return after(least_for_gpu(), "gpu stall", "the GPU makes no progress");
-  if (!outside) return after(0, init ? "init" : "blocked", "the root is blocked and does not move");
+  if (roots.behind_nccl) return After(decision, least_for_gpu(), "gpu stall", "the GPU makes no progress");
+  if (!roots.outside) return After(decision, 0, init ? "init" : "blocked", "the root is blocked and does not move");
 
-  int64_t least = std::max(limits_.host_stall_after, LimitOf(finding.comm) + limits_.idle_after);
-  if (least_seen_idle >= limits_.seen_idle && !worked) {
-    least = std::max(limits_.host_stall_seen_after, LimitOf(finding.comm) + limits_.idle_seen_after);
-  }
-  if (in_d) least = std::max(least, limits_.storage_stall_after);
-  if (blind_io) least = std::max(least, limits_.unseen_after);
-  if (!worked && !in_d && !blind_io) {
-    decision.next_limit_ns =
-        std::max({decision.limit_ns, limits_.host_stall_seen_after, LimitOf(finding.comm) + limits_.idle_seen_after});
-  }
-  decision.limit_ns = std::max(decision.limit_ns, least);
-  const char* rule = in_d ? "storage stall" : "host stall";
-  if (busy) return say(false, rule, "the root is busy outside NCCL");
-  if (serves) return say(false, rule, "the root waits for events from outside, like a server without requests");
-  if (unsampled) return after(limits_.unseen_after, "unseen", "the root was not sampled twice");
-  // A rank that was active while others waited may only pause: files are written in bursts.
-  const bool watched = least_idle >= (worked ? limits_.idle_after_work : limits_.idle_after) - limits_.sample_gap;
-  return say(watched && decision.age_ns >= decision.limit_ns, rule, "the root is blocked and does not move");
+  return JudgeHostStall(finding, roots, std::move(decision));
 }
 
 }  // namespace lockstep

@@ -13,7 +13,8 @@ using ::testing::ElementsAre;
 
 constexpr uint64_t kComm = 9;
 
-// One communicator of two hosts, driven by an injected clock: beats and late reports in, judgements out.
+// One communicator on two hosts with a simulated clock. The input is heartbeats and late reports; the output is
+// decisions.
 class DetectorTest : public ::testing::Test {
  protected:
   // Both hosts have issued `issued` collectives.
@@ -46,7 +47,7 @@ class DetectorTest : public ::testing::Test {
     }
     return all;
   }
-  // Host 0 is in the next operation, host 1 does not come.
+  // Host 0 is in the next operation; host 1 does not arrive.
   void Stall() {
     began_ = now_;
     Beat(101, 100);
@@ -67,7 +68,8 @@ class DetectorTest : public ::testing::Test {
     finding.still_ns = finding.waited_ns = now_ - began_;
     return finding;
   }
-  // Judges every second with samples like these until it is hung; seconds since the stall began, or -1.
+  // Judges every second with samples like these until the job is hung. Returns the seconds since the stall began, or
+  // -1.
   double HungAfter(double most, const std::function<void(RootFinding*)>& change, FindingKind kind = HOST_STALL) {
     while (now_ - began_ < static_cast<int64_t>(most * 1e9)) {
       Pass(kSecond / 2);
@@ -87,7 +89,7 @@ class DetectorTest : public ::testing::Test {
   Decision last_;
 };
 
-TEST_F(DetectorTest, AMemberThatDoesNotComeIsLateAfterTheLimitWithFigures) {
+TEST_F(DetectorTest, AMissingMemberIsLateAfterTheLimit) {
   Warm();
   Stall();
   EXPECT_TRUE(Pass(4500 * kMs).empty());
@@ -105,7 +107,7 @@ TEST_F(DetectorTest, AMemberThatDoesNotComeIsLateAfterTheLimitWithFigures) {
   EXPECT_TRUE(detector_.Wanted(now_).digests);
 }
 
-TEST_F(DetectorTest, WhatMovesAgainByItselfIsRecovered) {
+TEST_F(DetectorTest, AJobThatMovesAgainHasRecovered) {
   Warm();
   Stall();
   Pass(7 * kSecond);
@@ -128,7 +130,7 @@ TEST_F(DetectorTest, TheLimitIsEightTimesTheLearnedGap) {
   EXPECT_EQ(Pass(2 * kSecond).size(), 1u);
 }
 
-TEST_F(DetectorTest, AnAgentsReportIsLateAtOnceAndOverWhenItSaysSo) {
+TEST_F(DetectorTest, AnAgentsReportBeginsAndEndsLatenessAtOnce) {
   Warm();
   LateInput report;
   report.comm = kComm;
@@ -151,7 +153,7 @@ TEST_F(DetectorTest, AnAgentsReportIsLateAtOnceAndOverWhenItSaysSo) {
   EXPECT_EQ(detector_.level(), Level::kMoving);
 }
 
-TEST_F(DetectorTest, ThousandsOfLateCommunicatorsAreNotToldOneByOne) {
+TEST_F(DetectorTest, ThousandsOfLateCommunicatorsAreSummarized) {
   size_t told = 0;
   for (uint64_t comm = 1; comm <= 10'000; ++comm) {
     LateInput report;
@@ -176,7 +178,7 @@ TEST_F(DetectorTest, ARootThatSleepsIsHungAfterTenSeconds) {
   EXPECT_EQ(detector_.level(), Level::kHung);
 }
 
-TEST_F(DetectorTest, ARootThatItsAgentSawSleepWithoutAGapIsHungAfterNine) {
+TEST_F(DetectorTest, ARootThatItsAgentSawSleepWithoutAGapIsHungAfterNineSeconds) {
   Warm();
   Stall();
   EXPECT_NEAR(
@@ -193,7 +195,7 @@ TEST_F(DetectorTest, AVerdictFromOldDigestsIsFollowedByASampleAtOnce) {
   RootFinding finding = Finding();
   finding.roots[0].idle_ns = 2 * kSecond;
   finding.as_of_ns = asked;
-  Pass(6 * kSecond);  // until the digests of all are there and read
+  Pass(6 * kSecond);  // until the digests of all hosts have arrived and are analyzed
   // The root may have done anything since then.
   EXPECT_FALSE(detector_.Judge(now_, finding).hung());
   EXPECT_THAT(detector_.Wanted(now_).samples, ElementsAre(8));
@@ -205,7 +207,7 @@ TEST_F(DetectorTest, AVerdictFromOldDigestsIsFollowedByASampleAtOnce) {
   EXPECT_GE(decision.idle_ns, 8 * kSecond);
 }
 
-TEST_F(DetectorTest, AVerdictFromOldDigestsIsNoHangWhereTheRootWorksSince) {
+TEST_F(DetectorTest, AVerdictFromOldDigestsIsNotAHangIfTheRootHasWorkedSince) {
   Warm();
   Stall();
   Pass(5 * kSecond + kSecond / 2);
@@ -220,8 +222,8 @@ TEST_F(DetectorTest, AVerdictFromOldDigestsIsNoHangWhereTheRootWorksSince) {
   EXPECT_FALSE(detector_.Judge(now_, finding, false).hung());
 }
 
-// CUDA's waits spin: their processor time is no work that may continue in a moment.
-TEST_F(DetectorTest, WhatSpinsInAWaitWasNotAtWork) {
+// CUDA's waits spin, so their CPU time does not show work that may continue.
+TEST_F(DetectorTest, ARootThatSpinsInAWaitDidNotWork) {
   Warm();
   Stall();
   const auto spins = [](RootFinding* f) {
@@ -234,8 +236,8 @@ TEST_F(DetectorTest, WhatSpinsInAWaitWasNotAtWork) {
   EXPECT_LT(hung, 16);
 }
 
-// The answer was asked for while the root worked, and made when it had just stopped: until then it did not sleep.
-TEST_F(DetectorTest, TimeInWhichAnAnswerWasAwaitedDoesNotCountAsIdle) {
+// The sample was requested while the root worked, and taken just after it stopped. Until then, the root was not idle.
+TEST_F(DetectorTest, TimeSpentWaitingForASampleDoesNotCountAsIdle) {
   Warm();
   Stall();
   Pass(6 * kSecond);
@@ -252,7 +254,7 @@ TEST_F(DetectorTest, TimeInWhichAnAnswerWasAwaitedDoesNotCountAsIdle) {
     Pass(kSecond);
   }
   EXPECT_EQ(detector_.level(), Level::kHung);
-  EXPECT_GE(now_ - seen, 3 * kSecond) << "it was idle for a second when it was seen";
+  EXPECT_GE(now_ - seen, 3 * kSecond) << "the root had been idle for a second when it was seen";
   EXPECT_LE(now_ - seen, 4 * kSecond);
 }
 
@@ -264,14 +266,14 @@ TEST_F(DetectorTest, ARootThatComputesReadsOrWritesIsAtMostLate) {
   EXPECT_EQ(HungAfter(3600, [](RootFinding* f) { f->roots[0].activity_age_ns = kSecond; }), -1);
 }
 
-TEST_F(DetectorTest, IOInBurstsIsProgress) {
+TEST_F(DetectorTest, IoInBurstsIsProgress) {
   Warm();
   Stall();
   int look = 0;
   EXPECT_EQ(HungAfter(600, [&](RootFinding* f) { f->roots[0].io_bytes = ++look % 6 == 0 ? 8 << 20 : 0; }), -1);
 }
 
-TEST_F(DetectorTest, ThreadsThatOnlyKeepWatchAreNoProgress) {
+TEST_F(DetectorTest, ThreadsThatOnlyWatchAreNotProgress) {
   Warm();
   Stall();
   EXPECT_NEAR(HungAfter(60,
@@ -282,14 +284,14 @@ TEST_F(DetectorTest, ThreadsThatOnlyKeepWatchAreNoProgress) {
               10, 0.6);
 }
 
-TEST_F(DetectorTest, AWaitForAFileServerIsGivenLonger) {
+TEST_F(DetectorTest, AWaitForAFileServerIsGivenMoreTime) {
   Warm();
   Stall();
   EXPECT_NEAR(HungAfter(60, [](RootFinding* f) { f->roots[0].uninterruptible = true; }), 30, 0.6);
   EXPECT_EQ(last_.rule, "storage stall");
 }
 
-TEST_F(DetectorTest, WhatCannotBeSampledIsHungLate) {
+TEST_F(DetectorTest, ARankThatCannotBeSampledIsHungLate) {
   Warm();
   Stall();
   EXPECT_EQ(HungAfter(299, [](RootFinding* f) { f->roots[0].sample_gap_ns = 0; }), -1);
@@ -297,7 +299,7 @@ TEST_F(DetectorTest, WhatCannotBeSampledIsHungLate) {
   EXPECT_EQ(last_.rule, "unseen");
 }
 
-TEST_F(DetectorTest, UnreadableIOIsNotTakenForNone) {
+TEST_F(DetectorTest, UnreadableIoIsNotTakenForNoIo) {
   Warm();
   Stall();
   EXPECT_NEAR(HungAfter(400, [](RootFinding* f) { f->roots[0].io_bytes = -1; }), 300, 1);
@@ -319,8 +321,8 @@ TEST_F(DetectorTest, ADeadRootIsHungAfterASecond) {
   EXPECT_EQ(last_.rule, "dead");
 }
 
-// A job that is cancelled ends rank by rank, and its last heartbeats say that some were behind.
-TEST_F(DetectorTest, ACancelledJobIsNoHang) {
+// A cancelled job ends rank by rank, and its last heartbeats say that some ranks were behind.
+TEST_F(DetectorTest, ACancelledJobIsNotAHang) {
   Warm();
   Stall();
   detector_.Ended(now_, 8, EndKind::kKilled);
@@ -334,7 +336,7 @@ TEST_F(DetectorTest, ACancelledJobIsNoHang) {
             -1);
 }
 
-TEST_F(DetectorTest, ARankThatWasCancelledAloneIsHungWhenTheOthersHaveHadTimeToEnd) {
+TEST_F(DetectorTest, ASingleCancelledRankIsHungWhenTheOthersHadTimeToEnd) {
   Warm();
   Stall();
   detector_.Ended(now_, 8, EndKind::kKilled);
@@ -344,7 +346,7 @@ TEST_F(DetectorTest, ARankThatWasCancelledAloneIsHungWhenTheOthersHaveHadTimeToE
   EXPECT_EQ(last_.rule, "cancelled");
 }
 
-TEST_F(DetectorTest, NobodyWaitsForADeadRankThenNothingHangs) {
+TEST_F(DetectorTest, IfNoRankWaitsForADeadRankNothingHangs) {
   Warm();
   began_ = now_;
   detector_.Ended(now_, 8, EndKind::kKilled);
@@ -388,7 +390,7 @@ TEST_F(DetectorTest, ALostHostIsHungAfterTenSeconds) {
   EXPECT_EQ(last_.rule, "lost host");
 }
 
-TEST_F(DetectorTest, ARankOfWhichNothingIsKnownIsNoProofSoon) {
+TEST_F(DetectorTest, ARankWithoutDataIsHungAfterFiveMinutes) {
   Warm();
   Stall();
   EXPECT_NEAR(HungAfter(
@@ -396,7 +398,7 @@ TEST_F(DetectorTest, ARankOfWhichNothingIsKnownIsNoProofSoon) {
               300, 1);
 }
 
-TEST_F(DetectorTest, InitIsGivenAMinuteAndLoadersThatNobodySeesTwentyMinutes) {
+TEST_F(DetectorTest, InitializationHasAMinuteAndInvisibleLoadersHaveTwenty) {
   Warm();
   Stall();
   EXPECT_NEAR(HungAfter(
@@ -413,7 +415,7 @@ TEST_F(DetectorTest, InitIsGivenAMinuteAndLoadersThatNobodySeesTwentyMinutes) {
   EXPECT_TRUE(fresh.Judge(now_, finding).hung());
 }
 
-// Nothing was learned yet: a communicator without gaps. `rest`: how long all have been at rest.
+// No gaps have been learned yet. `rest` is how long all ranks have been idle.
 struct FirstStep {
   const char* name;
   void (*change)(RootFinding* finding, int64_t rest);
@@ -421,7 +423,7 @@ struct FirstStep {
 };
 class FirstStepTest : public DetectorTest, public ::testing::WithParamInterface<FirstStep> {};
 
-TEST_P(FirstStepTest, WhatEverybodyDoesDecides) {
+TEST_P(FirstStepTest, TheActivityOfAllRanksDecides) {
   Beat(1, 1);
   Pass(kSecond);
   began_ = now_;
@@ -476,7 +478,7 @@ struct EndInWait {
 };
 class EndInWaitTest : public DetectorTest, public ::testing::WithParamInterface<EndInWait> {};
 
-TEST_P(EndInWaitTest, FollowsFromAWaitPastItsLimitWhoseRootDoesNothing) {
+TEST_P(EndInWaitTest, FollowsAWaitPastItsLimitIfTheRootDoesNothing) {
   Warm();
   Stall();
   Pass(6 * kSecond);
@@ -489,7 +491,7 @@ TEST_P(EndInWaitTest, FollowsFromAWaitPastItsLimitWhoseRootDoesNothing) {
   EXPECT_EQ(detector_.urgent(), GetParam().follows);
   if (!GetParam().follows) return;
   EXPECT_LT(detector_.ends_follow_ns(), now_);
-  // All are gone at once; the root leads, without a second of patience.
+  // All ranks have ended at the same time, and there is a root, so the detector does not wait.
   finding = Finding();
   finding.roots[0].ended = true;
   finding.waited_ns = 0;
@@ -505,7 +507,7 @@ INSTANTIATE_TEST_SUITE_P(All, EndInWaitTest,
                                            EndInWait{"TheRootIsAtWork", 3, EndKind::kKilled, true, false}),
                          [](const auto& end) { return std::string(end.param.name); });
 
-TEST_F(DetectorTest, AnOperationIsGivenWhatItsBytesNeed) {
+TEST_F(DetectorTest, AnOperationIsGivenTimeForItsBytes) {
   Warm();
   Stall();
   EXPECT_NEAR(HungAfter(
@@ -513,7 +515,7 @@ TEST_F(DetectorTest, AnOperationIsGivenWhatItsBytesNeed) {
               40, 0.6);
 }
 
-TEST_F(DetectorTest, NetworkStepsThatMoveHoldTheVerdictBack) {
+TEST_F(DetectorTest, NetworkStepsThatAdvanceDelayTheVerdict) {
   Warm();
   Stall();
   EXPECT_EQ(HungAfter(
@@ -540,7 +542,7 @@ TEST_F(DetectorTest, AFirstOperationIsGivenTwoMinutes) {
               120.2, 0.7);
 }
 
-TEST_F(DetectorTest, TheFrameworksWatchdogWhereItIsGivenEndsAllPatience) {
+TEST_F(DetectorTest, TheFrameworksWatchdogLimitIsTheLatestLimit) {
   DetectorLimits limits;
   limits.watchdog = 100 * kSecond;
   Detector detector(limits);
@@ -553,7 +555,7 @@ TEST_F(DetectorTest, TheFrameworksWatchdogWhereItIsGivenEndsAllPatience) {
   EXPECT_TRUE(detector.Judge(now_, busy).hung());
 }
 
-TEST_F(DetectorTest, ProgressOfTheInvolvedHoldsTheVerdictBack) {
+TEST_F(DetectorTest, ProgressOfInvolvedRanksDelaysTheVerdict) {
   Warm();
   Stall();
   Pass(20 * kSecond);
@@ -562,7 +564,7 @@ TEST_F(DetectorTest, ProgressOfTheInvolvedHoldsTheVerdictBack) {
   EXPECT_FALSE(detector_.Judge(now_, Finding(GPU_STALL)).hung());
 }
 
-TEST_F(DetectorTest, TimeBeforeARebaseIsForgiven) {
+TEST_F(DetectorTest, TimeBeforeARebaseDoesNotCount) {
   Warm();
   Stall();
   now_ += 3600 * kSecond;
@@ -572,7 +574,7 @@ TEST_F(DetectorTest, TimeBeforeARebaseIsForgiven) {
   EXPECT_FALSE(detector_.Judge(now_, Finding(GPU_STALL)).hung());
 }
 
-TEST_F(DetectorTest, AHangThatMovesAgainIsRecoveredAndTheNextIsGivenTwiceAsLong) {
+TEST_F(DetectorTest, AfterARecoveryTheNextHangIsGivenTwiceAsLong) {
   Warm();
   Stall();
   ASSERT_NEAR(HungAfter(60, [](RootFinding*) {}), 10, 0.6);
@@ -592,8 +594,8 @@ TEST_F(DetectorTest, AHangThatMovesAgainIsRecoveredAndTheNextIsGivenTwiceAsLong)
   EXPECT_NEAR(HungAfter(100, [](RootFinding*) {}), 40, 3);
 }
 
-// The communicator that hung was aborted by all and another one made, in the same processes.
-TEST_F(DetectorTest, WhoGoesOnInNewCommunicatorsWasRestartedInside) {
+// All members aborted the communicator that hung, and created another one in the same processes.
+TEST_F(DetectorTest, RanksThatContinueInNewCommunicatorsHaveRestarted) {
   Warm();
   Stall();
   ASSERT_GT(HungAfter(60, [](RootFinding*) {}), 0);
@@ -602,7 +604,7 @@ TEST_F(DetectorTest, WhoGoesOnInNewCommunicatorsWasRestartedInside) {
   beat.gone = true;
   for (uint32_t host = 0; host < 2; ++host) detector_.progress().Apply(host, now_, beat);
   Pass(5 * kSecond);
-  EXPECT_EQ(detector_.level(), Level::kHung) << "torn down is not made anew";
+  EXPECT_EQ(detector_.level(), Level::kHung) << "destroyed is not created again";
   const auto made_anew = [&](uint64_t comm, std::vector<int32_t> members, uint64_t issued) {
     CommBeat fresh;
     fresh.comm = comm;
@@ -612,8 +614,8 @@ TEST_F(DetectorTest, WhoGoesOnInNewCommunicatorsWasRestartedInside) {
     detector_.progress().Apply(0, now_, fresh);
   };
   for (int step = 0; step < 5; ++step) {
-    made_anew(77, {20, 21}, static_cast<uint64_t>(step) + 1);  // of others
-    made_anew(kComm + 1, {0, 8}, 0);                           // made, not used
+    made_anew(77, {20, 21}, static_cast<uint64_t>(step) + 1);  // communicators of other ranks
+    made_anew(kComm + 1, {0, 8}, 0);                           // created but not used
     EXPECT_TRUE(Pass(kSecond).empty());
   }
   EXPECT_EQ(detector_.level(), Level::kHung);
@@ -626,7 +628,7 @@ TEST_F(DetectorTest, WhoGoesOnInNewCommunicatorsWasRestartedInside) {
   EXPECT_EQ(decisions[0].level, Level::kRecovered);
   EXPECT_EQ(decisions[0].rule, "restart");
   EXPECT_EQ(detector_.level(), Level::kMoving);
-  // The next is judged as the first was, and given no longer: nothing ended by itself.
+  // The next hang is judged like the first and gets no extra time, because nothing ended normally.
   Beat(100, 100);
   detector_.Tick(now_);
   Pass(kSecond);
@@ -634,7 +636,7 @@ TEST_F(DetectorTest, WhoGoesOnInNewCommunicatorsWasRestartedInside) {
   EXPECT_NEAR(HungAfter(60, [](RootFinding*) {}), 10, 1.1);
 }
 
-TEST_F(DetectorTest, ProcessesThatEndAreNoRecovery) {
+TEST_F(DetectorTest, ProcessesThatEndAreNotARecovery) {
   Warm();
   Stall();
   ASSERT_GT(HungAfter(60, [](RootFinding*) {}), 0);
@@ -646,7 +648,7 @@ TEST_F(DetectorTest, ProcessesThatEndAreNoRecovery) {
   EXPECT_EQ(detector_.level(), Level::kHung);
 }
 
-TEST_F(DetectorTest, DigestsAreAskedForOnceAndThenSamplesOfTheRoots) {
+TEST_F(DetectorTest, DigestsAreRequestedOnceAndThenSamplesOfTheRoots) {
   Warm();
   Stall();
   Pass(5200 * kMs);
@@ -658,7 +660,7 @@ TEST_F(DetectorTest, DigestsAreAskedForOnceAndThenSamplesOfTheRoots) {
   EXPECT_FALSE(detector_.Wanted(now_).digests);
   EXPECT_THAT(detector_.Wanted(now_).samples, ElementsAre(8));
   detector_.Ended(now_, 3, EndKind::kKilled);
-  EXPECT_TRUE(detector_.Wanted(now_).digests) << "what was found may have to be found anew";
+  EXPECT_TRUE(detector_.Wanted(now_).digests) << "the finding may be out of date";
 }
 
 }  // namespace

@@ -27,12 +27,12 @@ bool Active(ring::CommState state) {
          state == ring::CommState::kFinalizing;
 }
 
-// The communicator of the oldest unfinished operation of each stream, as far as the communicators' recent operations
-// show it.
+// The communicator of each stream's oldest unfinished operation, if it is among the communicators' recent operations.
 void AttributeStreams(const ring::Snapshot& digest, const absl::flat_hash_map<uint32_t, uint64_t>& ids,
                       DigestView* view) {
   if (!view->gpu_in_flight) return;
-  absl::flat_hash_map<uint32_t, std::pair<DigestStream*, uint64_t>> oldest;  // by stream: its lowest unfinished ticket
+  // By stream: the stream's lowest unfinished ticket.
+  absl::flat_hash_map<uint32_t, std::pair<DigestStream*, uint64_t>> oldest;
   for (DigestStream& stream : view->streams) {
     if (stream.issued > stream.completed) oldest[stream.index] = {&stream, UINT64_MAX};
   }
@@ -53,8 +53,8 @@ void AttributeStreams(const ring::Snapshot& digest, const absl::flat_hash_map<ui
 DigestView ViewOf(const ring::Snapshot& digest) {
   DigestView view;
   Mixer mark;
-  // It is no longer written although its process may continue: its open operations are not real, and its lack of
-  // progress proves nothing.
+  // The ring is no longer written although the process may continue. So its open operations are not real, and its lack
+  // of progress proves nothing.
   if (digest.process.state == ring::RecorderState::kStopped || digest.process.state == ring::RecorderState::kReplaced) {
     return view;
   }
@@ -85,7 +85,7 @@ DigestView ViewOf(const ring::Snapshot& digest) {
     mark.Add(stream.started);
     mark.Add(stream.completed);
     if (!stream.marked) continue;
-    // Of tickets that the driver did not take nothing will ever be known.
+    // Nothing will ever be known of tickets that the driver did not accept.
     const uint64_t issued = std::min(stream.issued, stream.given);
     if (issued > stream.completed) view.gpu_in_flight = true;
     view.streams.push_back({stream.index, issued, stream.completed, 0, 0});

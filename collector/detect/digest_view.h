@@ -1,7 +1,6 @@
-// The input of hang detection from one ring's digest: whether its process waits, in what, since when, and whether
-// anything moved since the last digest.
-#ifndef LOCKSTEP_COLLECTOR_DETECT_DIGEST_VIEW_H_
-#define LOCKSTEP_COLLECTOR_DETECT_DIGEST_VIEW_H_
+// The input of hang detection from one ring's digest: whether its process waits, in which operation, since when, and
+// whether anything moved since the last digest.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -13,20 +12,20 @@ namespace lockstep {
 
 struct DigestComm {
   uint64_t id = 0;
-  std::string name;  // empty when it has none
+  std::string name;  // empty if the communicator has no name
   int32_t member = -1, size = -1;
   bool active = false;       // neither ended nor failed
-  uint64_t collectives = 0;  // issued
-  uint64_t total = 0;        // collectives, sends and receives issued
+  uint64_t collectives = 0;  // number of issued collectives
+  uint64_t total = 0;        // number of issued collectives, sends and receives
   int64_t issued_ns = 0;
 };
 
 // A thread that is inside a call or a CUDA wait.
 struct DigestWait {
   ring::CallKind kind = ring::CallKind::kNone;
-  uint64_t comm = 0;             // of a call; 0: none
-  uint64_t seq = 0;              // number of its newest collective
-  uint32_t stream = UINT32_MAX;  // of a CUDA wait; UINT32_MAX: none, or unknown
+  uint64_t comm = 0;             // of a call; 0 if none
+  uint64_t seq = 0;              // number of the communicator's newest collective
+  uint32_t stream = UINT32_MAX;  // for a CUDA wait; UINT32_MAX if none or unknown
   int64_t since_ns = 0;
 };
 
@@ -34,32 +33,30 @@ struct DigestWait {
 struct DigestStream {
   uint32_t index = 0;
   uint64_t issued = 0, completed = 0;
-  uint64_t comm = 0;  // of its oldest unfinished operation; 0: not known
-  uint64_t seq = 0;   // its number; 0 for sends and receives
+  uint64_t comm = 0;  // communicator of the stream's oldest unfinished operation; 0 if unknown
+  uint64_t seq = 0;   // number of that operation; 0 for sends and receives
 };
 
 // One process at one time. Times are the machine's CLOCK_MONOTONIC, nanoseconds.
 struct DigestView {
   int32_t slot = -1;         // the watcher's number of the ring; a process that drives several ranks has one
-  bool alive = true;         // its process has not ended, as far as is known
-  bool ended_badly = false;  // ended with a signal or a status other than 0
+  bool alive = true;         // the process has not ended, as far as is known
+  bool ended_badly = false;  // the process ended with a signal or a status other than 0
   std::vector<DigestComm> comms;
   // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.
   uint64_t progress_mark = 0;
-  // When a thread last entered or left a recorded call or wait. Two looks at the same moment may differ a little,
+  // When a thread last entered or left a recorded call or wait. Two reads of the same moment may differ a little,
   // because the clock is calibrated again in between.
   int64_t activity_ns = 0;
   std::vector<DigestWait> waits;
   std::vector<DigestStream> streams;
-  // Earliest of the calls and CUDA waits of its threads; 0: none.
+  // Start of the earliest call or CUDA wait of its threads; 0 if none.
   int64_t blocked_since_ns = 0;
-  bool in_init = false;        // one of these creates a communicator
+  bool in_init = false;        // one of the process's calls creates a communicator
   bool gpu_in_flight = false;  // a marked stream has incomplete tickets
-  std::string doing;           // "AllReduce #41", "cudaStreamSynchronize"; empty: outside recorded calls
+  std::string doing;           // "AllReduce #41", "cudaStreamSynchronize"; empty outside recorded calls
 };
 
 DigestView ViewOf(const ring::Snapshot& digest);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_DETECT_DIGEST_VIEW_H_

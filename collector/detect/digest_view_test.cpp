@@ -54,7 +54,7 @@ TEST(DigestViewTest, TheEarliestCallOrWaitCounts) {
   EXPECT_TRUE(ViewOf(digest).in_init);
 }
 
-TEST(DigestViewTest, ProgressIsIssuedAndFinishedWorkNotHostWaits) {
+TEST(DigestViewTest, ProgressIsIssuedAndFinishedWorkNotWaits) {
   const uint64_t before = ViewOf(Digest()).progress_mark;
   ring::Snapshot digest = Digest();
   digest.threads[0].wait = ring::CallKind::kStreamSynchronize;
@@ -69,7 +69,7 @@ TEST(DigestViewTest, ProgressIsIssuedAndFinishedWorkNotHostWaits) {
   EXPECT_NE(ViewOf(digest).progress_mark, before);
 }
 
-TEST(DigestViewTest, ARingThatNobodyWritesAnyMoreWaitsForNothing) {
+TEST(DigestViewTest, ARingWithoutAWriterWaitsForNothing) {
   ring::Snapshot digest = Digest();
   digest.threads[0].call = ring::CallKind::kAllReduce;
   digest.threads[0].since_ns = 5;
@@ -80,7 +80,7 @@ TEST(DigestViewTest, ARingThatNobodyWritesAnyMoreWaitsForNothing) {
     const DigestView view = ViewOf(digest);
     EXPECT_EQ(view.blocked_since_ns, 0);
     EXPECT_FALSE(view.gpu_in_flight);
-    EXPECT_TRUE(view.comms.empty()) << "its numbers hold nobody back";
+    EXPECT_TRUE(view.comms.empty()) << "its numbers must hold up no rank";
   }
 }
 

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 class FirstEndsTest : public ::testing::Test {
  protected:
-  // `at`: true time. The host's own clock shows it from another origin.
+  // `at` is the true time. The host's own clock counts from another origin.
   void Add(const std::string& host, int64_t at, Life life, int32_t how, int64_t uncertainty = kMs, int64_t error = 0) {
     processes_.emplace_back();
     Process& process = processes_.back();
@@ -48,23 +48,23 @@ TEST_F(FirstEndsTest, TheFirstOfManyWithinASecondIsTheCause) {
   EXPECT_THAT(Consequences(), ElementsAre(true, false, true, true, true));
 }
 
-TEST_F(FirstEndsTest, TheOrderOnOneHostIsExactHoweverBadItsClockIs) {
+TEST_F(FirstEndsTest, TheOrderOnOneHostIsExactDespiteABadClock) {
   Kill("a", 10 * kSecond + 1, SIGSEGV, 60 * kSecond);
   Kill("a", 10 * kSecond, SIGABRT, 60 * kSecond);
   const FirstEnds first = FindFirstEnds({.launcher = true, .ending_since_ns = 0}, ends_);
   EXPECT_THAT(first.causes, ElementsAre(1u));
 }
 
-TEST_F(FirstEndsTest, WhereTheClocksDoNotTellTheSetIsNamed) {
+TEST_F(FirstEndsTest, ASetIsNamedIfTheClocksDoNotShowTheOrder) {
   Kill("a", 10 * kSecond, SIGSEGV, 20 * kMs);
   Kill("b", 10 * kSecond + 30 * kMs, SIGSEGV, 20 * kMs);
   Kill("c", 10 * kSecond + 60 * kMs, SIGSEGV, 20 * kMs);
   const FirstEnds first = FindFirstEnds({.launcher = true, .ending_since_ns = 0}, ends_);
-  EXPECT_THAT(first.causes, ElementsAre(0u, 1u)) << "the third is later than the first for certain";
+  EXPECT_THAT(first.causes, ElementsAre(0u, 1u)) << "the third is certainly later than the first";
   EXPECT_THAT(Consequences(), ElementsAre(false, false, true));
 }
 
-TEST_F(FirstEndsTest, ACauseIsInTheSetWhateverTheErrorsOfTheClocks) {
+TEST_F(FirstEndsTest, TheCauseIsInTheSetWhateverTheClockErrors) {
   for (int64_t error = -20; error <= 20; error += 5) {
     processes_.clear();
     ends_.clear();
@@ -75,19 +75,19 @@ TEST_F(FirstEndsTest, ACauseIsInTheSetWhateverTheErrorsOfTheClocks) {
   }
 }
 
-TEST_F(FirstEndsTest, AHostOfUnknownClockIsAlwaysPossible) {
+TEST_F(FirstEndsTest, AHostWithAnUnknownClockIsAlwaysPossible) {
   Kill("a", 10 * kSecond, SIGSEGV);
   Kill("b", 50 * kSecond, SIGSEGV, -1);
   EXPECT_THAT(FindFirstEnds({.launcher = true, .ending_since_ns = 0}, ends_).causes, ElementsAre(0u, 1u));
 }
 
-TEST_F(FirstEndsTest, WhatTheLauncherTerminatedIsNoCandidateBesideACrash) {
+TEST_F(FirstEndsTest, AProcessThatTheLauncherTerminatedIsNoCandidateBesideACrash) {
   Kill("a", 10 * kSecond, SIGSEGV, 50 * kMs);
   Kill("b", 10 * kSecond + 10 * kMs, SIGTERM, 50 * kMs);
   EXPECT_THAT(FindFirstEnds({.launcher = true, .ending_since_ns = 0}, ends_).causes, ElementsAre(0u));
 }
 
-TEST_F(FirstEndsTest, ALaterCrashIsACauseOfItsOwn) {
+TEST_F(FirstEndsTest, ALaterCrashIsASeparateCause) {
   Kill("a", 10 * kSecond, SIGSEGV);
   Kill("b", 14 * kSecond, SIGBUS);
   Kill("b", 15 * kSecond, SIGKILL);
@@ -97,7 +97,7 @@ TEST_F(FirstEndsTest, ALaterCrashIsACauseOfItsOwn) {
   EXPECT_THAT(Consequences(), ElementsAre(false, false, true));
 }
 
-TEST_F(FirstEndsTest, GoodEndsAndWhatWeEndOurselvesAreNoCauses) {
+TEST_F(FirstEndsTest, NormalEndsAndEndsByLockstepAreNoCauses) {
   Add("a", 5 * kSecond, Life::kExited, 0);
   Kill("a", 10 * kSecond, SIGKILL);
   const FirstEnds first = FindFirstEnds({.launcher = true, .ending_since_ns = 9 * kSecond}, ends_);

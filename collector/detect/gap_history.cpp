@@ -52,8 +52,4 @@ bool GapMeter::Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t reba
   return true;
 }
 
-bool GapMeter::warm() const {
-  return total_ >= kWarmTotal;
-}
-
 }  // namespace lockstep

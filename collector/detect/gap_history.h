@@ -1,6 +1,5 @@
-// Times between steps of one communicator, the last 256, and the longest legal wait that follows from them.
-#ifndef LOCKSTEP_COLLECTOR_DETECT_GAP_HISTORY_H_
-#define LOCKSTEP_COLLECTOR_DETECT_GAP_HISTORY_H_
+// The last 256 times between steps of one communicator, and the longest legal wait that follows from them.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -15,31 +14,32 @@ class GapHistory {
  public:
   static constexpr size_t kMost = 256;
 
-  // Kept in whole microseconds; longer ones than 71 minutes count as 71 minutes.
+  // Stored in whole microseconds; more than 71 minutes counts as 71 minutes.
   void Add(int64_t gap_ns);
-  // 99th percentile, rounded towards the smaller, so that a single pause sets no limit; 0 while there is none.
+  // 99th percentile, rounded down, so that a single pause does not set the limit; 0 without data.
   int64_t P99() const;
   size_t size() const { return gaps_us_.size(); }
 
  private:
-  std::vector<uint32_t> gaps_us_;  // grows to kMost: a collector holds one of these for every communicator of a cluster
+  // Grows to kMost, because a collector has a history for every communicator of a cluster.
+  std::vector<uint32_t> gaps_us_;
   uint8_t next_ = 0;
 };
 
 // max(floor, 8 x p99): see docs/detection.md.
 int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns);
 
-// Feeds a GapHistory from looks at a counter. A communicator may make many steps between two looks: their mean counts,
-// or the time without a step. The time between the looks themselves is ignored: the watcher may have been slow.
+// Feeds a GapHistory from reads of a counter. If a communicator makes several steps between two reads, their mean
+// counts, or the time without a step. The time between the reads themselves is ignored, because the watcher may have
+// been slow.
 class GapMeter {
  public:
   // `total`: operations issued so far, of the most advanced member; `issued_ns`: when the last of these was issued, 0
-  // unknown. Both clocks are the same. Learns nothing from before `rebased_ns`, nor from the first three operations,
-  // because warm-up differs from later work. True if `total` is new.
+  // if unknown. Both use the same clock. Ignores everything before `rebased_ns`, and the first three operations,
+  // because warm-up differs from later work. Returns true if `total` is new.
   bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
   const GapHistory& gaps() const { return gaps_; }
   uint64_t total() const { return total_; }
-  bool warm() const;  // after two operations of its members
 
  private:
   GapHistory gaps_;
@@ -48,5 +48,3 @@ class GapMeter {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_DETECT_GAP_HISTORY_H_

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 
 constexpr uint64_t kLateComm = 9;
 
-// Two ranks of one host on one communicator, driven by an injected clock.
+// Two ranks of one host on one communicator, with a simulated clock.
 class LatenessTest : public ::testing::Test {
  protected:
   LatenessTest() {
@@ -55,7 +55,7 @@ class LatenessTest : public ::testing::Test {
   Lateness lateness_;
 };
 
-TEST_F(LatenessTest, BeingAheadOfAMemberIsLateAfterTheLimitOnceAndThenOver) {
+TEST_F(LatenessTest, ARankAheadOfAMemberIsLateOnceAfterTheLimitAndThenOver) {
   Run(20, 100 * kMs);
   Issue(&views_[0]);
   Look();
@@ -77,7 +77,7 @@ TEST_F(LatenessTest, BeingAheadOfAMemberIsLateAfterTheLimitOnceAndThenOver) {
   EXPECT_TRUE(lateness_.Current(now_).empty());
 }
 
-TEST_F(LatenessTest, ASlowWatcherLearnsNoGapsOfItsOwn) {
+TEST_F(LatenessTest, ASlowWatcherLearnsNoGaps) {
   for (int look = 0; look < 50; ++look) {
     for (int i = 0; i < 100; ++i) {
       now_ += 30 * kMs;
@@ -98,19 +98,19 @@ TEST_F(LatenessTest, PausesBetweenBurstsAreLearned) {
   EXPECT_GE(lateness_.LimitOf(kLateComm), 8 * 3900 * kMs);
 }
 
-TEST_F(LatenessTest, OneLongPauseSetsNoLimit) {
+TEST_F(LatenessTest, OneLongPauseDoesNotSetTheLimit) {
   Run(50, 100 * kMs);
   Run(1, 100 * kSecond);
   Run(50, 100 * kMs);
   EXPECT_EQ(lateness_.LimitOf(kLateComm), 5 * kSecond);
 }
 
-TEST_F(LatenessTest, AProcessOfTwoMembersOfOneCommunicatorIsLateInACall) {
+TEST_F(LatenessTest, AProcessWithTwoMembersIsLateInACall) {
   views_.resize(1);
   Run(20, 100 * kMs);
   views_[0].comms.push_back(views_[0].comms[0]);
   views_[0].comms[1].member = 1;
-  views_[0].comms[1].total += 3;  // sends
+  views_[0].comms[1].total += 3;  // issues sends
   Look();
   views_[0].waits.push_back({ring::CallKind::kAllReduce, kLateComm, 20, UINT32_MAX, now_});
   const std::vector<LateEvent> events = Pass(6 * kSecond);
@@ -119,7 +119,7 @@ TEST_F(LatenessTest, AProcessOfTwoMembersOfOneCommunicatorIsLateInACall) {
   EXPECT_THAT(events[0].waiting, ElementsAre(0));
 }
 
-TEST_F(LatenessTest, AWaitForAStreamWithoutMarksIsLateBesideAMarkedOne) {
+TEST_F(LatenessTest, AWaitForAStreamWithoutMarkersIsLateBesideAMarkedStream) {
   Run(20, 100 * kMs);
   views_[0].streams.push_back({0, 5, 5, 0, 0});
   views_[0].waits.push_back({ring::CallKind::kStreamSynchronize, 0, 0, 0, now_});
@@ -128,25 +128,25 @@ TEST_F(LatenessTest, AWaitForAStreamWithoutMarksIsLateBesideAMarkedOne) {
   EXPECT_EQ(Pass(6 * kSecond).size(), 1u);
 }
 
-TEST_F(LatenessTest, AnIdleJobWaitsForNobody) {
+TEST_F(LatenessTest, AnIdleJobWaitsForNoRank) {
   Run(20, 100 * kMs);
   EXPECT_TRUE(Pass(600 * kSecond).empty());
   EXPECT_EQ(lateness_.LongestWait(now_, nullptr, nullptr), 0);
   EXPECT_EQ(lateness_.NextLimit(), INT64_MAX);
 }
 
-TEST_F(LatenessTest, TicketsThatStandStillAreInFlightAndFinishedOnesAreNot) {
+TEST_F(LatenessTest, OnlyTicketsThatDoNotAdvanceAreInFlight) {
   Run(20, 100 * kMs);
   for (DigestView& view : views_) view.streams.push_back({0, 40, 40, 0, 0});
   views_[0].waits.push_back({ring::CallKind::kStreamSynchronize, 0, 0, 0, now_});
-  EXPECT_TRUE(Pass(60 * kSecond).empty()) << "it waits for its own computation";
+  EXPECT_TRUE(Pass(60 * kSecond).empty()) << "the rank waits for its own computation";
   views_[0].streams[0] = {0, 41, 40, kLateComm, 21};
   const std::vector<LateEvent> events = Pass(6 * kSecond);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].sequence, 21u);
 }
 
-TEST_F(LatenessTest, ClocksThatAreCalibratedAnewMoveNothing) {
+TEST_F(LatenessTest, RecalibratedClocksChangeNothing) {
   Run(20, 100 * kMs);
   const int64_t since = now_;
   views_[0].waits.push_back({ring::CallKind::kAllReduce, kLateComm, 21, UINT32_MAX, since});
@@ -159,11 +159,11 @@ TEST_F(LatenessTest, ClocksThatAreCalibratedAnewMoveNothing) {
     views_[0].activity_ns = since + i % 5 * kMs;
     events += Look().size();
   }
-  EXPECT_EQ(events, 1u) << "late once, never over";
+  EXPECT_EQ(events, 1u) << "one late event, and no end";
   EXPECT_LE(lateness_.ActivityOf(0), since);
 }
 
-TEST_F(LatenessTest, TimeBeforeARebaseIsForgiven) {
+TEST_F(LatenessTest, TimeBeforeARebaseDoesNotCount) {
   Run(20, 100 * kMs);
   Issue(&views_[0]);
   Look();
@@ -174,7 +174,7 @@ TEST_F(LatenessTest, TimeBeforeARebaseIsForgiven) {
   EXPECT_EQ(Pass(2 * kSecond).size(), 1u);
 }
 
-TEST(LatenessMemoryTest, CommunicatorsThatAreNoMoreAreForgotten) {
+TEST(LatenessMemoryTest, CommunicatorsThatNoLongerExistAreForgotten) {
   Lateness lateness;
   int64_t now = 100 * kSecond;
   DigestView view;
@@ -200,7 +200,7 @@ CommBeat BeatOf(uint64_t min, uint64_t max, std::vector<int32_t> members, std::v
   return beat;
 }
 
-TEST(MergedProgressTest, WhoStandsBehindIsKnownOverHosts) {
+TEST(MergedProgressTest, RanksThatAreBehindAreKnownAcrossHosts) {
   MergedProgress merged;
   int64_t now = 100 * kSecond;
   merged.Apply(1, now, BeatOf(10, 10, {0, 1, 2, 3}));
@@ -218,7 +218,7 @@ TEST(MergedProgressTest, WhoStandsBehindIsKnownOverHosts) {
   EXPECT_EQ(behind, 0u);
 }
 
-TEST(MergedProgressTest, AgesNotClocksAreCompared) {
+TEST(MergedProgressTest, AgesAreComparedInsteadOfClocks) {
   MergedProgress merged;
   CommBeat beat = BeatOf(10, 10, {0});
   beat.issue_age_ns = 4 * kSecond;
@@ -228,7 +228,7 @@ TEST(MergedProgressTest, AgesNotClocksAreCompared) {
   EXPECT_EQ(merged.Find(kLateComm)->behind_since_ns, 96 * kSecond);
 }
 
-TEST(MergedProgressTest, WhatAForgottenChildSaidHoldsNobodyBack) {
+TEST(MergedProgressTest, DataOfAForgottenChildDoesNotHoldUpOthers) {
   MergedProgress merged;
   merged.Apply(1, kSecond, BeatOf(10, 10, {0}));
   merged.Apply(2, kSecond, BeatOf(3, 3, {1}));
@@ -247,8 +247,8 @@ TEST(MergedProgressTest, WhatAForgottenChildSaidHoldsNobodyBack) {
   merged.Forget(77, 5 * kSecond);
 }
 
-// An agent whose relay died, or came back: nothing moves by that, and a hang is no shorter and not over.
-TEST(MergedProgressTest, AnotherWayToTheSameRanksIsNoMovement) {
+// An agent whose relay died or returned does not count as movement, so a hang is neither shortened nor ended.
+TEST(MergedProgressTest, AnotherRouteToTheSameRanksIsNotMovement) {
   MergedProgress relay(true), root;
   const auto beat = [](std::vector<int32_t> ranks, int64_t age) {
     CommBeat made = BeatOf(10, 10, std::move(ranks));
@@ -259,7 +259,7 @@ TEST(MergedProgressTest, AnotherWayToTheSameRanksIsNoMovement) {
   relay.Apply(2, 20 * kSecond, beat({2, 3}, 10 * kSecond));
   for (const CommBeat& up : relay.TakeMoved(20 * kSecond)) root.Apply(7, 20 * kSecond, up);
   EXPECT_EQ(root.Find(kLateComm)->moved_ns, 10 * kSecond);
-  // One of them speaks for itself now, and later through the relay again.
+  // One agent now reports directly, and later through the relay again.
   relay.Forget(2, 21 * kSecond);
   for (const CommBeat& up : relay.TakeMoved(21 * kSecond)) root.Apply(7, 21 * kSecond, up);
   root.Apply(8, 22 * kSecond, beat({2, 3}, 12 * kSecond));
@@ -268,7 +268,7 @@ TEST(MergedProgressTest, AnotherWayToTheSameRanksIsNoMovement) {
   for (const CommBeat& up : relay.TakeMoved(31 * kSecond)) root.Apply(7, 31 * kSecond, up);
   root.Tick(31 * kSecond);
   EXPECT_EQ(root.Find(kLateComm)->moved_ns, 10 * kSecond);
-  // Sends and receives are movement, also where no collective is issued.
+  // Sends and receives count as movement even if no collective is issued.
   CommBeat sends = beat({2, 3}, kSecond);
   sends.issue_age_ns = 30 * kSecond;
   sends.total_max = 99;
@@ -277,7 +277,7 @@ TEST(MergedProgressTest, AnotherWayToTheSameRanksIsNoMovement) {
   EXPECT_EQ(root.Find(kLateComm)->moved_ns, 39 * kSecond);
 }
 
-TEST(MergedProgressTest, ARelaySaysWhatItsChildrenSayTogether) {
+TEST(MergedProgressTest, ARelayMergesItsChildrensReports) {
   MergedProgress relay(true), root;
   for (uint32_t child = 0; child < 40; ++child) {
     relay.Apply(child, kSecond, BeatOf(child == 17 ? 9 : 10, 10, {static_cast<int32_t>(child)}));
@@ -307,8 +307,8 @@ ring::Snapshot RingWith(std::vector<std::pair<uint64_t, ring::CommState>> comms,
   return ring;
 }
 
-// Without members no member is behind, here or at the collector, and nothing is kept.
-TEST(HostProgressTest, AProcessOfTwoMembersIsWhereTheLowestOfThemIs) {
+// One process is two members of a communicator. Later, one of the two members destroys it.
+TEST(HostProgressTest, AProcessWithTwoMembersIsAsFarAsTheLowest) {
   ring::Snapshot digest;
   digest.comms.resize(2);
   for (int32_t member = 0; member < 2; ++member) {
@@ -326,7 +326,7 @@ TEST(HostProgressTest, AProcessOfTwoMembersIsWhereTheLowestOfThemIs) {
   ASSERT_EQ(beats.size(), 1u);
   EXPECT_EQ(beats[0].issued_min, 20u);
   host.Observe(2 * kSecond, {{0, &digest}});
-  EXPECT_TRUE(host.Take(2 * kSecond, lateness).empty()) << "nothing was issued";
+  EXPECT_TRUE(host.Take(2 * kSecond, lateness).empty()) << "no operation was issued";
   digest.comms[1].state = ring::CommState::kDestroyed;
   digest.comms[0].issued_seq = 22;
   host.Observe(3 * kSecond, {{0, &digest}});
@@ -336,7 +336,7 @@ TEST(HostProgressTest, AProcessOfTwoMembersIsWhereTheLowestOfThemIs) {
   EXPECT_EQ(beats[0].issued_min, 22u);
 }
 
-TEST(HostProgressTest, WhatIsTornDownIsSaidToBeGoneAndForgotten) {
+TEST(HostProgressTest, ADestroyedCommunicatorIsReportedAndForgotten) {
   using ring::CommState;
   HostProgress host;
   MergedProgress merged;
@@ -354,7 +354,7 @@ TEST(HostProgressTest, WhatIsTornDownIsSaidToBeGoneAndForgotten) {
   const ring::Snapshot behind = RingWith({{kLateComm, CommState::kReady}, {5, CommState::kReady}}, 41);
   look(ahead, behind);
   EXPECT_EQ(RunsText(merged.Missing(kLateComm)), "1");
-  // One gave up, the other did not: nobody waits, and it is still a member.
+  // One member aborted and the other did not: no rank waits, and the other is still a member.
   const ring::Snapshot aborted = RingWith({{kLateComm, CommState::kAborted}, {5, CommState::kReady}}, 42);
   look(aborted, behind);
   EXPECT_TRUE(merged.Missing(kLateComm).empty());
@@ -365,20 +365,20 @@ TEST(HostProgressTest, WhatIsTornDownIsSaidToBeGoneAndForgotten) {
   ASSERT_NE(merged.Find(5), nullptr);
   EXPECT_EQ(RunsText(merged.Members(5)), "0-1");
   EXPECT_EQ(look(aborted, both), 0u) << "told once";
-  // Its table entry is reused before its end was seen. An unreadable ring proves nothing.
+  // The table entry is reused before the end of its communicator was seen. An unreadable ring proves nothing.
   const ring::Snapshot reused = RingWith({{6, CommState::kReady}}, 1);
   for (int i = 0; i < 10; ++i) look(reused, reused);
   EXPECT_NE(merged.Find(5), nullptr);
   for (int i = 0; i < 200; ++i) host.Observe(now, {});
   look(reused, reused);
-  EXPECT_NE(merged.Find(6), nullptr) << "seen by nobody, it is still there";
+  EXPECT_NE(merged.Find(6), nullptr) << "the end was not seen, so the communicator is still there";
   for (int i = 0; i < 100; ++i) look(reused, reused);
   EXPECT_EQ(merged.Find(5), nullptr);
   EXPECT_EQ(RunsText(merged.Members(6)), "0-1");
   EXPECT_EQ(merged.size(), 1u);
 }
 
-TEST(RankRunsTest, Sets) {
+TEST(RankRunsTest, BehaveLikeSets) {
   const RankRuns a = RunsOf({5, 3, 4, 9, 3}), b = RunsOf({4, 10, 11});
   EXPECT_EQ(RunsText(a), "3-5, 9");
   EXPECT_EQ(RunsText(Union(a, b)), "3-5, 9-11");

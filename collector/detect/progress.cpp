@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kFewParts = 16;  // looked through one by one
+constexpr size_t kFewParts = 16;  // up to this number, searched linearly
 constexpr int64_t kScanEvery = 1'000'000'000;
 constexpr size_t kMostPoints = 64;
 constexpr size_t kMostOdd = 4096;
@@ -85,7 +85,8 @@ void MergedProgress::Apply(uint32_t child, int64_t now, const CommBeat& beat) {
     merged.gaps = beat.gaps;
     comm.p99_child = child;
   }
-  // Its last operation was issued before the beat was made. For sends and receives alone, `reached` proves nothing.
+  // The sender's last operation was issued before the beat was made. If there are only sends and receives, `reached`
+  // proves nothing.
   const int64_t moved = beat.moved_age_ns > 0 ? now - beat.moved_age_ns : reached;
   if (changed || merged.moved_ns == 0) merged.moved_ns = std::max(merged.moved_ns, moved);
   if (relay_) ApplyHashes(child, beat, *part, &comm);
@@ -141,7 +142,7 @@ void MergedProgress::RemovePart(uint64_t id, uint32_t child, int64_t) {
   MarkMoved(id, &comm);
 }
 
-// Its ranks report another way, or not any more: that is no progress.
+// The child's ranks now report through another child, or not at all; neither is progress.
 void MergedProgress::Forget(uint32_t child, int64_t now) {
   const auto of = comms_of_.find(child);
   if (of == comms_of_.end()) return;
@@ -163,7 +164,7 @@ void MergedProgress::Scan(uint64_t id, Comm* comm) {
   if (min >= max) {
     merged.behind_since_ns = 0;
   } else if (!was_behind || min != merged.issued_min) {
-    // The operation that is lacking was issued no later than the newest one.
+    // The missing operation was issued no later than the newest one.
     merged.behind_since_ns = std::max<int64_t>(1, merged.reached_ns);
   }
   merged.issued_min = min;

@@ -1,9 +1,7 @@
 // Progress of communicators over many hosts: an agent's report about its host (HostProgress), and the merged reports of
-// a relay's or the collector's children (MergedProgress). Pure: no clock, no I/O. Not thread-safe.
-// Clocks: times of different hosts are never compared. Messages carry ages, and every hop turns them into its own time
-// on arrival.
-#ifndef LOCKSTEP_COLLECTOR_DETECT_PROGRESS_H_
-#define LOCKSTEP_COLLECTOR_DETECT_PROGRESS_H_
+// a relay's or the collector's children (MergedProgress). Pure: no clock, no I/O. Not thread-safe. Times of different
+// hosts are never compared: messages contain ages, and every receiver converts them into its own time on arrival.
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -27,7 +25,7 @@ struct HashPoint {
   uint64_t seq = 0, hash = 0;
   bool operator==(const HashPoint&) const = default;
 };
-// A member with a different hash from the beat's at the same number.
+// A member whose hash differs from the beat's at the same number.
 struct HashOdd {
   int32_t rank = -1;
   HashPoint point;
@@ -36,38 +34,39 @@ struct HashOdd {
 // proto/wire.proto, CommunicatorBeat, as plain values.
 struct CommBeat {
   uint64_t comm = 0;
-  bool gone = false;                        // the sender has no member any more
-  int32_t size = 0;                         // members of the communicator on all hosts
+  bool gone = false;                        // the sender has no members any more
+  int32_t size = 0;                         // number of members of the communicator on all hosts
   uint64_t issued_min = 0, issued_max = 0;  // collectives, over the sender's members
-  uint64_t total_max = 0;                   // with sends and receives
+  uint64_t total_max = 0;                   // including sends and receives
   int64_t issue_age_ns = 0;                 // since issued_max was reached (by the first of several)
-  int64_t moved_age_ns = 0;                 // since any operation was issued, sends and receives too; 0: not reported
-  RankRuns at_min;                          // empty: all the sender's members are at issued_min
-  RankRuns members;                         // empty: as reported before
-  int64_t p99_gap_ns = 0;                   // learned by the sender
+  // Since any operation was issued, including sends and receives; 0 if not reported.
+  int64_t moved_age_ns = 0;
+  RankRuns at_min;         // empty if all members of the sender are at issued_min
+  RankRuns members;        // empty if as reported before
+  int64_t p99_gap_ns = 0;  // measured by the sender
   uint32_t gaps = 0;
-  std::string name;                          // empty: as reported before
+  std::string name;                          // empty if as reported before
   absl::InlinedVector<HashPoint, 8> hashes;  // ascending
   std::vector<HashOdd> odd;
 };
-CommBeat BeatFromProto(const CommunicatorBeat& proto);  // bounded: at most 4,096 hash points and odd ones
+CommBeat BeatFromProto(const CommunicatorBeat& proto);  // bounded: takes at most 4,096 hash points and odd ones
 void BeatToProto(const CommBeat& beat, CommunicatorBeat* proto);
 
 // One ring of a host, for HostProgress.
 struct RingView {
-  int32_t rank = -1;  // job-wide; rings without one are left out
+  int32_t rank = -1;  // job-wide; rings without a rank are skipped
   const ring::Snapshot* digest = nullptr;
 };
 
-// The agent's part: several looks a second, and once a second a beat of what moved. A communicator without members on
+// The agent's part: several looks a second, and once a second a beat with what moved. A communicator without members on
 // this host (destroyed, aborted, its table entry reused) is reported as gone once, and forgotten. A process that ended
-// is still a member: others may wait for it.
+// is still a member, because others may wait for it.
 class HostProgress {
  public:
   void Observe(int64_t now, const std::vector<RingView>& rings);
-  // Communicators with changes since the last call (all of them with `everything`: the collector is new). Of the hash
-  // points seen in between, the eight with the roundest numbers: members on other hosts choose the same ones at any
-  // time of their looks. Gone communicators come first.
+  // Returns communicators with changes since the last call, or all with `everything` (if the collector is new). Of the
+  // hash points seen meanwhile, it takes the eight with the roundest numbers. So members on other hosts choose the same
+  // ones at any time. Gone communicators come first.
   std::vector<CommBeat> Take(int64_t now, const Lateness& lateness, bool everything = false);
 
  private:
@@ -75,15 +74,15 @@ class HostProgress {
     uint64_t issued = 0, total = 0;
     int64_t issued_ns = 0;
     uint64_t newest_point = 0;
-    HashPoint last_look;  // issued number and its hash: reported once two looks show them
-    uint64_t look = 0;    // the last look that saw it
+    HashPoint last_look;  // issued number and its hash, which is reported once two looks show them
+    uint64_t look = 0;    // the last look that saw the communicator
   };
   struct Point {
     uint64_t seq = 0;
-    absl::InlinedVector<std::pair<int32_t, uint64_t>, 2> hashes;  // rank, hash
+    absl::InlinedVector<std::pair<int32_t, uint64_t>, 2> hashes;  // rank and hash
   };
   struct Comm {
-    absl::flat_hash_map<int32_t, Member> members;  // by rank
+    absl::flat_hash_map<int32_t, Member> members;  // indexed by rank
     int32_t size = 0;
     std::string name;
     bool moved = false, members_told = false;
@@ -97,19 +96,19 @@ class HostProgress {
   uint64_t look_ = 0;
 };
 
-// A communicator as merged from the sender's children. Times are on the receiver's clock.
+// A communicator, merged from the sender's children. Times are on the receiver's clock.
 struct MergedComm {
   uint64_t id = 0;
   int32_t size = 0;
   std::string name;
   uint64_t issued_min = 0, issued_max = 0, total_max = 0;
   int64_t reached_ns = 0;       // when issued_max was reached
-  int64_t behind_since_ns = 0;  // since when a member is at issued_min while others are past it; 0: none is
-  int64_t moved_ns = 0;         // issue time of the newest operation in the last beat with news
+  int64_t behind_since_ns = 0;  // since when a member is at issued_min while others are past it; 0 if none is
+  int64_t moved_ns = 0;         // issue time of the newest operation in the last beat with changes
   int64_t p99_gap_ns = 0;       // the largest reported value
   uint32_t gaps = 0;
-  uint32_t known = 0;  // members that some child reports
-  int64_t met_ns = 0;  // when it was first reported
+  uint32_t known = 0;  // number of members that some child reports
+  int64_t met_ns = 0;  // when the communicator was first reported
 };
 
 class MergedProgress {
@@ -117,13 +116,13 @@ class MergedProgress {
   // A relay passes hash points on; the collector gives them to its DesyncWatch on arrival.
   explicit MergedProgress(bool relay = false) : relay_(relay) {}
 
-  // A child is a direct peer: an agent, or a relay. O(1) plus the size of the beat.
+  // A child is a direct peer: an agent, or a relay. Takes O(1) plus the size of the beat.
   void Apply(uint32_t child, int64_t now, const CommBeat& beat);
-  // The child is gone for good, or its ranks report through another one now. Its members become unknown. A child that
-  // is only silent is not forgotten: others may wait for its members.
+  // The child is permanently gone, or its ranks now report through another one. Its members become unknown. A silent
+  // child is not forgotten, because others may wait for its members.
   void Forget(uint32_t child, int64_t now);
-  // Updates issued_min and behind_since_ns of what moved. Call it at most ten times a second: costs the children of the
-  // communicators that moved since, each communicator once a second at most.
+  // Updates issued_min and behind_since_ns of communicators that moved. Call it at most ten times a second. Costs the
+  // children of the communicators that moved since, and each communicator at most once a second.
   void Tick(int64_t now);
 
   const MergedComm* Find(uint64_t comm) const;
@@ -131,10 +130,10 @@ class MergedProgress {
   // Members at issued_min while others are past it; empty if no member is behind.
   RankRuns Missing(uint64_t comm) const;
   RankRuns Members(uint64_t comm) const;
-  // Communicators with a member behind, in no order.
+  // Visits communicators with a member behind, in no particular order.
   void ForEachBehind(const std::function<void(const MergedComm&)>& take) const;
   void ForEach(const std::function<void(const MergedComm&)>& take) const;
-  // For a relay: the merged changes since the last call. All communicators with `everything`.
+  // For a relay: the merged changes since the last call, or all communicators with `everything`.
   std::vector<CommBeat> TakeMoved(int64_t now, bool everything = false);
 
  private:
@@ -143,7 +142,7 @@ class MergedProgress {
     uint64_t min = 0, max = 0;
     RankRuns at_min, members;
   };
-  // A hash point on its way through a relay: sent once every child reported it.
+  // A hash point that passes through a relay: it is sent once every child reported it.
   struct Point {
     HashPoint point;
     std::vector<uint32_t> children;
@@ -152,7 +151,8 @@ class MergedProgress {
   struct Comm {
     MergedComm merged;
     std::vector<Part> parts;
-    absl::flat_hash_map<uint32_t, uint32_t> part_of;  // child -> index into parts; used if there are many
+    // Maps a child to an index into parts; used only if there are many.
+    absl::flat_hash_map<uint32_t, uint32_t> part_of;
     uint32_t p99_child = 0;
     bool dirty = false, moved = false, behind = false, members_changed = false;
     int64_t scanned_ns = 0;
@@ -172,5 +172,3 @@ class MergedProgress {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_DETECT_PROGRESS_H_

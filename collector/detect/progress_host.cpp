@@ -9,17 +9,18 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostPointsOfBeat = 8;  // of a beat
-constexpr size_t kMostHeldPoints = 128;  // of a communicator between two beats
+constexpr size_t kMostPointsOfBeat = 8;  // maximum number in a beat
+constexpr size_t kMostHeldPoints = 128;  // maximum number for a communicator between two beats
 constexpr int kMostFromProto = 4096;
-constexpr uint64_t kLooksUntilGone = 50;  // of a ring without the communicator: a table may be read while it is written
+// A communicator is gone after this many looks without it, because a table may be read while it is written.
+constexpr uint64_t kLooksUntilGone = 50;
 
 RankRuns RunsFromProto(const RankSet& set) {
   RankRuns runs;
   const int count = std::min(set.first_size(), set.last_size());
   for (int i = 0; i < count; ++i) {
     const RankRun run{set.first(i), set.last(i)};
-    // A sender of anything else is not trusted further.
+    // A sender of invalid data is not trusted further.
     if (run.first < 0 || run.last < run.first || run.last > kMostRank || runs.size() >= kMostRankRuns ||
         (!runs.empty() && run.first <= runs.back().last))
       break;
@@ -122,7 +123,8 @@ void HostProgress::Leave(uint64_t id, int32_t rank) {
 
 namespace {
 
-// What the living members of one communicator in one process have issued: several where it drives several devices.
+// What the living members of one communicator in one process have issued; a process that drives several devices has
+// several.
 struct IssuedHere {
   uint64_t least = UINT64_MAX, total = 0;
   int64_t newest_ns = 0;
@@ -201,7 +203,7 @@ void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
 }
 
 void HostProgress::TakePoints(Comm* comm, CommBeat* beat) {
-  // Only points that all members here reported: a point applies to all of them.
+  // Uses only points that all members here reported, because a point applies to all of them.
   std::vector<const Point*> whole;
   uint64_t done = 0;
   for (const Point& point : comm->points) {
@@ -213,7 +215,7 @@ void HostProgress::TakePoints(Comm* comm, CommBeat* beat) {
     const int round_a = std::countr_zero(a->seq), round_b = std::countr_zero(b->seq);
     return round_a != round_b ? round_a > round_b : a->seq > b->seq;
   });
-  // Differences are reported, whatever their number.
+  // Differing points come first, so that they are always reported.
   const auto differs = [](const Point* point) {
     return std::any_of(point->hashes.begin(), point->hashes.end(),
                        [&](const auto& entry) { return entry.second != point->hashes[0].second; });
@@ -222,7 +224,7 @@ void HostProgress::TakePoints(Comm* comm, CommBeat* beat) {
   if (whole.size() > kMostPointsOfBeat) whole.resize(kMostPointsOfBeat);
   std::sort(whole.begin(), whole.end(), [](const Point* a, const Point* b) { return a->seq < b->seq; });
   for (const Point* point : whole) {
-    // The hash that most members have is the beat's.
+    // The hash of most members is the beat's hash.
     uint64_t common = point->hashes[0].second;
     size_t most = 0;
     for (const auto& [rank, hash] : point->hashes) {
@@ -245,7 +247,7 @@ void HostProgress::TakePoints(Comm* comm, CommBeat* beat) {
 std::vector<CommBeat> HostProgress::Take(int64_t now, const Lateness& lateness, bool everything) {
   std::vector<CommBeat> beats;
   for (const uint64_t id : std::exchange(gone_, {})) {
-    if (comms_.contains(id)) continue;  // and created again
+    if (comms_.contains(id)) continue;  // the communicator was created again
     CommBeat beat;
     beat.comm = id;
     beat.gone = true;

@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-// Bytes of an element by ring datatype number; NCCL's own numbering.
+// Bytes of an element, indexed by the ring's datatype number, which is NCCL's.
 constexpr int64_t kElementBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
 uint64_t CommNumber(const std::string& id) {
@@ -28,7 +28,7 @@ bool HasEnded(const Process& process) {
   return process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone;
 }
 
-// When the rank's oldest wait began; 0: it waits for nothing.
+// Returns when the rank's oldest wait began; 0 if it does not wait.
 int64_t WaitingSince(const Rank& rank, const std::vector<int64_t>& lowest, int64_t progress_age_ns) {
   int64_t since = 0;
   const auto earliest = [&since](int64_t ns) {
@@ -40,7 +40,7 @@ int64_t WaitingSince(const Rank& rank, const std::vector<int64_t>& lowest, int64
   }
   for (const ring::StreamSnapshot& stream : rank.streams) {
     if (!stream.marked || std::min(stream.issued, stream.given) <= stream.completed) continue;
-    // Only repeated observations show when its GPU stopped.
+    // When the rank's GPU stopped is known only from repeated observations.
     if (progress_age_ns > 0) earliest(rank.captured_ns - progress_age_ns);
   }
   for (const Membership& membership : rank.memberships) {
@@ -58,8 +58,8 @@ bool InWait(const Rank& rank, bool* host_wait) {
   return in_call || *host_wait;
 }
 
-// Where the kernel lets a thread sleep that reads from a socket, connects or accepts. Not poll: that may be a pipe,
-// too.
+// Kernel functions in which a thread sleeps while it reads from a socket, connects or accepts. Does not include poll,
+// which may also wait for a pipe.
 bool WaitsOnSocket(const std::string& wchan) {
   static constexpr const char* kPlaces[] = {"wait_woken", "sk_wait_data",          "unix_stream_",
                                             "inet_csk_",  "inet_wait_for_connect", "__skb_wait_for_more_packets"};
@@ -67,7 +67,7 @@ bool WaitsOnSocket(const std::string& wchan) {
                      [&](const char* place) { return wchan.compare(0, strlen(place), place) == 0; });
 }
 
-// Since when samples have seen the process do nothing.
+// Returns for how long samples have seen the process idle.
 int64_t RestOf(const Rank& rank, const RankMotion& motion) {
   bool host_wait = false;
   if (HasEnded(rank.process) || rank.process.state == "T" || rank.process.state == "t" || InWait(rank, &host_wait) ||
@@ -78,7 +78,8 @@ int64_t RestOf(const Rank& rank, const RankMotion& motion) {
   return motion.activity_age_ns < 0 ? motion.idle_ns : std::min(motion.idle_ns, motion.activity_age_ns);
 }
 
-// By its own marks, or, where it has none, because another member has not completed the collective that it issued last.
+// Returns whether the rank's GPU has work left. Without marks, that is so if a member with marks has not completed what
+// this rank issued.
 bool HasUnfinished(const Rank& rank, const std::vector<int64_t>& completed) {
   const auto open = [&completed](const Membership& membership) {
     return membership.comm < completed.size() && membership.completed == kUnknown &&
@@ -92,7 +93,7 @@ bool HasUnfinished(const Rank& rank, const std::vector<int64_t>& completed) {
          std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return IsUnfinished(op.state); });
 }
 
-// When the rank issued its last operation.
+// Returns when the rank issued its last operation.
 int64_t LastIssue(const Rank& rank) {
   int64_t last = 0;
   for (const Membership& membership : rank.memberships) {
@@ -104,9 +105,10 @@ int64_t LastIssue(const Rank& rank) {
   return last;
 }
 
-// Without marks: the thread has ended no wait since the rank issued NCCL's last operation, so it may wait for that.
+// Without marks: a thread that has ended no wait since the rank issued NCCL's last operation may wait for that
+// operation.
 bool WaitsBehindNccl(const Rank& rank) {
-  constexpr int64_t kReturns = 1'000'000'000;  // a call is noted before it is forwarded, and returns later
+  constexpr int64_t kReturns = 1'000'000'000;  // a call is recorded before it is forwarded, and returns later
   const int64_t issued = LastIssue(rank);
   if (rank.gpu_marks != ring::GpuMarks::kOff || issued == 0) return false;
   const auto behind = [issued](const ring::ThreadSnapshot& thread) {
@@ -118,7 +120,8 @@ bool WaitsBehindNccl(const Rank& rank) {
   return by_stack && behind(*by_stack);
 }
 
-// How long the rank has been in one wait for its GPU, on which NCCL's work is, or may be, unfinished. -1: it is not.
+// Returns how long the rank has been in one wait for its GPU while NCCL's work is, or may be, unfinished there. Returns
+// -1 without such a wait.
 int64_t BlockedFor(const Rank& rank, const RankMotion& motion, const std::vector<int64_t>& completed) {
   bool host_wait = false;
   InWait(rank, &host_wait);
@@ -147,8 +150,8 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   const bool in_call = InWait(rank, &host_wait);
   host_wait |= GpuWaitInStacks(rank).has_value();
   const bool waits = in_call || host_wait;
-  // The analysis looks at the thread that matters: one that it finds outside is not in a call because another thread
-  // is. To the analysis, a thread that waits for another rank's device is outside.
+  // Looks at the thread that the analysis uses. If that thread is outside NCCL, the rank is not in a call, although
+  // another thread may be. For the analysis, a thread that waits for another rank's device is outside.
   const bool elsewhere = std::any_of(rank.threads.begin(), rank.threads.end(),
                                      [](const ring::ThreadSnapshot& thread) { return thread.waits_elsewhere; });
   const bool outside = kind == HOST_STALL && !elsewhere;
@@ -175,8 +178,8 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion) {
   RootFinding root;
   std::vector<int64_t> lowest(bundle.comms.size(),
-                              INT64_MAX);  // of each communicator: collectives issued by the last of its members
-  // Likewise, completed by the last of those whose marks tell.
+                              INT64_MAX);  // for each communicator: collectives issued by the last of its members
+  // The same for completed collectives, by the last member that has marks.
   std::vector<int64_t> completed = lowest;
   for (const Rank& rank : bundle.ranks) {
     for (const Membership& membership : rank.memberships) {
@@ -189,7 +192,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
   const bool all_there = bundle.ranks_expected <= static_cast<int32_t>(bundle.ranks.size());
   root.rest_ns = root.blocked_ns = all_there && !bundle.ranks.empty() ? INT64_MAX : -1;
   absl::flat_hash_map<int32_t, const Rank*> ranks;
-  absl::flat_hash_map<int32_t, int64_t> progress;  // rank -> age
+  absl::flat_hash_map<int32_t, int64_t> progress;  // rank -> age of its last progress
   ranks.reserve(bundle.ranks.size());
   progress.reserve(bundle.ranks.size());
   for (const Rank& rank : bundle.ranks) {

@@ -11,7 +11,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 
 class RootFindingTest : public ::testing::Test {
  protected:
-  // Rank 0 is the root, without GPU marks; rank 1 has marks.
+  // Rank 0 is the root and has no GPU marks; rank 1 has markers.
   RootFindingTest() {
     bundle_.comms.resize(1);
     bundle_.ranks.resize(2);
@@ -44,7 +44,7 @@ class RootFindingTest : public ::testing::Test {
   Bundle bundle_;
 };
 
-TEST_F(RootFindingTest, AWaitIsForNoOwnWorkWhileAnotherMemberHasNotCompletedTheCollective) {
+TEST_F(RootFindingTest, AWaitIsNotForOwnWorkWhileAMemberHasNotCompleted) {
   thread().wait = ring::CallKind::kStreamSynchronize;
   EXPECT_TRUE(Root(RANK_NOT_ARRIVED).waits_for_compute);
   bundle_.ranks[1].memberships[0].completed = kIssued - 1;
@@ -52,7 +52,7 @@ TEST_F(RootFindingTest, AWaitIsForNoOwnWorkWhileAnotherMemberHasNotCompletedTheC
   EXPECT_TRUE(Root(RANK_NOT_ARRIVED).in_recorded_call);
 }
 
-TEST_F(RootFindingTest, AWaitForAnotherRanksDeviceIsARecordedWait) {
+TEST_F(RootFindingTest, AWaitForAnotherRanksDeviceIsRecorded) {
   bundle_.ranks[1].memberships[0].completed = kIssued - 1;
   EXPECT_FALSE(Root(HOST_STALL).in_recorded_call);
   thread().waits_elsewhere = true;
@@ -61,13 +61,13 @@ TEST_F(RootFindingTest, AWaitForAnotherRanksDeviceIsARecordedWait) {
   EXPECT_FALSE(root.waits_for_compute);
 }
 
-// That device may compute for itself.
+// That device may be computing for its own rank.
 TEST_F(RootFindingTest, AWaitForAnotherRanksDeviceMayBeForItsOwnWork) {
   thread().waits_elsewhere = true;
   EXPECT_TRUE(Root(HOST_STALL).waits_for_compute);
 }
 
-TEST_F(RootFindingTest, WithoutMarksAWaitMayBeForTheLastOperationUntilAnotherWaitHasEnded) {
+TEST_F(RootFindingTest, WithoutMarkersAWaitMayBeForTheLastOperationUntilAnotherWaitEnded) {
   bundle_.ranks[0].memberships[0].issued_ns = 100 * kSecond;
   thread().wait = ring::CallKind::kStreamSynchronize;
   thread().last_call_ns = 100 * kSecond + 1000;
@@ -78,7 +78,7 @@ TEST_F(RootFindingTest, WithoutMarksAWaitMayBeForTheLastOperationUntilAnotherWai
   EXPECT_TRUE(Root(RANK_NOT_ARRIVED).waits_for_compute);
 }
 
-TEST_F(RootFindingTest, TheJobIsBlockedWhileEveryRankWaitsBehindItsOperations) {
+TEST_F(RootFindingTest, TheJobIsBlockedIfEveryRankWaitsBehindItsOperations) {
   for (Rank& rank : bundle_.ranks) {
     rank.memberships[0].completed = kUnknown;
     rank.memberships[0].issued_ns = 100 * kSecond;
@@ -91,7 +91,7 @@ TEST_F(RootFindingTest, TheJobIsBlockedWhileEveryRankWaitsBehindItsOperations) {
   bundle_.ranks[0].process.stack.clear();
   EXPECT_EQ(BlockedFor(), -1) << "outside";
   thread().call = ring::CallKind::kCommInitRank;
-  EXPECT_EQ(BlockedFor(), -1) << "creates a communicator";
+  EXPECT_EQ(BlockedFor(), -1) << "the rank creates a communicator";
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 

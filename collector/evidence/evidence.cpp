@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -27,7 +26,7 @@
 namespace lockstep {
 namespace {
 
-// A killed child that sits in uninterruptible sleep itself is not waited for longer.
+// Limit of the wait for a killed child that is itself in uninterruptible sleep.
 constexpr int64_t kReapLimit = 500'000'000;
 constexpr size_t kMostTexts = 64;
 constexpr char kNotAskedFor[] = "not asked for";
@@ -43,7 +42,7 @@ struct EvidenceJob::Child {
   std::string buffer;
   int status = -1;
   bool done = false;
-  std::string failed;  // why it ended early; empty: it did not
+  std::string failed;  // why the child ended early; empty if it did not
 
   ~Child() {
     if (pid <= 0 || done) return;
@@ -95,7 +94,7 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
   if (options_.ring >= 0) posix_spawn_file_actions_adddup2(&actions, options_.ring, 3);
 #if __GLIBC_PREREQ(2, 34)
-  posix_spawn_file_actions_addclosefrom_np(&actions, options_.ring >= 0 ? 4 : 3);  // descriptors that others left
+  posix_spawn_file_actions_addclosefrom_np(&actions, options_.ring >= 0 ? 4 : 3);  // descriptors that other code left
                                                                                    // inheritable
 #endif
   const absl::StatusOr<pid_t> pid = StartChild(words, actions);
@@ -109,7 +108,7 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   *slot = std::move(child);
 }
 
-// true: no further result will come
+// returns true if no further result will come
 bool EvidenceJob::PollChild(Child* child) {
   if (child->done) return true;
   bool over = false;
@@ -135,7 +134,7 @@ bool EvidenceJob::PollChild(Child* child) {
     child->failed = absl::StrCat("not done within ", DurationText(child->deadline - start_));
     over = true;
   }
-  // One that has closed its end is about to exit, or up to no good.
+  // A child that has closed its end is about to exit, or misbehaves.
   if (over && child->killed == 0) {
     child->killed = now;
     if (!child->failed.empty()) kill(child->pid, SIGKILL);
@@ -161,7 +160,8 @@ bool EvidenceJob::Poll() {
   bool done = true;
   if (stacks_) {
     if (PollChild(stacks_.get())) {
-      // It lets go of everything by killing itself rather than keep a thread standing; then no thread is stopped again.
+      // The child kills itself to release all threads if one would stay stopped. After that, no thread is stopped
+      // again.
       const bool gave_up = stacks_->may_stop && stacks_->status >= 0 && WIFSIGNALED(stacks_->status) &&
                            WTERMSIG(stacks_->status) == SIGKILL && report_.process().evidence().threads_size() == 0 &&
                            MonotonicNs() < stacks_->deadline;
@@ -277,7 +277,7 @@ void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process
     evidence->set_hardware_unread(process->evidence->hardware_unread());
     evidence->set_hardware_since_ns(process->evidence->hardware_since_ns());
   }
-  // For a Python process the main thread shows its activity, whichever thread makes the calls.
+  // The main thread shows the activity of a Python process, whichever thread makes the calls.
   const ThreadStack* main = nullptr;
   for (const ThreadStack& thread : evidence->threads()) {
     if (main == nullptr ||
@@ -297,7 +297,7 @@ void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process
   if (!python.empty()) process->python_stack = std::move(python);
   if (!stack.empty()) {
     (second ? process->stack_later : process->stack) = std::move(stack);
-    // What the kernel showed before is another kind of stack.
+    // An earlier stack from the kernel is of another kind.
     if (!second) process->stack_later.clear();
   }
   process->evidence = std::move(evidence);

@@ -1,7 +1,6 @@
 // Evidence of one process from outside: stacks of all its threads, its activity, its memory, its GPUs, and hardware
 // errors in the kernel's log. docs/evidence.md lists the sources and the cost to the process.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_EVIDENCE_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_EVIDENCE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -22,21 +21,21 @@ struct EvidenceOptions {
   int64_t hardware_window_ns = 3600LL * 1'000'000'000;
   // For the stacks and the GPUs together; later results are dropped.
   int64_t deadline_ns = 4'000'000'000;
-  // CPU and I/O are read twice, at least this far apart; 0: once, without a difference.
+  // CPU and I/O are read twice, at least this far apart; 0 means once, without a difference.
   int64_t sample_gap_ns = 1'000'000'000;
-  // Path of lockstep-evidence. Empty: the one in this program's folder.
+  // Path of lockstep-evidence; empty for the one in this program's folder.
   std::string helper;
-  // The process's ring file, whose helper is asked for data that the system refuses; -1: unknown. Not taken over, used
+  // The process's ring file, whose helper is asked for data that the system refuses; -1 if unknown. Not owned, but used
   // until the job is done.
   int ring = -1;
-  // For tests: another NVML library; empty: the driver's.
+  // For tests: another NVML library; empty for the driver's.
   std::string nvml;
 };
 
 // One look at a process, in the background. Work that could hang or crash (ptrace, foreign ELF files, NVML) runs in
 // children that are killed at the deadline; the report's texts name what is missing. Not thread-safe; jobs are
-// independent. The children must be reaped here: a caller that waits for any child must leave them alone, or reports
-// lack the reason of a failure.
+// independent. This object must reap the children: if the caller waits for any child, it must leave these alone, or
+// reports miss the reason of a failure.
 class EvidenceJob {
  public:
   EvidenceJob(pid_t pid, const EvidenceOptions& options);
@@ -44,11 +43,11 @@ class EvidenceJob {
   EvidenceJob(const EvidenceJob&) = delete;
   EvidenceJob& operator=(const EvidenceJob&) = delete;
 
-  // Never waits. True: it is done.
+  // Never waits. Returns true if the look is done.
   bool Poll();
-  // Returns when it is done, at the latest a second after the deadline.
+  // Returns when the look is done, at most a second after the deadline.
   void Wait();
-  // The report so far; `rank` is left for the caller.
+  // The report so far; the caller sets `rank`.
   const EvidenceReport& report() const { return report_; }
   pid_t pid() const { return pid_; }
 
@@ -68,12 +67,12 @@ class EvidenceJob {
   EvidenceReport report_;
 };
 
-// The same in one call, for threads that may block.
+// Gathers all evidence in one call, for threads that may block.
 EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options);
 
-// Takes the report's stacks, and the report itself, into the analysis' view of the process. Its main thread represents
-// it if that runs Python, else thread `main_tid` (as the process numbers it; 0: none in particular). A second report of
-// the same process becomes `stack_later`.
+// Copies the report's stacks, and the report itself, into the analysis' view of the process. The process is represented
+// by its main thread if that runs Python, else by thread `main_tid` (the process's own number; 0 for none in
+// particular). A second report of the same process becomes `stack_later`.
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process);
 
 // For ended processes: only the kernel's log shows which ones the kernel killed for memory. Replaces earlier facts by
@@ -85,5 +84,3 @@ void AddLogAfterEnd(const ProcessEvidence& log, Process* process);
 std::string EvidenceText(const EvidenceReport& report);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_EVIDENCE_H_

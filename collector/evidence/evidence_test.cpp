@@ -1,4 +1,4 @@
-// Real processes, looked at from outside.
+// Examines real processes from outside.
 #include "collector/evidence/evidence.h"
 #include "analyzer/util/time_units.h"
 
@@ -50,7 +50,7 @@ bool WaitFor(const std::function<bool()>& condition) {
   return condition();
 }
 
-// A program that has printed "ready"; killed at the end.
+// A program that has printed "ready". The destructor kills it.
 class Program {
  public:
   explicit Program(std::vector<std::string> words, const std::function<void()>& before = {}) {
@@ -98,7 +98,7 @@ std::vector<std::string> Texts(const EvidenceReport& report, const ThreadStack& 
   return StackTexts(thread, report.process().evidence());
 }
 
-// The threads among whose frames one holds the text.
+// Returns the threads with a frame that contains the text.
 std::vector<const ThreadStack*> Having(const EvidenceReport& report, const std::string& text) {
   std::vector<const ThreadStack*> found;
   for (const ThreadStack& thread : report.process().evidence().threads()) {
@@ -138,7 +138,7 @@ TEST(Evidence, ThreadsBlockedInAFutexHaveNamesAndLines) {
   EXPECT_EQ(StateOf(program.pid()), 'S');
 }
 
-TEST(Evidence, ABusyThreadIsSeenWhereItIs) {
+TEST(Evidence, ABusyThreadIsShownWhereItIs) {
   Program program({LOCKSTEP_STACK_TARGET, "busy"});
   ASSERT_TRUE(program.ready());
   EvidenceOptions options = Options();
@@ -158,12 +158,12 @@ TEST(Evidence, AStoppedProcessIsReadAndStaysStopped) {
   const EvidenceReport report = GatherEvidence(program.pid(), Options());
   EXPECT_EQ(Having(report, "target::WaitInNobodysName").size(), 2u) << EvidenceText(report);
   EXPECT_EQ(report.process().state(), "T");
-  ASSERT_TRUE(WaitFor([&] { return StateOf(program.pid()) == 'T'; })) << "it must not run on because it was looked at";
+  ASSERT_TRUE(WaitFor([&] { return StateOf(program.pid()) == 'T'; })) << "looking at a process must not continue it";
   kill(program.pid(), SIGCONT);
   EXPECT_TRUE(WaitFor([&] { return StateOf(program.pid()) == 'S'; }));
 }
 
-TEST(Evidence, AThreadInUninterruptibleSleepIsNotTouched) {
+TEST(Evidence, AThreadInUninterruptibleSleepIsNotStopped) {
   Program program({LOCKSTEP_STACK_TARGET, "vfork"});
   ASSERT_TRUE(program.ready());
   ASSERT_TRUE(WaitFor([&] { return StateOf(program.pid()) == 'D'; }));
@@ -175,11 +175,11 @@ TEST(Evidence, AThreadInUninterruptibleSleepIsNotTouched) {
   EXPECT_THAT(thread.refused(), HasSubstr("uninterruptible sleep (D)"));
   EXPECT_EQ(StateOf(program.pid()), 'D');
   EXPECT_EQ(report.process().threads_in_d(), 1u);
-  // Its place in the kernel, or where it called the kernel, can be had without a stop.
+  // The kernel function, or the place of the system call, is available without a stop.
   EXPECT_THAT(Texts(report, thread), Not(IsEmpty()));
 }
 
-TEST(Evidence, DeepRecursionIsCut) {
+TEST(Evidence, DeepRecursionIsTruncated) {
   Program program({LOCKSTEP_STACK_TARGET, "deep", "100000"});
   ASSERT_TRUE(program.ready());
   const EvidenceReport report = GatherEvidence(program.pid(), Options());
@@ -191,7 +191,7 @@ TEST(Evidence, DeepRecursionIsCut) {
   EXPECT_LT(report.process().evidence().longest_stop_ns(), kLongestStop);
 }
 
-TEST(Evidence, FiveHundredThreads) {
+TEST(Evidence, FiveHundredThreadsAreRead) {
   Program program({LOCKSTEP_STACK_TARGET, "blocked", "500"});
   ASSERT_TRUE(program.ready());
   const EvidenceReport report = GatherEvidence(program.pid(), Options());
@@ -200,7 +200,7 @@ TEST(Evidence, FiveHundredThreads) {
   EXPECT_LT(report.process().evidence().longest_stop_ns(), kLongestStop);
 }
 
-TEST(Evidence, AProcessThatEndsMeanwhileIsNoTrouble) {
+TEST(Evidence, AProcessThatEndsMeanwhileIsNoError) {
   for (int i = 0; i < 6; ++i) {
     Program program({LOCKSTEP_STACK_TARGET, "brief", absl::StrCat(1 << (2 * i))});
     ASSERT_TRUE(program.ready());
@@ -227,7 +227,8 @@ class Folder : public support::TempFolder {
 TEST(Evidence, StrippedProgramsGiveFileBuildIdAndOffset) {
   Folder folder;
   const std::string copy = folder.Write("stripped", support::ReadFile(LOCKSTEP_STACK_TARGET));
-  if (system(absl::StrCat("strip --strip-all ", copy, " 2>/dev/null").c_str()) != 0) GTEST_SKIP() << "no strip here";
+  if (system(absl::StrCat("strip --strip-all ", copy, " 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << "strip is not installed";
   Program program({copy, "blocked", "1"});
   ASSERT_TRUE(program.ready());
   const EvidenceReport report = GatherEvidence(program.pid(), Options());
@@ -241,13 +242,14 @@ TEST(Evidence, StrippedProgramsGiveFileBuildIdAndOffset) {
   }
 }
 
-TEST(Evidence, DamagedFilesAreSurvived) {
+TEST(Evidence, DamagedFilesAreHarmless) {
   Folder folder;
   const std::string good = support::ReadFile(LOCKSTEP_STACK_TARGET);
   std::mt19937 random(5);
   int answered = 0;
   for (int i = 0; i < 12; ++i) {
-    // What the loader needs stays: the head of the file and the code; tables, names and debug information do not.
+    // Damages the end of the file: tables, names and debug information. The head and the code stay, because the loader
+    // needs them.
     std::string bad = good;
     const size_t from = i % 2 == 0 ? good.size() / 2 : good.size() - 4096;
     for (int k = 0; k < 400; ++k) bad[from + random() % (bad.size() - from)] = static_cast<char>(random());
@@ -265,7 +267,7 @@ TEST(Evidence, DamagedFilesAreSurvived) {
   EXPECT_GT(answered, 3);
 }
 
-TEST(Evidence, AFileThatIsGoneOrAnotherIsSaidOrReadFromTheKernel) {
+TEST(Evidence, ADeletedOrReplacedFileIsReportedOrReadFromTheKernel) {
   Folder folder;
   const std::string path = folder.Write("moved", support::ReadFile(LOCKSTEP_STACK_TARGET));
   Program program({path, "blocked", "1"});
@@ -278,7 +280,7 @@ TEST(Evidence, AFileThatIsGoneOrAnotherIsSaidOrReadFromTheKernel) {
               AnyOf(HasSubstr("main"), HasSubstr("moved at 0x"), HasSubstr("pause")));
 }
 
-TEST(Evidence, WhatIsRefusedIsSaid) {
+TEST(Evidence, RefusedAccessIsReported) {
   Folder folder;
   const std::string helper = folder.Write("lockstep-evidence", support::ReadFile(LOCKSTEP_EVIDENCE_HELPER));
   Program program({LOCKSTEP_STACK_TARGET, geteuid() == 0 ? "blocked" : "undumpable", "1"});
@@ -287,7 +289,7 @@ TEST(Evidence, WhatIsRefusedIsSaid) {
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();
   if (child == 0) {
-    // As a user without the permission.
+    // The child continues as a user without the permission.
     if (geteuid() == 0 && (setgroups(0, nullptr) != 0 || setgid(65534) != 0 || setuid(65534) != 0)) _exit(1);
     dup2(ends[1], 1);
     execl(helper.c_str(), helper.c_str(), absl::StrCat(program.pid()).c_str(), nullptr);
@@ -301,10 +303,10 @@ TEST(Evidence, WhatIsRefusedIsSaid) {
   waitpid(child, nullptr, 0);
   EXPECT_THAT(text, HasSubstr("Stacks: ptrace refused (Operation not permitted): "));
   EXPECT_THAT(text, HasSubstr("CAP_SYS_PTRACE"));
-  EXPECT_THAT(text, HasSubstr("Thread ")) << "states can be seen all the same";
+  EXPECT_THAT(text, HasSubstr("Thread ")) << "states are visible without the permission";
 }
 
-// Threads of the process that another program stopped.
+// Returns the number of the process's threads that another program stopped.
 size_t Standing(pid_t pid) {
   size_t standing = 0;
   DIR* tasks = opendir(absl::StrCat("/proc/", pid, "/task").c_str());
@@ -337,15 +339,13 @@ TEST(Evidence, TheReaderMayBeKilledAtAnyPoint) {
     usleep(static_cast<useconds_t>(random() % 30000));
     kill(helper, SIGKILL);
     waitpid(helper, nullptr, 0);
-    EXPECT_EQ(Standing(program.pid()), 0u)
-        << "the kernel has let go of every thread before the reader could be waited for";
+    EXPECT_EQ(Standing(program.pid()), 0u) << "the kernel must have continued every thread when the reader has ended";
   }
   EXPECT_EQ(Having(GatherEvidence(program.pid(), Options()), "target::WaitInNobodysName").size(), 40u);
 }
 
-// A busy machine or a debugger may cause this: the reader itself no longer runs while a thread is stopped. Its timer
-// ends it.
-TEST(Evidence, AReaderThatIsStoppedHoldsNoThread) {
+// A busy machine or a debugger may stop the reader while it holds a thread. Then the reader's timer ends it.
+TEST(Evidence, AStoppedReaderHoldsNoThread) {
   Program program({LOCKSTEP_STACK_TARGET, "blocked", "40"});
   ASSERT_TRUE(program.ready());
   std::mt19937 random(19);
@@ -360,8 +360,7 @@ TEST(Evidence, AReaderThatIsStoppedHoldsNoThread) {
       over = !WIFSTOPPED(status);
       if (!over && Standing(program.pid()) > 0) {
         ++caught;
-        EXPECT_TRUE(WaitFor([&] { return Standing(program.pid()) == 0; }))
-            << "a thread is held by a reader that does not run";
+        EXPECT_TRUE(WaitFor([&] { return Standing(program.pid()) == 0; })) << "a stopped reader holds a thread";
         EXPECT_EQ(waitpid(helper, &status, 0), helper);
         EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
         over = true;
@@ -370,11 +369,11 @@ TEST(Evidence, AReaderThatIsStoppedHoldsNoThread) {
       }
     }
   }
-  EXPECT_GT(caught, 0) << "it was never stopped while a thread stood";
+  EXPECT_GT(caught, 0) << "the reader was never stopped while a thread was stopped";
   EXPECT_EQ(Having(GatherEvidence(program.pid(), Options()), "target::WaitInNobodysName").size(), 40u);
 }
 
-TEST(Evidence, WithoutStoppingAnythingThereIsLessButNotNothing) {
+TEST(Evidence, WithoutStoppingThreadsThereIsLessEvidence) {
   Program program({LOCKSTEP_STACK_TARGET, "blocked", "2"});
   ASSERT_TRUE(program.ready());
   Folder folder;
@@ -395,7 +394,7 @@ TEST(Evidence, WithoutStoppingAnythingThereIsLessButNotNothing) {
   }
 }
 
-TEST(Evidence, OneThatIsTracedAlreadyIsSaid) {
+TEST(Evidence, AProcessThatIsAlreadyTracedIsReported) {
   Program program({LOCKSTEP_STACK_TARGET, "blocked", "1"});
   ASSERT_TRUE(program.ready());
   ASSERT_EQ(ptrace(PTRACE_SEIZE, program.pid(), nullptr, nullptr), 0);
@@ -404,12 +403,12 @@ TEST(Evidence, OneThatIsTracedAlreadyIsSaid) {
   EXPECT_THAT(report.process().evidence().stacks_refused(), HasSubstr("traces it already"));
 }
 
-TEST(Evidence, AProcessInAContainerIsReadThroughItsOwnRoot) {
+TEST(Evidence, AProcessInAContainerIsReadThroughItsRoot) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root for namespaces";
   const std::string script = absl::StrCat("mount -t tmpfs none /mnt && cp ", LOCKSTEP_STACK_TARGET,
                                           " /mnt/inside && exec /mnt/inside blocked 2");
   Program program({"unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script});
-  if (!program.ready()) GTEST_SKIP() << "no namespaces here";
+  if (!program.ready()) GTEST_SKIP() << "cannot create namespaces here";
   pid_t inside = 0;
   for (pid_t pid : Descendants(program.pid())) inside = pid;
   ASSERT_GT(inside, 0);
@@ -421,7 +420,7 @@ TEST(Evidence, AProcessInAContainerIsReadThroughItsOwnRoot) {
   kill(inside, SIGKILL);
 }
 
-TEST(Evidence, AHelperThatIsMissingOrHangsIsSaid) {
+TEST(Evidence, AMissingOrHungHelperIsReported) {
   Folder folder;
   Program program({LOCKSTEP_STACK_TARGET, "blocked", "1"});
   ASSERT_TRUE(program.ready());
@@ -439,7 +438,7 @@ TEST(Evidence, AHelperThatIsMissingOrHangsIsSaid) {
   EXPECT_THAT(GatherEvidence(program.pid(), options).process().evidence().stacks_refused(), HasSubstr("signal 11"));
 }
 
-TEST(Evidence, GpusByNvmlAndWhyNot) {
+TEST(Evidence, GpusAreReadThroughNvmlOrTheReasonIsGiven) {
   EvidenceOptions options = Options();
   options.stacks = false;
   options.gpus = true;
@@ -462,7 +461,7 @@ TEST(Evidence, GpusByNvmlAndWhyNot) {
   evidence = gather("no-driver");
   EXPECT_THAT(evidence.gpus_unread(), HasSubstr("Driver Not Loaded"));
   evidence = gather("crash");
-  EXPECT_EQ(evidence.gpus_size(), 1) << "what was read before is kept";
+  EXPECT_EQ(evidence.gpus_size(), 1) << "GPUs that were read before must be kept";
   EXPECT_THAT(evidence.gpus_unread(), HasSubstr("signal 6"));
   options.deadline_ns = kSecond;
   evidence = gather("hang");
@@ -473,7 +472,7 @@ TEST(Evidence, GpusByNvmlAndWhyNot) {
   unsetenv("LOCKSTEP_FAKE_NVML");
 }
 
-// Interpreters of this machine, one per version: on PATH, or pyenv's.
+// Returns the interpreters of this machine, one for each version: from PATH or pyenv.
 std::vector<std::string> Pythons() {
   std::vector<std::string> found;
   for (int minor = 8; minor <= 14; ++minor) {
@@ -495,7 +494,7 @@ std::vector<std::string> Pythons() {
   return found;
 }
 
-// Line numbers are those of the script.
+// The comments are the line numbers of the script.
 constexpr char kScript[] =
     "import threading, time, functools, sys\n"                                     // 1
     "def waits(lock):\n"                                                           // 2
@@ -517,7 +516,7 @@ constexpr char kScript[] =
     "time.sleep(0.2)\n"                                                            // 18
     "trailing()\n";                                                                // 19
 
-TEST(Evidence, PythonStacksWhileTheInterpreterLockIsHeld) {
+TEST(Evidence, PythonStacksAreReadWhileTheInterpreterLockIsHeld) {
   Folder folder;
   const std::string script = folder.Write("job.py", kScript);
   const std::vector<std::string> pythons = Pythons();
@@ -531,7 +530,7 @@ TEST(Evidence, PythonStacksWhileTheInterpreterLockIsHeld) {
     EXPECT_TRUE(absl::EndsWith(python, evidence.python_version())) << evidence.python_version();
     EXPECT_EQ(evidence.python_refused(), "");
     ASSERT_EQ(evidence.threads_size(), 2) << EvidenceText(report);
-    // reduce() is C: Python, C, Python again.
+    // reduce() is written in C, so the stack is Python, C, Python.
     std::vector<std::string> texts;
     for (const std::string& text : report.process().python_stack()) texts.push_back(text);
     ASSERT_EQ(texts.size(), 4u) << EvidenceText(report);
@@ -543,8 +542,8 @@ TEST(Evidence, PythonStacksWhileTheInterpreterLockIsHeld) {
     EXPECT_EQ(texts[3], absl::StrCat("<module> (", script, ":19)"));
     EXPECT_TRUE(evidence.threads(0).holds_interpreter_lock());
     EXPECT_FALSE(evidence.threads(1).holds_interpreter_lock());
-    // Native frames are in their places: the summing code is inside hold(), and no frame of the interpreter's own loop
-    // is left.
+    // Native frames must be in the right places: the summing code is inside hold(), and no frame of the interpreter's
+    // own loop is left.
     const std::vector<std::string> merged = Texts(report, evidence.threads(0));
     EXPECT_THAT(merged, Not(Contains(HasSubstr("_PyEval_EvalFrameDefault")))) << EvidenceText(report);
     const auto place = [&](const std::string& text) {
@@ -562,7 +561,7 @@ TEST(Evidence, PythonStacksWhileTheInterpreterLockIsHeld) {
   }
 }
 
-TEST(Evidence, AStoppedPythonProcess) {
+TEST(Evidence, AStoppedPythonProcessIsRead) {
   const std::vector<std::string> pythons = Pythons();
   if (pythons.empty()) GTEST_SKIP() << "no Python 3.8 to 3.14 here";
   Program program(
@@ -577,7 +576,7 @@ TEST(Evidence, AStoppedPythonProcess) {
   EXPECT_EQ(StateOf(program.pid()), 'T');
 }
 
-TEST(Evidence, TwoReportsGiveTwoStacks) {
+TEST(Evidence, TwoReportsHaveTwoStacks) {
   Program program({LOCKSTEP_STACK_TARGET, "blocked", "1"});
   ASSERT_TRUE(program.ready());
   Process process;

@@ -1,8 +1,6 @@
-#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/util/printable.h"
 #include "collector/evidence/evidence.h"

@@ -52,7 +52,7 @@ std::string FirstAddress(absl::string_view text) {
   return "";
 }
 
-// The number after `mark` in the text; 0: none.
+// The number after `mark` in the text; 0 if there is none.
 uint32_t NumberAfter(absl::string_view text, absl::string_view mark) {
   const size_t at = text.find(mark);
   if (at == text.npos) return 0;
@@ -112,7 +112,8 @@ HardwareEvent::Kind KindOf(absl::string_view text) {
   return HardwareEvent::HARDWARE_UNKNOWN;
 }
 
-// "Nov 21 20:47:07" or "2026-11-21T20:47:07.123456+00:00"; 0: neither. Takes the time off the line.
+// Parses "Nov 21 20:47:07" or "2026-11-21T20:47:07.123456+00:00" and removes it from the line; returns 0 for anything
+// else.
 int64_t TakeTime(absl::string_view* line, int64_t now_ns) {
   tm parts{};
   const std::string text(line->substr(0, 40));
@@ -131,7 +132,7 @@ int64_t TakeTime(absl::string_view* line, int64_t now_ns) {
     }
     line->remove_prefix(static_cast<size_t>(rest - text.c_str()));
     const int64_t seconds = timegm(&parts) - offset;
-    return seconds > 0 && seconds < INT64_MAX / kSecond ? seconds * kSecond : 0;  // a line may hold any year
+    return seconds > 0 && seconds < INT64_MAX / kSecond ? seconds * kSecond : 0;  // a line may contain any year
   }
   const time_t now = static_cast<time_t>(now_ns / kSecond);
   tm today{};
@@ -155,7 +156,7 @@ void Keep(HardwareEvent event, int64_t now_ns, int64_t window_ns, ProcessEvidenc
   if (event.age_ns() < 0) event.set_age_ns(0);
   if (event.age_ns() > window_ns) return;
   event.set_real_ns(now_ns - event.age_ns());
-  // A line that repeats (corrected errors come by the thousand) is kept once, with its last time.
+  // A repeated line (there may be thousands of corrected errors) is kept once, with its last time.
   for (HardwareEvent& known : *evidence->mutable_hardware()) {
     if (known.kind() == event.kind() && known.pci() == event.pci() && known.code() == event.code() &&
         known.pid() == event.pid() && known.text() == event.text()) {
@@ -167,7 +168,7 @@ void Keep(HardwareEvent event, int64_t now_ns, int64_t window_ns, ProcessEvidenc
   *evidence->add_hardware() = std::move(event);
 }
 
-// 0 or errno.
+// Returns 0 or errno.
 int ReadKmsg(const char* path, int64_t window_ns, ProcessEvidence* evidence) {
   const UniqueFd fd(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   if (!fd.ok()) return errno;
@@ -177,7 +178,7 @@ int ReadKmsg(const char* path, int64_t window_ns, ProcessEvidence* evidence) {
   for (size_t i = 0; i < kMostRecords; ++i) {
     char record[8192];
     const ssize_t got = read(fd.get(), record, sizeof record);
-    if (got < 0 && errno == EPIPE) continue;  // overwritten during the read: continues at the next
+    if (got < 0 && errno == EPIPE) continue;  // overwritten during the read: continue with the next record
     if (got <= 0) {
       if (got < 0 && errno != EAGAIN && errno != EINTR) error = errno;
       break;
@@ -262,7 +263,7 @@ std::optional<HardwareEvent> ParseKmsgRecord(absl::string_view record, int64_t b
   if (priority < 0 || priority >> 3 != 0 || us < 0 || us > INT64_MAX / 1000)
     return std::nullopt;  // written by a process
   absl::string_view text = record.substr(semicolon + 1);
-  text = text.substr(0, text.find('\n'));  // what follows are properties
+  text = text.substr(0, text.find('\n'));  // properties follow
   std::optional<HardwareEvent> event = ParseHardwareLine(text);
   if (event) event->set_age_ns(boot_ns - us * 1000);
   return event;
@@ -273,7 +274,7 @@ std::optional<HardwareEvent> ParseSyslogLine(absl::string_view line, int64_t now
   const int64_t when = TakeTime(&line, now_ns);
   if (when == 0) return std::nullopt;
   const size_t mark = line.find(" kernel:");
-  // "host kernel:": the program's field contains the kernel, not some other part of the text.
+  // "host kernel:": the program's field must contain "kernel", not another part of the text.
   if (mark == line.npos || mark > 300 || line.substr(1, mark - 1).find(' ') != line.npos) return std::nullopt;
   line.remove_prefix(mark + strlen(" kernel:"));
   while (!line.empty() && line[0] == ' ') line.remove_prefix(1);

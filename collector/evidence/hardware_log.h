@@ -1,7 +1,6 @@
 // Hardware errors in the kernel's log: GPUs, their switches, PCIe, memory, network adapters, disks; and processes that
 // the kernel killed.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_HARDWARE_LOG_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_HARDWARE_LOG_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -12,27 +11,25 @@
 
 namespace lockstep {
 
-// Parses one kernel message, without its time. nullopt: it reports no such event. The text is not trusted (a process
-// can choose its name, root can write lines); the result is printable.
+// Parses one kernel message, without its time. Returns nullopt if it reports no such event. The text is untrusted (a
+// process can choose its name, root can write lines); the result is printable.
 std::optional<HardwareEvent> ParseHardwareLine(absl::string_view text);
 
-// A record of /dev/kmsg: "4,1234,98765432,-;NVRM: Xid ...". nullopt: no kernel message, or irrelevant. `age_ns` is set
-// from the record's time since boot.
+// Parses a record of /dev/kmsg: "4,1234,98765432,-;NVRM: Xid ...". Returns nullopt if it is not a kernel message, or
+// irrelevant. Sets `age_ns` from the record's time since boot.
 std::optional<HardwareEvent> ParseKmsgRecord(absl::string_view record, int64_t boot_ns);
 // A line of a syslog file, either format: "Nov 21 20:47:07 host kernel: [..] text", "2026-11-21T20:47:07.1+00:00 host
 // kernel: text". `now_ns` supplies the year for lines without one.
 std::optional<HardwareEvent> ParseSyslogLine(absl::string_view line, int64_t now_ns);
 
 // Adds this host's log of the last `window_ns`, or the reason why it could not be read. From /dev/kmsg, else from the
-// end of /var/log/kern.log (messages, syslog). Never waits. Other paths are for tests; null: these.
+// end of /var/log/kern.log (messages, syslog). Never waits. Other paths are for tests; null for these.
 struct HardwareLogPaths {
   const char* kmsg = "/dev/kmsg";
   const char* files[3] = {"/var/log/kern.log", "/var/log/messages", "/var/log/syslog"};
 };
 void ReadHardwareLog(int64_t window_ns, const HardwareLogPaths& paths, ProcessEvidence* evidence);
-// Adds the number of the GPU at their PCI address to events.
+// Adds to events the number of the GPU at their PCI address.
 void NameGpus(ProcessEvidence* evidence);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_HARDWARE_LOG_H_

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(PciAddress, IsWrittenInOneWay) {
+TEST(PciAddress, IsNormalized) {
   EXPECT_EQ(PciAddress("00000000:1B:00.0"), "0000:1b:00.0");
   EXPECT_EQ(PciAddress("0000:1b:00"), "0000:1b:00.0");
   EXPECT_EQ(PciAddress("10001:0a:1f.7"), "10001:0a:1f.7");
@@ -35,7 +35,7 @@ struct Line {
   int pid;
 };
 
-TEST(HardwareLog, KnowsTheKernelsWords) {
+TEST(HardwareLog, KnowsTheKernelsMessages) {
   const Line lines[] = {
       {"NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
        HardwareEvent::XID, "0000:1b:00.0", 79, 0},
@@ -79,7 +79,7 @@ TEST(HardwareLog, KnowsTheKernelsWords) {
   }
 }
 
-TEST(HardwareLog, ReadsKmsgRecordsOfTheKernelAlone) {
+TEST(HardwareLog, ReadsOnlyTheKernelsRecordsFromKmsg) {
   const std::optional<HardwareEvent> event = ParseKmsgRecord(
       "4,1201,5000000,-;NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.\n SUBSYSTEM=pci\n "
       "DEVICE=+pci:0000:1b:00.0\n",
@@ -87,7 +87,7 @@ TEST(HardwareLog, ReadsKmsgRecordsOfTheKernelAlone) {
   ASSERT_TRUE(event);
   EXPECT_EQ(event->age_ns(), 60 * kSecond);
   EXPECT_EQ(event->text(), "NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.");
-  // Facility 1: a process wrote it.
+  // Facility 1: a process wrote the record.
   EXPECT_FALSE(ParseKmsgRecord("12,1201,5000000,-;NVRM: Xid (PCI:0000:1b:00): 79, lies", 65 * kSecond));
   for (const char* bad : {"", ";", "4,1,x,-;NVRM: Xid (PCI:0000:1b:00): 79", "4;NVRM: Xid (PCI:0000:1b:00): 79",
                           "-1,1,1,-;NVRM: Xid (PCI:0000:1b:00): 79"}) {
@@ -109,14 +109,14 @@ TEST(HardwareLog, ReadsBothFormatsOfSyslog) {
   ASSERT_TRUE(event);
   EXPECT_EQ(event->age_ns(), 30 * kSecond);
   event = ParseSyslogLine("Dec 31 23:59:00 dgx17 kernel: NVRM: Xid (PCI:0000:1b:00): 48, pid=12, DBE", now);
-  ASSERT_TRUE(event) << "of last year";
+  ASSERT_TRUE(event) << "the record is from last year";
   EXPECT_GT(event->age_ns(), 300 * 86400 * kSecond);
-  // A program that only speaks of the kernel.
+  // A program that only mentions the kernel.
   EXPECT_FALSE(ParseSyslogLine("Nov 21 20:29:00 dgx17 python[3]: saw kernel: NVRM: Xid (PCI:0000:1b:00): 48", now));
   EXPECT_FALSE(ParseSyslogLine("kernel: NVRM: Xid (PCI:0000:1b:00): 48", now));
 }
 
-TEST(HardwareLog, FallsBackToAFileAndSaysWhyNot) {
+TEST(HardwareLog, FallsBackToAFileAndReportsTheReason) {
   char name[] = "/tmp/hardware_log_test.XXXXXX";
   const int fd = mkstemp(name);
   ASSERT_GE(fd, 0);
@@ -138,14 +138,14 @@ TEST(HardwareLog, FallsBackToAFileAndSaysWhyNot) {
   gpu->set_pci("0000:1b:00.0");
   ReadHardwareLog(3600 * kSecond, paths, &evidence);
   NameGpus(&evidence);
-  ASSERT_EQ(evidence.hardware_size(), 3) << "lines that repeat are told once";
+  ASSERT_EQ(evidence.hardware_size(), 3) << "repeated lines must be reported once";
   EXPECT_EQ(evidence.hardware(0).gpu(), 4);
   EXPECT_THAT(evidence.hardware(2).text(), HasSubstr("??? NVRM"));
   EXPECT_EQ(evidence.hardware_unread(), "");
   EXPECT_GT(evidence.hardware(0).age_ns(), 20 * kSecond);
   ProcessEvidence old;
   ReadHardwareLog(kSecond, paths, &old);
-  EXPECT_EQ(old.hardware_size(), 0) << "older than was asked for";
+  EXPECT_EQ(old.hardware_size(), 0) << "the event is older than requested";
   unlink(name);
 
   paths.files[0] = paths.files[1] = paths.files[2] = "/nonexistent/log";
@@ -154,7 +154,7 @@ TEST(HardwareLog, FallsBackToAFileAndSaysWhyNot) {
   EXPECT_THAT(none.hardware_unread(), HasSubstr("/nonexistent/kmsg: No such file or directory"));
 }
 
-TEST(HardwareLog, HostileTextDoesNoHarm) {
+TEST(HardwareLog, HostileTextIsHarmless) {
   std::mt19937 random(7);
   const std::string seeds[] = {"4,1,5,-;NVRM: Xid (PCI:0000:1b:00): 79, pid=12, name",
                                "Nov 21 20:29:00 h kernel: [1.2] mlx5_core 0000:5e:00.0: error",

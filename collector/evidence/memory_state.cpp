@@ -17,7 +17,7 @@ int64_t Number(absl::string_view text) {
   return absl::SimpleAtoi(absl::StripAsciiWhitespace(text), &value) && value >= 0 ? value : -1;
 }
 
-// "VmRSS:\t  1234 kB" in bytes; -1: not there.
+// Converts "VmRSS:\t  1234 kB" to bytes; -1 if the line is missing.
 int64_t Kilobytes(const std::string& text, const char* name) {
   const std::vector<int64_t> numbers = ProcNumbers(text, name);
   return numbers.empty() || numbers[0] < 0 || numbers[0] > INT64_MAX / 1024 ? -1 : numbers[0] * 1024;

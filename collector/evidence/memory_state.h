@@ -1,6 +1,5 @@
-// A process's memory and how close it is to being killed for it, from /proc and the cgroup file system.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_MEMORY_STATE_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_MEMORY_STATE_H_
+// A process's memory, and how close the process is to being killed for it, from /proc and the cgroup file system.
+#pragma once
 
 #include <sys/types.h>
 
@@ -14,5 +13,3 @@ namespace lockstep {
 MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root = "/sys/fs/cgroup");
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_MEMORY_STATE_H_

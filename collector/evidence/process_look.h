@@ -1,6 +1,5 @@
-// Two looks at a suspect in the background: its stacks now, and again a little later.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_PROCESS_LOOK_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_PROCESS_LOOK_H_
+// Looks at a process in the background: its stacks now, and again a little later.
+#pragma once
 
 #include <sys/types.h>
 
@@ -9,8 +8,19 @@
 
 #include "analyzer/model/bundle.h"
 #include "collector/evidence/evidence.h"
+#include "recorder/ring/snapshot.h"
 
 namespace lockstep {
+
+// The thread that issues most of the operations, by the process's own number; 0 if none does.
+pid_t BusiestThread(const ring::Snapshot& digest);
+
+struct LookPlan {
+  int most = 2;  // looks since the beginning
+  int64_t gap_ns = 1'000'000'000;
+  int64_t since_ns = 0;  // looks that began earlier do not count (CLOCK_MONOTONIC)
+  bool hardware = true;  // also reads GPUs and the kernel's log, once
+};
 
 // Not thread-safe.
 class ProcessLook {
@@ -20,15 +30,16 @@ class ProcessLook {
   ProcessLook(const ProcessLook&) = delete;
   ProcessLook& operator=(const ProcessLook&) = delete;
 
-  // Call it every second or so while the process is under suspicion; never waits. Begins a look when one is due, and
-  // writes what a finished one found into *process. At most two; after ten seconds without a call everything begins
-  // anew. Few looks are under way at a time in this program: the others' turn comes later. `main_tid` as for
-  // TakeEvidence.
-  // `ring`: descriptor of its ring file, -1: none.
-  void Continue(pid_t pid, pid_t main_tid, Process* process, int ring = -1);
-  // A look is running: a thread of the process may be stopped by it (state 't').
+  // Call it about once a second while the process is a suspect; never waits. Starts a look when one is due, and writes
+  // the results of a finished one into *process. After ten seconds without a call it starts again from the beginning.
+  // Only a few looks run at a time in this program, and the others wait for their turn. `main_tid` as for
+  // TakeEvidence. `ring`: descriptor of its ring file; -1 if none.
+  void Continue(pid_t pid, pid_t main_tid, Process* process, int ring = -1, LookPlan plan = {});
+  // Called if the process made progress: ends a running look, and removes what earlier ones found.
+  void Forget(Process* process);
+  // Returns true if a look is running, which may have stopped a thread of the process (state 't').
   bool busy() const { return job_ != nullptr; }
-  // Finished looks since the start.
+  // Number of finished looks since the start.
   int looks() const { return looks_; }
   // Waits for a running look, at most `limit_ns`, and takes its result.
   void Finish(int64_t limit_ns, pid_t main_tid, Process* process);
@@ -38,9 +49,8 @@ class ProcessLook {
 
   std::unique_ptr<EvidenceJob> job_;
   int looks_ = 0;
-  int64_t looked_ns_ = 0, called_ns_ = 0;
+  bool hardware_ = false;  // a look has read GPUs and the kernel's log
+  int64_t began_ns_ = 0, looked_ns_ = 0, called_ns_ = 0;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_PROCESS_LOOK_H_

@@ -13,14 +13,14 @@ namespace {
 constexpr size_t kMostRuns = 65536;
 constexpr int kMostNodes = 1 << 20;
 
-// FNV-1a: the same on every host and in every version.
+// FNV-1a is the same on every host and in every version.
 uint64_t HashOf(const std::vector<std::string>& frames) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const std::string& frame : frames) {
     for (unsigned char c : frame) hash = (hash ^ c) * 0x100000001b3;
     hash = (hash ^ 0xff) * 0x100000001b3;
   }
-  // The last bytes reach the upper bits only through a few multiplications.
+  // The last bytes affect the upper bits only after a few multiplications.
   hash ^= hash >> 32;
   return hash * 0x9e3779b97f4a7c15;
 }
@@ -33,7 +33,7 @@ struct Node {
 void Render(const Node& node, size_t depth, size_t most, std::vector<std::string>* out) {
   if (!node.ends.empty() && !node.children.empty() && out->size() < most)
     out->push_back(absl::StrCat(std::string(2 * depth, ' '), node.ends.Text(), ": innermost here"));
-  // The rare first: a stack that few have is the one to look at.
+  // Rare stacks come first, because a stack of few ranks is the most interesting.
   std::vector<std::pair<const std::string*, const Node*>> order;
   for (const auto& [name, child] : node.children) order.push_back({&name, child.get()});
   std::stable_sort(order.begin(), order.end(),

@@ -1,7 +1,6 @@
-// Stacks of many ranks as one prefix tree: shared frames, and where ranks differ. Relays merge the trees of their
-// children; the result does not depend on the order or the grouping of the merges.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACK_TREE_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_STACK_TREE_H_
+// Stacks of many ranks as one prefix tree, which shows shared frames and where ranks differ. Relays merge the trees of
+// their children; the result does not depend on the order or the grouping of the merges.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -16,25 +15,25 @@ namespace lockstep {
 
 class StackTree {
  public:
-  // A tree holds at most this many different stacks, each of at most kMostFrames frames (deeper ones lose their
-  // middle). Beyond that, those with the greatest hashes are left out and their ranks kept in one set: that choice does
-  // not depend on the order of merges.
+  // A tree holds at most this many different stacks, each with at most kMostFrames frames (deeper ones lose their
+  // middle). Beyond that, stacks with the largest hashes are left out, and their ranks are kept in one set. So the
+  // choice does not depend on the order of merges.
   explicit StackTree(size_t most_stacks = 4096) : most_stacks_(most_stacks) {}
   static constexpr size_t kMostFrames = 128;
   static constexpr size_t kMostFrameText = 256;
 
-  // `frames` innermost first, as in ThreadStack.
+  // `frames` is innermost first, as in ThreadStack.
   void Add(const std::vector<std::string>& frames, int32_t rank);
-  // Every thread's stack.
+  // Adds every thread's stack.
   void Add(const EvidenceReport& report);
   void Merge(const StackTree& other);
   void Clear();
 
   StackTreeMessage ToMessage() const;
-  // Damaged or hostile messages give a tree of their valid parts.
+  // For a damaged or hostile message, returns a tree of its valid parts.
   static StackTree FromMessage(const StackTreeMessage& message, size_t most_stacks = 4096);
 
-  // One line a branch point: "0-6: main > train (train.py:10)", indented, rare branches first; at most `most`.
+  // One line per branch point: "0-6: main > train (train.py:10)", indented, rare branches first; at most `most`.
   std::vector<std::string> Lines(size_t most = 200) const;
 
   size_t stacks() const { return stacks_.size(); }
@@ -42,7 +41,7 @@ class StackTree {
   bool operator==(const StackTree& other) const { return stacks_ == other.stacks_ && left_out_ == other.left_out_; }
 
  private:
-  // By hash, so that the greatest are at the end; frames outermost first.
+  // Sorted by hash, so that the largest are at the end; frames are outermost first.
   using Key = std::pair<uint64_t, std::vector<std::string>>;
   void Put(std::vector<std::string> frames, const Ranks& ranks);
 
@@ -52,5 +51,3 @@ class StackTree {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACK_TREE_H_

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::vector<std::string> RandomStack(std::mt19937* random) {
-  std::vector<std::string> frames;  // innermost first
+  std::vector<std::string> frames;  // innermost frame first
   const int depth = 1 + static_cast<int>((*random)() % 6);
   for (int i = 0; i < depth; ++i)
     frames.push_back(std::string(1, static_cast<char>('a' + (*random)() % 3)) + std::to_string(depth - i));
@@ -25,7 +25,7 @@ std::string TextOf(const StackTree& tree) {
   return text;
 }
 
-TEST(StackTree, AnyOrderAndGroupingOfMergesGivesTheSame) {
+TEST(StackTree, MergingInAnyOrderGivesTheSameTree) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
     const size_t most = seed % 3 == 0 ? 8 : 4096;
@@ -41,7 +41,7 @@ TEST(StackTree, AnyOrderAndGroupingOfMergesGivesTheSame) {
       StackTree part(most);
       for (size_t end = std::min(stacks.size(), at + 1 + random() % 40); at < end; ++at)
         part.Add(stacks[at].first, stacks[at].second);
-      // As it would arrive over the network.
+      // Half of the parts are in the form in which they arrive over the network.
       parts.push_back(StackTree::FromMessage(part.ToMessage(), most));
     }
     while (parts.size() > 1) {
@@ -59,7 +59,7 @@ TEST(StackTree, AnyOrderAndGroupingOfMergesGivesTheSame) {
   }
 }
 
-TEST(StackTree, TextShowsWhoSharesTheWayAndTheRareFirst) {
+TEST(StackTree, TheTextShowsSharedPathsAndRareStacksFirst) {
   StackTree tree;
   for (int rank = 0; rank < 7; ++rank) tree.Add({"futex_wait", "AllReduce", "step (train.py:12)", "main"}, rank);
   tree.Add({"write", "save (torch/serialization.py:9)", "main"}, 7);
@@ -71,7 +71,7 @@ TEST(StackTree, TextShowsWhoSharesTheWayAndTheRareFirst) {
   EXPECT_THAT(TextOf(tree), HasSubstr("8: innermost here\n"));
 }
 
-TEST(StackTree, OfDeepStacksTheMiddleIsCut) {
+TEST(StackTree, TheMiddleOfDeepStacksIsCut) {
   std::vector<std::string> frames;
   for (int i = 0; i < 5000; ++i) frames.push_back("f" + std::to_string(i));
   StackTree tree;
@@ -82,7 +82,7 @@ TEST(StackTree, OfDeepStacksTheMiddleIsCut) {
   EXPECT_TRUE(StackTree::FromMessage(tree.ToMessage()) == tree);
 }
 
-TEST(StackTree, HostileMessagesDoNoHarm) {
+TEST(StackTree, HostileMessagesAreHarmless) {
   StackTree tree;
   for (int rank = 0; rank < 50; ++rank) tree.Add({"x" + std::to_string(rank % 7), "y", "main"}, rank);
   const std::string good = tree.ToMessage().SerializeAsString();
@@ -104,7 +104,7 @@ TEST(StackTree, HostileMessagesDoNoHarm) {
   EXPECT_EQ(StackTree::FromMessage(message).stacks(), 0u);
 }
 
-TEST(StackTree, ManyRanksStaySmall) {
+TEST(StackTree, ManyRanksGiveASmallTree) {
   StackTree tree;
   for (int rank = 0; rank < 24576; ++rank) tree.Add({rank == 1736 ? "read" : "futex_wait", "step", "main"}, rank);
   EXPECT_LT(tree.ToMessage().ByteSizeLong(), 200u);

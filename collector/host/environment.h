@@ -1,6 +1,5 @@
 // The environment of the job's processes.
-#ifndef LOCKSTEP_COLLECTOR_HOST_ENVIRONMENT_H_
-#define LOCKSTEP_COLLECTOR_HOST_ENVIRONMENT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -12,11 +11,11 @@ namespace lockstep {
 
 using Environment = std::vector<std::string>;  // "NAME=value"
 
-// Whether a job with this environment would find a libnccl-profiler.so: NCCL loads it if no plugin is named.
+// Returns whether a job with this environment would find a libnccl-profiler.so, which NCCL loads if no plugin is named.
 bool ProfilerIsInstalled(const Environment& environment);
 
 Environment CurrentEnvironment();
-// Empty if unset.
+// Returns an empty text if the variable is unset.
 std::string GetVariable(const Environment& environment, const std::string& name);
 bool HasVariable(const Environment& environment, const std::string& name);
 void SetVariable(Environment* environment, const std::string& name, const std::string& value);
@@ -29,17 +28,18 @@ absl::StatusOr<std::string> FindLibrary(const Environment& environment);
 
 // RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT of one rank on this host.
 void SetRank(Environment* environment, int rank, int world_size, int port);
-// A TCP port of 127.0.0.1 without a listener.
+// Returns a TCP port of 127.0.0.1 on which nothing listens.
 absl::StatusOr<int> FreePort();
 
-// LOCKSTEP_RING_KIB for `ranks` (0: unknown) ranks on this host: larger rings keep more of a fast job's past, but all
-// of them together take at most a 32nd of what is free, in `folder` and in memory. 0: leave the recorder's default.
+// Returns LOCKSTEP_RING_KIB for `ranks` (0 if unknown) ranks on this host. Larger rings keep a longer history of a fast
+// job. All of them together take at most a 32nd of the free space, in `folder` and in memory. 0 leaves the recorder's
+// default.
 int RingKib(int ranks, const std::string& folder);
-// The same from the numbers, in bytes.
+// The same for a given amount of free memory in bytes.
 int RingKibFor(int ranks, uint64_t free_bytes);
 
-// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH, else the element before the node
-// in Slurm's SLURM_TOPOLOGY_ADDR, if SLURM_TOPOLOGY_ADDR_PATTERN calls it a switch. Empty if neither is set.
+// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH. Otherwise the element before the
+// node in Slurm's SLURM_TOPOLOGY_ADDR, if SLURM_TOPOLOGY_ADDR_PATTERN calls it a switch. Empty if neither is set.
 struct RackAndSwitch {
   std::string rack, leaf_switch;
 };
@@ -49,5 +49,3 @@ RackAndSwitch PlaceOf(const Environment& environment);
 std::string JobName(const Environment& environment, const std::string& command);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_HOST_ENVIRONMENT_H_

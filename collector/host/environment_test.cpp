@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(EnvironmentTest, PreloadIsPrependedNeverReplaced) {
+TEST(EnvironmentTest, PreloadIsPrependedAndNeverReplaced) {
   Environment environment = {"LD_PRELOAD_OTHER=x", "PATH=/bin"};
   PrependPreload(&environment, "/a/liblockstep.so");
   EXPECT_EQ(GetVariable(environment, "LD_PRELOAD"), "/a/liblockstep.so");
@@ -26,7 +26,7 @@ TEST(EnvironmentTest, PreloadIsPrependedNeverReplaced) {
   EXPECT_EQ(environment.size(), 3u);
 }
 
-TEST(EnvironmentTest, WhereTheHostStands) {
+TEST(EnvironmentTest, RackAndSwitchOfTheHostAreRead) {
   EXPECT_EQ(PlaceOf({"LOCKSTEP_RACK=r7", "LOCKSTEP_SWITCH=leaf3"}).leaf_switch, "leaf3");
   EXPECT_EQ(PlaceOf({"LOCKSTEP_RACK=r7"}).rack, "r7");
   Environment slurm = {"SLURM_TOPOLOGY_ADDR=top.leaf12.gpu003", "SLURM_TOPOLOGY_ADDR_PATTERN=switch.switch.node"};
@@ -39,7 +39,7 @@ TEST(EnvironmentTest, WhereTheHostStands) {
   }
 }
 
-TEST(EnvironmentTest, RankVariables) {
+TEST(EnvironmentTest, RankVariablesAreRead) {
   Environment environment = {"RANK=77", "EMPTY="};
   SetRank(&environment, 3, 8, 4242);
   EXPECT_EQ(GetVariable(environment, "RANK"), "3");
@@ -67,16 +67,16 @@ TEST(EnvironmentTest, JobNamesAreSafeInFileNames) {
   EXPECT_THAT(JobName({}, "/usr/bin/train.py"), StartsWith("train.py-"));
 }
 
-TEST(EnvironmentTest, RingsGrowWithWhatIsFree) {
+TEST(EnvironmentTest, RingsGrowWithTheFreeSpace) {
   constexpr uint64_t kGib = 1ull << 30;
-  EXPECT_EQ(RingKibFor(8, 64 << 20), 0) << "a small container keeps the recorder's own sizes";
+  EXPECT_EQ(RingKibFor(8, 64 << 20), 0) << "a small container keeps the recorder's default sizes";
   EXPECT_EQ(RingKibFor(8, 2 * kGib), 8192);
   EXPECT_EQ(RingKibFor(8, 24 * kGib), 65536);
   EXPECT_EQ(RingKibFor(0, 24 * kGib), 32768);
   EXPECT_EQ(RingKibFor(4096, 24 * kGib), 0);
 }
 
-TEST(EnvironmentTest, FreePortIsAPort) {
+TEST(EnvironmentTest, TheFreePortCanBeUsed) {
   const auto port = FreePort();
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_GT(*port, 0);

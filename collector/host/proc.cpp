@@ -2,19 +2,18 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/model/bundle.h"
 #include "analyzer/util/folders.h"
 
 namespace lockstep {
@@ -43,7 +42,7 @@ int64_t ReadIoBytes(pid_t pid) {
 std::optional<int> ReadWaitStatus(pid_t pid, int pidfd) {
   const std::optional<ProcStat> stat = ReadProcStat(pid);
   if (stat && stat->state == 'Z' && stat->wait_status >= 0) return stat->wait_status;
-  // The kernel's struct pidfd_info as first released; the headers here may be older than the kernel.
+  // The kernel's struct pidfd_info as first released; the system's headers may be older than the kernel.
   struct PidfdInfo {
     uint64_t mask, cgroup;
     uint32_t ids[11];
@@ -71,7 +70,7 @@ Activity ReadActivity(pid_t pid, const ProcessTree& tree) {
   activity.mono_ns = MonotonicNs();
   uint64_t ticks = stat->cpu_ticks, faults = stat->major_faults;
   activity.io_bytes = ReadIoBytes(pid);
-  // A rank that waits for its own helper (a checkpoint writer, a copy tool) is as busy as the helper is.
+  // If a rank waits for its own helper (a checkpoint writer, a copy tool), the helper's activity counts as its own.
   for (pid_t child : tree.Below(pid)) {
     if (const std::optional<ProcStat> below = ReadProcStat(child)) {
       ticks += below->cpu_ticks;
@@ -201,6 +200,14 @@ std::optional<std::string> ReadEnvironment(pid_t pid, const std::string& name) {
     }
   }
   return std::nullopt;
+}
+
+void SetEnd(int wait_status, Process* process) {
+  process->life = Life::kGone;
+  if (wait_status < 0) return;
+  process->life = WIFSIGNALED(wait_status) ? Life::kKilled : Life::kExited;
+  if (WIFSIGNALED(wait_status)) process->signal = WTERMSIG(wait_status);
+  if (WIFEXITED(wait_status)) process->exit_code = WEXITSTATUS(wait_status);
 }
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-TEST(ProcTest, NamesWithSpacesAndParentheses) {
+TEST(ProcTest, NamesMayContainSpacesAndParentheses) {
   std::string text = "4242 (a) R (b) 1 S 17 4242";
   const auto bad = ParseProcStat(text);
   EXPECT_FALSE(bad.has_value()) << "too few fields";
@@ -32,7 +32,7 @@ TEST(ProcTest, NamesWithSpacesAndParentheses) {
   EXPECT_EQ(stat->wait_status, -1);
 }
 
-TEST(ProcTest, SeesItselfAndItsChildren) {
+TEST(ProcTest, SeesItsOwnProcessAndItsChildren) {
   int pipe_fds[2];
   ASSERT_EQ(pipe(pipe_fds), 0);
   const pid_t child = fork();
@@ -61,14 +61,14 @@ TEST(ProcTest, SeesItselfAndItsChildren) {
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   EXPECT_EQ(WEXITSTATUS(ReadWaitStatus(child, -1).value_or(0)), 3);
   waitpid(child, nullptr, 0);
-  // Older kernels do not report the end of a reaped process; none may report a wrong one.
+  // Older kernels do not report the end of a reaped process. No kernel may report a wrong one.
   EXPECT_EQ(WEXITSTATUS(ReadWaitStatus(child, pidfd).value_or(3 << 8)), 3);
   EXPECT_EQ(ReadWaitStatus(child, -1), std::nullopt);
   close(pidfd);
   EXPECT_FALSE(ReadProcStat(child).has_value());
 }
 
-TEST(ProcTest, FilesOpenForWriting) {
+TEST(ProcTest, FilesOpenForWritingAreListed) {
   const std::string folder = ::testing::TempDir();
   const std::string written = folder + "proc_test_checkpoint.pt", read_only = folder + "proc_test_input.bin";
   const int out = open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -89,19 +89,19 @@ TEST(ProcTest, FilesOpenForWriting) {
   EXPECT_EQ(ReadThreadsInD(getpid()).count, 0u);
 }
 
-TEST(ProcTest, TwoLooksGiveTwoStacks) {
+TEST(ProcTest, TwoLooksReturnTwoStacks) {
   ProcessSampler sampler;
   Process process;
-  sampler.Sample(getpid(), &process);
+  sampler.Sample(getpid(), ProcessTree::Read(), &process);
   EXPECT_TRUE(process.stack_later.empty());
   const std::vector<std::string> first = process.stack;
-  sampler.Sample(getpid(), &process);
+  sampler.Sample(getpid(), ProcessTree::Read(), &process);
   EXPECT_EQ(process.stack, first);
   EXPECT_EQ(process.stack_later.empty(), first.empty());
   EXPECT_GE(process.cpu_ns_between_samples, 0);
 }
 
-TEST(ProcTest, ReadsEnvironmentOfAProcess) {
+TEST(ProcTest, TheEnvironmentOfAProcessIsRead) {
   EXPECT_EQ(ReadEnvironment(getpid(), "SURELY_NOT_SET_BY_ANYBODY"), std::nullopt);
   if (getenv("PATH") != nullptr) {
     EXPECT_TRUE(ReadEnvironment(getpid(), "PATH").has_value());

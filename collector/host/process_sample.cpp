@@ -12,7 +12,7 @@ namespace {
 
 // The earlier sample is replaced at this age, so that differences cover only the last seconds.
 constexpr int64_t kOldestSample = 2'000'000'000;
-constexpr int64_t kLeastGap = 900'000'000;  // shorter gaps are useless for CPU that is counted in ticks
+constexpr int64_t kLeastGap = 900'000'000;  // shorter intervals are useless, because CPU time is counted in ticks
 constexpr double kIdleCpuShare = 0.05;
 constexpr double kIdleBytesPerSecond = 4096;
 
@@ -42,11 +42,11 @@ void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process
   const std::optional<ProcStat> stat = ReadProcStat(pid);
   const Activity now = ReadActivity(pid, tree);
   if (!stat || !now.valid) return;
-  // Taking its stacks stops it for a moment; a debugger is still there the next time.
+  // Taking the stacks stops the process for a moment. A debugger is still there at the next sample.
   const bool traced = stat->state == 't';
   if (!traced || traced_) process->state = std::string(1, stat->state);
   traced_ = traced;
-  // A thread that keeps the process from going on need not be its main one.
+  // The thread that holds up the process may not be its main one.
   const SleepingThreads threads = ReadThreadsInD(pid);
   const bool running = now.running || threads.running > 0, starved = running && running_;
   running_ = running;
@@ -67,7 +67,7 @@ void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process
   if (stat->state != 'D' && !threads.wchan.empty()) process->wchan = threads.wchan;
   process->written_files = ReadWrittenFiles(pid);
   for (std::string& file : process->written_files) file = HostRedaction().Path(file);
-  // Better stacks than the kernel's have been taken.
+  // Better stacks than the kernel's were already taken.
   if (process->evidence != nullptr && !process->stack.empty()) {
     if (!older_.valid || now.mono_ns - older_.mono_ns >= kOldestSample) older_ = now;
     return;

@@ -1,6 +1,5 @@
-// Two looks at a process, at least a second apart, to see whether it is active.
-#ifndef LOCKSTEP_COLLECTOR_HOST_PROCESS_SAMPLE_H_
-#define LOCKSTEP_COLLECTOR_HOST_PROCESS_SAMPLE_H_
+// Two samples of a process, at least a second apart, which show whether it is active.
+#pragma once
 
 #include <sys/types.h>
 
@@ -12,20 +11,21 @@
 
 namespace lockstep {
 
-// More than threads that only watch (a framework's watchdog) use: a little CPU, an occasional line.
+// Returns true if the process used more CPU and I/O than threads that only watch, such as a framework's watchdog: a
+// little CPU and an occasional line of output.
 bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes);
 
 class ProcessSampler {
  public:
-  // Writes into *process: state letter, CPU and I/O since an earlier call (unknown if its threads often wait for a core
-  // and get hardly any), wait channel, threads in uninterruptible sleep, files open for writing, and, unless there is
-  // better evidence, the kernel stacks of that earlier call (`stack`) and of now (`stack_later`). Writes nothing if the
-  // process is gone.
-  void Sample(pid_t pid, Process* process) { Sample(pid, ProcessTree::Read(), process); }
+  // Writes into *process: the state letter, CPU and I/O since an earlier call (unknown if its threads often wait for a
+  // core and hardly run), the wait channel, threads in uninterruptible sleep, files open for writing, and, unless there
+  // is better evidence, the kernel stacks of that earlier call (`stack`) and of now (`stack_later`). Writes nothing if
+  // the process is gone.
   void Sample(pid_t pid, const ProcessTree& tree, Process* process);
-  // It made progress: earlier samples no longer count.
+  // Called if the process made progress: earlier samples no longer count.
   void Forget(Process* process);
-  // Since when samples a second or more apart have seen it idle (monotonic); 0: not, or it was active.
+  // Returns since when samples a second or more apart have seen the process idle (monotonic). 0 if it was active or not
+  // sampled twice.
   int64_t idle_since_ns() const { return idle_since_ns_; }
 
  private:
@@ -38,5 +38,3 @@ class ProcessSampler {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_HOST_PROCESS_SAMPLE_H_

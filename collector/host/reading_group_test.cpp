@@ -15,15 +15,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ReadingGroup, NamesAndNumbers) {
+TEST(ReadingGroup, GroupsHaveNamesOrNumbers) {
   EXPECT_EQ(FindReadingGroup(std::to_string(getegid())).value_or(~0u), getegid());
   EXPECT_THAT(std::string(FindReadingGroup("no-such-group-here").status().message()), HasSubstr("by its number"));
   EXPECT_FALSE(FindReadingGroup("4294967295").ok());
   EXPECT_FALSE(FindReadingGroup("-1").ok());
 }
 
-TEST(ReadingGroup, IncidentsAreTheGroupsToReadAndNothingElseIs) {
-  if (geteuid() != 0) GTEST_SKIP() << "a group of somebody else's needs root";
+TEST(ReadingGroup, OnlyIncidentsAreReadableForTheGroup) {
+  if (geteuid() != 0) GTEST_SKIP() << "another user's group needs root";
   const support::TempFolder temp;
   const std::string out = temp.path(), incident = out + "/lockstep-incident-a";
   const auto mode = [](const std::string& path) {
@@ -49,7 +49,7 @@ TEST(ReadingGroup, IncidentsAreTheGroupsToReadAndNothingElseIs) {
                            .c_str()) == 0;
   };
   const bool setpriv = std::system("setpriv --version >/dev/null 2>&1") == 0;
-  EXPECT_FALSE(setpriv && read("4321", incident + "/verdict.json")) << "the owner's alone by default";
+  EXPECT_FALSE(setpriv && read("4321", incident + "/verdict.json")) << "by default only the owner may read";
 
   IncidentSharer sharer(4321);
   ASSERT_TRUE(sharer.Share(out).ok());
@@ -57,8 +57,8 @@ TEST(ReadingGroup, IncidentsAreTheGroupsToReadAndNothingElseIs) {
   EXPECT_EQ(mode(incident), std::pair(02750u, gid_t{4321}));
   EXPECT_EQ(mode(incident + "/verdict.json"), std::pair(0640u, gid_t{4321}));
   EXPECT_EQ(mode(incident + "/others.lsd"), std::pair(0600u, gid_t{12345}));
-  EXPECT_EQ(mode(out + "/precious"), std::pair(0600u, gid_t{0})) << "what a link leads to";
-  // What comes later.
+  EXPECT_EQ(mode(out + "/precious"), std::pair(0600u, gid_t{0})) << "the target of a link must not change";
+  // These files are created later.
   write(incident + "/n1.lsd");
   ASSERT_TRUE(sharer.Share(out).ok());
   EXPECT_EQ(mode(incident + "/n1.lsd"), std::pair(0640u, gid_t{4321}));

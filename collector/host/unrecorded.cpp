@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// Class and machine of an ELF file; empty: it is none, or cannot be read.
+// Returns class and machine of an ELF file; empty if the file is not one, or cannot be read.
 std::string Machine(const std::string& path) {
   char header[20] = {};
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -26,7 +26,7 @@ std::string Machine(const std::string& path) {
   return std::string(1, header[EI_CLASS]) + std::string(header + 18, 2);
 }
 
-// AT_SECURE of the process: its loader honours no path of LD_PRELOAD.
+// Returns AT_SECURE of the process. If it is set, the loader ignores paths in LD_PRELOAD.
 bool IsPrivileged(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/auxv"), std::ios::binary);
   unsigned long pair[2];
@@ -109,7 +109,7 @@ pid_t Unrecorded::Telling(const std::vector<pid_t>& living) const {
     const auto seen = seen_.find(pid);
     if (seen == seen_.end() || !seen->second.mapped.lockstep) continue;
     if (seen->second.mapped.nccl) return pid;
-    with_recorder = pid;  // the last one: launchers come before their children
+    with_recorder = pid;  // the last one, because launchers precede their children
   }
   return with_recorder;
 }

@@ -1,6 +1,5 @@
 // Finds out why a job left no records.
-#ifndef LOCKSTEP_COLLECTOR_HOST_UNRECORDED_H_
-#define LOCKSTEP_COLLECTOR_HOST_UNRECORDED_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -18,9 +17,10 @@ class Unrecorded {
 
   // Examines live processes of the job; call it occasionally while there are no rings.
   void Look(const std::vector<pid_t>& processes);
-  // One clause: why there may be no records. `switched_off`: what switched recording off; empty: nothing.
+  // One clause that says why there may be no records. `switched_off`: what switched recording off; empty if nothing
+  // did.
   std::string Reason(const std::string& switched_off) const;
-  // The most informative process of `living`: one with NCCL loaded, else one with the recorder; 0: there is none.
+  // The most informative process of `living`: one with NCCL loaded, else one with the recorder; 0 if there is none.
   pid_t Telling(const std::vector<pid_t>& living) const;
 
  private:
@@ -28,13 +28,11 @@ class Unrecorded {
     Mapped mapped;
     bool preload_kept = false;
     std::string hook;            // LOCKSTEP_HOOK
-    bool other_machine = false;  // the program is of another architecture than the library
-    bool privileged = false;     // set-user-ID and similar: the loader ignores LD_PRELOAD
+    bool other_machine = false;  // the program has another architecture than the library
+    bool privileged = false;     // set-user-ID and similar programs, for which the loader ignores LD_PRELOAD
   };
   const std::string library_;
   std::map<pid_t, Seen> seen_;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_HOST_UNRECORDED_H_

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,9 +17,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/explore/explore.h"
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
+#include "analyzer/util/parse_json.h"
+#include "collector/common/say.h"
 #include "collector/host/proc.h"
 #include "proto/dump.pb.h"
 
@@ -50,7 +54,7 @@ std::string DumpFileName(const std::string& host) {
 
 namespace {
 
-// "20260131-235959", local time.
+// Returns a local time such as "20260131-235959".
 std::string TimeText(int64_t real_ns) {
   const time_t seconds = static_cast<time_t>(real_ns / 1'000'000'000);
   tm parts{};
@@ -61,7 +65,7 @@ std::string TimeText(int64_t real_ns) {
 }
 
 nlohmann::json ReadJson(const std::string& path) {
-  return nlohmann::json::parse(ReadSmallFile(path, 64 << 20), nullptr, /*allow_exceptions=*/false);
+  return ParseJson(ReadSmallFile(path, 64 << 20));
 }
 
 std::string TextOf(const nlohmann::json& object, const char* key) {
@@ -76,8 +80,8 @@ absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folde
   if (lstat((folder + "/manifest.json").c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return EarlierIncident();
   const nlohmann::json manifest = ReadJson(folder + "/manifest.json");
   if (TextOf(ReadJson(folder + "/verdict.json"), "verdict") == "HEALTHY") {
-    std::vector<std::string> names = {"manifest.json", "verdict.json",    "verdict.txt",
-                                      "report.html",   "decisions.jsonl", "index.lsi"};
+    std::vector<std::string> names = {"manifest.json", "verdict.json",    "verdict.txt", "report.html",
+                                      "explore.html",  "decisions.jsonl", "index.lsi"};
     if (manifest.is_object() && manifest.contains("nodes") && manifest["nodes"].is_array()) {
       for (const nlohmann::json& node : manifest["nodes"]) names.push_back(TextOf(node, "file"));
     }
@@ -189,6 +193,21 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
   note(WriteFileSafely(folder + "/manifest.json",
                        manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
   return result;
+}
+
+void WriteExplorePage(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
+                      const MergedStacks& stacks, bool tell) {
+  absl::Status status;
+  try {
+    status = WriteFileSafely(folder + "/explore.html", ExplorePage(bundle, verdict, stacks));
+  } catch (const std::exception& error) {  // out of memory
+    status = absl::ResourceExhaustedError(error.what());
+  }
+  if (!status.ok()) {
+    Say(absl::StrCat("no explore.html in ", folder, ": ", status.message()));
+  } else if (tell) {
+    Say(absl::StrCat(folder, "/explore.html: open it in any browser"));
+  }
 }
 
 }  // namespace lockstep

@@ -1,19 +1,19 @@
 // Writes the incident folder.
-#ifndef LOCKSTEP_COLLECTOR_INCIDENT_INCIDENT_H_
-#define LOCKSTEP_COLLECTOR_INCIDENT_INCIDENT_H_
+#pragma once
 
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "analyzer/evidence/merged_stacks.h"
 #include "analyzer/model/bundle.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
 
 struct ExitRecord {
-  int rank = -1;  // -1: the command itself, not a rank that we started
+  int rank = -1;  // -1: the command itself, not a rank that lockstep started
   int pid = 0;
   std::string text;  // "exited 0", "killed by signal 9", "running"
 };
@@ -33,24 +33,28 @@ struct IncidentFacts {
 absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
                            const IncidentFacts& facts);
 
+// Writes explore.html into the folder, and says where it is (with `tell`), or why it is missing. Call it last: it takes
+// about as long as the analysis, and nothing depends on it.
+void WriteExplorePage(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
+                      const MergedStacks& stacks, bool tell);
+
 // Name of a host's file in the folder: the host's name, made safe, with ".lsd".
 std::string DumpFileName(const std::string& host);
 
 struct EarlierIncident {
   std::string moved_to;   // name of an earlier incident with a finding; empty: there was none
-  bool replaced = false;  // an earlier incident of a healthy job: its files are removed
+  bool replaced = false;  // the folder had the incident of a healthy job, whose files were removed
 };
-// Makes room in `folder` for a new incident. An earlier one with a finding is renamed to FOLDER.DATE-TIME, the moment
-// it was taken; the files of a healthy one are removed. Leaves other files in it, and folders without a manifest,
-// alone.
+// Makes room in `folder` for a new incident. An earlier incident with a finding is renamed to FOLDER.DATE-TIME, the
+// time it was taken; the files of a healthy job's incident are removed. Other files, and folders without a manifest,
+// stay.
 absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folder);
 
-// Why `folder` (created if absent) can hold no incident, as far as that shows without writing; empty: no reason.
+// Returns why `folder` (created if missing) cannot hold an incident, as far as that shows without writing. Empty: no
+// reason.
 std::string WhyNoIncidentFolder(const std::string& folder);
 
 // "lockstep-incident-JOB-20260131-235959" under the current folder.
 std::string DefaultIncidentFolder(const std::string& job, int64_t real_ns);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_INCIDENT_INCIDENT_H_

@@ -86,7 +86,7 @@ Bundle KilledRankBundle() {
 
 using IncidentTest = support::FolderTest;
 
-TEST_F(IncidentTest, AnalysedAgainItGivesTheSameVerdict) {
+TEST_F(IncidentTest, AnotherAnalysisGivesTheSameVerdict) {
   const Bundle bundle = KilledRankBundle();
   const Verdict verdict = Analyze(bundle);
   ASSERT_FALSE(verdict.findings().empty());
@@ -103,6 +103,11 @@ TEST_F(IncidentTest, AnalysedAgainItGivesTheSameVerdict) {
     EXPECT_EQ(access((out + "/" + name).c_str(), R_OK), 0) << name;
   }
   EXPECT_EQ(ReadSmallFile(out + "/verdict.json"), ReportJson(verdict));
+  ::testing::internal::CaptureStderr();
+  WriteExplorePage(out, bundle, verdict, {}, true);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            absl::StrCat("lockstep: ", out, "/explore.html: open it in any browser\n"));
+  EXPECT_THAT(ReadSmallFile(out + "/explore.html"), HasSubstr("RANK_DEAD"));
   EXPECT_THAT(ReadSmallFile(out + "/manifest.json"), HasSubstr("killed by signal 9"));
 
   const auto loaded = LoadPaths({out});
@@ -110,7 +115,7 @@ TEST_F(IncidentTest, AnalysedAgainItGivesTheSameVerdict) {
   ASSERT_EQ(loaded->ranks.size(), 2u);
   EXPECT_EQ(loaded->ranks[1].process.life, Life::kKilled);
   EXPECT_EQ(loaded->ranks[1].process.signal, 9);
-  EXPECT_EQ(loaded->ranks[1].ops.size(), 4u) << "the dead rank's records are in the incident";
+  EXPECT_EQ(loaded->ranks[1].ops.size(), 4u) << "the incident must have the dead rank's records";
   EXPECT_TRUE(loaded->known_stalled);
   for (const Problem& problem : loaded->problems) ADD_FAILURE() << problem.path << ": " << problem.text;
   const Verdict again = Analyze(*loaded);
@@ -120,7 +125,7 @@ TEST_F(IncidentTest, AnalysedAgainItGivesTheSameVerdict) {
   EXPECT_EQ(again.findings(0).summary(), verdict.findings(0).summary());
 }
 
-TEST_F(IncidentTest, SaysWhichFileCouldNotBeWritten) {
+TEST_F(IncidentTest, NamesTheFileThatCouldNotBeWritten) {
   const Bundle bundle = KilledRankBundle();
   const std::string file = folder_ + "/file";
   ASSERT_TRUE(WriteFileSafely(file, "x").ok());
@@ -129,7 +134,19 @@ TEST_F(IncidentTest, SaysWhichFileCouldNotBeWritten) {
   EXPECT_THAT(std::string(WriteFileSafely(folder_ + "/none/x", "x").message()), HasSubstr("none/x"));
 }
 
-TEST_F(IncidentTest, OneOfAnEarlierRunIsKeptUnderTheTimeItWasTaken) {
+TEST_F(IncidentTest, WithoutSpaceForTheBrowserPageTheRestIsWritten) {
+  const Bundle bundle = KilledRankBundle();
+  const std::string out = folder_ + "/incident";
+  ASSERT_TRUE(WriteIncident(out, bundle, Analyze(bundle), {}).ok());
+  std::filesystem::create_directories(out + "/explore.html/taken");
+  ::testing::internal::CaptureStderr();
+  WriteExplorePage(out, bundle, Analyze(bundle), {}, false);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("lockstep: no explore.html in " + out + ": "));
+  for (const char* name : {"manifest.json", "verdict.json", "node1.lsd"})
+    EXPECT_EQ(access((out + "/" + name).c_str(), R_OK), 0) << name;
+}
+
+TEST_F(IncidentTest, AnEarlierRunsIncidentIsKeptUnderItsTime) {
   const std::string out = folder_ + "/incident";
   EXPECT_EQ(SetEarlierIncidentAside(out)->moved_to, "");
   EXPECT_FALSE(SetEarlierIncidentAside(out)->replaced);
@@ -148,10 +165,10 @@ TEST_F(IncidentTest, OneOfAnEarlierRunIsKeptUnderTheTimeItWasTaken) {
     EXPECT_NE(access(out.c_str(), F_OK), 0);
     names.insert(aside->moved_to);
   }
-  EXPECT_EQ(names.size(), 2u) << "neither takes the other's place";
+  EXPECT_EQ(names.size(), 2u) << "neither incident may replace the other";
 }
 
-TEST_F(IncidentTest, OfAHealthyRunNothingStays) {
+TEST_F(IncidentTest, NothingRemainsOfAHealthyRun) {
   const std::string out = folder_ + "/incident";
   const Bundle bundle = KilledRankBundle();
   Verdict healthy;
@@ -159,6 +176,8 @@ TEST_F(IncidentTest, OfAHealthyRunNothingStays) {
   IncidentFacts facts;
   facts.decisions = {"{}"};
   ASSERT_TRUE(WriteIncident(out, bundle, healthy, facts).ok());
+  WriteExplorePage(out, bundle, healthy, {}, false);
+  EXPECT_EQ(access((out + "/explore.html").c_str(), R_OK), 0);
   ASSERT_TRUE(WriteFileSafely(out + "/mine", "x").ok());
   const absl::StatusOr<EarlierIncident> aside = SetEarlierIncidentAside(out);
   ASSERT_TRUE(aside.ok()) << aside.status();
@@ -167,7 +186,7 @@ TEST_F(IncidentTest, OfAHealthyRunNothingStays) {
   EXPECT_EQ(system(("test \"$(ls " + out + ")\" = mine").c_str()), 0);
 }
 
-TEST_F(IncidentTest, ItTellsBeforehandWhereNoneCanBeKept) {
+TEST_F(IncidentTest, ReportsAtTheStartIfNoIncidentCanBeWritten) {
   EXPECT_EQ(WhyNoIncidentFolder(""), "");
   EXPECT_EQ(WhyNoIncidentFolder("not/there/yet"), "");
   EXPECT_EQ(WhyNoIncidentFolder(folder_ + "/a/b"), "");
@@ -177,7 +196,7 @@ TEST_F(IncidentTest, ItTellsBeforehandWhereNoneCanBeKept) {
   EXPECT_THAT(WhyNoIncidentFolder(file + "/below"), HasSubstr("Not a directory"));
 }
 
-TEST_F(IncidentTest, NoTemporaryFileIsLeft) {
+TEST_F(IncidentTest, NoTemporaryFileRemains) {
   const Bundle bundle = KilledRankBundle();
   ASSERT_TRUE(WriteIncident(folder_, bundle, Analyze(bundle), {}).ok());
   for (const auto& entry : std::filesystem::directory_iterator(folder_))

@@ -21,7 +21,7 @@ struct IncidentIndexes::Job {
   ViewIndexProgress progress;
   std::mutex mutex;
   std::condition_variable ended;
-  bool done = false;  // guarded by mutex, as the next
+  bool done = false;  // guarded by mutex, like the next member
   absl::Status status;
   std::thread thread;
 };

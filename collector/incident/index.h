@@ -1,6 +1,6 @@
-// The index of an incident for the viewer. It is made when the incident is written, so that nobody waits for it later.
-#ifndef LOCKSTEP_COLLECTOR_INCIDENT_INDEX_H_
-#define LOCKSTEP_COLLECTOR_INCIDENT_INDEX_H_
+// The index of an incident for the viewer. It is made when the incident is written, so that users need not wait for it
+// later.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -14,13 +14,13 @@ namespace lockstep {
 // Makes FOLDER/index.lsi, within the limit. Optional: without it the viewer makes its own.
 absl::Status MakeIncidentIndex(const std::string& folder, int64_t limit_ns);
 
-// Does that on its own thread, once for each folder. Not thread-safe.
+// Makes indexes on its own thread, once for each folder. Not thread-safe.
 class IncidentIndexes {
  public:
   // Gives running work ten more seconds, then ends it.
   ~IncidentIndexes();
   void Start(const std::string& folder);
-  // Errors of the finished ones, one a line; once.
+  // Returns the errors of finished work, one a line, and only once.
   std::vector<std::string> TakeProblems();
 
  private:
@@ -29,5 +29,3 @@ class IncidentIndexes {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_INCIDENT_INDEX_H_

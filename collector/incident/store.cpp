@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -66,7 +65,8 @@ absl::StatusOr<std::unique_ptr<IncidentStore>> IncidentStore::Open(const std::st
       const std::string named = absl::StrCat(folder, "/", part.name);
       if (lstat(store->PartPath(part).c_str(), &info) != 0 && errno == ENOENT && lstat(named.c_str(), &info) != 0 &&
           errno == ENOENT) {
-        part.whole = true;  // it was, and was replaced by the host's whole file before this process was killed
+        // The file was whole, and the host's whole file replaced it before this process was killed.
+        part.whole = true;
         continue;
       }
       if (absl::Status status = store->Finish(&part); !status.ok()) return status;
@@ -112,8 +112,8 @@ bool Overlaps(const std::map<uint64_t, uint64_t>& have, uint64_t begin, uint64_t
 
 }  // namespace
 
-// Lines: "f INDEX REQUEST NAME SENT_NAME HOST(base64) CRC" for a file, "c INDEX OFFSET BYTES LAST ID(hex) CRC" for a
-// chunk of it that is on disk.
+// A line "f INDEX REQUEST NAME SENT_NAME HOST(base64) CRC" stands for a file. A line "c INDEX OFFSET BYTES LAST ID(hex)
+// CRC" stands for a chunk of the file that is on disk.
 absl::Status IncidentStore::ReadLedger() {
   struct stat info {};
   if (fstat(ledger_.get(), &info) != 0) return FileError("read", folder_ + "/.ledger", errno);
@@ -164,7 +164,7 @@ absl::Status IncidentStore::ReadLedger() {
   }
   // A line that was being written when the machine stopped: its chunk was never acknowledged.
   if (ledger_bytes_ < text.size() && ftruncate(ledger_.get(), static_cast<off_t>(ledger_bytes_)) != 0) {
-    return FileError("mend", folder_ + "/.ledger", errno);
+    return FileError("truncate", folder_ + "/.ledger", errno);
   }
   return absl::OkStatus();
 }
@@ -191,7 +191,7 @@ absl::StatusOr<size_t> IncidentStore::PartFor(const Chunk& chunk, std::string* w
   part.host = chunk.host();
   part.index = static_cast<uint32_t>(parts_.size());
   part.name = part.sent_name = chunk.file();
-  // Two hosts that call their files alike keep one each.
+  // If two hosts use the same file name, each keeps its own file.
   for (int extra = 2; owner_of_.count(part.name) != 0 && owner_of_[part.name] != part.host; ++extra) {
     part.name = absl::StrCat(extra, "-", chunk.file());
   }
@@ -273,7 +273,7 @@ void IncidentStore::CloseParts() {
   for (const Pending& pending : pending_) parts_[pending.part].fd.reset();
 }
 
-// What is not known to be on disk comes again; its ranges count as not written.
+// Data that may not be on disk is sent again, so its ranges count as not written.
 void IncidentStore::GiveUpPending() {
   CloseParts();
   for (const Pending& pending : pending_) {
@@ -282,7 +282,7 @@ void IncidentStore::GiveUpPending() {
     host_bytes_[part.host] -= pending.bytes;
     if (pending.last) part.ended = false;
     if (pending.bytes == 0) continue;
-    // Taken ranges never overlapped, but neighbours were joined: cut this one out of its run.
+    // Taken ranges never overlapped, but neighbors were joined, so this range is cut out of its run.
     const uint64_t begin = pending.offset, end = pending.offset + pending.bytes;
     auto run = std::prev(part.have.upper_bound(begin));
     const uint64_t run_begin = run->first, run_end = run->second;
@@ -325,7 +325,7 @@ absl::StatusOr<std::vector<std::string>> IncidentStore::Commit() {
   if (status.ok()) status = WriteAll(ledger_.get(), lines, folder_ + "/.ledger", static_cast<int64_t>(ledger_bytes_));
   if (status.ok() && fdatasync(ledger_.get()) != 0) status = FileError("sync", folder_ + "/.ledger", errno);
   if (!status.ok()) {
-    // Cuts off the part that reached the disk: an id may be there only if it was, or will be, acknowledged.
+    // Cuts off the part that reached the disk: the ledger may contain only ids that were, or will be, acknowledged.
     (void)!ftruncate(ledger_.get(), static_cast<off_t>(ledger_bytes_));
     for (size_t index : fresh) parts_[index].in_ledger = false;
     GiveUpPending();
@@ -341,7 +341,7 @@ absl::StatusOr<std::vector<std::string>> IncidentStore::Commit() {
   pending_ids_.clear();
   for (size_t index : touched) {
     Part& part = parts_[index];
-    // Its chunks are safe under the temporary name, too: a name that cannot be given now is given at the next opening.
+    // The chunks are also safe under the temporary name. If the rename fails now, the next opening repeats it.
     if (part.Complete() && !part.whole) Finish(&part).IgnoreError();
   }
   return ids;
@@ -350,7 +350,7 @@ absl::StatusOr<std::vector<std::string>> IncidentStore::Commit() {
 absl::Status IncidentStore::Finish(Part* part) {
   const std::string from = PartPath(*part), to = absl::StrCat(folder_, "/", part->name);
   const auto newest = newest_.find(part->name);
-  // A later request's file of the same name holds at least as much.
+  // A later request's file with the same name contains at least as much.
   if (newest != newest_.end() && newest->second > part->request) {
     unlink(from.c_str());
     part->whole = true;

@@ -1,7 +1,6 @@
-// The files of one incident, received chunk by chunk: every acknowledged chunk is on disk, once, whatever is killed
-// when. docs/architecture.md gives the order of writes.
-#ifndef LOCKSTEP_COLLECTOR_INCIDENT_STORE_H_
-#define LOCKSTEP_COLLECTOR_INCIDENT_STORE_H_
+// The files of one incident, received chunk by chunk: every acknowledged chunk is on disk once, whatever process is
+// killed at whatever time. docs/architecture.md gives the order of writes.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -23,21 +22,23 @@ namespace lockstep {
 struct StoreLimits {
   uint64_t host = uint64_t{4} << 30;
   uint64_t incident = uint64_t{256} << 30;
-  uint64_t reserve = uint64_t{64} << 20;  // of the file system, reserved for verdicts
+  uint64_t reserve = uint64_t{64} << 20;  // bytes of the file system reserved for verdicts
 };
 
-// Whether a chunk's `file` is a plain name that is allowed in an incident folder: "HOST.lsd", "HOST.evidence.lsd".
+// Returns whether a chunk's `file` is a plain name that is allowed in an incident folder: "HOST.lsd",
+// "HOST.evidence.lsd".
 bool IsStoredFileName(const std::string& name);
 
-// One thread owns it. Files: NAME when whole, ".NAME.REQUEST.INDEX.part" until then, and ".ledger": the ids on disk. A
-// sender that lost its spool starts a file again with other ids; its unfinished part stays aside.
+// One thread owns this object. Its files are NAME when complete, ".NAME.REQUEST.INDEX.part" until then, and ".ledger"
+// with the ids on disk. A sender that lost its spool starts a file again with other ids; the unfinished part stays
+// beside it.
 class IncidentStore {
  public:
   enum class Put {
-    kTaken,      // written; acknowledge it when Commit() names it
-    kDuplicate,  // on disk already: acknowledge it at once
+    kTaken,      // written; acknowledge the chunk when Commit() names it
+    kDuplicate,  // on disk already: acknowledge the chunk at once
     kRefused,    // never accepted: *why has the reason
-    kLater,      // the disk is full, or fails: do not answer, it comes again
+    kLater,      // the disk is full or fails: do not answer, so the chunk comes again
   };
 
   // For an existing folder; takes over the data of an earlier process. Cuts off a torn end of the ledger.
@@ -49,7 +50,7 @@ class IncidentStore {
   // Checks and writes. Sets *why for kRefused and kLater.
   Put Take(const Chunk& chunk, std::string* why);
   // Makes everything taken since the last call durable, in the order data, ledger, names. Returns the ids that may now
-  // be acknowledged; none on failure (they come again).
+  // be acknowledged; none on failure, so that they come again.
   absl::StatusOr<std::vector<std::string>> Commit();
 
   // Whole files: name, host and request. Equal names from different hosts got a prefix.
@@ -66,14 +67,14 @@ class IncidentStore {
 
  private:
   struct Part {
-    std::string name, sent_name, host;  // sent_name: the sender's name of it
+    std::string name, sent_name, host;  // sent_name: the sender's name of the file
     uint64_t request = 0;
     uint32_t index = 0;  // in the ledger
     int version = 1;
     std::map<uint64_t, uint64_t> have;  // offset -> end, of ids in the ledger or taken
     uint64_t size = 0;                  // known when `ended`
     bool ended = false, whole = false, in_ledger = false;
-    UniqueFd fd;  // open while its chunks wait for Commit()
+    UniqueFd fd;  // open while the file's chunks wait for Commit()
     bool Complete() const;
   };
   struct Pending {
@@ -97,9 +98,10 @@ class IncidentStore {
   UniqueFd ledger_;
   uint64_t ledger_bytes_ = 0;
   std::vector<Part> parts_;
-  absl::flat_hash_map<std::string, size_t> part_of_;        // host, request and file as the sender names it; the newest
+  // Newest part for each host, request and file, as the sender names the file.
+  absl::flat_hash_map<std::string, size_t> part_of_;
   absl::flat_hash_map<std::string, std::string> owner_of_;  // file name -> host
-  absl::flat_hash_map<std::string, uint64_t> newest_;       // file name -> request of the whole file under that name
+  absl::flat_hash_map<std::string, uint64_t> newest_;       // file name -> request of the complete file with that name
   absl::flat_hash_map<std::string, uint64_t> host_bytes_;
   absl::flat_hash_set<std::string> ids_;  // on disk
   absl::flat_hash_set<std::string> pending_ids_;
@@ -108,5 +110,3 @@ class IncidentStore {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_INCIDENT_STORE_H_

@@ -68,14 +68,14 @@ TEST_F(IncidentStoreTest, AFileGetsItsNameWhenAllOfItIsOnDisk) {
   EXPECT_EQ(Commit(), 1u);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/a.lsd"));
   EXPECT_EQ(Take(Piece(1, "a", 0, "abc", false)), Put::kTaken);
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/a.lsd")) << "before the commit";
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/a.lsd")) << "the file must not exist before the commit";
   EXPECT_EQ(Commit(), 1u);
   EXPECT_EQ(support::ReadFile(folder_ + "/a.lsd"), "abcdef");
   EXPECT_EQ(Take(Piece(1, "a", 0, "abc", false)), Put::kDuplicate);
   EXPECT_EQ(store_->ids(), 2u);
 }
 
-TEST_F(IncidentStoreTest, WhatWasCommittedOutlivesTheProcessAndWhatWasNotComesAgain) {
+TEST_F(IncidentStoreTest, CommittedChunksSurviveAKillAndOthersAreSentAgain) {
   Take(Piece(1, "a", 0, "abc", false));
   Commit();
   Take(Piece(2, "a", 3, "def", true));
@@ -87,11 +87,11 @@ TEST_F(IncidentStoreTest, WhatWasCommittedOutlivesTheProcessAndWhatWasNotComesAg
   Reopen();
   ASSERT_EQ(store_->Files().size(), 1u);
   EXPECT_TRUE(store_->Files()[0].whole);
-  EXPECT_EQ(Take(Piece(3, "a", 0, "xyz", true)), Put::kRefused) << "a whole file is not written over";
+  EXPECT_EQ(Take(Piece(3, "a", 0, "xyz", true)), Put::kRefused) << "a complete file must not be overwritten";
 }
 
-// Evidence gives way to everything at the end; killed then, the next process finds its ledger and no file.
-TEST_F(IncidentStoreTest, AFileThatGaveWayKeepsNobodyFromTakingTheRestUp) {
+// At the end, evidence is replaced by everything. The next process finds the ledger but no file.
+TEST_F(IncidentStoreTest, AReplacedFileDoesNotPreventResumingTheRest) {
   Take(Piece(1, "a.evidence", 0, "abc", true));
   Take(Piece(2, "b", 0, "def", false));
   EXPECT_EQ(Commit(), 2u);
@@ -103,7 +103,7 @@ TEST_F(IncidentStoreTest, AFileThatGaveWayKeepsNobodyFromTakingTheRestUp) {
   EXPECT_EQ(support::ReadFile(folder_ + "/b.lsd"), "defghi");
 }
 
-TEST_F(IncidentStoreTest, ATornLedgerLosesOnlyItsTornLine) {
+TEST_F(IncidentStoreTest, ATornLedgerLosesOnlyItsLastLine) {
   Take(Piece(1, "a", 0, "abc", false));
   Commit();
   Take(Piece(2, "a", 3, "def", false));
@@ -145,15 +145,15 @@ TEST_F(IncidentStoreTest, HostileChunksAreRefused) {
   EXPECT_EQ(Take(chunk), Put::kRefused);
   chunk = Piece(1, "a", 0, "abc", true);
   chunk.mutable_data()->back() ^= 1;
-  EXPECT_EQ(Take(chunk), Put::kRefused) << "its checksum does not fit";
+  EXPECT_EQ(Take(chunk), Put::kRefused) << "the checksum is wrong";
   EXPECT_EQ(Take(Piece(1, "a", 0, std::string(600, 'a'), false)), Put::kTaken);
-  EXPECT_EQ(Take(Piece(2, "a", 600, std::string(600, 'a'), false)), Put::kRefused) << "more than a host may send";
+  EXPECT_EQ(Take(Piece(2, "a", 600, std::string(600, 'a'), false)), Put::kRefused) << "larger than a host may send";
   EXPECT_EQ(Take(Piece(3, "b", 0, std::string(800, 'a'), false)), Put::kTaken);
-  EXPECT_EQ(Take(Piece(4, "c", 0, std::string(200, 'a'), false)), Put::kRefused) << "more than an incident may hold";
+  EXPECT_EQ(Take(Piece(4, "c", 0, std::string(200, 'a'), false)), Put::kRefused) << "larger than an incident may be";
   EXPECT_EQ(Commit(), 2u);
 }
 
-TEST_F(IncidentStoreTest, HostsThatNameTheirFilesAlikeKeepOneEach) {
+TEST_F(IncidentStoreTest, HostsWithEqualFileNamesKeepOneFileEach) {
   Take(Piece(1, "a", 0, "first", true));
   Chunk other = Piece(2, "b", 0, "second", true);
   other.set_file("a.lsd");
@@ -163,7 +163,7 @@ TEST_F(IncidentStoreTest, HostsThatNameTheirFilesAlikeKeepOneEach) {
   EXPECT_EQ(support::ReadFile(folder_ + "/2-a.lsd"), "second");
 }
 
-TEST_F(IncidentStoreTest, AnAgentThatLostItsSpoolMayBeginAFileAnew) {
+TEST_F(IncidentStoreTest, AnAgentThatLostItsSpoolMayRestartAFile) {
   Take(Piece(1, "a", 0, "abc", false));
   Commit();
   EXPECT_EQ(Take(Piece(11, "a", 0, "uvw", false)), Put::kTaken);
@@ -186,7 +186,7 @@ TEST_F(IncidentStoreTest, ALaterRequestReplacesAnEarlierOne) {
   EXPECT_EQ(support::ReadFile(folder_ + "/a.lsd"), "everything");
 }
 
-TEST_F(IncidentStoreTest, AFullDiskIsNotAcknowledgedAndMayBeTriedAgain) {
+TEST_F(IncidentStoreTest, AFullDiskIsNotAcknowledgedAndMayBeRetried) {
   limits_.reserve = UINT64_MAX / 2;
   Reopen();
   EXPECT_EQ(Take(Piece(1, "a", 0, "abc", true)), Put::kLater);
@@ -198,8 +198,8 @@ TEST_F(IncidentStoreTest, AFullDiskIsNotAcknowledgedAndMayBeTriedAgain) {
   EXPECT_EQ(Commit(), 1u);
 }
 
-// Chunks in any order, some twice, and the store opened again at any moment: every file is complete in the end, every
-// id once.
+// Chunks come in any order, some twice, and the store is reopened at any moment. In the end every file is complete, and
+// every id is stored once.
 TEST_F(IncidentStoreTest, AnyOrderAndAnyRestartGivesTheSameFiles) {
   std::mt19937 random(7);
   std::map<std::string, std::string> want;

@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/folders.h"
@@ -23,10 +21,10 @@
 namespace lockstep {
 namespace {
 
-// A ring that is still without its magic is being made, which takes a millisecond.
+// A ring without its magic is still being created, which takes a millisecond.
 constexpr int64_t kUnfinishedAfter = 3600;
 
-// Seconds since anything was recorded; from the wall clock of the recording, since the ring may be of an earlier boot.
+// Seconds since anything was recorded, by the recording's wall clock, because the ring may be from an earlier boot.
 int64_t QuietFor(const ring::Snapshot& snapshot, int64_t modified) {
   int64_t last = std::max(snapshot.process.created_mono_ns, snapshot.process.stopped_ns);
   for (const ring::CommSnapshot& comm : snapshot.comms)
@@ -72,7 +70,8 @@ class Cleaner {
     if (out_ != nullptr) fprintf(out_, "kept %s: %s\n", shown.c_str(), why.c_str());
   }
 
-  // Owned by this user, or by the folder's owner, who could remove it as well.
+  // Returns whether a file of this owner belongs to this user, or to the folder's owner, who could remove the file as
+  // well.
   bool MayGo(int folder, uid_t owner) const {
     if (!options_.any_owner) return owner == geteuid();
     struct stat info {};
@@ -104,7 +103,7 @@ class Cleaner {
       remove = owner.owner == RingOwner::kGone || owner.owner == RingOwner::kReplaced;
       why = What(snapshot.process) + ", " + owner.text;
       quiet_s = QuietFor(snapshot, info.st_mtime);
-      // The clock of time() lags behind the recorder's by a tick, and both can be set back: an age may be negative.
+      // The clock of time() lags behind the recorder's by a tick, and both can be set back, so an age may be negative.
       if (remove && options_.older_than_s > 0 && quiet_s < options_.older_than_s) {
         remove = false;
         why += ", but not long enough ago";
@@ -114,7 +113,7 @@ class Cleaner {
     Remove(folder, name, shown, info, quiet_s, why);
   }
 
-  // To a ring in memory of its process. It takes no room itself.
+  // A link to a ring in memory of its process, which takes no space itself.
   void Link(int folder, const std::string& name, const std::string& shown, const struct stat& info) {
     const int64_t quiet_s = time(nullptr) - info.st_mtime;
     if (OpenMemoryRing(folder, name).ok()) return Keep(shown, "a ring in memory of a process that is running");
@@ -125,7 +124,7 @@ class Cleaner {
 
   void Remove(int folder, const std::string& name, const std::string& shown, const struct stat& info, int64_t quiet_s,
               const std::string& why) {
-    // Still the file that was looked at.
+    // The file is still the one that was checked.
     struct stat again {};
     const bool same = fstatat(folder, name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 && again.st_ino == info.st_ino &&
                       again.st_dev == info.st_dev;

@@ -1,4 +1,5 @@
-// Stale rings: told apart from those of living processes with any numbers, and removed without touching anything else.
+// Tests that stale rings are distinguished from rings of running processes with any PID, and that nothing else is
+// removed.
 #include "collector/rings/clean.h"
 
 #include <fcntl.h>
@@ -33,7 +34,7 @@ class CleanTest : public support::FolderTest {
   void SetUp() override {
     options_.folder = folder_ + "/rings";
     std::filesystem::create_directory(options_.folder);
-    // A ring of a process that has ended, to make others from.
+    // Records a ring of a process that has ended, as a model for others.
     Run("calls 3");
     ASSERT_THAT(Rings(), SizeIs(1));
     model_ = folder_ + "/model";
@@ -52,7 +53,7 @@ class CleanTest : public support::FolderTest {
            "' '" LOCKSTEP_DEATHS_PROGRAM "' " +
            mode + " >'" + folder_ + "/out' 2>&1";
   }
-  // A host that records until it is killed; returns when its ring is whole.
+  // Starts a program that records until it is killed. Returns when its ring is complete.
   void StartHost(const std::string& mode) {
     const pid_t child = fork();
     if (child == 0) {
@@ -80,7 +81,7 @@ class CleanTest : public support::FolderTest {
     }
     return paths;
   }
-  // A copy of the model with another header.
+  // Writes a copy of the model with another header.
   std::string Forge(const std::string& name, const std::function<void(ring::Header*)>& change) const {
     const std::string path = options_.folder + "/" + name;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
@@ -109,7 +110,7 @@ class CleanTest : public support::FolderTest {
   std::vector<pid_t> children_;
 };
 
-TEST_F(CleanTest, RingsOfLivingProcessesStay) {
+TEST_F(CleanTest, RingsOfRunningProcessesStay) {
   StartHost("until /nowhere");
   const std::string stale = Forge("train.0/host.1.0.ring", [](ring::Header*) {});
   options_.dry_run = true;
@@ -123,7 +124,7 @@ TEST_F(CleanTest, RingsOfLivingProcessesStay) {
   EXPECT_EQ(cleaned_.kept, 1);
   EXPECT_GE(cleaned_.bytes, 512u << 10);
   ASSERT_THAT(Rings(), SizeIs(1));
-  // And once it is gone, so is the ring, and its folder.
+  // When the process is gone, its ring and its folder are removed.
   kill(children_[0], SIGKILL);
   waitpid(children_[0], nullptr, 0);
   children_.clear();
@@ -132,13 +133,14 @@ TEST_F(CleanTest, RingsOfLivingProcessesStay) {
   EXPECT_FALSE(std::filesystem::exists(options_.folder + "/train.0"));
 }
 
-TEST_F(CleanTest, NumbersThatAreUsedAgainDoNotDeceive) {
+TEST_F(CleanTest, ReusedProcessNumbersAreRecognized) {
   StartHost("until /nowhere");
   const pid_t living = children_[0];
   const std::string live = Rings().at(0);
   ring::Header own;
   std::ifstream(live).read(reinterpret_cast<char*>(&own), sizeof(own));
-  // The same pid: of an earlier process, of an earlier boot, of another container, of the program it was before exec.
+  // The PID is the same, but the ring belongs to an earlier process, an earlier boot, another container, or the program
+  // before exec.
   Forge("job.0/start.ring", [&](ring::Header* h) { h->pid = living, h->start_ticks = own.start_ticks - 1; });
   Forge("job.1/boot.ring", [&](ring::Header* h) {
     h->pid = living, h->start_ticks = own.start_ticks;
@@ -163,12 +165,12 @@ TEST_F(CleanTest, NumbersThatAreUsedAgainDoNotDeceive) {
   EXPECT_TRUE(std::filesystem::exists(live));
 }
 
-TEST_F(CleanTest, ALivingProcessOfAnotherContainerIsFound) {
+TEST_F(CleanTest, ARunningProcessInAnotherContainerIsFound) {
   struct stat space {};
   if (stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != 0xEFFFFFFC)
-    GTEST_SKIP() << "not in the host's pid namespace";
+    GTEST_SKIP() << "this test is not in the host's pid namespace";
   if (geteuid() != 0 || std::system("unshare -p -f true 2>/dev/null") != 0)
-    GTEST_SKIP() << "no namespaces of one's own here";
+    GTEST_SKIP() << "cannot create namespaces here";
   const pid_t child = fork();
   if (child == 0) {
     execl("/bin/sh", "sh", "-c",
@@ -196,7 +198,7 @@ TEST_F(CleanTest, ALivingProcessOfAnotherContainerIsFound) {
   EXPECT_THAT(Rings(), SizeIs(1));
 }
 
-TEST_F(CleanTest, LinksAndOtherUsersFilesAreLeftAlone) {
+TEST_F(CleanTest, LinksAndOtherUsersFilesAreNotDeleted) {
   const std::string outside = folder_ + "/outside";
   std::filesystem::create_directory(outside);
   std::filesystem::copy_file(model_, outside + "/precious.ring");
@@ -214,7 +216,7 @@ TEST_F(CleanTest, LinksAndOtherUsersFilesAreLeftAlone) {
   EXPECT_EQ(cleaned_.removed, 0) << report;
   EXPECT_TRUE(std::filesystem::exists(outside + "/precious.ring"));
   EXPECT_TRUE(std::filesystem::is_symlink(options_.folder + "/link.ring"));
-  EXPECT_TRUE(std::filesystem::exists(options_.folder + "/noise.ring")) << "it may be one that is only being made";
+  EXPECT_TRUE(std::filesystem::exists(options_.folder + "/noise.ring")) << "it may be a ring that is being created";
   if (geteuid() == 0) {
     EXPECT_THAT(report, HasSubstr("host.ring: another user's\n"));
   }
@@ -225,7 +227,7 @@ TEST_F(CleanTest, LinksAndOtherUsersFilesAreLeftAlone) {
   EXPECT_THAT(error_, HasSubstr("name the folder itself"));
 }
 
-TEST_F(CleanTest, ALinkToARingInMemoryGoesLongAfterItsProcess) {
+TEST_F(CleanTest, ALinkToARingInMemoryIsRemovedLongAfterItsProcess) {
   const std::string job = options_.folder + "/other.0/";
   std::filesystem::create_directories(job);
   const int ring = memfd_create("lives.ring", MFD_CLOEXEC);
@@ -240,19 +242,19 @@ TEST_F(CleanTest, ALinkToARingInMemoryGoesLongAfterItsProcess) {
   const std::string report = Clean();
   EXPECT_THAT(report, HasSubstr("lives.ring: a ring in memory of a process that is running"));
   EXPECT_TRUE(std::filesystem::is_symlink(job + "lives.ring"));
-  EXPECT_TRUE(std::filesystem::is_symlink(job + "young.ring")) << "its process may be out of sight";
+  EXPECT_TRUE(std::filesystem::is_symlink(job + "young.ring")) << "its process may be invisible from here";
   EXPECT_FALSE(std::filesystem::is_symlink(job + "old.ring"));
   close(ring);
 }
 
-TEST_F(CleanTest, OnlyOldOnesWhenAsked) {
+TEST_F(CleanTest, OnlyOldRingsAreRemovedOnRequest) {
   Forge("job.0/fresh.ring", [](ring::Header*) {});
   options_.older_than_s = 3600;
   EXPECT_THAT(Clean(), HasSubstr("not long enough ago"));
   options_.older_than_s = 0;
   Clean();
   EXPECT_EQ(cleaned_.removed, 1);
-  // The clock may have changed since: a ring may be newer than now.
+  // The clock may have been changed since, so a ring may be newer than now.
   Forge("job.0/future.ring", [](ring::Header* h) {
     for (ring::ClockTriple& triple : h->triples) {
       if (triple.ticks == 0) continue;

@@ -38,32 +38,32 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kPause = 20 * kMs;        // between looks at folders that change
-constexpr int64_t kListAgain = 2000 * kMs;  // folders without a watch
-constexpr int64_t kSweep = 30'000 * kMs;    // every folder, regardless of inotify
-constexpr int64_t kCostShare = 200;         // looks at processes take at most this part of one core
-// A look at a path takes microseconds; one that takes this long may never end.
+constexpr int64_t kPause = 20 * kMs;        // between scans of folders that change
+constexpr int64_t kListAgain = 2000 * kMs;  // interval for folders without a watch
+constexpr int64_t kSweep = 30'000 * kMs;    // interval for every folder, regardless of inotify
+constexpr int64_t kCostShare = 200;         // scans of processes take at most this fraction of one core
+// Examining a path takes microseconds; if it takes this long, it may never end.
 constexpr int64_t kStuck = 3000 * kMs;
 constexpr auto kEndWait = std::chrono::milliseconds(500);
 constexpr size_t kMostFolders = 8192, kMostEntries = 16384, kMostSeen = 65536, kMostWanted = 1024;
 constexpr size_t kMostFoldersOfUser = 1024, kMostWaiting = 4096;
 constexpr size_t kMostEnvironment = 256 << 10;
 constexpr uint32_t kWatched = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR;
-// A container without a visible process in this many looks is released.
+// A container without a visible process in this many scans is released.
 constexpr int kForgetContainer = 3;
 
 bool IsRingName(absl::string_view name) {
   return name.size() > 5 && name.substr(name.size() - 5) == ".ring" && name.size() < 200;
 }
 
-// "lockstep-1000", as the recorder names the default folder.
+// "lockstep-1000", the recorder's name for the default folder.
 bool IsDefaultName(absl::string_view name) {
   constexpr absl::string_view kPrefix = "lockstep-";
   return name.substr(0, kPrefix.size()) == kPrefix && name.size() > kPrefix.size() && name.size() < 24 &&
          name.find_first_not_of("0123456789", kPrefix.size()) == name.npos;
 }
 
-// `path` as a process with this root sees it: links are followed, but never out of the root.
+// Opens `path` as a process with this root sees it: follows links, but never out of the root.
 int OpenInRoot(int root, const std::string& path) {
   open_how how{};
   how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
@@ -75,7 +75,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
  public:
   explicit Finder(const RingFinderOptions& options) : options_(options) {}
 
-  // Freed by the last of its owner and its thread.
+  // The owner and the thread share it; the last of the two frees it.
   ~Finder() {
     for (const FoundRing& ring : found_) close(ring.fd);
   }
@@ -83,7 +83,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   absl::Status Begin() {
     if (!event_.ok() || !stop_event_.ok())
       return absl::UnavailableError(absl::StrCat("cannot make an eventfd: ", strerror(errno)));
-    inotify_.reset(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));  // without one, folders are listed again and again
+    inotify_.reset(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));  // without a watch, folders are listed repeatedly
     struct stat info {};
     own_mounts_ = stat("/proc/self/ns/mnt", &info) == 0 ? info.st_ino : 0;
     std::thread([self = shared_from_this()] {
@@ -130,15 +130,15 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
  private:
   using Identity = std::pair<dev_t, ino_t>;
-  // A mount namespace's number is reused as soon as it is free, and the creator of a container is in its namespace
-  // before its /dev/shm is its own. It is held open during the look, so that its numbers stay unique. All zero: the
-  // agent's own surroundings.
+  // The number of a mount namespace may be reused as soon as it is free. The creator of a container is in the
+  // container's namespace before /dev/shm is mounted there. The namespace is held open during the scan, so that its
+  // number stays unique. All zero means the agent's own environment.
   struct ContainerId {
     ino_t mounts = 0;
     Identity shared;
     auto operator<=>(const ContainerId&) const = default;
   };
-  // kShared: holds lockstep-UID folders of several users, and much else.
+  // kShared: contains lockstep-UID folders of several users, and much else.
   enum class Level { kShared = 0, kTop = 1, kJob = 2 };
   struct Folder {
     UniqueFd fd;  // O_PATH
@@ -155,16 +155,16 @@ class Finder : public std::enable_shared_from_this<Finder> {
   };
   struct Known {
     ContainerId container;
-    std::pair<dev_t, ino_t> program;  // its program; zeros if unknown
+    std::pair<dev_t, ino_t> program;  // the program of its process; zeros if unknown
     int looks = 0;
   };
-  struct Wanted {  // a LOCKSTEP_DIR that did not exist yet
+  struct Wanted {  // the process has a LOCKSTEP_DIR that did not exist yet
     pid_t pid = 0;
     ContainerId container;
     std::string path;
   };
 
-  // The thread is about to touch a foreign path: a dead server may block it there.
+  // The thread is about to access a foreign path, where a dead server may block it.
   class At {
    public:
     At(Finder* finder, const std::string& path) : finder_(finder), outermost_(finder->Enter(path)) {
@@ -216,7 +216,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     folder.level = level;
     folder.container = container;
     folder.uid = info.st_uid;
-    // Watched before it is listed: what appears in between is seen by one of them.
+    // The watch is set before the folder is listed, so one of them sees everything that is created in between.
     if (inotify_.ok())
       folder.watch = inotify_add_watch(inotify_.get(), absl::StrCat("/proc/self/fd/", fd.get()).c_str(), kWatched);
     if (folder.watch >= 0) watches_[folder.watch] = id;
@@ -250,7 +250,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     }
     at->second.dirty = false;
     size_t entries = 0;
-    // Where a user has too many folders, those of later jobs count.
+    // If a user has too many folders, those of later jobs count.
     std::vector<std::string> names = NamesIn(dirfd_of, kMostEntries + 1);
     std::reverse(names.begin(), names.end());
     for (const std::string& name : names) {
@@ -279,14 +279,14 @@ class Finder : public std::enable_shared_from_this<Finder> {
   }
 
   void Examine(int parent, const std::string& folder, const char* name) {
-    // Examined through O_PATH first: opening a device or a pipe can have side effects.
+    // Examined through O_PATH first, because opening a device or a pipe can have side effects.
     UniqueFd place(openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat info {};
     if (!place.ok() || fstat(place.get(), &info) != 0) return;
     auto key = std::make_tuple(info.st_dev, info.st_ino, std::string(name));
     if (seen_.contains(key)) return;
     if (S_ISLNK(info.st_mode)) {
-      // Once: its process was there when it was made.
+      // Looks at the link only once, because its process existed when the link was created.
       if (seen_.size() >= kMostSeen) ForgetGone();
       seen_.insert(key);
       place = OpenMemoryRing(parent, name);
@@ -321,7 +321,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     ring.device = info.st_dev;
     ring.inode = info.st_ino;
     std::lock_guard lock(mutex_);
-    if (found_.size() >= kMostWaiting) {  // the agent is stuck: found again later
+    if (found_.size() >= kMostWaiting) {  // the agent does not keep up; these files are found again later
       ++counters_.refused_many;
       close(ring.fd);
       return;
@@ -332,7 +332,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     event_.Signal();
   }
 
-  // Numbers of files are reused; the record of seen ones only saves work.
+  // File numbers are reused, and the record of known ones only saves work.
   void ForgetGone() { seen_.clear(); }
 
   void LookAtProcesses() {
@@ -343,9 +343,9 @@ class Finder : public std::enable_shared_from_this<Finder> {
     for (const pid_t pid : pids) {
       Known& now = known[pid];
       if (const auto before = known_.find(pid); before != known_.end()) now = before->second;
-      // Twice: between fork and exec a process still shows its parent's environment. And again when it runs another
-      // program: a shell that prepares a job becomes it at any time, then with its own variables, perhaps in another
-      // namespace.
+      // Looks twice, because between fork and exec a process still shows its parent's environment. Looks again after
+      // the process runs another program: a shell may become the job at any time, with other variables and perhaps in
+      // another namespace.
       struct stat program {};
       if (stat(absl::StrCat("/proc/", pid, "/exe").c_str(), &program) == 0 &&
           now.program != std::pair(program.st_dev, program.st_ino)) {
@@ -364,7 +364,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     for (auto at = containers_.begin(); at != containers_.end();) {
       const auto next = std::next(at);
       if (at->second.unseen > kForgetContainer) {
-        // Found files stay open with their users; the folders would keep its memory for nothing.
+        // Found files stay open with their users, so the folders would waste memory.
         for (auto folder = folders_.begin(); folder != folders_.end();) {
           const auto after = std::next(folder);
           if (folder->second.container == at->first) Drop(folder);
@@ -380,7 +380,8 @@ class Finder : public std::enable_shared_from_this<Finder> {
     const std::string process = absl::StrCat("/proc/", pid);
     const At here(this, process);
     struct stat info {};
-    if (stat((process + "/ns/mnt").c_str(), &info) != 0) return;  // gone, a stranger's, or a thread of the kernel
+    // This fails if the process is gone, belongs to another user, or is a kernel thread.
+    if (stat((process + "/ns/mnt").c_str(), &info) != 0) return;
     known->container = info.st_ino == own_mounts_ ? ContainerId() : LookAtContainer(process, info.st_ino);
     const std::string environment = ReadSmallFile(process + "/environ", kMostEnvironment);
     for (absl::string_view entry : absl::StrSplit(environment, '\0', absl::SkipEmpty())) {
@@ -397,7 +398,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     }
   }
 
-  // The container as this process sees it.
+  // Records the process's container, and the shared folder that the process sees.
   ContainerId LookAtContainer(const std::string& process, ino_t mounts) {
     ContainerId id{mounts, {}};
     UniqueFd root(open((process + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -416,7 +417,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     if (const auto container = containers_.find(wanted.container); container != containers_.end()) {
       root = container->second.root.get();
     } else if (wanted.container == ContainerId()) {
-      // Not of the own root: the process may have another one (chroot).
+      // Uses that process's root, because it may differ from the agent's (chroot).
       own.reset(open(absl::StrCat("/proc/", wanted.pid, "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
       root = own.get();
     }
@@ -449,7 +450,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
         }
         const auto folder = folders_.find(watch->second);
         if (folder == folders_.end()) continue;
-        // In /dev/shm all users create files all the time.
+        // In /dev/shm, users create files all the time.
         if (folder->second.level == Level::kShared && !IsDefaultName(event->len > 0 ? event->name : "")) continue;
         folder->second.dirty = dirty_ = true;
       }
@@ -457,7 +458,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   }
 
   void ListDirty() {
-    // Listing one may add others.
+    // Listing one folder may add others.
     while (dirty_ && !stop_) {
       dirty_ = false;
       std::vector<Identity> due;
@@ -517,7 +518,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
       if (!wanted_named_.empty()) wake = std::min(wake, now + 200 * kMs);
       pollfd fds[2] = {{stop_event_.get(), POLLIN, 0}, {inotify_.get(), POLLIN, 0}};
       poll(fds, 2, static_cast<int>(std::clamp<int64_t>((wake - now) / kMs + 1, 1, 60'000)));
-      // Changes come in crowds; one look does for all.
+      // Changes come in bursts, and one scan covers them.
       if (fds[1].revents != 0) {
         pollfd stopped{stop_event_.get(), POLLIN, 0};
         poll(&stopped, 1, static_cast<int>(kPause / kMs));
@@ -531,7 +532,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   EventFd event_, stop_event_;
   ino_t own_mounts_ = 0;
 
-  // The thread's own.
+  // Only the thread uses these members.
   std::map<Identity, Folder> folders_;
   std::map<uid_t, size_t> folders_of_;
   absl::flat_hash_map<int, Identity> watches_;
@@ -545,7 +546,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   mutable std::mutex mutex_;
   std::condition_variable end_;
   bool ended_ = false;
-  std::string at_;  // where the thread is, and since when (0: nowhere)
+  std::string at_;  // the path that the thread is accessing, and since when (0 for none)
   int64_t at_since_ns_ = 0;
   std::deque<FoundRing> found_;
   RingFinderCounters counters_;

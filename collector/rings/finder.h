@@ -1,13 +1,11 @@
-// Finds ring files of a host: in the default places (/dev/shm/lockstep-UID), in what LOCKSTEP_DIR of its processes
-// says, and in containers with mounts of their own, through /proc/PID/root. Folders are held open from discovery, so a
-// container that goes away takes nothing with it. A thread of its own does it: a path may lie on a file system that
-// does not answer.
+// Finds ring files of a host: in the default places (/dev/shm/lockstep-UID), in the LOCKSTEP_DIR of its processes, and
+// in containers with their own mounts, through /proc/PID/root. Folders stay open from discovery on, so no ring is lost
+// with a container. A separate thread does the work, because a path may be on a file system that does not answer.
 //
-// Everything found is hostile: folders and files are opened without following links out of the container (but for a
-// link to a ring in memory, memory_ring.h), only regular files of at most the largest ring's size that nobody but their
-// owner may write are taken, and the numbers of folders, files and looks are bounded.
-#ifndef LOCKSTEP_COLLECTOR_RINGS_FINDER_H_
-#define LOCKSTEP_COLLECTOR_RINGS_FINDER_H_
+// Everything found is untrusted. Folders and files are opened without following links out of the container, except for
+// a link to a ring in memory (memory_ring.h). Only regular files up to the largest ring's size that only their owner
+// may write are accepted. The numbers of folders, files and looks are bounded.
+#pragma once
 
 #include <sys/types.h>
 
@@ -23,43 +21,43 @@
 namespace lockstep {
 
 struct RingFinderOptions {
-  // Watched instead of the default places (each as a LOCKSTEP_DIR); empty: the default places, and LOCKSTEP_DIR of
-  // visible processes.
+  // Watched instead of the default places (each as a LOCKSTEP_DIR). If empty, the default places and the LOCKSTEP_DIR
+  // of visible processes are watched.
   std::vector<std::string> folders;
   bool containers = true;           // examine processes; otherwise only the default places
-  bool all_users = false;           // rings of every user; otherwise of our own
-  int64_t look_ns = 2'000'000'000;  // minimum interval between looks at the processes; longer if they cost more
+  bool all_users = false;           // rings of every user; otherwise only this user's
+  int64_t look_ns = 2'000'000'000;  // minimum interval between scans of the processes; longer if a scan costs more
   std::function<void(const std::string& path)>
-      before_path;  // for tests: called before a path of another user is touched
+      before_path;  // for tests: called before a path of another user is accessed
 };
 
 struct FoundRing {
   int fd = -1;       // the receiver must close it
-  std::string path;  // for messages; inside a container the container's path
-  std::string name;  // without folders
+  std::string path;  // for messages; for a container, the path inside it
+  std::string name;  // without the folder
   uid_t uid = 0;
   dev_t device = 0;
   ino_t inode = 0;
 };
 
 struct RingFinderCounters {
-  uint64_t folders = 0, containers = 0;  // now
+  uint64_t folders = 0, containers = 0;  // current numbers
   uint64_t found = 0;
-  uint64_t looks = 0;  // at every process
+  uint64_t looks = 0;  // number of scans of all processes
   uint64_t refused_kind = 0, refused_owner = 0, refused_mode = 0, refused_size = 0, refused_many = 0;
   uint64_t unwatched = 0;  // folders that are listed repeatedly, because no inotify watch was available
   int64_t cpu_ns = 0;
-  int64_t stuck_ns = 0;  // how long a file system has not answered, so that no rings are found; 0: not
-  std::string stuck_at;  // the path
+  int64_t stuck_ns = 0;  // how long a file system has not answered, so that no rings are found; 0 if all answer
+  std::string stuck_at;  // the path that does not answer
 };
 
 class RingFinder {
  public:
-  // The destructor waits a moment for the thread. A thread that hangs in a file system is left behind with its data.
+  // The destructor waits a moment for the thread. If the thread hangs in a file system, it is abandoned with its data.
   static absl::StatusOr<std::unique_ptr<RingFinder>> Start(const RingFinderOptions& options);
   virtual ~RingFinder() = default;
 
-  // Readable (poll) when a ring was found.
+  // Readable (poll) if a ring was found.
   virtual int fd() const = 0;
   virtual bool Next(FoundRing* out) = 0;
   virtual RingFinderCounters counters() const = 0;
@@ -68,5 +66,3 @@ class RingFinder {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_RINGS_FINDER_H_

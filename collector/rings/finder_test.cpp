@@ -1,4 +1,4 @@
-// Finding rings: late ones, hostile ones, and those in containers.
+// Tests finding rings: late rings, hostile rings, and rings in containers.
 #include "collector/rings/finder.h"
 #include "analyzer/util/time_units.h"
 
@@ -44,7 +44,7 @@ class RingFinderTest : public support::FolderTest {
     ASSERT_TRUE(finder.ok()) << finder.status();
     finder_ = std::move(*finder);
   }
-  // Until `done`, or too late.
+  // Waits until `done`, or fails after a limit.
   bool Wait(const std::function<bool()>& done) {
     const int64_t end = MonotonicNs() + 30 * kSecond;
     for (;;) {
@@ -61,7 +61,7 @@ class RingFinderTest : public support::FolderTest {
     std::ofstream(folder_ + "/" + path) << "a ring";
     chmod((folder_ + "/" + path).c_str(), mode);
   }
-  // Descriptors of this process on a folder that ends so.
+  // Returns how many descriptors this process has for folders whose name ends like this.
   static int OpenFolders(const std::string& end) {
     int count = 0;
     for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
@@ -90,7 +90,7 @@ TEST_F(RingFinderTest, RingsAreFoundWheneverFolderJobAndFileAppear) {
   EXPECT_EQ(found_["c.ring"].uid, geteuid());
   char text[6];
   EXPECT_EQ(pread(found_["c.ring"].fd, text, 6, 0), 6);
-  // A job that ended leaves nothing behind that would be watched.
+  // A job that ended leaves nothing to watch.
   fs::remove_all(folder_ + "/rings/job.1");
   File("rings/job.2/d.ring");
   ASSERT_TRUE(Wait([&] { return Found("d.ring"); }));
@@ -98,7 +98,7 @@ TEST_F(RingFinderTest, RingsAreFoundWheneverFolderJobAndFileAppear) {
   EXPECT_EQ(finder_->counters().found, 4u);
 }
 
-TEST_F(RingFinderTest, WhatIsNoFileOfItsOwnerAloneIsRefused) {
+TEST_F(RingFinderTest, OnlyPrivateRegularFilesAreAccepted) {
   File("rings/job.0/good.ring");
   File("rings/job.0/group.ring", 0620);
   File("rings/job.0/world.ring", 0602);
@@ -129,7 +129,7 @@ TEST_F(RingFinderTest, WhatIsNoFileOfItsOwnerAloneIsRefused) {
   EXPECT_EQ(found_.size(), 1u);
   const RingFinderCounters counters = finder_->counters();
   EXPECT_EQ(counters.refused_mode, 2u);
-  EXPECT_EQ(counters.refused_kind, 4u);  // pipe, link, folder, socket
+  EXPECT_EQ(counters.refused_kind, 4u);  // a pipe, a link, a folder, a socket
   EXPECT_EQ(counters.refused_size, 1u);
   EXPECT_EQ(counters.refused_owner, other_user ? 1u : 0u);
 }
@@ -172,20 +172,19 @@ TEST_F(RingFinderTest, ARingInMemoryIsFoundByItsLinkAndOutlivesItsProcess) {
   EXPECT_EQ(pread(found_["right.ring"].fd, text, 9, 0), 9);
   EXPECT_STREQ(text, "in memory");
   EXPECT_EQ(found_["right.ring"].path, job + "right.ring");
-  EXPECT_EQ(found_.size(), 1u) << "a link to anything but a memory file of its name was followed";
+  EXPECT_EQ(found_.size(), 1u) << "the finder followed a link to something other than a memory file of its name";
 }
 
-TEST_F(RingFinderTest, ManyFilesAreNoTrouble) {
+TEST_F(RingFinderTest, ManyFilesCauseNoHarm) {
   for (int i = 0; i < 600; ++i) File("rings/job.0/" + std::to_string(i) + ".ring");
   for (int i = 0; i < 1100; ++i) fs::create_directory(folder_ + "/rings/empty." + std::to_string(i));
   Start();
   ASSERT_TRUE(Wait([&] { return found_.size() == 600; }));
-  EXPECT_LE(finder_->counters().folders, 1026u);  // 1,024 of one user and the one they are in
+  EXPECT_LE(finder_->counters().folders, 1026u);  // 1,024 folders of one user, and their parent folder
 }
 
-// In a container: its own mounts and /dev/shm, and a LOCKSTEP_DIR that exists only there.
-TEST_F(RingFinderTest, AFolderThatDoesNotAnswerHoldsTheFinderAloneAndIsTold) {
-  // Like a folder on a dead server: an access never returns.
+TEST_F(RingFinderTest, AHangingFolderBlocksOnlyTheFinderAndIsReported) {
+  // Like a folder on a dead server: access to the folder never returns.
   struct Server {
     std::mutex mutex;
     std::condition_variable back;
@@ -226,7 +225,7 @@ TEST_F(RingFinderTest, AFolderThatDoesNotAnswerHoldsTheFinderAloneAndIsTold) {
   ASSERT_TRUE(Wait([&] { return finder_->counters().stuck_ns > 0; }));
   const int64_t begin = MonotonicNs();
   finder_.reset();
-  EXPECT_LT(MonotonicNs() - begin, 20 * kSecond) << "it is left behind";
+  EXPECT_LT(MonotonicNs() - begin, 20 * kSecond) << "the finder must not wait for the folder";
   {
     std::lock_guard lock(server->mutex);
     server->away = false;
@@ -234,8 +233,8 @@ TEST_F(RingFinderTest, AFolderThatDoesNotAnswerHoldsTheFinderAloneAndIsTold) {
   server->back.notify_all();
 }
 
-// A script prepares the job for a while, then becomes it.
-TEST_F(RingFinderTest, AProcessThatRunsAnotherProgramLaterIsAskedAgain) {
+// A script prepares the job for a while, and then executes the job in its own process.
+TEST_F(RingFinderTest, AProcessThatExecutesAnotherProgramIsCheckedAgain) {
   int go[2];
   ASSERT_EQ(pipe(go), 0);
   fs::create_directories(folder_ + "/later/job.0");
@@ -271,7 +270,7 @@ void WriteRing(const std::string& path) {
   chmod(path.c_str(), 0600);
 }
 
-// A process in its own mount namespace, which runs `inside` and then waits to be killed, with its environment at that
+// A process in its own mount namespace. It runs `inside` and then waits to be killed, with its environment at that
 // time. `inside` may pause: it calls its argument, which returns after Go().
 class Container {
  public:
@@ -291,7 +290,7 @@ class Container {
       if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) _exit(77);
       if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(77);
       if (!inside(pause) || !tell()) _exit(1);
-      // The environment that others see is that of the last exec.
+      // Other processes see the environment of the last exec.
       dup2(go[0], 0);
       execl("/bin/cat", "cat", nullptr);
       _exit(1);
@@ -304,7 +303,7 @@ class Container {
   ~Container() { End(); }
   Container(const Container&) = delete;
   Container& operator=(const Container&) = delete;
-  // It has paused, or ended; false: it could not be created.
+  // Returns true if the process has paused or ended, false if it could not be created.
   bool Ready() const {
     char byte = 0;
     return read(ready_, &byte, 1) == 1;
@@ -326,7 +325,7 @@ class Container {
 
 constexpr char kNoNamespaces[] = "namespaces cannot be made here (unshare or mount refused)";
 
-TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
+TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndSurviveIt) {
   Container container([this](const auto&) {
     if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0 ||
         mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=1m") != 0)
@@ -347,16 +346,16 @@ TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
   EXPECT_TRUE(Wait([&] { return Found("chosen.ring"); }));
   EXPECT_EQ(found_["chosen.ring"].path, folder_ + "/own/job.0/chosen.ring");
   EXPECT_TRUE(Wait([&] { return finder_->counters().containers >= 1; }));
-  EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 1; }));  // one more while it is listed
+  EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 1; }));  // the folder is open once more while it is listed
   container.End();
-  // The container is gone, its folders are let go, its rings are still open.
+  // The container has ended. Its folders are closed, but its rings are still open.
   EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 0; }));
   char text[4];
   EXPECT_EQ(pread(found_["chosen.ring"].fd, text, 4, 0), 4);
 }
 
-// The creator of a container is in its namespace before its /dev/shm, or its root, is its own.
-TEST_F(RingFinderTest, AContainerThatWasSeenHalfMadeIsLookedAtAgain) {
+// The process that creates a container enters the namespace before the namespace has its own /dev/shm or root.
+TEST_F(RingFinderTest, AnUnfinishedContainerIsCheckedAgain) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
   Container container([](const auto& pause) {
     if (!pause() || mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) return false;

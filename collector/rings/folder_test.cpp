@@ -21,7 +21,7 @@ class RingFolderTest : public support::FolderTest {
   static bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 };
 
-TEST_F(RingFolderTest, IsPrivateAndRemovedWithEverythingInIt) {
+TEST_F(RingFolderTest, IsPrivateAndIsRemovedWithItsContent) {
   const auto folder = MakeRingFolderUnder(folder_, {});
   ASSERT_TRUE(folder.ok()) << folder.status();
   struct stat info {};
@@ -34,7 +34,7 @@ TEST_F(RingFolderTest, IsPrivateAndRemovedWithEverythingInIt) {
   ASSERT_EQ(symlink(folder_.c_str(), (folder->path + "/link").c_str()), 0);
   RemoveRingFolder(folder->path);
   EXPECT_FALSE(Exists(folder->path));
-  EXPECT_TRUE(Exists(outside)) << "a link was followed";
+  EXPECT_TRUE(Exists(outside)) << "the removal followed a link";
   close(folder->lock_fd);
 }
 
@@ -43,14 +43,14 @@ TEST_F(RingFolderTest, OnlyAbandonedFoldersAreSwept) {
   const auto abandoned = MakeRingFolderUnder(folder_, {});
   ASSERT_TRUE(used.ok() && abandoned.ok());
   close(abandoned->lock_fd);
-  EXPECT_EQ(SweepRingFolders(folder_, 3600), 0) << "it is young: its owner may be about to lock it";
+  EXPECT_EQ(SweepRingFolders(folder_, 3600), 0) << "a new folder's owner may be about to lock it";
   EXPECT_EQ(SweepRingFolders(folder_, 0), 1);
   EXPECT_TRUE(Exists(used->path));
   EXPECT_FALSE(Exists(abandoned->path));
   close(used->lock_fd);
 }
 
-TEST_F(RingFolderTest, SaysWhyAPlaceWillNotDo) {
+TEST_F(RingFolderTest, ReportsWhyAPlaceIsUnsuitable) {
   EXPECT_THAT(std::string(MakeRingFolderUnder(folder_ + "/none", {}).status().message()), HasSubstr("/none"));
   EXPECT_THAT(std::string(MakeRingFolder(folder_ + "/none").status().message()), HasSubstr("LOCKSTEP_DIR"));
   EXPECT_THAT(std::string(MakeRingFolderUnder("/proc", {.tmpfs = true}).status().message()),

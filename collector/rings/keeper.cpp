@@ -30,7 +30,7 @@ class KeeperProcess {
   [[noreturn]] void Run() {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "lockstep-keeper");
-    // Its own group: after a terminal's Ctrl-C, or a kill of the job's group, it must clean up.
+    // The keeper has its own group, because it must clean up after a terminal's Ctrl-C or a kill of the job's group.
     setpgid(0, 0);
     sigset_t all;
     sigfillset(&all);
@@ -44,7 +44,8 @@ class KeeperProcess {
     KeeperEvent done;
     done.kind = KeeperEvent::kAllStarted;
     Send(done);
-    // The job may close or replace its streams; the keeper must not hold a pipe open whose reader waits for its end.
+    // The job may close or replace its streams, and the keeper must not hold a pipe open whose reader waits for its
+    // end.
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0) {
       for (int stream = 0; stream < 3; ++stream) dup2(null, stream);
@@ -72,7 +73,7 @@ class KeeperProcess {
 
  private:
   void Send(const KeeperEvent& event) {
-    // A watcher that is slow or gone must not block the keeper for good: the socket's buffer holds thousands of events.
+    // A slow or missing watcher must not block the keeper forever; the socket's buffer holds thousands of events.
     while (send(fd_, &event, sizeof event, MSG_NOSIGNAL) < 0 && errno == EINTR) {
     }
   }
@@ -106,7 +107,7 @@ class KeeperProcess {
     setpgid(0, group_);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper) _exit(1);
-    // Where Yama allows ptrace to ancestors alone, the watcher's helper may look at it all the same.
+    // If Yama allows ptrace only to ancestors, the watcher's helper may still examine it.
     prctl(PR_SET_PTRACER, watcher_, 0, 0, 0);
     signal(SIGCHLD, plan_.sigchld_ignored ? SIG_IGN : SIG_DFL);
     signal(SIGPIPE, plan_.sigpipe_ignored ? SIG_IGN : SIG_DFL);
@@ -192,7 +193,7 @@ absl::StatusOr<Keeper> Keeper::Start(const LaunchPlan& plan, int lock_fd) {
   }
   if (pid == 0) {
     close(sockets[0]);
-    (void)lock_fd;  // inherited, and with it the lock
+    (void)lock_fd;  // the descriptor is inherited, and the lock with it
     KeeperProcess(plan, sockets[1], group).Run();
   }
   close(sockets[1]);
@@ -224,7 +225,7 @@ void Keeper::Finish() {
     const char word = 'e';
     while (send(fd_, &word, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) {
     }
-    // Its last events are taken off the socket, so that it cannot wait for us while we wait for it.
+    // The keeper's last events are read from the socket, so that the two do not wait for each other.
     for (bool gone = false; !gone;) {
       pollfd wait = {fd_, POLLIN, 0};
       poll(&wait, 1, -1);

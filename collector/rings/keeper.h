@@ -1,8 +1,7 @@
 // The keeper: a small process between `lockstep run` and the job. It starts the ranks and reaps all processes of the
-// job (it is their subreaper). When `lockstep run` is gone for any reason, it ends the job's processes and removes the
-// ring folder.
-#ifndef LOCKSTEP_COLLECTOR_RINGS_KEEPER_H_
-#define LOCKSTEP_COLLECTOR_RINGS_KEEPER_H_
+// job (it is their subreaper). If `lockstep run` disappears for any reason, the keeper ends the job's processes and
+// removes the ring folder.
+#pragma once
 
 #include <signal.h>
 #include <sys/types.h>
@@ -18,16 +17,17 @@ namespace lockstep {
 
 struct LaunchPlan {
   std::vector<std::string> command;
-  std::vector<std::vector<std::string>> environments;  // one process each, "NAME=value"
-  std::string ring_folder;                             // removed at the end; empty: none
-  sigset_t signal_mask;                                // the job's, as `lockstep run` was started with
+  std::vector<std::vector<std::string>> environments;  // one process for each environment, "NAME=value"
+  std::string ring_folder;                             // removed at the end; empty if none
+  // The job's signal mask: the mask with which `lockstep run` was started.
+  sigset_t signal_mask;
   bool sigchld_ignored = false, sigpipe_ignored = false;
 };
 
 struct KeeperEvent {
   enum Kind : int32_t { kStarted = 1, kStartFailed = 2, kEnded = 3, kAllStarted = 4 };
   int32_t kind = 0;
-  int32_t child = -1;  // index into environments; -1: another process of the job
+  int32_t child = -1;  // index into environments; -1 for another process of the job
   int32_t pid = 0;
   int32_t error = 0;   // kStartFailed: errno of the exec
   int32_t code = 0;    // kEnded: CLD_EXITED, CLD_KILLED, CLD_DUMPED
@@ -38,18 +38,18 @@ struct KeeperEvent {
 // Owned by the thread that watches the job. Not thread-safe.
 class Keeper {
  public:
-  // Forks; call it before any thread starts. `lock_fd` (or -1) stays open in the keeper.
+  // Forks, so no other thread may exist yet. `lock_fd` (or -1) stays open in the keeper.
   static absl::StatusOr<Keeper> Start(const LaunchPlan& plan, int lock_fd);
 
   Keeper(Keeper&& other) noexcept;
   Keeper& operator=(Keeper&&) = delete;
-  // Finish(), if it was not called.
+  // Calls Finish() if the owner did not.
   ~Keeper();
 
-  // Readable when there is an event, or when the keeper is gone.
+  // Readable if there is an event, or if the keeper is gone.
   int fd() const { return fd_; }
   pid_t pid() const { return pid_; }
-  // The next event; nullopt: none now. Sets `gone` if the keeper itself has ended.
+  // The next event; nullopt if there is none. Sets `gone` if the keeper itself has ended.
   std::optional<KeeperEvent> Next(bool* gone);
   // Ends the rest of the job (SIGTERM, then SIGKILL), removes the ring folder, and waits for both.
   void Finish();
@@ -60,10 +60,9 @@ class Keeper {
   int fd_;
 };
 
-// Ends every descendant of the calling process: SIGTERM (and SIGCONT) first if grace_ns > 0, SIGKILL after it. Reaps
-// children. Gives up after `limit_ns` (processes in uninterruptible sleep). Returns the number of remaining ones.
+// Ends every descendant of the calling process: SIGTERM (and SIGCONT) first if grace_ns > 0, then SIGKILL. Reaps
+// children. Gives up after `limit_ns` (for processes in uninterruptible sleep). Returns the number of remaining
+// processes.
 int EndDescendants(int64_t grace_ns, int64_t limit_ns);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_RINGS_KEEPER_H_

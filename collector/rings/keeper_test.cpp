@@ -29,7 +29,7 @@ LaunchPlan Plan(std::vector<std::string> command, int count = 1) {
   return plan;
 }
 
-// The next event, waited for with a bound.
+// Waits for the next event, with a time limit.
 std::optional<KeeperEvent> Wait(Keeper* keeper) {
   bool gone = false;
   for (;;) {
@@ -44,14 +44,14 @@ bool Alive(pid_t pid) {
   return stat && stat->state != 'Z';
 }
 
-// Waits for an end that is not announced otherwise.
+// Waits until a process ends whose end is not announced in another way.
 bool EndsSoon(pid_t pid) {
   const int64_t until = MonotonicNs() + 20'000'000'000;
   while (Alive(pid) && MonotonicNs() < until) usleep(2000);
   return !Alive(pid);
 }
 
-TEST(KeeperTest, StartsEachWithItsEnvironmentAndTellsHowItEnded) {
+TEST(KeeperTest, StartsEachRankWithItsEnvironmentAndReportsItsEnd) {
   auto keeper = Keeper::Start(Plan({"sh", "-c", "if [ $CHILD = 1 ]; then kill -9 $$; fi; exit 7"}, 2), -1);
   ASSERT_TRUE(keeper.ok()) << keeper.status();
   int started = 0, ended = 0;
@@ -83,11 +83,11 @@ TEST(KeeperTest, SaysWhyACommandCannotStart) {
   EXPECT_EQ(event->error, ENOENT);
 }
 
-TEST(KeeperTest, FinishEndsWhatTheJobLeftAndRemovesTheFolder) {
+TEST(KeeperTest, FinishEndsRemainingProcessesAndRemovesTheFolder) {
   std::string folder = ::testing::TempDir() + "/keeper-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   std::ofstream(folder + "/a.ring") << "x";
-  // The shell ends at once; its background process ignores SIGTERM and has no parent.
+  // The shell ends at once. Its background process ignores SIGTERM and has no parent.
   LaunchPlan plan = Plan({"sh", "-c", "sh -c 'trap \"\" TERM; sleep 1000' & echo $! > \"$0\"/pid; exit 0", folder});
   plan.ring_folder = folder;
   auto keeper = Keeper::Start(plan, -1);
@@ -103,7 +103,7 @@ TEST(KeeperTest, FinishEndsWhatTheJobLeftAndRemovesTheFolder) {
   EXPECT_NE(access(folder.c_str(), F_OK), 0);
 }
 
-TEST(KeeperTest, WhenTheWatcherIsKilledTheJobEndsAndTheFolderGoes) {
+TEST(KeeperTest, IfTheWatcherIsKilledTheJobEndsAndTheFolderIsRemoved) {
   std::string folder = ::testing::TempDir() + "/keeper-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const std::string pids = ::testing::TempDir() + "/keeper-pids-" + std::to_string(getpid());
@@ -111,7 +111,7 @@ TEST(KeeperTest, WhenTheWatcherIsKilledTheJobEndsAndTheFolderGoes) {
   ASSERT_EQ(pipe(ready), 0);
   const pid_t watcher = fork();
   if (watcher == 0) {
-    // The rank's child has left its session and its parent: only a subreaper still finds it.
+    // The rank's child has left its session and its parent, so only a subreaper still finds it.
     LaunchPlan plan =
         Plan({"sh", "-c", "(setsid sleep 1000 & echo $! >> \"$0\"); echo $$ >> \"$0\"; exec sleep 1000", pids});
     plan.ring_folder = folder;

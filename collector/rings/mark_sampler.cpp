@@ -23,10 +23,11 @@ namespace {
 
 constexpr size_t kFirstSteps = 32, kMostSteps = 2048;
 constexpr int64_t kSampleCostShare = 100;
-constexpr uint64_t kCostEvery = 16;  // looks: asking for the CPU time is a good part of the cost
-constexpr size_t kAtOnce = 256;      // rings
+// Number of reads for each measurement of the CPU time, which is expensive itself.
+constexpr uint64_t kCostEvery = 16;
+constexpr size_t kAtOnce = 256;  // number of rings in one read
 constexpr int64_t kLongestPause = 1'000'000'000;
-// A look takes microseconds; one that takes this long may never end.
+// A read takes microseconds; if it takes this long, it may never end.
 constexpr int64_t kSamplerStuck = 1'000'000'000;
 constexpr auto kSamplerEndWait = std::chrono::milliseconds(500);
 
@@ -34,7 +35,7 @@ constexpr auto kSamplerEndWait = std::chrono::milliseconds(500);
 
 void TicketTimes::See(uint64_t ticket, int64_t before_ns, int64_t ns, const std::function<bool(size_t bytes)>& grow) {
   if (!seen_ || ticket < last_) {
-    // The times of earlier tickets are unknown. Tickets never go back, but files are not trusted.
+    // The times of earlier tickets are unknown. Tickets never decrease, but files are untrusted.
     seen_ = true;
     begin_ = count_ = 0;
     floor_ = last_ = ticket;
@@ -155,8 +156,8 @@ struct MarkSampler::Shared {
     UniqueFd fd;
     uid_t owner = 0;
     ring::MarksPlace place;
-    // Only ever read by process_vm_readv: files are not trusted, and reading a truncated one directly would end this
-    // process.
+    // Rings are read only by process_vm_readv, because files are untrusted. Reading a truncated file directly would end
+    // this process.
     void* map = MAP_FAILED;
     size_t map_bytes = 0, map_at = 0;
     ~Ring() {
@@ -175,16 +176,16 @@ struct MarkSampler::Shared {
 
   MarkSamplerOptions options;
   std::shared_ptr<MarkBudget> budget = std::make_shared<MarkBudget>();
-  std::map<uid_t, std::weak_ptr<MarkBudget>> of_user;  // the owner's thread alone
-  std::atomic<int64_t> looking_since_ns = 0;           // 0: at no file
+  std::map<uid_t, std::weak_ptr<MarkBudget>> of_user;  // only the owner's thread uses this map
+  std::atomic<int64_t> looking_since_ns = 0;           // 0 while the thread accesses no file
   std::atomic<uint64_t> looks = 0;
   std::atomic<int64_t> cpu_ns = 0;
   mutable std::mutex mutex;
   std::condition_variable wake;
-  std::vector<std::shared_ptr<Ring>> rings;  // by owner
+  std::vector<std::shared_ptr<Ring>> rings;  // sorted by owner
   uint64_t change = 0;
   bool stop = false, running = false, ended = false;
-  std::vector<unsigned char> buffer;  // the thread's own
+  std::vector<unsigned char> buffer;  // only the thread uses this buffer
 
   void Work() {
     std::vector<std::shared_ptr<Ring>> mine;
@@ -198,7 +199,7 @@ struct MarkSampler::Shared {
         const auto now = std::chrono::steady_clock::now();
         const auto until = now + std::chrono::nanoseconds(std::max<int64_t>(next - MonotonicNs(), 0));
         if (!stop && rings.empty()) {
-          mine.clear();  // their descriptors are not ours to keep
+          mine.clear();  // do not keep their descriptors
           wake.wait(lock, [this] { return stop || !rings.empty(); });
         } else {
           wake.wait_until(lock, until, [&] { return stop || seen != change; });
@@ -207,7 +208,7 @@ struct MarkSampler::Shared {
         if (seen != change) {
           seen = change;
           mine = rings;
-          // Users without rings need no share.
+          // Users without rings need no share of the time.
           std::map<uid_t, Share> kept;
           for (const auto& ring : mine) kept[ring->owner] = shares[ring->owner];
           shares.swap(kept);
@@ -228,7 +229,7 @@ struct MarkSampler::Shared {
             cpu_ns = ThreadCpuNs();
             share.pause_ns = std::clamp(kSampleCostShare * (cpu_ns - cpu), options.every_ns, kLongestPause);
           }
-          // In step with the clock, so that a look that came late does not move the next one.
+          // Aligned to the clock, so that a late read does not delay the next one.
           const bool in_step = share.pause_ns == options.every_ns;
           share.next_ns =
               in_step ? std::max(share.next_ns + share.pause_ns, start + share.pause_ns / 2) : start + share.pause_ns;
@@ -238,7 +239,7 @@ struct MarkSampler::Shared {
     }
   }
 
-  // Rings [from, to), as many of them as one system call reads. Gives how far it came.
+  // Reads rings [from, to), as many of them as one system call reads. Returns how far it got.
   size_t LookAtSome(const std::vector<std::shared_ptr<Ring>>& mine, size_t from, size_t to,
                     std::vector<ring::Mark>* marks) {
     iovec there[kAtOnce];
@@ -262,7 +263,7 @@ struct MarkSampler::Shared {
     for (size_t i = 0; i < count; ++i) {
       const Ring& ring = *mine[from + i];
       const size_t length = there[i].iov_len;
-      // Refused parts, or parts behind a truncated file, are read one by one.
+      // Refused parts, or parts behind a truncated file, are read individually.
       if (length == 0 || got < static_cast<ssize_t>(at + length)) {
         LookAt(ring, marks);
       } else {
@@ -319,7 +320,7 @@ std::shared_ptr<MarkTimes> MarkSampler::Add(int fd, uid_t owner) {
   std::shared_ptr<MarkTimes> times = ring->times;
   std::lock_guard lock(shared_->mutex);
   if (!shared_->running) {
-    // It takes no signal that is meant for the others.
+    // The thread must not take signals that are meant for other threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,12 +1,10 @@
-// Gives what GPU marks tell the times at which it happened: the mark lines of live rings are looked at every 10 ms, and
-// when a ticket is passed between two looks, that is its time, late by at most the distance of the looks. In a thread
-// of its own that does nothing else, so that neither slow work nor a file that does not answer holds up whoever asks
-// for times.
+// Adds times to GPU marks. The mark lines of live rings are read every 10 ms. If a ticket was passed between two reads,
+// the time of the second read is its time, which is late by at most the interval. A separate thread does only this, so
+// neither slow work nor a file that does not answer delays the callers.
 //
-// Bounded: the newest 2,048 changes of each stream are kept, 16 MiB of one user and 64 MiB in all; the rings of a user
-// are looked at less often where looking at them would take more than a hundredth of a core.
-#ifndef LOCKSTEP_COLLECTOR_RINGS_MARK_SAMPLER_H_
-#define LOCKSTEP_COLLECTOR_RINGS_MARK_SAMPLER_H_
+// Bounded: the newest 2,048 changes of each stream are kept, and at most 16 MiB for one user and 64 MiB in all. A
+// user's rings are read less often if reading them would take more than a hundredth of a core.
+#pragma once
 
 #include <sys/types.h>
 
@@ -23,16 +21,17 @@
 
 namespace lockstep {
 
-// For one kind of tickets of one stream. Not thread-safe.
+// Times for one kind of ticket of one stream. Not thread-safe.
 class TicketTimes {
  public:
   struct Time {
     int64_t ns = 0;              // CLOCK_MONOTONIC
     int64_t uncertainty_ns = 0;  // late by at most this
   };
-  // `ticket` was reached at `ns` and not yet at `before_ns`. Asks `grow` whether it may allocate that many more bytes.
+  // `ticket` was reached at `ns` and not yet at `before_ns`. Calls `grow` before it allocates that many more bytes, to
+  // ask for permission.
   void See(uint64_t ticket, int64_t before_ns, int64_t ns, const std::function<bool(size_t bytes)>& grow);
-  // False: not reached yet, reached before the first look, or forgotten.
+  // Returns false if the ticket was not reached yet, was reached before the first read, or was forgotten.
   bool Find(uint64_t ticket, Time* out) const;
   size_t bytes() const { return steps_.size() * sizeof(Step); }
 
@@ -43,9 +42,9 @@ class TicketTimes {
   };
   const Step& At(size_t i) const { return steps_[(begin_ + i) % steps_.size()]; }
 
-  std::vector<Step> steps_;  // a ring; ascending by ticket
+  std::vector<Step> steps_;  // used as a ring; ascending by ticket
   size_t begin_ = 0, count_ = 0;
-  uint64_t floor_ = 0;  // times of tickets up to it are unknown
+  uint64_t floor_ = 0;  // times of tickets up to this one are unknown
   uint64_t last_ = 0;
   bool seen_ = false;
 };
@@ -53,7 +52,7 @@ class TicketTimes {
 // Bytes held for one user, and for all.
 struct MarkBudget {
   std::atomic<size_t> bytes = 0;
-  std::shared_ptr<MarkBudget> all;  // null: this is it
+  std::shared_ptr<MarkBudget> all;  // null if this is the budget for all
   size_t most = 0;
   bool Take(size_t more);
   void Give(size_t back);
@@ -65,14 +64,14 @@ class MarkTimes {
   explicit MarkTimes(std::shared_ptr<MarkBudget> budget) : budget_(std::move(budget)) {}
   ~MarkTimes();
 
-  // The last look at a process that ended.
+  // Takes the last digest of a process that ended.
   void SeeLast(const ring::Snapshot& digest);
-  // Read between `begin_ns` and `end_ns`. Ignores a look that began before the last one.
+  // Takes marks that were read between `begin_ns` and `end_ns`. Ignores a read that began before the last one.
   void See(const std::vector<ring::Mark>& marks, int64_t begin_ns, int64_t end_ns);
-  // Sets the times of operations without times; those of a launched graph share one ticket and get none. Leaves out
-  // contradictions to the operation's own times.
+  // Sets the times of operations without times. Operations of a launched graph share one ticket and get none. Skips
+  // times that contradict the operation's own times.
   void Fill(ring::Snapshot* snapshot) const;
-  // A digest of the ring: it determines the number of lines to read, one for each stream.
+  // Takes a digest of the ring, which determines how many lines to read: one for each stream.
   void Know(const ring::Snapshot& digest);
   size_t lines() const { return lines_; }
 
@@ -85,7 +84,7 @@ class MarkTimes {
   mutable std::mutex mutex_;
   std::vector<Stream> streams_;
   size_t taken_ = 0;
-  int64_t begin_ns_ = 0;  // of the last look
+  int64_t begin_ns_ = 0;  // of the last read
 };
 
 struct MarkSamplerOptions {
@@ -94,11 +93,11 @@ struct MarkSamplerOptions {
 };
 
 struct MarkSamplerCounters {
-  uint64_t rings = 0;  // now
-  uint64_t looks = 0;  // at all rings of a user
+  uint64_t rings = 0;  // current number
+  uint64_t looks = 0;  // number of reads of all rings of a user
   int64_t cpu_ns = 0;
   int64_t bytes = 0;
-  int64_t stuck_ns = 0;  // how long a file has not answered; 0: none
+  int64_t stuck_ns = 0;  // how long a file has not answered; 0 if all answer
 };
 
 class MarkSampler {
@@ -108,9 +107,9 @@ class MarkSampler {
   MarkSampler(const MarkSampler&) = delete;
   MarkSampler& operator=(const MarkSampler&) = delete;
 
-  // Adds the ring, by its own descriptor; null if it has no marks. The first one starts the thread.
+  // Adds the ring, by its own descriptor. Returns null if the ring has no marks. The first call starts the thread.
   std::shared_ptr<MarkTimes> Add(int fd, uid_t owner);
-  // Stops the looks; results stay.
+  // Stops the reading; results stay.
   void Remove(const std::shared_ptr<MarkTimes>& times);
   MarkSamplerCounters counters() const;
 
@@ -120,9 +119,7 @@ class MarkSampler {
   std::shared_ptr<Shared> shared_;
 };
 
-// The marks of this process are useful: they record tickets, and nothing else measured times.
+// Returns whether the marks of this process are useful: they record tickets, and nothing else measured times.
 bool HasMarks(const ring::Snapshot& digest);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_RINGS_MARK_SAMPLER_H_

@@ -43,7 +43,7 @@ std::shared_ptr<MarkBudget> Budget(size_t most) {
   return budget;
 }
 
-// A file that has a header and mark lines, and nothing else.
+// A file that contains only a header and mark lines.
 class MarksFile {
  public:
   explicit MarksFile(uint64_t lines = 16) {
@@ -77,7 +77,7 @@ class MarksFile {
   int fd_ = -1;
 };
 
-// Waits until it is so, at most ten seconds.
+// Waits for at most ten seconds until the condition holds.
 bool Until(const std::function<bool()>& so) {
   for (const int64_t end = MonotonicNs() + 10'000 * kMs; MonotonicNs() < end; usleep(1000)) {
     if (so()) return true;
@@ -85,14 +85,14 @@ bool Until(const std::function<bool()>& so) {
   return false;
 }
 
-TEST(TicketTimesTest, ATicketHasTheTimeOfTheLookThatSawItAndTheDistanceToTheOneBefore) {
+TEST(TicketTimesTest, ATicketHasTheTimeOfTheLookThatSawItAndTheTimeSinceTheLookBefore) {
   TicketTimes times;
   TicketTimes::Time time;
   times.See(5, 0, 100, Always);
   times.See(5, 90, 110, Always);
   times.See(8, 105, 120, Always);
   times.See(9, 118, 131, Always);
-  EXPECT_FALSE(times.Find(5, &time)) << "reached before anybody looked";
+  EXPECT_FALSE(times.Find(5, &time)) << "the ticket was reached before the first look";
   EXPECT_FALSE(times.Find(10, &time)) << "not reached";
   for (uint64_t ticket : {6, 7, 8}) {
     ASSERT_TRUE(times.Find(ticket, &time));
@@ -103,7 +103,7 @@ TEST(TicketTimesTest, ATicketHasTheTimeOfTheLookThatSawItAndTheDistanceToTheOneB
   EXPECT_EQ(time.ns, 131);
 }
 
-TEST(TicketTimesTest, TheNewestAreKept) {
+TEST(TicketTimesTest, TheNewestTicketsAreKept) {
   TicketTimes times;
   TicketTimes::Time time;
   for (uint64_t i = 0; i <= 10'000; ++i)
@@ -116,7 +116,7 @@ TEST(TicketTimesTest, TheNewestAreKept) {
   }
 }
 
-TEST(TicketTimesTest, WhatGoesBackIsBegunAnewAndWithoutMemoryNothingIsKept) {
+TEST(TicketTimesTest, ACounterThatDecreasesStartsAgainAndWithoutMemoryNothingIsKept) {
   TicketTimes times;
   TicketTimes::Time time;
   times.See(1, 0, 10, Always);
@@ -141,19 +141,19 @@ TEST(MarkTimesTest, OperationsGetTheTimesOfTheirTickets) {
   EXPECT_EQ(snapshot.ops[0].started_ns, 111);
   EXPECT_EQ(snapshot.ops[0].completed_ns, 121);
   EXPECT_EQ(snapshot.ops[0].time_uncertainty_ns, 11);
-  // Of a graph's launch; of one that is said to have been entered later; of one that is not through.
+  // A graph's launch, an operation supposedly entered later, and an incomplete operation get no times.
   for (ring::Snapshot other : {OneOp(3, 50, 7), OneOp(3, 500), OneOp(4, 50)}) {
     times.Fill(&other);
     EXPECT_EQ(other.ops[0].completed_ns, 0);
   }
-  // A look that began before the last one comes too late.
+  // This look began before the last one, so its result arrives too late.
   times.See({{9, 9}}, 115, 130);
   ring::Snapshot late = OneOp(9, 50);
   times.Fill(&late);
   EXPECT_EQ(late.ops[0].completed_ns, 0);
 }
 
-TEST(MarkTimesTest, AUserHasABound) {
+TEST(MarkTimesTest, MemoryOfAUserIsBounded) {
   auto all = Budget(200'000);
   auto mine = Budget(100'000);
   mine->all = all;
@@ -171,7 +171,7 @@ TEST(MarkTimesTest, AUserHasABound) {
   EXPECT_EQ(all->bytes, 0u);
 }
 
-TEST(MarkSamplerTest, LooksAtTheFileAllTheTimeUntilItIsRemoved) {
+TEST(MarkSamplerTest, SamplesAFileUntilItIsRemoved) {
   MarksFile file;
   MarkSampler sampler;
   EXPECT_EQ(sampler.counters().looks, 0u);
@@ -207,7 +207,7 @@ TEST(MarkSamplerTest, LooksAtTheFileAllTheTimeUntilItIsRemoved) {
   EXPECT_TRUE(look());
 }
 
-TEST(MarkSamplerTest, WhatIsNoRingIsNotLookedAt) {
+TEST(MarkSamplerTest, InvalidFilesAreNotSampled) {
   MarksFile file;
   MarkSampler sampler;
   ring::Header header{};

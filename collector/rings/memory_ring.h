@@ -1,7 +1,6 @@
-// Rings in the memory of their process, because the file system had no room: the recorder leaves a link of the ring's
-// name, JOB.RESTART/x.ring -> /proc/PID/fd/NUMBER. Such a ring exists as long as somebody has it open.
-#ifndef LOCKSTEP_COLLECTOR_RINGS_MEMORY_RING_H_
-#define LOCKSTEP_COLLECTOR_RINGS_MEMORY_RING_H_
+// Rings in the memory of their process, for file systems without space. The recorder leaves a link with the ring's
+// name, JOB.RESTART/x.ring -> /proc/PID/fd/NUMBER. The ring exists as long as any process has it open.
+#pragma once
 
 #include <string>
 
@@ -9,14 +8,12 @@
 
 namespace lockstep {
 
-// Whether `name` in the open folder `folder` is such a link; its target may be gone.
+// Returns whether `name` in the open folder `folder` is such a link. Its target may be gone.
 bool IsMemoryRingLink(int folder, const std::string& name);
 
-// The ring behind the link `name` in the open folder `folder`, as O_PATH. The link is hostile: only a memory file with
-// exactly this name is accepted. The number is the process's own; here the process may have another. Not ok: it is
-// gone, or access is refused.
+// Opens the ring behind the link `name` in the open folder `folder`, as O_PATH. The link is untrusted: only a memory
+// file with exactly this name is accepted. The PID in the link is the process's own number, which may differ here. The
+// result is not ok if the ring is gone or access is refused.
 UniqueFd OpenMemoryRing(int folder, const std::string& name);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_RINGS_MEMORY_RING_H_

@@ -16,34 +16,14 @@
 namespace lockstep {
 namespace {
 
-// The kernel's number of the namespace that all others are seen from.
+// The kernel's number of the initial namespace, from which all others are visible.
 constexpr uint64_t kInitialPidNamespace = 0xEFFFFFFC;
-
-// nullopt: its mappings may not be read. By number or by name: some file systems show others' numbers here, and another
-// container has another path, but the file's own name holds a random number.
-std::optional<bool> Maps(const std::string& process, const RingFile& file) {
-  const std::string maps = ReadSmallFile(process + "/maps", 16 << 20);
-  if (maps.empty()) return std::nullopt;
-  for (size_t at = 0; at < maps.size();) {
-    size_t end = maps.find('\n', at);
-    if (end == std::string::npos) end = maps.size();
-    unsigned major_number = 0, minor_number = 0;
-    unsigned long long number = 0;
-    if (sscanf(maps.c_str() + at, "%*s %*s %*s %x:%x %llu", &major_number, &minor_number, &number) == 3 &&
-        number == file.inode && makedev(major_number, minor_number) == file.device) {
-      return true;
-    }
-    if (std::string_view(maps).substr(at, end - at).find("/" + file.name) != std::string_view::npos) return true;
-    at = end + 1;
-  }
-  return false;
-}
 
 RingOwnerFacts Judge(const std::string& process, const ring::ProcessInfo& info, const std::string& name,
                      const RingFile& file) {
   const std::optional<ProcStat> stat = ReadProcStat(process);
   if (!stat) return {RingOwner::kGone, name + " is gone"};
-  const std::optional<bool> mapped = Maps(process, file);
+  const std::optional<bool> mapped = MapsRing(process, file);
   if (mapped && *mapped) return {RingOwner::kLives, name + " is running"};
   if (info.start_ticks != 0 && stat->start_ticks != info.start_ticks) {
     return {RingOwner::kGone, name + " is gone (its number is another process's now)"};
@@ -54,7 +34,7 @@ RingOwnerFacts Judge(const std::string& process, const ring::ProcessInfo& info, 
   return {RingOwner::kLives, name + " is running"};
 }
 
-// In a namespace other than ours: visible from the host only.
+// The process is in another namespace, which is visible only from the host.
 RingOwnerFacts FindInside(const ring::ProcessInfo& info, const std::string& name, const RingFile& file) {
   if (PidNamespace("/proc/self") != kInitialPidNamespace) {
     return {RingOwner::kUnknown, name + " is in another container, which cannot be seen from here"};
@@ -66,7 +46,7 @@ RingOwnerFacts FindInside(const ring::ProcessInfo& info, const std::string& name
   for (const int pid : pids) {
     const std::string process = "/proc/" + std::to_string(pid);
     const uint64_t space = PidNamespace(process);
-    // A zombie is in none. Another user's process cannot have written a ring of ours.
+    // A zombie is in no namespace. A process of another user cannot have written this user's ring.
     struct stat owner {};
     if (space == 0) {
       const std::optional<ProcStat> now = ReadProcStat(process);
@@ -83,6 +63,26 @@ RingOwnerFacts FindInside(const ring::ProcessInfo& info, const std::string& name
 }
 
 }  // namespace
+
+// Compares by number or by name: some file systems show other numbers here, and another container has another path, but
+// the file's own name contains a random number.
+std::optional<bool> MapsRing(const std::string& process, const RingFile& file) {
+  const std::string maps = ReadSmallFile(process + "/maps", 32 << 20);
+  if (maps.empty()) return std::nullopt;
+  for (size_t at = 0; at < maps.size();) {
+    size_t end = maps.find('\n', at);
+    if (end == std::string::npos) end = maps.size();
+    unsigned major_number = 0, minor_number = 0;
+    unsigned long long number = 0;
+    if (sscanf(maps.c_str() + at, "%*s %*s %*s %x:%x %llu", &major_number, &minor_number, &number) == 3 &&
+        number == file.inode && makedev(major_number, minor_number) == file.device) {
+      return true;
+    }
+    if (std::string_view(maps).substr(at, end - at).find("/" + file.name) != std::string_view::npos) return true;
+    at = end + 1;
+  }
+  return false;
+}
 
 uint64_t PidNamespace(const std::string& process) {
   struct stat info {};

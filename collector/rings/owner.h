@@ -1,24 +1,24 @@
-// Whether the process that wrote a ring still writes it. Process numbers are reused by other jobs, after a reboot and
-// in other containers. Pid, start time, boot and pid namespace identify a process; the mapping reveals one that has
-// since become another program.
-#ifndef LOCKSTEP_COLLECTOR_RINGS_OWNER_H_
-#define LOCKSTEP_COLLECTOR_RINGS_OWNER_H_
+// Determines whether the process that wrote a ring still writes to it. Process numbers are reused by other jobs, after
+// a reboot and in other containers. PID, start time, boot and PID namespace identify a process; its mapped files show
+// whether it has since started another program.
+#pragma once
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 
 #include "recorder/ring/snapshot.h"
 
 namespace lockstep {
 
-// The inode number of a process's pid namespace; 0: unknown. `process`: "/proc/PID".
+// The inode number of a process's PID namespace; 0 if unknown. `process`: "/proc/PID".
 uint64_t PidNamespace(const std::string& process);
 
 enum class RingOwner {
   kLives,
-  kGone,      // ended, or of an earlier boot
-  kReplaced,  // alive, but running another program that does not write this ring
+  kGone,      // ended, or from an earlier boot
+  kReplaced,  // alive, but running another program, which does not write this ring
   kUnknown,   // in a container that cannot be examined from here, or access is refused
 };
 
@@ -32,8 +32,10 @@ struct RingFile {
   ino_t inode = 0;
   std::string name;  // without its folder
 };
+
+// Whether a process ("/proc/PID") maps the file; nullopt if its mappings cannot be read.
+std::optional<bool> MapsRing(const std::string& process, const RingFile& file);
+
 RingOwnerFacts FindRingOwner(const ring::ProcessInfo& process, const RingFile& file);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_RINGS_OWNER_H_

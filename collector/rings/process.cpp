@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,8 +17,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/host/proc.h"
@@ -28,35 +25,17 @@
 namespace lockstep {
 namespace {
 
-// nullopt: the maps may not be read. By number or by name: some file systems show others' numbers in maps, and a
-// container has other paths, but the file's own name holds a random number.
-std::optional<bool> Maps(const std::string& process, const FoundRing& ring) {
-  const std::string maps = ReadSmallFile(process + "/maps", 32 << 20);
-  if (maps.empty()) return std::nullopt;
-  for (absl::string_view line : absl::StrSplit(maps, '\n', absl::SkipEmpty())) {
-    if (line.find(ring.name) != line.npos) return true;
-    unsigned major_number = 0, minor_number = 0;
-    unsigned long long number = 0;
-    if (line.find(absl::StrCat(" ", ring.inode)) != line.npos &&
-        sscanf(std::string(line).c_str(), "%*s %*s %*s %x:%x %llu", &major_number, &minor_number, &number) == 3 &&
-        number == ring.inode && makedev(major_number, minor_number) == ring.device) {
-      return true;
-    }
-  }
-  return false;
-}
-
 bool IsIt(pid_t pid, const ring::ProcessInfo& info, const FoundRing& ring) {
   const std::string process = absl::StrCat("/proc/", pid);
   const std::optional<ProcStat> stat = ReadProcStat(pid);
   if (!stat || stat->ended()) return false;
   if (info.start_ticks != 0 && stat->start_ticks != info.start_ticks) return false;
   const std::vector<int64_t> uids = ProcNumbers(ReadSmallFile(process + "/status", 16384), "Uid");
-  // All of them: a program that runs with another's rights shows its caller nothing.
+  // All user ids must match, because a program that runs with another user's rights must reveal nothing to its caller.
   if (uids.empty() ||
       std::any_of(uids.begin(), uids.end(), [&](int64_t uid) { return uid != static_cast<int64_t>(ring.uid); }))
     return false;
-  const std::optional<bool> maps = Maps(process, ring);
+  const std::optional<bool> maps = MapsRing(process, {ring.device, ring.inode, ring.name});
   return !maps || *maps;
 }
 
@@ -116,7 +95,7 @@ class Watcher final : public EndWatcher {
   void Work() {
     int64_t last = 0;
     while (!stop_) {
-      // The kernel lists them in the order in which they became ready.
+      // The kernel lists ended processes in the order in which they became ready.
       epoll_event events[64];
       const int count = epoll_wait(epoll_.get(), events, 64, -1);
       if (count < 0 && errno != EINTR) return;

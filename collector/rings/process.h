@@ -1,6 +1,5 @@
 // The process behind a ring, by its number in this pid namespace, and its end.
-#ifndef LOCKSTEP_COLLECTOR_RINGS_PROCESS_H_
-#define LOCKSTEP_COLLECTOR_RINGS_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -14,31 +13,30 @@
 
 namespace lockstep {
 
-// Verifies the ring's claims, because a ring is not trusted: the process has the claimed number, pid namespace and
-// start time, belongs to the ring's owner, and has the file mapped (if the maps are readable). nullopt: there is no
-// such process any more, or its namespace cannot be seen from here.
+// Verifies the ring's claims, because a ring is untrusted. The process must have the claimed number, PID namespace and
+// start time, and belong to the ring's owner. It must have the file mapped (if the maps are readable). Returns nullopt
+// if there is no such process any more, or its namespace is not visible from here.
 std::optional<pid_t> FindRingProcess(const ring::ProcessInfo& info, const FoundRing& ring);
 
 // The end of a process, as observed from outside.
 struct SeenEnd {
   uint64_t key = 0;
-  std::optional<int> wait_status;  // nullopt: it was reaped before, and this kernel does not report it afterwards
+  // Nullopt if the process was reaped before and this kernel does not report its status afterwards.
+  std::optional<int> wait_status;
   int64_t mono_ns = 0, real_ns = 0;
 };
 
-// Waits for processes to end, on its own thread: if many end together, order and times are as exact as the kernel's
+// Waits for processes to end, on its own thread. So if many end together, order and times are as exact as the kernel's
 // wake-ups. Reads their wait statuses before their parents reap them, if possible.
 class EndWatcher {
  public:
   static absl::StatusOr<std::unique_ptr<EndWatcher>> Start();
   virtual ~EndWatcher() = default;
-  // Takes ownership of `pidfd`. The end carries the key, once.
+  // Takes ownership of `pidfd`. The end is reported once, with the key.
   virtual bool Add(pid_t pid, int pidfd, uint64_t key) = 0;
   virtual int fd() const = 0;
-  // In the order of the ends; mono_ns are distinct.
+  // In the order of the ends; mono_ns values are distinct.
   virtual bool Next(SeenEnd* out) = 0;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_RINGS_PROCESS_H_

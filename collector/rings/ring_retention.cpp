@@ -18,11 +18,11 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kNotYet = 600;
-// All rings may take a sixteenth of their file system: dead ones leave half of it to living ones.
+// All rings may take a sixteenth of their file system; dead ones leave half of it to living ones.
 constexpr uint64_t kDeadPart = 32;
 constexpr size_t kMostSharedFolders = 4096;
 
-// /dev/shm/lockstep-1000 that is user 1000's. Everybody may make folders there, under any name.
+// Folders /dev/shm/lockstep-UID that belong to user UID. Anyone may create folders there, under any name.
 std::vector<std::string> DefaultFolders(const RingRetentionOptions& options) {
   std::vector<std::string> folders;
   for (const std::string& name : NamesIn(options.shared)) {
@@ -37,7 +37,7 @@ std::vector<std::string> DefaultFolders(const RingRetentionOptions& options) {
   return folders;
 }
 
-// The age from which rings go so that the younger ones take no more than `most`.
+// The age from which rings are removed so that the newer ones take at most `most`.
 int64_t AgeWithin(std::vector<DeadRing> dead, uint64_t most) {
   std::sort(dead.begin(), dead.end(), [](const DeadRing& a, const DeadRing& b) { return a.quiet_s < b.quiet_s; });
   uint64_t bytes = 0;

@@ -1,4 +1,5 @@
-// Rings of dead processes are removed by age and by size, those of the living and of others never.
+// Rings of dead processes are removed by age and by size. Rings of running processes and of other users are never
+// removed.
 #include "collector/rings/ring_retention.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +58,7 @@ class RingRetentionTest : public ::testing::Test {
            "' '" LOCKSTEP_DEATHS_PROGRAM "' " +
            mode + " >'" + folder_ + "/out' 2>&1";
   }
-  // A dead process's ring without a record for this long.
+  // Makes a ring of a dead process, without a record for this long.
   std::string Dead(const std::string& name, int64_t quiet_s, const std::string& folder = "") const {
     const std::string path = (folder.empty() ? rings_ : folder) + "/train.0/" + name + ".ring";
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
@@ -74,7 +75,7 @@ class RingRetentionTest : public ::testing::Test {
     file.write(reinterpret_cast<const char*>(&header), sizeof(header));
     return path;
   }
-  // The one ring, once it can be read.
+  // Returns the only ring, as soon as it can be read.
   std::string Whole() const {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
       ring::Header header;
@@ -86,7 +87,7 @@ class RingRetentionTest : public ::testing::Test {
     }
     return "";
   }
-  // A copy of a living process's ring as of a process that had its number before it.
+  // Copies the ring of a running process, as if an earlier process with the same PID had written it.
   static void Twin(const std::string& path) {
     const std::string twin = std::filesystem::path(path).parent_path() / "twin.ring";
     std::filesystem::copy_file(path, twin);
@@ -110,10 +111,10 @@ class RingRetentionTest : public ::testing::Test {
   pid_t child_ = 0;
 };
 
-TEST_F(RingRetentionTest, TheDeadGoByAge) {
+TEST_F(RingRetentionTest, OldRingsOfDeadProcessesAreDeleted) {
   Dead("old", 8 * kDay);
   Dead("young", 6 * kDay);
-  EXPECT_EQ(RetainRings(options_, false).removed, 0) << "a clock that was set just now";
+  EXPECT_EQ(RetainRings(options_, false).removed, 0) << "the clock was set just now";
   const RetainedRings done = RetainRings(options_, true);
   EXPECT_EQ(done.removed, 1);
   EXPECT_GE(done.removed_bytes, 512u << 10);
@@ -122,10 +123,10 @@ TEST_F(RingRetentionTest, TheDeadGoByAge) {
   EXPECT_EQ(RetainRings(options_, true).removed, 0);
   options_.age_s = kDay;
   EXPECT_EQ(RetainRings(options_, true).removed, 1);
-  EXPECT_FALSE(std::filesystem::exists(rings_ + "/train.0")) << "an empty folder of a job";
+  EXPECT_FALSE(std::filesystem::exists(rings_ + "/train.0")) << "an empty job folder must be removed";
 }
 
-TEST_F(RingRetentionTest, TheLivingStayHoweverOld) {
+TEST_F(RingRetentionTest, RingsOfRunningProcessesStayHoweverOld) {
   child_ = fork();
   if (child_ == 0) {
     execl("/bin/sh", "sh", "-c", ("exec env " + Command("until /nowhere")).c_str(), nullptr);
@@ -138,7 +139,7 @@ TEST_F(RingRetentionTest, TheLivingStayHoweverOld) {
   }
   ASSERT_FALSE(path.empty());
   const std::string living = std::filesystem::path(path).stem();
-  // A twin of the same content without a process shows when both are old enough.
+  // A copy without a process shows when both rings are old enough.
   Twin(path);
   options_.age_s = 1;
   int removed = 0;
@@ -153,7 +154,7 @@ TEST_F(RingRetentionTest, TheLivingStayHoweverOld) {
   EXPECT_THAT(Names(), UnorderedElementsAre(living));
 }
 
-TEST_F(RingRetentionTest, TheOldestGoWhereTheyTakeTooMuch) {
+TEST_F(RingRetentionTest, TheOldestAreDeletedIfTheyTakeTooMuchSpace) {
   for (int hours = 1; hours <= 5; ++hours) Dead("h" + std::to_string(hours), hours * kHour);
   const uint64_t one = std::filesystem::file_size(model_);
   options_.bytes = 2 * one + one / 2;
@@ -162,10 +163,10 @@ TEST_F(RingRetentionTest, TheOldestGoWhereTheyTakeTooMuch) {
   Dead("now", 0);
   options_.bytes = 1;
   RetainRings(options_, true);
-  EXPECT_THAT(Names(), UnorderedElementsAre("now")) << "somebody may be about to read it";
+  EXPECT_THAT(Names(), UnorderedElementsAre("now")) << "a program may be about to read it";
 }
 
-TEST_F(RingRetentionTest, FoldersOfOthersNamesAndLinksAreLeftAlone) {
+TEST_F(RingRetentionTest, OtherUsersFoldersNamesAndLinksAreNotDeleted) {
   Dead("liar", 8 * kDay, folder_ + "/lockstep-424242");
   Dead("outside", 8 * kDay, folder_ + "/elsewhere");
   std::filesystem::rename(rings_, folder_ + "/aside");
@@ -177,7 +178,7 @@ TEST_F(RingRetentionTest, FoldersOfOthersNamesAndLinksAreLeftAlone) {
   EXPECT_THAT(Names(), UnorderedElementsAre("liar", "outside"));
 }
 
-TEST_F(RingRetentionTest, RootRemovesForTheOwnersOfFolders) {
+TEST_F(RingRetentionTest, RootDeletesAsTheOwnersOfFolders) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
   const std::string other = folder_ + "/lockstep-424242";
   for (const char* name : {"theirs", "ours"}) {
@@ -186,13 +187,13 @@ TEST_F(RingRetentionTest, RootRemovesForTheOwnersOfFolders) {
   }
   ASSERT_EQ(chown(other.c_str(), 424242, static_cast<gid_t>(-1)), 0);
   ASSERT_EQ(chown((other + "/train.0").c_str(), 424242, static_cast<gid_t>(-1)), 0);
-  EXPECT_EQ(RetainRings(options_, true).removed, 0) << "one user's agent";
+  EXPECT_EQ(RetainRings(options_, true).removed, 0) << "the agent belongs to one user";
   options_.all_users = true;
   EXPECT_EQ(RetainRings(options_, true).removed, 1);
   EXPECT_THAT(Names(), UnorderedElementsAre("ours"));
 }
 
-TEST_F(RingRetentionTest, DisksAreLeftAlone) {
+TEST_F(RingRetentionTest, RingsOnDisksAreNotDeleted) {
   const support::TempFolder temp;
   const std::string& folder = temp.path();
   struct statfs system {};
@@ -202,7 +203,7 @@ TEST_F(RingRetentionTest, DisksAreLeftAlone) {
   EXPECT_EQ(RetainRings(options_, true).removed, memory ? 1 : 0);
 }
 
-TEST_F(RingRetentionTest, AnAgentLooksNowAndThenAndSaysWhatWent) {
+TEST_F(RingRetentionTest, AnAgentCleansFromTimeToTimeAndReportsIt) {
   Dead("old", 8 * kDay);
   std::vector<std::string> said;
   RingRetainer retainer(options_, [&](const std::string& line) { said.push_back(line); });

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// A group and its members may share an index.
+// A group and its members may have the same index.
 auto Identity(const ring::OpSnapshot& op) {
   return std::make_tuple(op.thread, op.index, op.comm, op.kind, op.root_or_peer, op.seq);
 }

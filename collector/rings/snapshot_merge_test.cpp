@@ -16,7 +16,7 @@ ring::OpSnapshot Op(uint32_t thread, uint64_t index, uint64_t seq, int64_t retur
   return op;
 }
 
-TEST(SnapshotMergeTest, BringsBackOverwrittenOpsInProgramOrder) {
+TEST(SnapshotMergeTest, RestoresOverwrittenOperationsInProgramOrder) {
   ring::Snapshot earlier, later;
   earlier.ops = {Op(0, 1, 1, 5), Op(0, 2, 2, 0), Op(1, 1, 3, 9)};
   later.ops = {Op(0, 2, 2, 7), Op(0, 3, 4, 8)};
@@ -24,12 +24,12 @@ TEST(SnapshotMergeTest, BringsBackOverwrittenOpsInProgramOrder) {
   ASSERT_EQ(later.ops.size(), 4u);
   EXPECT_EQ(later.ops[0].seq, 1u);
   EXPECT_EQ(later.ops[1].seq, 2u);
-  EXPECT_EQ(later.ops[1].return_ns, 7) << "the later reading of an operation counts";
+  EXPECT_EQ(later.ops[1].return_ns, 7) << "the later reading of an operation must count";
   EXPECT_EQ(later.ops[2].seq, 4u);
   EXPECT_EQ(later.ops[3].thread, 1u);
 }
 
-TEST(SnapshotMergeTest, MarksThatLandAfterDeathAreLabelled) {
+TEST(SnapshotMergeTest, MarkersThatLandAfterDeathAreLabelled) {
   ring::Snapshot last, later;
   last.streams.resize(2);
   last.streams[0].index = 0;
@@ -48,11 +48,11 @@ TEST(SnapshotMergeTest, MarksThatLandAfterDeathAreLabelled) {
   EXPECT_EQ(last.streams[1].late_completed, 0u);
   later.streams[0].completed = 8;
   AddLateMarks(later, &last);
-  EXPECT_EQ(last.streams[0].late_completed, 4u) << "they add up";
+  EXPECT_EQ(last.streams[0].late_completed, 4u) << "late completions add up";
   later.streams[0].handle = 1;
   later.streams[0].completed = 9;
   AddLateMarks(later, &last);
-  EXPECT_EQ(last.streams[0].completed, 8u) << "another stream by that index";
+  EXPECT_EQ(last.streams[0].completed, 8u) << "another stream has this index now";
 }
 
 }  // namespace

@@ -43,14 +43,6 @@ UniqueFd OpenRingInMemory(const std::string& path) {
   return ring.ok() ? OpenToRead(absl::StrCat("/proc/self/fd/", ring.get())) : UniqueFd();
 }
 
-// The thread that issues most of the operations, as the process numbers it; 0: none does.
-pid_t BusiestThread(const ring::Snapshot& digest) {
-  const auto busiest =
-      std::max_element(digest.threads.begin(), digest.threads.end(),
-                       [](const ring::ThreadSnapshot& a, const ring::ThreadSnapshot& b) { return a.calls < b.calls; });
-  return busiest == digest.threads.end() ? 0 : busiest->tid;
-}
-
 }  // namespace
 
 Agent::~Agent() = default;
@@ -71,7 +63,7 @@ absl::Status Agent::Watch(const std::string& folder) {
 }
 
 void Agent::Scan(const std::string& folder, int depth) {
-  // The watch is set before the folder is listed: what appears in between is seen by one of them.
+  // The watch is set before the folder is listed, so one of them sees everything that is created in between.
   if (watched_.count(folder) == 0) {
     const int watch =
         inotify_add_watch(inotify_.get(), folder.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW);
@@ -113,7 +105,8 @@ void Agent::ReadDigest(Ring* ring) {
   ring::ReadOptions options;
   options.digest_only = true;
   ring::Snapshot digest;
-  if (!ring::ReadRing(ring->fd.get(), options, &digest, &ring->error)) return;  // perhaps not written yet: tried again
+  if (!ring::ReadRing(ring->fd.get(), options, &digest, &ring->error))
+    return;  // perhaps not written yet, so the ring is tried again
   ring->digest = std::move(digest);
   ring->readable = true;
   if (!ring->followed) Follow(ring);
@@ -130,7 +123,7 @@ void Agent::Follow(Ring* ring) {
   const auto end = ends_.find(info.pid);
   ring->pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, info.pid, 0)));
   const std::optional<ProcStat> stat = ReadProcStat(info.pid);
-  // Numbers are used again: an end that was seen may be an earlier process's, a process that is there a later one.
+  // Numbers are reused: a known end may be that of an earlier process, and a living process may be a later one.
   const bool same = stat && (info.start_ticks == 0 ? end == ends_.end() : stat->start_ticks == info.start_ticks);
   if (!same) {
     ring->pidfd.reset();
@@ -163,7 +156,7 @@ void Agent::MarkEnded(Ring* ring, const ProcessEnd& end) {
   }
   if (!ring->alive) return;
   ring->alive = false;
-  // Nobody writes host records any more: this is the last word of the process, taken into our own memory at once.
+  // The process writes no more records, so this is the final state, which is copied into memory at once.
   ring::Snapshot whole;
   if (ring::ReadRing(ring->fd.get(), {}, &whole, &ring->error)) {
     ring->digest = whole;
@@ -234,17 +227,26 @@ void Agent::SampleStill(const std::vector<int32_t>& still, const ProcessTree& tr
       ring->sampler.Sample(pid, tree, &process);
     } else {
       ring->sampler.Forget(&process);
+      ring->look.Forget(&process);
     }
-    // It is stopped only for the moment of the look.
+    // The process is stopped only for the moment of the look.
     if (process.state == "t" && ring->look.busy()) process.state = before;
   }
 }
 
+void Agent::Inspect(int32_t slot, const LookPlan& plan) {
+  Ring* ring = rings_[static_cast<size_t>(slot)].get();
+  if (!ring->alive || ring->process.life != Life::kRunning) return;
+  ring->look.Continue(ring->digest.process.pid, BusiestThread(ring->digest), &ring->process, ring->fd.get(), plan);
+}
+
 void Agent::Inspect(const std::vector<int32_t>& slots) {
-  for (int32_t slot : slots) {
-    Ring* ring = rings_[static_cast<size_t>(slot)].get();
-    if (!ring->alive || ring->process.life != Life::kRunning) continue;
-    ring->look.Continue(ring->digest.process.pid, BusiestThread(ring->digest), &ring->process, ring->fd.get());
+  for (int32_t slot : slots) Inspect(slot, LookPlan{});
+}
+
+void Agent::Inspect(const std::vector<WantedLook>& looks) {
+  for (const WantedLook& look : looks) {
+    Inspect(look.slot, {QuietRanks::kMostLooks, QuietRanks::kLookEvery, look.since_ns, false});
   }
 }
 
@@ -301,7 +303,7 @@ std::vector<RingInput> Agent::Collect(bool whole) {
       if (!ring->alive || !ring::ReadRing(ring->fd.get(), options, &input.snapshot, &error))
         input.snapshot = ring->digest;
     } else if (ring->last) {
-      // The host's part is over; the GPU may still have written since.
+      // The process has ended, but the GPU may still have written since.
       ring::ReadOptions marks;
       marks.digest_only = true;
       ring::Snapshot later;

@@ -1,7 +1,6 @@
-// The agent's part: finds the rings of this host, follows their processes, reads digests and whole rings. It decides
-// nothing. Its results are plain values, so that a transport can separate it from the collector.
-#ifndef LOCKSTEP_COLLECTOR_RUN_AGENT_H_
-#define LOCKSTEP_COLLECTOR_RUN_AGENT_H_
+// The agent's part: finds the rings of this host, follows their processes, and reads digests and whole rings. It makes
+// no decisions. Its results are plain values, so a transport can separate it from the collector.
+#pragma once
 
 #include <sys/types.h>
 
@@ -16,6 +15,7 @@
 #include "analyzer/formats/ring/loader.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/detect/digest_view.h"
+#include "collector/detect/quiet_ranks.h"
 #include "collector/evidence/process_look.h"
 #include "collector/host/proc.h"
 #include "collector/host/process_sample.h"
@@ -38,37 +38,39 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
   ~Agent();
 
-  // Watches `folder` and the folders below it. Finds existing rings at once.
+  // Watches `folder` and the folders in it. Finds existing rings at once.
   absl::Status Watch(const std::string& folder);
-  // Readable (poll) when a ring appeared or a process ended; then call Handle().
+  // Readable (poll) if a ring appeared or a process ended; then call Handle().
   int fd() const { return epoll_.get(); }
   void Handle();
-  // A reaper's report; may come before or after the ring was found.
+  // Takes a reaper's report, before or after the ring was found.
   void Ended(pid_t pid, const ProcessEnd& end);
 
   // Reads the digests of all rings with a living process. Returns the CPU time used, in nanoseconds.
   int64_t Sample();
-  // State letter of every live process. For those in `still` (ascending) also CPU, I/O and wait channel; CPU and I/O as
-  // differences to a sample at least a second older. Forgets samples of the others.
+  // Reads the state letter of every live process. For those in `still` (ascending) also CPU, I/O and wait channel; CPU
+  // and I/O are differences to a sample at least a second older. Forgets samples of the others.
   void SampleStill(const std::vector<int32_t>& still, const ProcessTree& tree);
-  // Since when samples have seen a process idle; 0: not (ProcessSampler).
+  // Returns since when samples have seen a process idle; 0 if they have not (ProcessSampler).
   int64_t IdleSince(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->sampler.idle_since_ns(); }
-  // Gathers stacks and other evidence (evidence.h) of these in the background.
+  // Gathers stacks and other evidence (evidence.h) of these processes in the background.
   void Inspect(const std::vector<int32_t>& slots);
-  // Waits for running evidence of these, at most `limit_ns` in all.
+  // Takes only stacks.
+  void Inspect(const std::vector<WantedLook>& looks);
+  // Waits for running evidence of these processes, at most `limit_ns` in all.
   void FinishInspection(const std::vector<int32_t>& slots, int64_t limit_ns);
 
   size_t size() const { return rings_.size(); }
-  // Rings with at least one reading.
+  // Number of rings with at least one reading.
   size_t readable() const;
   std::vector<DigestView> Views() const;
-  std::vector<const ring::Snapshot*> Digests() const;  // one per slot; never null
+  std::vector<const ring::Snapshot*> Digests() const;  // one for each slot; never null
   const Process& process(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->process; }
   const ring::Snapshot& digest(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->digest; }
-  int32_t SlotOf(const std::string& path) const;  // -1: unknown
+  int32_t SlotOf(const std::string& path) const;  // -1 if unknown
 
-  // All data: whole rings (with operations that were kept before they were overwritten), or digests with operations in
-  // flight.
+  // Returns all data: whole rings (including operations that were kept before they were overwritten), or digests with
+  // operations in flight.
   std::vector<RingInput> Collect(bool whole);
   // Reads these whole rings now and keeps their operations for every later Collect(true).
   void Keep(const std::vector<int32_t>& slots);
@@ -80,7 +82,7 @@ class Agent {
     UniqueFd fd;
     UniqueFd pidfd;
     bool readable = false;
-    bool followed = false;  // the search for its process is done
+    bool followed = false;  // the search for the ring's process is done
     bool alive = true;
     ring::Snapshot digest;
     std::optional<ring::Snapshot> last;  // the whole ring after its process ended
@@ -88,7 +90,7 @@ class Agent {
     Process process;
     ProcessSampler sampler;
     ProcessLook look;
-    std::shared_ptr<MarkTimes> marks;  // null: none, or none yet
+    std::shared_ptr<MarkTimes> marks;  // null if there are none, or none yet
     std::string error;
   };
 
@@ -97,6 +99,7 @@ class Agent {
   void Follow(Ring* ring);
   void MarkEnded(Ring* ring, const ProcessEnd& end);
   void ReadDigest(Ring* ring);
+  void Inspect(int32_t slot, const LookPlan& plan);
 
   UniqueFd epoll_;
   UniqueFd inotify_;
@@ -109,5 +112,3 @@ class Agent {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_RUN_AGENT_H_

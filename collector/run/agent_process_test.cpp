@@ -1,4 +1,4 @@
-// Which process a ring is of, as the agent sees it.
+// Tests which process a ring belongs to, from the agent's point of view.
 #include "collector/run/agent.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class AgentProcessTest : public support::FolderTest {
     kill(child_, SIGKILL);
     waitpid(child_, nullptr, 0);
   }
-  // A ring with little more than its owner.
+  // Writes a ring that contains little more than its owner.
   void WriteRing(uint64_t start_ticks) const {
     alignas(8) static char page[ring::kPage];
     std::memset(page, 0, sizeof(page));
@@ -51,7 +51,7 @@ class AgentProcessTest : public support::FolderTest {
   pid_t child_ = -1;
 };
 
-TEST_F(AgentProcessTest, AnEndOfAnEarlierProcessIsNotTakenForThatOfOneWithItsNumber) {
+TEST_F(AgentProcessTest, TheEndOfAnEarlierProcessWithTheNumberIsIgnored) {
   const std::optional<ProcStat> stat = ReadProcStat(child_);
   ASSERT_TRUE(stat.has_value());
   WriteRing(stat->start_ticks);
@@ -62,7 +62,7 @@ TEST_F(AgentProcessTest, AnEndOfAnEarlierProcessIsNotTakenForThatOfOneWithItsNum
   EXPECT_EQ(agent.process(0).life, Life::kRunning);
 }
 
-TEST_F(AgentProcessTest, AProcessWithTheNumberOfOneThatEndedIsNotTakenForIt) {
+TEST_F(AgentProcessTest, ANewProcessWithTheNumberIsIgnored) {
   const std::optional<ProcStat> stat = ReadProcStat(child_);
   ASSERT_TRUE(stat.has_value());
   WriteRing(stat->start_ticks - 1);

@@ -1,4 +1,4 @@
-// The agent and a process that dies while its GPU still writes.
+// Tests the agent with a process that dies while its GPU still writes.
 #include "collector/run/agent.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 namespace lockstep {
 namespace {
 
-// A ring with one marked stream, as a recorder of process `pid` would leave it.
+// Returns a ring with one marked stream, as a recorder of process `pid` would leave it.
 std::vector<unsigned char> RingOf(pid_t pid, uint64_t* marks) {
   constexpr uint64_t kBytes = 64 << 10;
   std::vector<unsigned char> bytes(kBytes, 0);
@@ -64,12 +64,12 @@ std::vector<unsigned char> RingOf(pid_t pid, uint64_t* marks) {
   return bytes;
 }
 
-TEST(AgentTest, WhatTheGpuReachesAfterTheProcessDiedIsLabelled) {
+TEST(AgentTest, GpuProgressAfterTheProcessDiedIsLabelled) {
   const support::TempFolder temp;
   const std::string& folder = temp.path();
   const pid_t pid = fork();
   if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // it holds this one's output open
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // the child has this process's output open
     pause();
     _exit(0);
   }
@@ -85,7 +85,7 @@ TEST(AgentTest, WhatTheGpuReachesAfterTheProcessDiedIsLabelled) {
 
   Agent agent;
   ASSERT_TRUE(agent.Watch(folder).ok());
-  reach(3, 3);  // while it lives: nothing special
+  reach(3, 3);  // while the process lives, this has no special meaning
   agent.Sample();
   kill(pid, SIGKILL);
   pollfd died{agent.fd(), POLLIN, 0};

@@ -3,17 +3,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/report.h"
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/system.h"
 #include "analyzer/util/time_units.h"
@@ -25,7 +21,7 @@
 namespace lockstep {
 namespace {
 
-// Time for the agent to report the last ends, and for the collector to find the cause of a bad end and to receive
+// Time for the agent to report the last ends, and for the collector to find the cause of an abnormal end and to receive
 // everything.
 constexpr int kMostKin = 64;
 constexpr int64_t kMoment = 2 * kSecond, kLongest = 90 * kSecond, kNoWord = 15 * kSecond;
@@ -36,22 +32,18 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
   std::unique_ptr<Join> join(new Join());
   join->options_ = options;
   join->instance_ = RandomInstance();
-  join->spool_ = TemporaryFolder() + "/lockstep-spool-XXXXXX";
-  if (mkdtemp(join->spool_.data()) == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("no place for the agent's spool, ", join->spool_, ": ", strerror(errno)));
-  }
+  if (!join->spool_->status().ok()) return join->spool_->status();
   std::vector<std::string> words =
       options.agent.empty() ? OwnProgram("agent") : std::vector<std::string>{options.agent};
   const std::string program = words[0];
   words.insert(words.end(),
-               {"--collector", options.collector, "--rings", options.ring_folder, "--spool", join->spool_});
+               {"--collector", options.collector, "--rings", options.ring_folder, "--spool", join->spool_->path()});
   if (options.late_after_ns > 0) {
     words.push_back("--late-after");
     words.push_back(absl::StrCat(static_cast<double>(options.late_after_ns) / 1e9));
   }
   words.insert(words.end(), {"--redact", RedactLevelName(options.redact)});
-  // A terminal's Ctrl-C is for the job; the agent stays to report its end.
+  // A terminal's Ctrl-C is meant for the job. The agent continues, to report the job's end.
   const absl::StatusOr<pid_t> agent = StartCompanion(words);
   if (!agent.ok()) return agent.status();
   join->agent_ = *agent;
@@ -87,9 +79,7 @@ void Join::EndAgent() {
     }
   }
   agent_ = 0;
-  std::error_code ignored;
-  if (!spool_.empty()) std::filesystem::remove_all(spool_, ignored);
-  spool_.clear();
+  spool_.reset();
 }
 
 void Join::Step(int64_t mono_ns) {
@@ -127,7 +117,7 @@ void Join::Step(int64_t mono_ns) {
     ClientReply reply;
     if (message->header.type != wire::Type::kClientReply || !wire::DecodeBody(*message, &reply).ok()) continue;
     heard_ |= reply.jobs_size() > 0;
-    // Another job may have the same name: until this job has a communicator, none of its ranks can be late, and answers
+    // Another job may have the same name. Until this job has a communicator, none of its ranks can be late, so answers
     // are ignored.
     if (!known_ || reply.jobs_size() > 1) continue;
     const Incident* incident = reply.has_incident() ? &reply.incident() : nullptr;
@@ -149,7 +139,8 @@ void Join::Step(int64_t mono_ns) {
     SayBlock(incident->text());
     if (!told_.empty()) Say(absl::StrCat("incident in ", told_, " on the collector's host"));
   }
-  if (welcome_ && asked_ns_ < mono_ns - 50 * kSecond) Step(mono_ns);  // the welcome came just now: ask at once
+  // The Welcome has just arrived: send the request at once.
+  if (welcome_ && asked_ns_ < mono_ns - 50 * kSecond) Step(mono_ns);
 }
 
 void Join::Finish(bool badly) {

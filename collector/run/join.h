@@ -1,18 +1,20 @@
-// `lockstep run --collector`: an agent for this job's ranks alone, and the collector's verdict on the job.
-#ifndef LOCKSTEP_COLLECTOR_RUN_JOIN_H_
-#define LOCKSTEP_COLLECTOR_RUN_JOIN_H_
+// `lockstep run --collector`: an agent for only this job's ranks, and the collector's verdict on the job.
+#pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/util/scratch_folder.h"
 #include "collector/wire/client.h"
 #include "proto/wire.pb.h"
 
@@ -20,32 +22,33 @@ namespace lockstep {
 
 struct JoinOptions {
   std::string collector;    // endpoint
-  std::string ring_folder;  // of the job
+  std::string ring_folder;  // the job's folder
   std::string job;          // as in LOCKSTEP_JOB
-  std::string agent;        // program; empty: lockstep-agent beside this one
+  std::string agent;        // the program; empty for lockstep-agent beside this one
   int64_t late_after_ns = 0;
   RedactLevel redact = RedactLevel::kNo;
-  // Communicators that the job has created so far: they separate it from others of the same name.
+  // Communicators that the job has created so far; they distinguish it from other jobs with the same name.
   std::function<std::vector<uint64_t>()> kin;
 };
 
 // Not thread-safe. Prints the collector's messages on standard error.
 class Join {
  public:
-  // Starts the agent. Keys: the agent's as `lockstep agent` finds them, those for listening as `lockstep top` does;
-  // without the latter only the collector reports the verdict.
+  // Starts the agent. The agent's keys are found as by `lockstep agent`, the keys for listening as by `lockstep top`.
+  // Without the latter, only the collector reports the verdict.
   static absl::StatusOr<std::unique_ptr<Join>> Start(const JoinOptions& options);
   ~Join();
   Join(const Join&) = delete;
   Join& operator=(const Join&) = delete;
 
   int fd() const { return client_ == nullptr ? -1 : client_->fd(); }
-  // Reads the collector's messages. Call when fd() is readable, and once a second.
+  // Reads the collector's messages. To be called when fd() is readable, and once a second.
   void Step(int64_t mono_ns);
-  // The collector reports the job as hung, and not as moving again.
+  // Returns whether the collector reported the job as hung and has not reported that it moves again.
   bool hung() const { return hung_; }
   VerdictKind verdict() const { return verdict_; }
-  // The job has ended. Gives agent and collector time: after a bad end until they are done with it, otherwise a moment.
+  // To be called when the job has ended. Gives agent and collector time. After an abnormal end, waits until they have
+  // handled the end, otherwise for a moment.
   void Finish(bool badly);
 
  private:
@@ -54,7 +57,7 @@ class Join {
 
   JoinOptions options_;
   pid_t agent_ = 0;
-  std::string spool_;
+  std::optional<ScratchFolder> spool_{std::in_place, "lockstep-spool"};
   std::unique_ptr<wire::Client> client_;
   uint64_t instance_ = 0;
   bool welcome_ = false, hung_ = false, heard_ = false, whole_ = false, over_ = false;
@@ -65,5 +68,3 @@ class Join {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_RUN_JOIN_H_

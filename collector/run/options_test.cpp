@@ -32,14 +32,14 @@ TEST(RunOptionsTest, ReadsEveryOption) {
   EXPECT_THAT(options->command, ElementsAre("train", "-n", "--out"));
 }
 
-TEST(RunOptionsTest, TheCommandMayStandWithoutDashes) {
+TEST(RunOptionsTest, TheCommandMayFollowWithoutDashes) {
   const auto options = Parse({"-n4", "torchrun", "--nproc", "2"});
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->ranks, 4);
   EXPECT_THAT(options->command, ElementsAre("torchrun", "--nproc", "2"));
 }
 
-TEST(RunOptionsTest, WhatDoesNotGoTogetherIsNamed) {
+TEST(RunOptionsTest, ConflictingOptionsAreNamed) {
   EXPECT_THAT(std::string(Parse({"--profiler", "--gpu", "done", "--", "x"}).status().message()), HasSubstr("exclude"));
   EXPECT_THAT(std::string(Parse({"--collector", "tcp://head:9470", "--out", "y", "--", "x"}).status().message()),
               HasSubstr("exclude"));

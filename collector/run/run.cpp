@@ -39,12 +39,12 @@ namespace {
 
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP};
 constexpr int kStatusNotExecutable = 126, kStatusNotFound = 127, kStatusHung = 90, kStatusDesync = 91;
-// From SIGTERM to SIGKILL when we end a hung job.
+// Time between SIGTERM and SIGKILL when Lockstep ends a hung job.
 constexpr int64_t kGrace = 5 * kSecond;
-// A job without a record for this long is reported: it is still starting, or in its rendezvous, which no ring shows.
-// Repeated after twice the time.
-constexpr int64_t kUnrecordedFor = 24;  // times --late-after
-// After this long without a tick, this process itself was stopped: no rank is blamed for that time.
+// A job without a record for this long is reported, because no ring shows whether it is still starting. The report is
+// repeated after twice the time.
+constexpr int64_t kUnrecordedFor = 24;  // multiplied by --late-after
+// If there was no tick for this long, this process itself was stopped, so no rank is blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
 struct Child {
@@ -57,8 +57,8 @@ struct Child {
   int64_t ended_ns = 0;
 };
 
-// What keeps the recorder from recording on this host or in this job, as the recorder reads it; empty: nothing of the
-// kind.
+// Returns what stops the recorder from recording on this host or in this job, by the recorder's own rules; empty if
+// nothing does.
 std::string WhySwitchedOff() {
   if (const absl::StatusOr<settings::Merged> merged = settings::Merge("recorder"); merged.ok()) {
     for (const settings::Value& value : merged->values) {
@@ -90,7 +90,7 @@ class Run {
       return 2;
     }
     if (!options_.group.empty()) {
-      // A variable of the site's must not keep a job from running.
+      // A variable of the site must not prevent a job from running.
       const absl::StatusOr<gid_t> group = FindReadingGroup(options_.group);
       if (group.ok()) {
         group_ = *group;
@@ -99,7 +99,7 @@ class Run {
       }
     }
     job_ = JobName(environment, options_.redact == RedactLevel::kStacks ? "job" : options_.command[0]);
-    // An error days later, when there is something to write, would be too late.
+    // An error should appear now, not days later when there is something to write.
     if (const std::string why = WhyNoIncidentFolder(options_.out); !why.empty())
       Say(absl::StrCat("--out ", options_.out, ": ", why, "; no incident can be kept there"));
     if (const int status = PrepareRecording(&environment); status != 0) return status;
@@ -109,7 +109,7 @@ class Run {
   }
 
  private:
-  // 0, or the exit status for arguments that cannot work.
+  // Returns 0, or the exit status for invalid arguments.
   int PrepareRecording(Environment* environment) {
     switched_off_ = WhySwitchedOff();
     for (const std::string& wrong : settings::WrongRecorderVariables()) Say(wrong);
@@ -135,8 +135,8 @@ class Run {
     }
     if (options_.profiler) {
       SetVariable(environment, "LOCKSTEP_GPU", "profiler");
-      // A preloaded recorder sees to it by itself, and looks for installed plugins first; a statically linked NCCL has
-      // only this.
+      // A preloaded recorder sets the variable itself, after a search for installed plugins. A statically linked NCCL
+      // needs it set here.
       if (GetVariable(*environment, "NCCL_PROFILER_PLUGIN").empty() && !ProfilerIsInstalled(*environment)) {
         SetVariable(environment, "NCCL_PROFILER_PLUGIN", library_);
       }
@@ -175,13 +175,13 @@ class Run {
     sigset_t watched;
     sigemptyset(&watched);
     for (int signal : kForwarded) {
-      // What we were started to ignore (nohup) stays ignored, here and in the job.
+      // Signals that this process was started to ignore (nohup) stay ignored, here and in the job.
       if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&watched, signal);
     }
     sigprocmask(SIG_BLOCK, &watched, &plan.signal_mask);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
-    // If the keeper is killed, the job's processes become our children.
+    // If the keeper is killed, the job's processes become children of this process.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     absl::StatusOr<Keeper> keeper = Keeper::Start(plan, folder_.lock_fd);
     if (!keeper.ok()) {
@@ -208,6 +208,7 @@ class Run {
     watch.ranks_expected = options_.ranks;
     watch.launcher = options_.ranks == 0;
     watch.quiet = options_.quiet;
+    watch.tell = options_.tell;
     watch.group = group_;
     watch.hook.command = options_.on_verdict;
     watch.hook.limit_ns = options_.on_verdict_ns;
@@ -259,7 +260,7 @@ class Run {
           {recording && join_ == nullptr ? watch_->NextTick() : INT64_MAX, kill_at_ != 0 ? kill_at_ : INT64_MAX,
            recording && agent_.readable() == 0 ? next_look : INT64_MAX, MonotonicNs() + kSecond});
       const int64_t left = std::max<int64_t>(0, wake - MonotonicNs());
-      // Until all ranks are known, a signal would miss some: it waits.
+      // Until all ranks are known, a signal would miss some of them, so signals wait.
       pollfd fds[4] = {{keeper_->fd(), POLLIN, 0},
                        {all_started_ ? signals_.get() : -1, POLLIN, 0},
                        {agent_.fd(), POLLIN, 0},
@@ -279,7 +280,7 @@ class Run {
         next_look = now + (now - started_ns_ < 10 * kSecond ? kSecond : 10 * kSecond);
         if (now >= next_unrecorded_) SayUnrecorded(processes, now);
       }
-      // Joined to a collector, hangs are its to find.
+      // With a collector, the collector detects hangs.
       if (join_ != nullptr) {
         join_->Step(MonotonicNs());
       } else if (ended || now >= watch_->NextTick()) {
@@ -297,7 +298,7 @@ class Run {
     const bool first = next_unrecorded_ == 0;
     next_unrecorded_ = started_ns_ + (first ? kUnrecordedFor * options_.late_after_ns : 2 * since);
     const pid_t pid = unrecorded_->Telling(processes);
-    // Where recording is off, or this is no job that records, the end is early enough.
+    // If recording is off, or this job does not record, a report at the end is early enough.
     if (first || pid == 0 || !switched_off_.empty() || options_.quiet) return;
     Say(absl::StrCat("nothing is recorded after ", DurationText(since), ": ", unrecorded_->Reason(switched_off_),
                      "; to see what a process is doing: lockstep evidence ", pid));
@@ -314,7 +315,7 @@ class Run {
     }
     for (pid_t pid : JobProcesses()) {
       kill(pid, signal);
-      // A stopped process takes its SIGTERM only after it continues.
+      // A stopped process handles SIGTERM only after it continues.
       if (signal == SIGTERM) kill(pid, SIGCONT);
     }
     kill_at_ = now + (signal == SIGTERM ? kGrace : kSecond / 10);
@@ -325,7 +326,7 @@ class Run {
     while (read(signals_.get(), &info, sizeof info) == sizeof info) {
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) watch_->Ending(MonotonicNs());
-      // A terminal sends to its whole foreground group: the job has it already.
+      // A terminal sends to its whole foreground group, so the job already has the signal.
       if (info.ssi_code != SI_KERNEL) {
         for (const Child& child : children_) {
           if (child.alive) kill(child.pid, signal);
@@ -339,7 +340,7 @@ class Run {
     }
   }
 
-  // True when a process of the job has ended.
+  // Returns true if a process of the job has ended.
   bool OnKeeper() {
     bool ended = false;
     while (const std::optional<KeeperEvent> event = keeper_->Next(&keeper_gone_)) {
@@ -383,7 +384,7 @@ class Run {
 
   int End() {
     if (keeper_gone_) {
-      // Killed from outside: its work is ours now.
+      // The keeper was killed from outside, so this process takes over its work.
       Say("the keeper process was killed; ending the job");
       EndDescendants(0, 10 * kSecond);
       RemoveRingFolder(folder_.path);
@@ -409,7 +410,8 @@ class Run {
     }
     keeper_->Finish();
     const VerdictKind declared = join_ != nullptr ? join_->verdict() : watch_->declared();
-    watch_.reset();  // with the indexes and the command of --on-verdict: of a command's signal this process dies
+    // Ends the indexes and the command of --on-verdict first, because this process may now end by the command's signal.
+    watch_.reset();
     if (ended_by_us_) return declared == VERDICT_DESYNC ? kStatusDesync : kStatusHung;
     if (unstarted != nullptr) {
       return unstarted->error == ENOENT || unstarted->error == ENOTDIR ? kStatusNotFound : kStatusNotExecutable;
@@ -430,7 +432,7 @@ class Run {
   }
 
   static void DieOf(int signal) {
-    // The wanted core is the command's; ours would be useless.
+    // The core dump of interest is the command's, not this process's.
     const rlimit none{0, 0};
     setrlimit(RLIMIT_CORE, &none);
     ::signal(signal, SIG_DFL);
@@ -444,14 +446,14 @@ class Run {
   const RunOptions options_;
   std::optional<gid_t> group_;
   std::string job_, library_, unusable_;
-  std::string switched_off_;  // by what; empty: it is not
+  std::string switched_off_;  // why recording is off; empty if it is on
   RingFolder folder_;
   std::unique_ptr<Keeper> keeper_;
   Agent agent_;
   std::unique_ptr<Watch> watch_;
-  std::unique_ptr<Join> join_;  // null: the job is watched here
+  std::unique_ptr<Join> join_;  // null if the job is watched here
   std::unique_ptr<Unrecorded> unrecorded_;
-  int64_t next_unrecorded_ = 0;  // when to report a job that records nothing; 0: not set yet
+  int64_t next_unrecorded_ = 0;  // when to report a job that records nothing; 0 if not set yet
   std::vector<Child> children_;
   UniqueFd signals_;
   bool all_started_ = false, keeper_gone_ = false, ended_by_us_ = false;

@@ -1,15 +1,12 @@
 // `lockstep run`: starts a job under the recorder and stays until its end.
-#ifndef LOCKSTEP_COLLECTOR_RUN_RUN_H_
-#define LOCKSTEP_COLLECTOR_RUN_RUN_H_
+#pragma once
 
 #include "collector/run/options.h"
 
 namespace lockstep {
 
-// Returns the exit status (docs/run.md), or does not return: if the command died of a signal, this process dies of the
-// same. Call it once, from the main thread, before any other thread exists.
+// Returns the exit status (docs/run.md). If a signal ended the command, this does not return but ends the process by
+// the same signal. Call it once, from the main thread, before any other thread exists.
 int RunJob(const RunOptions& options);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_RUN_RUN_H_

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/evidence/redact.h"
@@ -28,17 +27,17 @@ namespace {
 constexpr int64_t kShortTick = 100 * kMs;
 constexpr int64_t kIdleTick = 250 * kMs;
 constexpr int64_t kLongestTick = 1000 * kMs;
-// Sampling takes at most this part of one core.
+// Sampling takes at most this fraction of one core.
 constexpr int64_t kCostShare = 100;
-// A little over the least gap between two samples of a process, so that each judgement has a new pair.
+// Slightly more than the minimum interval between two samples of a process, so that each judgement has new samples.
 constexpr int64_t kJudgementEvery = 1050 * kMs;
 // Processes without progress for this long are sampled.
 constexpr int64_t kSampleAfter = 1500 * kMs;
-// A verdict does not wait longer for stacks that are being taken.
+// A verdict waits at most this long for stacks that are being taken.
 constexpr int64_t kEvidenceWait = 2000 * kMs;
 // Decisions of one episode that are kept for the incident folder.
 constexpr size_t kMostDecisions = 1000;
-// Points of a communicator that rolling hashes are compared at: rings are read one after the other.
+// Points of a communicator at which rolling hashes are compared, because rings are read one after the other.
 constexpr size_t kHashPoints = 1024;
 
 size_t CountAlive(const std::vector<DigestView>& views) {
@@ -87,7 +86,7 @@ void Watch::Rebase(int64_t now) {
 }
 
 int32_t Watch::RankOf(int32_t slot) const {
-  if (slot < -1) return -2 - slot;  // ended before it had a ring
+  if (slot < -1) return -2 - slot;  // the process ended before it had a ring
   const int32_t rank = agent_->digest(slot).process.rank;
   return rank >= 0 ? rank : slot;
 }
@@ -120,7 +119,7 @@ std::vector<StartedRank*> Watch::WithoutRing() {
 Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   std::vector<RingInput> inputs = agent_->Collect(whole);
   if (!inputs.empty()) {
-    // A rank that ended, or hangs, before its first NCCL call has no ring; it counts all the same.
+    // A rank that ended, or hangs, before its first NCCL call has no ring, but it counts too.
     for (const StartedRank* started : WithoutRing()) {
       RingInput input;
       input.process = started->process;
@@ -139,7 +138,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
       inputs.push_back(std::move(input));
     }
   }
-  // Of the ends that a wait explains those of a later generation are none.
+  // Ends of a later generation are not among those that a wait explains.
   const int64_t follow = detector_.ends_follow_ns();
   std::vector<Process*> waited, others;
   for (RingInput& input : inputs) {
@@ -157,12 +156,12 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   gathered.bundle.stalled_ns = stalled_ns;
   for (const Rank& rank : gathered.bundle.ranks) gathered.slots[rank.rank] = agent_->SlotOf(rank.path);
   if (whole) {
-    // The rings are gone when people read this; their records are in the incident.
+    // The rings are gone when people read this, but their records are in the incident.
     gathered.folder = IncidentFolder();
     for (Rank& rank : gathered.bundle.ranks) rank.path = absl::StrCat(gathered.folder, "/", DumpFileName(rank.host));
   }
   HostRedaction().Redact(&gathered.bundle);
-  // All these rings are this host's.
+  // All rings are on this host.
   const RackAndSwitch place = PlaceOf(CurrentEnvironment());
   if (!gathered.bundle.ranks.empty() && (!place.rack.empty() || !place.leaf_switch.empty())) {
     gathered.bundle.places = {{gathered.bundle.ranks[0].host, place.rack, place.leaf_switch}};
@@ -238,8 +237,8 @@ void Watch::LookForDesync() {
     rings.push_back({rank >= 0 ? rank : static_cast<int32_t>(i), digests[i]});
   }
   for (const Desync& desync : desync_.Look(rings)) {
-    // Every rank's records, not only the members': in a communicator of two only ranks with the same role show which
-    // one is wrong.
+    // Saves every rank's records, not only the members'. In a communicator of two, only ranks with the same role show
+    // which member is wrong.
     std::vector<int32_t> slots(digests.size());
     std::iota(slots.begin(), slots.end(), 0);
     agent_->Keep(slots);
@@ -269,7 +268,7 @@ void Watch::TellLate(int64_t now) {
   if (late_told_ || hung_ || waiting == 0) return;
   late_told_ = true;
   late_since_ = now - longest;
-  // The cause is not known yet, and a rank that waits is most likely a victim: names no rank.
+  // The cause is not known yet, and a waiting rank is most likely a victim, so no rank is named.
   Say(absl::StrCat("late: ", waiting, " of ", RanksOfNewestRestart(), " ranks wait, the longest for ",
                    DurationText(longest), doing.empty() ? "" : " in ", doing, "; looking for the cause"));
 }
@@ -286,12 +285,12 @@ void Watch::Judge(int64_t now) {
     const std::string& state = agent_->process(view.slot).state;
     if (view.alive && state != "T" && state != "t") all_stopped = false;
   }
-  // Somebody suspended the whole job: nothing is held against it.
+  // Someone suspended the whole job, so no rank is blamed.
   if (all_stopped && CountAlive(views) > 0) {
     Rebase(now);
     return;
   }
-  // Only a job without any moving part can be stuck as a whole.
+  // A job can be stuck as a whole only if nothing in it moves.
   const int64_t still = now - LastProgress({});
   const bool stands = still >= options_.limits.dead_settle || detector_.ends_follow_ns() != 0;
   if (whole_ && LastProgress({}) > whole_progress_) whole_.reset();
@@ -328,11 +327,11 @@ void Watch::Declare(int64_t now, const RootFinding& finding, const Decision& dec
   agent_->FinishInspection(suspects_, kEvidenceWait);
   Gathered gathered = Gather(true, true, std::max<int64_t>(decision.age_ns, 1));
   const RootFinding whole = RootOf(now, gathered);
-  // Whole rings contain more than digests: the root may turn out to be another one, or one with a longer limit.
+  // Whole rings contain more than digests, so the root may be another rank, or one with a longer limit.
   const Decision again = detector_.Judge(now, whole.kind == FINDING_UNSPECIFIED ? finding : whole);
   if (!again.hung()) {
     if (whole.kind == FINDING_UNSPECIFIED) {
-      // Reading them is not cheap.
+      // Whole rings are read rarely, because reading them is expensive.
       next_judgement_ = now + std::clamp(again.limit_ns - again.age_ns, kJudgementEvery, 10 * kJudgementEvery);
     } else {
       whole_ = std::move(gathered);
@@ -356,7 +355,7 @@ void Watch::Declare(int64_t now, const RootFinding& finding, const Decision& dec
 
 void Watch::LookForRecovery(int64_t now) {
   if (ending_since_ != 0) return;
-  // Processes that end, and communicators that are torn down, move too: that is no recovery.
+  // Processes that end, and communicators that are destroyed, also count as movement, but are no recovery.
   if (CountAlive(agent_->Views()) != alive_at_declaration_) return;
   const std::optional<Decision> recovered = detector_.LookForRecovery(now, LastProgress(hung_slots_));
   if (!recovered) return;
@@ -385,20 +384,13 @@ void Watch::Detect(int64_t now, const std::vector<DigestView>& views) {
   for (const CommBeat& beat : progress_.Take(now, lateness_)) detector_.progress().Apply(0, now, beat);
   for (const LateEvent& event : events) {
     LateInput input;
-    input.comm = event.comm;
-    input.sequence = event.sequence;
-    input.over = event.over;
-    input.in_flight_ns = event.in_flight_ns;
-    input.limit_ns = event.limit_ns;
-    input.p99_gap_ns = event.p99_gap_ns;
-    input.gaps = event.gaps;
+    static_cast<LateFacts&>(input) = event;
     input.waiting = ranks_of(event.waiting);
     input.missing = ranks_of(event.missing);
-    input.doing = event.doing;
     input.host = host_;
     detector_.Late(now, input);
   }
-  // While hung, recovery is looked for with the rings' own progress.
+  // While hung, recovery is determined from the rings' own progress.
   if (hung_) return;
   for (const Decision& decision : detector_.Tick(now)) Log(decision);
 }
@@ -417,6 +409,9 @@ void Watch::Tick(int64_t now) {
       views.push_back(view);
     }
   }
+  for (DigestView& view : views) {
+    if (view.slot >= 0) quiet_.AddWait(agent_->digest(view.slot).threads, agent_->process(view.slot), &view);
+  }
   const int64_t before = LastProgress({});
   Detect(now, views);
   const bool moved = LastProgress({}) != before;
@@ -430,6 +425,7 @@ void Watch::Tick(int64_t now) {
   if (ending_since_ != 0) return;
   TellLate(now);
   if (now >= next_sample_) SampleStill(now);
+  agent_->Inspect(quiet_.Due(now, views, lateness_));
   if (detector_.Suspicious(now)) {
     if (now >= next_judgement_ || detector_.urgent()) Judge(now);
   } else {
@@ -447,6 +443,7 @@ std::vector<ExitRecord> Watch::Exits() const {
 }
 
 void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
+  tell = tell && options_.tell;
   IncidentFacts facts;
   facts.job = gathered.bundle.job;
   facts.command = HostRedaction().Command(options_.command);
@@ -455,7 +452,7 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   facts.decisions = decisions_;
   decisions_.clear();
   ++incidents_;
-  // The verdict first: a full disk must not keep it from the screen.
+  // Prints the verdict first, because a full disk must not prevent that.
   if (tell) SayBlock(VerdictText(gathered.verdict, gathered.bundle));
   const absl::StatusOr<EarlierIncident> earlier = SetEarlierIncidentAside(gathered.folder);
   if (!earlier.ok()) {
@@ -471,6 +468,7 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   } else if (tell) {
     Say(absl::StrCat("incident written to ", gathered.folder, " (lockstep analyze ", gathered.folder, ")"));
   }
+  if (status.ok()) WriteExplorePage(gathered.folder, gathered.bundle, gathered.verdict, {}, tell);
   if (const absl::Status shared = status.ok() ? shared_.Add(gathered.folder) : absl::OkStatus(); !shared.ok())
     Say(shared.message());
   for (const std::string& problem : indexes_.TakeProblems()) Say(problem);
@@ -481,7 +479,7 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
 }
 
 void Watch::Finish(const std::string& unrecorded) {
-  // The last digests: a job may have differed in its last operations.
+  // Reads the last digests, because the ranks may have differed in their last operations.
   agent_->Sample();
   for (int look = 0; look < 3; ++look) LookForDesync();
   if (ever_declared_) return;

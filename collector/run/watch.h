@@ -1,6 +1,5 @@
-// The collector's part for one job: judges the agent's data, gathers evidence, and prints the verdict.
-#ifndef LOCKSTEP_COLLECTOR_RUN_WATCH_H_
-#define LOCKSTEP_COLLECTOR_RUN_WATCH_H_
+// The collector's part for one job: evaluates the agent's data, gathers evidence, and prints the verdict.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -16,6 +15,7 @@
 #include "collector/detect/ends.h"
 #include "collector/detect/lateness.h"
 #include "collector/detect/progress.h"
+#include "collector/detect/quiet_ranks.h"
 #include "collector/detect/root_finding.h"
 #include "collector/host/reading_group.h"
 #include "collector/incident/incident.h"
@@ -29,15 +29,16 @@ struct WatchOptions {
   DetectorLimits limits;
   std::string job;
   std::vector<std::string> command;
-  std::string out;         // incident folder; empty: a new name, if there is something to write
-  int ranks_expected = 0;  // started by us; 0: unknown
+  std::string out;         // incident folder; empty for a new name, used only if there is something to write
+  int ranks_expected = 0;  // number of ranks that this process started; 0 if unknown
   bool launcher = false;   // the command itself starts the ranks
   bool quiet = false;
+  bool tell = true;            // print the verdict, and where the incident is
   std::optional<gid_t> group;  // the group whose members may read incidents
-  HookOptions hook;            // of --on-verdict; no command: none
+  HookOptions hook;            // for --on-verdict; without a command there is none
 };
 
-// A rank that we started, with or without a ring.
+// A rank that this process started, with or without a ring.
 struct StartedRank {
   int rank = -1;
   pid_t pid = 0;
@@ -51,33 +52,34 @@ class Watch {
  public:
   Watch(const WatchOptions& options, Agent* agent);
 
-  // Reads and judges. Call it at the time of NextTick, and at once after a process ended.
+  // Reads and evaluates. To be called at NextTick, and at once after a process ended.
   void Tick(int64_t now);
   int64_t NextTick() const { return next_tick_; }
-  // The watcher, or the job, was stopped until now.
+  // To be called if the watcher or the job was stopped until now.
   void Rebase(int64_t now);
 
   void Started(int rank, pid_t pid);
   void Ended(pid_t pid, const ProcessEnd& end);
-  // From now on, ends of processes are caused by us or by the user.
+  // From now on, this program or the user causes ends of processes.
   void Ending(int64_t now);
 
-  // A hang was declared and has not recovered.
+  // Returns whether a hang was declared and has not recovered.
   bool hung() const { return hung_; }
-  // What was declared.
+  // The declared verdict.
   VerdictKind declared() const { return declared_; }
 
-  // Once at the end of the job: the final message, if nothing was declared. `unrecorded`: the reason for missing rings.
+  // Called once at the end of the job: prints the final message if nothing was declared. `unrecorded`: the reason for
+  // missing rings.
   void Finish(const std::string& unrecorded);
 
  private:
   struct Gathered {
     Bundle bundle;
     Verdict verdict;
-    std::map<int32_t, int32_t> slots;  // of each rank's ring
-    std::string folder;                // its future place; empty: digests only
+    std::map<int32_t, int32_t> slots;  // slot of each rank's ring
+    std::string folder;                // the folder where the report will be; empty for digests only
   };
-  // Whole rings, as in an incident folder, or digests.
+  // Loads whole rings, as in an incident folder, or digests.
   Gathered Gather(bool whole, bool stalled, int64_t stalled_ns);
   std::string IncidentFolder() const;
   // Adds the results of later samples to the processes of the bundle.
@@ -85,7 +87,7 @@ class Watch {
   // Samples every process without progress.
   void SampleStill(int64_t now);
   const Process& ProcessOf(int32_t slot) const;
-  // Ranks that we started and that have no ring.
+  // Returns the ranks that this process started and that have no ring.
   std::vector<StartedRank*> WithoutRing();
   RootFinding RootOf(int64_t now, const Gathered& gathered) const;
   void LookForDesync();
@@ -94,9 +96,9 @@ class Watch {
   void Judge(int64_t now);
   void Declare(int64_t now, const RootFinding& finding, const Decision& decision);
   void LookForRecovery(int64_t now);
-  // When any of `slots` last made progress (all if empty).
+  // Returns when any of `slots` (all if empty) last made progress.
   int64_t LastProgress(const std::vector<int32_t>& slots) const;
-  int32_t RankOf(int32_t slot) const;  // job-wide; the slot itself if the ring has no rank
+  int32_t RankOf(int32_t slot) const;  // job-wide rank; the slot itself if the ring has no rank
   void WriteAndTell(const Gathered& gathered, bool tell);
   std::vector<ExitRecord> Exits() const;
   size_t RanksOfNewestRestart() const;
@@ -104,8 +106,9 @@ class Watch {
 
   const WatchOptions options_;
   Agent* const agent_;
-  // The agent's part and the collector's, both on one host.
+  // The agent's part and the collector's part, both on one host.
   Lateness lateness_;
+  QuietRanks quiet_;
   HostProgress progress_;
   Detector detector_;
   DesyncWatch desync_;
@@ -113,19 +116,19 @@ class Watch {
   std::string host_;
   int64_t next_tick_ = 0;
   int64_t next_judgement_ = 0, next_sample_ = 0;
-  // Whole rings named another root than digests: that one is watched until something moves.
+  // Set if whole rings named another root than digests. That root is watched until something moves.
   std::optional<Gathered> whole_;
-  int64_t whole_progress_ = 0;  // LastProgress at their reading
+  int64_t whole_progress_ = 0;  // LastProgress when whole_ was read
   int64_t ending_since_ = 0;
   int64_t sample_cost_ = 0;
   std::vector<int32_t> suspects_;
-  std::vector<int32_t> slots_;  // of the last look
+  std::vector<int32_t> slots_;  // slots at the last look
   SharedIncidents shared_;      // outlives indexes_, which adds files to incidents
   IncidentIndexes indexes_;
   bool late_told_ = false, cause_told_ = false;
   int64_t late_since_ = 0;
   std::unique_ptr<VerdictHook> hook_;
-  std::vector<std::string> decisions_;  // of this episode, JSON lines
+  std::vector<std::string> decisions_;  // decisions of this episode, as JSON lines
   bool hung_ = false;
   bool ever_declared_ = false;
   VerdictKind declared_ = VERDICT_UNSPECIFIED;
@@ -135,5 +138,3 @@ class Watch {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_RUN_WATCH_H_

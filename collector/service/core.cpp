@@ -12,14 +12,14 @@
 namespace lockstep {
 namespace {
 
-// After this long without a tick, this process itself was stopped: no rank is blamed for that time.
+// If there was no tick for this long, this process itself was stopped, so no rank is blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 constexpr int64_t kSweepEvery = 10 * kSecond;
 
 }  // namespace
 
 CollectorCore::CollectorCore(const CoreOptions& options, CoreActions* actions) : options_(options), actions_(actions) {
-  // Numbers of another life of the collector must not be taken for this one's.
+  // Numbers from an earlier collector process must differ from this process's.
   request_base_ = (options.instance & 0x7fffffff) << 32;
 }
 
@@ -33,6 +33,29 @@ bool CollectorCore::busy() const {
     if (incident->phase != Gathering::Phase::kDone && !incident->dead) return true;
   }
   return false;
+}
+
+void CollectorCore::Work(CoreTask::Lane lane, std::function<void()> run, std::function<void()> done) {
+  ++tasks_out_;
+  actions_->Work({lane, std::move(run), [this, alive = alive_, done = std::move(done)](int64_t now) {
+                    if (!*alive) return;
+                    --tasks_out_;
+                    now_ = std::max(now_, now);
+                    done();
+                  }});
+}
+
+void CollectorCore::WorkFor(Gathering* incident, CoreTask::Lane lane, std::function<void()> run,
+                            std::function<void(Gathering*)> done) {
+  Work(lane, std::move(run), [this, name = incident->state.name, done = std::move(done)] {
+    if (const auto found = incidents_.find(name); found != incidents_.end()) done(found->second.get());
+  });
+}
+
+void CollectorCore::WorkFor(Job* job, CoreTask::Lane lane, std::function<void()> run, std::function<void(Job*)> done) {
+  Work(lane, std::move(run), [this, key = job->key, done = std::move(done)] {
+    if (Job* job = Find(key)) done(job);
+  });
 }
 
 bool CollectorCore::Decode(const wire::Message& message, google::protobuf::MessageLite* into) {

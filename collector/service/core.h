@@ -1,9 +1,8 @@
-// What the collector decides, as a state machine: jobs and their generations, who is late, which ranks are asked for
-// what, when a verdict is out, and when an incident is whole. No thread, socket, file or clock of its own: its owner
-// gives it what was received and the time, sends what it wants sent, and does its work where that takes long. A test
-// plays hours in a second. docs/architecture.md gives the order of messages.
-#ifndef LOCKSTEP_COLLECTOR_SERVICE_CORE_H_
-#define LOCKSTEP_COLLECTOR_SERVICE_CORE_H_
+// The collector's decisions, as a state machine: jobs and their generations, what is late, which ranks are asked for
+// what, when a verdict is printed, and when an incident is complete. It has no threads, sockets, files or clock. Its
+// owner passes in received messages and the time, sends messages for it, and does its slow work. So a test simulates
+// hours in a second. docs/architecture.md describes the order of messages.
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -31,70 +30,71 @@ namespace lockstep {
 struct CoreOptions {
   std::string out = ".";  // parent folder of incidents
   std::string version;
-  uint64_t instance = 0;              // random, of this process
-  std::vector<std::string> fallback;  // fallback endpoints for peers with a silent relay
+  uint64_t instance = 0;              // random for each process
+  std::vector<std::string> fallback;  // fallback endpoints for peers whose relay is silent
   DetectorLimits limits;
   StoreLimits store;
-  uint64_t quota = uint64_t{1} << 40;  // bytes of all incidents gathered by this process together
-  // A job is not judged while members of its communicators are unknown, for up to this long since this process first
-  // heard of it: after a restart agents report one by one, and the others would seem to be missing.
+  uint64_t quota = uint64_t{1} << 40;  // maximum bytes of all incidents that this process gathers
+  // A job is not judged while members of its communicators are unknown, until this long after this process first heard
+  // of it. After a restart agents report one by one, so the others would seem to be missing.
   int64_t gather_after_ns = 10'000'000'000;
-  int64_t silent_after_ns = 5'000'000'000;    // for a silent agent or relay
-  int64_t forget_after_ns = 600'000'000'000;  // a job without any message
-  // A round of digests ends when all are in; else after the first limit, once nothing came for the second, or for a
-  // quarter of the time so far, and the missing ones were asked again; at the latest after the third.
+  int64_t silent_after_ns = 5'000'000'000;    // limit for a silent agent or relay
+  int64_t forget_after_ns = 600'000'000'000;  // limit for a job without any message
+  // A round of digests ends when all have arrived. After the first limit, it ends once nothing arrived for the second
+  // (or for a quarter of the time so far) and the missing hosts were asked again. It ends after the third limit at the
+  // latest.
   int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
-  int64_t evidence_ns = 15'000'000'000;           // for all of it
-  size_t fresh_ranks = 16;                        // number of ranks whose stacks are taken on a user's request
-  int64_t ask_evidence_again_ns = 5'000'000'000;  // for a host without an answer for this long
+  int64_t evidence_ns = 15'000'000'000;           // limit for all evidence
+  size_t fresh_ranks = 16;                        // number of ranks whose stacks are taken when a user asks
+  int64_t ask_evidence_again_ns = 5'000'000'000;  // limit for a host without an answer
   size_t evidence_ranks = 64;
-  size_t merged_ranks = 256;                        // number of ranks that send only stacks
-  size_t everything_hosts = 16;                     // asked for whole rings at the same time
-  size_t desync_gatherings = 4, desync_ranks = 64;  // of one job: for silent desyncs, and for how many ranks each
-  int64_t desync_confirm_ns = 60'000'000'000;       // a difference that is not seen again within this time does not
-                                                    // count
-  int64_t ask_again_ns = 10'000'000'000;            // for a host without an answer
-  int64_t give_up_ns = 60'000'000'000;              // the same: continue without it
-  size_t most_jobs = 1024, most_hosts = 65536;      // of one job
+  size_t merged_ranks = 256;     // number of ranks that send only stacks
+  size_t everything_hosts = 16;  // number of hosts that are asked for whole rings at the same time
+  // Maximum number of rounds for silent desyncs in one job, and of ranks in each round.
+  size_t desync_gatherings = 4, desync_ranks = 64;
+  int64_t desync_confirm_ns = 60'000'000'000;   // a difference that is not seen again within this time is ignored
+  int64_t ask_again_ns = 10'000'000'000;        // limit for a host without an answer before it is asked again
+  int64_t give_up_ns = 60'000'000'000;          // the limit after which the incident continues without the host
+  size_t most_jobs = 1024, most_hosts = 65536;  // maximum in one job
   size_t most_waiting_chunk_bytes = size_t{64} << 20;
 };
 
-// Slow work for a thread of the owner's. Tasks of one lane run one after the other in order.
+// Slow work for a thread of the owner. Tasks of one lane run one after the other in order.
 struct CoreTask {
   enum class Lane { kAnalysis, kDisk, kFinal };
   Lane lane = Lane::kAnalysis;
-  std::function<void()> run;              // anywhere; does not touch the core
-  std::function<void(int64_t now)> done;  // afterwards, by the core's owner, on the core's thread
+  std::function<void()> run;              // on any thread; must not touch the core
+  std::function<void(int64_t now)> done;  // afterwards, called by the core's owner on the core's thread
 };
 
 class CoreActions {
  public:
   virtual ~CoreActions() = default;
-  // May fail silently: everything is requested again.
+  // May fail silently, because everything is requested again.
   virtual void Send(uint64_t peer, const wire::Message& message) = 0;
   virtual void Work(CoreTask task) = 0;
-  // A line for the log.
+  // Writes a line to the log.
   virtual void Say(const std::string& line) = 0;
-  // A verdict, as in verdict.txt.
+  // Prints a verdict in the form of verdict.txt.
   virtual void Print(const std::string& block) = 0;
   virtual void Decided(const Decision& decision, const std::string& job, int64_t real_ns) = 0;
-  // The command of --on-verdict, if there is one. `folder`: of the incident; empty: nothing can be written.
+  // Runs the command of --on-verdict, if there is one. `folder`: of the incident; empty if nothing can be written.
   virtual void OnVerdict(const std::string& job, const std::string& json, const std::string& folder) = 0;
-  // Loads the incident's folder, analyzes it and rewrites its verdict files; on the final lane, possibly in another
-  // process.
+  // Loads the incident's folder, analyzes it and rewrites its verdict files; runs on the final lane, possibly in
+  // another process.
   virtual absl::Status Finalise(const std::string& folder, Incident* incident) = 0;
 };
 
-// Since the start; each is a metric.
+// Counted since the start; each is a metric.
 struct CoreCounters {
   uint64_t heartbeats = 0, late = 0, hung = 0, recovered = 0, verdicts = 0, rounds = 0, digests = 0, digests_late = 0,
            evidence = 0;
   uint64_t chunks = 0, chunk_bytes = 0, chunks_refused = 0, chunks_put_off = 0, malformed = 0, requests_refused = 0;
-  uint64_t jobs = 0, agents = 0, agents_silent = 0, ranks = 0;  // now
-  int64_t heartbeat_lag_ns = 0;                                 // of the oldest part of the newest heartbeats
+  uint64_t jobs = 0, agents = 0, agents_silent = 0, ranks = 0;  // current numbers
+  int64_t heartbeat_lag_ns = 0;                                 // age of the oldest part of the newest heartbeats
 };
 
-// One thread owns it.
+// One thread owns this object.
 class CollectorCore {
  public:
   CollectorCore(const CoreOptions& options, CoreActions* actions);
@@ -102,21 +102,21 @@ class CollectorCore {
   CollectorCore(const CollectorCore&) = delete;
   CollectorCore& operator=(const CollectorCore&) = delete;
 
-  // `mono_ns` never goes back; `real_ns` may jump, it is only recorded.
+  // `mono_ns` never decreases; `real_ns` may jump, because it is only recorded.
   void Receive(int64_t mono_ns, const wire::Received& received);
-  // Ten times a second. Pauses of seconds between two calls are detected and not counted as waiting.
+  // To be called ten times a second. Pauses of seconds between two calls are detected and not counted as waiting.
   void Tick(int64_t mono_ns, int64_t real_ns);
-  // An incident whose gathering an earlier process began. Call it before anything is received.
+  // Takes an incident whose gathering an earlier process began. Call it before anything is received.
   void Resume(const IncidentState& state);
-  // A hang that an earlier process declared: it is not declared again.
+  // Takes a hang that an earlier process declared, so that the hang is not declared again.
   void Remember(DeclaredBefore before) { before_.push_back(std::move(before)); }
 
   const CoreCounters& counters() const { return counters_; }
-  // Gathering is in progress, or work is running.
+  // Returns whether gathering is in progress or work is running.
   bool busy() const;
-  // Of every job, those in trouble first.
+  // The states of all jobs, those with problems first.
   std::vector<JobState> States() const;
-  JobStatus StatusOf(const std::string& job) const;  // by name, or "name/step/restart"; empty message: unknown
+  JobStatus StatusOf(const std::string& job) const;  // By name, or "name/step/restart"; an empty message if unknown.
 
  private:
   struct Watcher {
@@ -125,27 +125,27 @@ class CollectorCore {
     std::string job;
     int64_t until_ns = 0;
     int64_t next_ns = 0;
-    std::vector<uint64_t> kin;  // communicators of the wanted job
+    std::vector<uint64_t> kin;  // communicators of the requested job
   };
 
-  // The source of a job's reports: an agent's or a relay's process, and its number for the job.
+  // The source of a job's reports: the process of an agent or a relay, and its number for the job.
   struct SenderKey {
-    std::string key, host;  // host: of an agent
+    std::string key, host;  // `host` is only for an agent
     uint64_t peer = 0;
     uint32_t life = 0;
     bool direct = false;  // an agent without a relay
   };
-  // Jobs of the same name.
+  // Jobs with the same name.
   struct Family {
     struct Heard {
       SenderKey sender;
       int64_t ns = 0;
     };
-    Namesakes sorted;  // senders by SenderKey::key
+    Namesakes sorted;  // senders, indexed by SenderKey::key
     std::map<std::string, Heard> heard;
   };
 
-  // Stacks for a user's request.
+  // Stacks that a user requested.
   struct FreshStacks {
     Address to;
     uint64_t client_request = 0, request = 0;
@@ -208,6 +208,12 @@ class CollectorCore {
   void Declare(Job* job, const Decision* decision);
   void MakeIncident(Job* job, const Decision* decision);
 
+  // Runs `run` as a task, and then `done` on the core's thread, unless the core, the incident or the job is gone.
+  void Work(CoreTask::Lane lane, std::function<void()> run, std::function<void()> done);
+  void WorkFor(Gathering* incident, CoreTask::Lane lane, std::function<void()> run,
+               std::function<void(Gathering*)> done);
+  void WorkFor(Job* job, CoreTask::Lane lane, std::function<void()> run, std::function<void(Job*)> done);
+
   void TickIncident(Gathering* incident);
   void TickEvidence(Gathering* incident);
   void TickEverything(Gathering* incident);
@@ -216,7 +222,7 @@ class CollectorCore {
   void TakeUp(Gathering* incident, Job* job);
   bool WasDeclared(Job* job, const Decision& decision);
   void AfterEvidence(Gathering* incident);
-  void WriteVerdict(Gathering* incident, std::function<void()> then);
+  void WriteVerdict(Gathering* incident, std::function<void(Gathering*)> then);
   void StartEverything(Gathering* incident);
   void AskForEverything(Gathering* incident, const std::string& host, HostGathering* gathering);
   void StartFinal(Gathering* incident);
@@ -260,5 +266,3 @@ class CollectorCore {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_SERVICE_CORE_H_

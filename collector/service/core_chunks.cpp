@@ -1,8 +1,6 @@
 // The part of CollectorCore that requests the rings of every host, a few hosts at a time, and acknowledges data on
 // disk.
-#include <algorithm>
 #include <map>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -43,8 +41,8 @@ void CollectorCore::AskForEverything(Gathering* incident, const std::string& hos
     Send(gathering->asked_at, wire::Type::kCollect, request);
   }
   if (known == job->hosts.end() || !known->second.direct) {
-    // Behind a relay, perhaps another one by now; or behind the same one by another connection, to which the route of
-    // its digest does not lead.
+    // The host is behind a relay, perhaps another one now, or behind the same one over another connection. The route of
+    // its digest does not lead there.
     gathering->ranks.To(request.mutable_ranks());
     for (const auto& [at, relay] : job->relays) {
       const bool may = !relay.silent && (relay.seen.All().Intersects(gathering->ranks));
@@ -81,7 +79,7 @@ void CollectorCore::OnChunk(const wire::Received& received) {
     return refuse("the collector's quota is reached");
   }
   if (!incident->ready || waiting_chunk_bytes_ + chunk->data().size() > options_.most_waiting_chunk_bytes) {
-    ++counters_.chunks_put_off;  // comes again
+    ++counters_.chunks_put_off;  // the agent sends the chunk again
     return;
   }
   for (auto* hosts : {&incident->evidence, &incident->everything}) {
@@ -98,35 +96,32 @@ void CollectorCore::OnChunk(const wire::Received& received) {
     std::string why;
   };
   auto result = std::make_shared<Result>();
-  ++tasks_out_;
-  actions_->Work({CoreTask::Lane::kDisk, [store, chunk, result] { result->put = (*store)->Take(*chunk, &result->why); },
-                  [this, alive = alive_, name, chunk, result, from, bytes](int64_t now) {
-                    if (!*alive) return;
-                    --tasks_out_;
-                    now_ = std::max(now_, now);
-                    waiting_chunk_bytes_ -= bytes;
-                    const auto found = incidents_.find(name);
-                    if (found == incidents_.end()) return;
-                    ChunkAck ack;
-                    ack.add_id(chunk->id());
-                    switch (result->put) {
-                      case IncidentStore::Put::kTaken:
-                        gathered_bytes_ += chunk->raw_bytes();
-                        found->second->unacknowledged[chunk->id()] = from;
-                        return;
-                      case IncidentStore::Put::kDuplicate:
-                        return Send(from, wire::Type::kAck, ack);
-                      case IncidentStore::Put::kRefused:
-                        ++counters_.chunks_refused;
-                        ack.set_refused(result->why);
-                        return Send(from, wire::Type::kAck, ack);
-                      case IncidentStore::Put::kLater:
-                        ++counters_.chunks_put_off;
-                        if (result->why != "it is being written")
-                          SayOnce(found->second.get(), result->why + "; chunks stay at the agents");
-                        return;
-                    }
-                  }});
+  Work(
+      CoreTask::Lane::kDisk, [store, chunk, result] { result->put = (*store)->Take(*chunk, &result->why); },
+      [this, name, chunk, result, from, bytes] {
+        waiting_chunk_bytes_ -= bytes;
+        const auto found = incidents_.find(name);
+        if (found == incidents_.end()) return;
+        ChunkAck ack;
+        ack.add_id(chunk->id());
+        switch (result->put) {
+          case IncidentStore::Put::kTaken:
+            gathered_bytes_ += chunk->raw_bytes();
+            found->second->unacknowledged[chunk->id()] = from;
+            return;
+          case IncidentStore::Put::kDuplicate:
+            return Send(from, wire::Type::kAck, ack);
+          case IncidentStore::Put::kRefused:
+            ++counters_.chunks_refused;
+            ack.set_refused(result->why);
+            return Send(from, wire::Type::kAck, ack);
+          case IncidentStore::Put::kLater:
+            ++counters_.chunks_put_off;
+            if (result->why != "it is being written")
+              SayOnce(found->second.get(), result->why + "; chunks stay at the agents");
+            return;
+        }
+      });
 }
 
 void CollectorCore::Commit(Gathering* incident) {
@@ -137,43 +132,36 @@ void CollectorCore::Commit(Gathering* incident) {
   };
   auto result = std::make_shared<Result>();
   const auto store = incident->store;
-  const std::string name = incident->state.name;
-  ++tasks_out_;
-  actions_->Work({CoreTask::Lane::kDisk,
-                  [store, result] {
-                    result->ids = (*store)->Commit();
-                    result->files = (*store)->Files();
-                  },
-                  [this, alive = alive_, name, result](int64_t now) {
-                    if (!*alive) return;
-                    --tasks_out_;
-                    now_ = std::max(now_, now);
-                    const auto found = incidents_.find(name);
-                    if (found == incidents_.end()) return;
-                    Gathering* incident = found->second.get();
-                    incident->committing = false;
-                    if (!result->ids.ok()) {
-                      SayOnce(incident, absl::StrCat(result->ids.status().message(), "; chunks stay at the agents"));
-                      incident->unacknowledged.clear();
-                      return;
-                    }
-                    std::map<Address, ChunkAck> acks;
-                    for (const std::string& id : *result->ids) {
-                      const auto sender = incident->unacknowledged.find(id);
-                      if (sender == incident->unacknowledged.end()) continue;
-                      acks[sender->second].add_id(id);
-                      incident->unacknowledged.erase(sender);
-                    }
-                    for (const auto& [address, ack] : acks) Send(address, wire::Type::kAck, ack);
-                    for (const IncidentStore::File& file : result->files) {
-                      if (!file.whole || absl::EndsWith(file.name, ".evidence.lsd")) continue;
-                      if (const auto host = incident->everything.find(file.host); host != incident->everything.end()) {
-                        host->second.done = true;
-                      } else {
-                        incident->whole.insert(file.host);
-                      }
-                    }
-                  }});
+  WorkFor(
+      incident, CoreTask::Lane::kDisk,
+      [store, result] {
+        result->ids = (*store)->Commit();
+        result->files = (*store)->Files();
+      },
+      [this, result](Gathering* incident) {
+        incident->committing = false;
+        if (!result->ids.ok()) {
+          SayOnce(incident, absl::StrCat(result->ids.status().message(), "; chunks stay at the agents"));
+          incident->unacknowledged.clear();
+          return;
+        }
+        std::map<Address, ChunkAck> acks;
+        for (const std::string& id : *result->ids) {
+          const auto sender = incident->unacknowledged.find(id);
+          if (sender == incident->unacknowledged.end()) continue;
+          acks[sender->second].add_id(id);
+          incident->unacknowledged.erase(sender);
+        }
+        for (const auto& [address, ack] : acks) Send(address, wire::Type::kAck, ack);
+        for (const IncidentStore::File& file : result->files) {
+          if (!file.whole || absl::EndsWith(file.name, ".evidence.lsd")) continue;
+          if (const auto host = incident->everything.find(file.host); host != incident->everything.end()) {
+            host->second.done = true;
+          } else {
+            incident->whole.insert(file.host);
+          }
+        }
+      });
 }
 
 void CollectorCore::TickEverything(Gathering* incident) {
@@ -184,7 +172,7 @@ void CollectorCore::TickEverything(Gathering* incident) {
     ++left;
     if (!gathering.asked) continue;
     if (host.empty() && !incident->whole.empty() && now_ - gathering.heard_ns > options_.ask_again_ns / 2) {
-      gathering.done = true;  // the hosts of these are unknown: all that have some have sent them
+      gathering.done = true;  // ranks whose hosts are unknown; all hosts that have some have sent them
       --left;
       continue;
     }
@@ -209,7 +197,7 @@ void CollectorCore::TickEverything(Gathering* incident) {
     if (gathering.asked || gathering.done || gathering.given_up) continue;
     const auto known = job == nullptr ? std::map<std::string, JobHost>::iterator() : job->hosts.find(host);
     if (job == nullptr || known == job->hosts.end() || known->second.silent) {
-      // Its agent may come back, or come at all after a restart of the collector.
+      // The agent may come back, or connect only now after a restart of the collector.
       if (now_ - incident->phase_ns > options_.give_up_ns) gathering.given_up = true;
       continue;
     }

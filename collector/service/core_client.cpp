@@ -1,4 +1,4 @@
-// The part of CollectorCore that answers people's tools: `lockstep top`, `lockstep dump`, `lockstep run --collector`.
+// The part of CollectorCore that answers users' tools: `lockstep top`, `lockstep dump`, `lockstep run --collector`.
 #include <algorithm>
 #include <utility>
 
@@ -24,7 +24,7 @@ std::string NoSuchJob(const std::string& name, const std::string& known) {
 
 }  // namespace
 
-// Of jobs called alike the living are meant; when none lives, all. "NAME#1" is the first where there are several.
+// Returns the living jobs with that name or, if none is alive, all jobs with it. "NAME#1" is the first of several.
 std::vector<Job*> CollectorCore::Named(const std::string& name) {
   std::vector<Job*> living, alike, same, same_living;
   for (const auto& [key, job] : jobs_) {
@@ -34,14 +34,14 @@ std::vector<Job*> CollectorCore::Named(const std::string& name) {
     alike.push_back(job.get());
     if (!job->over) living.push_back(job.get());
     if (match != NameMatch::kSame) continue;
-    // "train" is one life of it, not "train/0/1".
+    // "train" means one generation of the job, not "train/0/1".
     same.push_back(job.get());
     if (!job->over) same_living.push_back(job.get());
   }
   return !same_living.empty() ? same_living : !living.empty() ? living : !same.empty() ? same : alike;
 }
 
-// As FillStatus; of several of one name the first is numbered too.
+// Like FillStatus, but if several jobs have one name, the first has a number too.
 void CollectorCore::FillJob(const Job& job, JobStatus* status) {
   FillStatus(job, now_, status);
   if (job.number == 0 && HasNamesake(job)) status->mutable_job()->set_job(job.identity.job() + "#1");
@@ -54,7 +54,7 @@ bool CollectorCore::HasNamesake(const Job& job) const {
   });
 }
 
-// A request with communicators means the job that has one of them, if there is one.
+// A watcher may name communicators. Then it watches only the job that has one of them, if there is such a job.
 bool CollectorCore::Watches(const Watcher& watcher, const Job& job) {
   if (MatchName(job, watcher.job) == NameMatch::kNone) return false;
   if (watcher.kin.empty()) return true;
@@ -107,7 +107,7 @@ void CollectorCore::OnClient(const wire::Received& received) {
     reply.set_done(true);
     Send(from, wire::Type::kClientReply, reply);
   };
-  // Behind a relay, the relay has looked at the key.
+  // For a peer behind a relay, the relay has checked the key.
   const bool may_look = received.role == wire::Role::kOperator || received.role == wire::Role::kReader ||
                         received.role == wire::Role::kRelay;
   const bool may_dump = received.role == wire::Role::kOperator || received.role == wire::Role::kRelay;
@@ -171,7 +171,7 @@ void CollectorCore::OnClient(const wire::Received& received) {
       Job* job = jobs[0];
       if (job->asking.size() >= 64) return fail("too many clients already wait for a dump of this job");
       for (const auto& [address, number] : job->asking) {
-        if (address == from && number == request.request()) return;  // repeated
+        if (address == from && number == request.request()) return;  // the client sent this request again
       }
       job->asking.push_back({from, request.request()});
       job->asked_everything |= request.everything();

@@ -1,4 +1,4 @@
-// The part of CollectorCore that saves the records of a silent desync while the job runs on.
+// The part of CollectorCore that saves the records of a silent desync while the job continues.
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -6,19 +6,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/report.h"
-#include "collector/common/say.h"
 #include "collector/incident/incident.h"
 #include "collector/service/core.h"
 
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostOthers = 8;  // ranks that went the way of most, to compare with
+constexpr size_t kMostOthers = 8;  // ranks that agree with the majority, for comparison
 
 }  // namespace
 
-// At the first sight, the rings of the ranks that differ, and of a few others, are requested before they are
-// overwritten; at the second the incident counts. DesyncWatch reports each communicator once of each.
+// When a difference is first seen, requests the rings of the ranks that differ, and of a few others, before they are
+// overwritten. When it is seen again, the incident counts. For each communicator, DesyncWatch reports each of these two
+// events once.
 void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
   if (desync.confirmed) {
     const auto name = job->desync_incidents.find(desync.comm);
@@ -40,7 +40,7 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
     return;
   }
   if (job->desync_incidents.size() >= options_.desync_gatherings) return;
-  // By an earlier life of this collector.
+  // An earlier collector process has reported this difference.
   const std::string identity = job->identity.SerializeAsString();
   if (std::any_of(before_.begin(), before_.end(), [&](const DeclaredBefore& before) {
         return before.desync_comm == desync.comm && before.identity.SerializeAsString() == identity;
@@ -87,7 +87,7 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
     state.hosts[host] = here;
     left.Subtract(here);
   }
-  if (!left.empty()) state.hosts[""] = left;  // behind relays, on hosts that have not been named yet
+  if (!left.empty()) state.hosts[""] = left;  // ranks behind relays, on hosts whose names are not known yet
   incident->job = job->key;
   incident->people = job->name;
   incident->phase_ns = now_;
@@ -104,36 +104,30 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
   const auto store = incident->store;
   const StoreLimits limits = options_.store;
   auto status = std::make_shared<absl::Status>();
-  ++tasks_out_;
-  actions_->Work({CoreTask::Lane::kDisk,
-                  [copy, store, limits, status, json = ReportJson(verdict)] {
-                    *status = MakeIncidentFolder(copy.folder);
-                    if (!status->ok()) return;
-                    *status = WriteVerdictFiles(copy, copy.desync.text + "\n", json, false, {});
-                    absl::StatusOr<std::unique_ptr<IncidentStore>> opened = IncidentStore::Open(copy.folder, limits);
-                    status->Update(opened.status());
-                    if (opened.ok()) *store = *std::move(opened);
-                  },
-                  [this, alive = alive_, name, status](int64_t now) {
-                    if (!*alive) return;
-                    --tasks_out_;
-                    now_ = std::max(now_, now);
-                    const auto found = incidents_.find(name);
-                    if (found == incidents_.end()) return;
-                    Gathering* incident = found->second.get();
-                    incident->working = false;
-                    incident->dead = *incident->store == nullptr;
-                    incident->ready = !incident->dead;
-                    if (incident->dead) {
-                      incident->done_ns = now_;
-                      SayOnce(incident, absl::StrCat("its rings cannot be kept: ", status->message()));
-                    }
-                  }});
+  WorkFor(
+      incident, CoreTask::Lane::kDisk,
+      [copy, store, limits, status, json = ReportJson(verdict)] {
+        *status = MakeIncidentFolder(copy.folder);
+        if (!status->ok()) return;
+        *status = WriteVerdictFiles(copy, copy.desync.text + "\n", json, false, {});
+        absl::StatusOr<std::unique_ptr<IncidentStore>> opened = IncidentStore::Open(copy.folder, limits);
+        status->Update(opened.status());
+        if (opened.ok()) *store = *std::move(opened);
+      },
+      [this, status](Gathering* incident) {
+        incident->working = false;
+        incident->dead = *incident->store == nullptr;
+        incident->ready = !incident->dead;
+        if (incident->dead) {
+          incident->done_ns = now_;
+          SayOnce(incident, absl::StrCat("its rings cannot be kept: ", status->message()));
+        }
+      });
   StartEverything(incident);
   for (auto& [host, gathering] : incident->everything) AskForEverything(incident, host, &gathering);
 }
 
-// A failed group took its operations back: no member differs any more.
+// Drops the incident, because a failed group reverted its operations and no member differs any more.
 void CollectorCore::AbandonDesync(Gathering* incident) {
   incident->dead = true;
   incident->done_ns = now_;

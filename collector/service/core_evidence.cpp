@@ -1,11 +1,9 @@
-// The part of CollectorCore that asks few ranks for evidence, and unites what comes: process states, stacks.
+// The part of CollectorCore that asks few ranks for evidence, and merges the answers: process states, stacks.
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/time_units.h"
-#include "collector/common/say.h"
 #include "collector/incident/incident.h"
 #include "collector/service/core.h"
 
@@ -47,7 +45,7 @@ void CollectorCore::AskForEvidence(Gathering* incident, const std::string& host,
     Send(gathering->asked_at, wire::Type::kCollect, request);
   }
   if (known == job->hosts.end() || (!known->second.direct && gathering->asked)) {
-    // Behind a relay; the answer will show the route.
+    // The host is behind a relay. Its answer will show the route.
     bool any = known != job->hosts.end();
     for (const auto& [at, relay] : job->relays) {
       if (relay.silent || !relay.seen.All().Intersects(gathering->ranks.empty() ? gathering->merged : gathering->ranks))
@@ -73,7 +71,7 @@ void CollectorCore::OnEvidence(const wire::Received& received) {
     const auto host = incident->evidence.find(CleanUtf8(evidence->host(), 256));
     if (host == incident->evidence.end()) return;
     host->second.heard_ns = now_;
-    if (evidence->last()) host->second.last = true;  // the stacks come in another message, merged on their way
+    if (evidence->last()) host->second.last = true;  // the stacks arrive in another message, merged on their way
     LookWhetherDone(incident.get(), &host->second);
     if (incident->round == nullptr) return;
     const std::shared_ptr<DigestRound> round = incident->round;
@@ -82,7 +80,7 @@ void CollectorCore::OnEvidence(const wire::Received& received) {
   }
 }
 
-// A host that cannot send the requested data: nobody waits for it, and users see the reason.
+// The host cannot send the requested data. Do not wait for it, and show users the reason.
 void CollectorCore::OnNoRings(const HostEvidence& evidence) {
   for (const auto& [name, incident] : incidents_) {
     const bool everything = incident->state.everything_request == evidence.request();
@@ -101,7 +99,8 @@ void CollectorCore::LookWhetherDone(Gathering* incident, HostGathering* gatherin
   gathering->done |= gathering->last && incident->stacks_of.ContainsAll(all);
 }
 
-// Merged by relays, or of one host. What comes after the evidence's time is kept, too.
+// These stacks were merged by relays, or come from one host. Stacks that arrive after the time for evidence are kept,
+// too.
 void CollectorCore::OnStacks(const wire::Received& received) {
   auto report = std::make_shared<StackReport>();
   if (!Decode(received.message, report.get())) return;
@@ -139,26 +138,19 @@ void CollectorCore::OnStacks(const wire::Received& received) {
 void CollectorCore::WriteStacksOf(Gathering* incident) {
   if (incident->stacks_of.empty()) return;
   const std::shared_ptr<StackTree> stacks = incident->stacks;
-  const std::string folder = incident->state.folder, name = incident->state.name;
+  const std::string folder = incident->state.folder;
   auto status = std::make_shared<absl::Status>();
-  ++tasks_out_;
-  actions_->Work({CoreTask::Lane::kDisk,
-                  [stacks, folder, status, ranks = incident->stacks_of, refused = incident->stacks_refused] {
-                    *status = WriteStacks(folder, *stacks, ranks, refused);
-                  },
-                  [this, alive = alive_, name, status](int64_t) {
-                    if (!*alive) return;
-                    --tasks_out_;
-                    const auto found = incidents_.find(name);
-                    if (!status->ok() && found != incidents_.end()) {
-                      SayOnce(found->second.get(),
-                              absl::StrCat("the merged stacks could not be kept: ", status->message()));
-                    }
-                  }});
+  WorkFor(
+      incident, CoreTask::Lane::kDisk,
+      [stacks, folder, status, ranks = incident->stacks_of, refused = incident->stacks_refused] {
+        *status = WriteStacks(folder, *stacks, ranks, refused);
+      },
+      [this, status](Gathering* incident) {
+        if (!status->ok()) SayOnce(incident, absl::StrCat("the merged stacks could not be kept: ", status->message()));
+      });
 }
 
 void CollectorCore::AfterEvidence(Gathering* incident) {
-  const std::string name = incident->state.name;
   WriteStacksOf(incident);
   for (const auto& [host, gathering] : incident->evidence) {
     if (gathering.done || gathering.ranks.empty()) continue;
@@ -171,36 +163,27 @@ void CollectorCore::AfterEvidence(Gathering* incident) {
   const IncidentState state = incident->state;
   incident->working = true;
   auto error = std::make_shared<absl::Status>();
-  ++tasks_out_;
-  actions_->Work({CoreTask::Lane::kAnalysis,
-                  [round, state, error, alone = incident->without_digests] {
-                    if (!alone) round->Reanalyse(0);
-                    *error = WriteDigests(state, round->bundle(), alone);
-                  },
-                  [this, alive = alive_, name, error](int64_t now) {
-                    if (!*alive) return;
-                    --tasks_out_;
-                    now_ = std::max(now_, now);
-                    const auto found = incidents_.find(name);
-                    if (found == incidents_.end()) return;
-                    if (!error->ok())
-                      SayOnce(found->second.get(), absl::StrCat("the digests could not be kept: ", error->message()));
-                    if (found->second->without_digests) {
-                      // The earlier verdict stays until the whole data is there.
-                      found->second->working = false;
-                      found->second->round = nullptr;
-                      return AfterVerdict(found->second.get());
-                    }
-                    WriteVerdict(found->second.get(), [this, name] {
-                      const auto at = incidents_.find(name);
-                      if (at == incidents_.end()) return;
-                      Gathering* incident = at->second.get();
-                      if (incident->dead) return TellProgram(incident);
-                      incident->round = nullptr;  // 24,576 ranks are hundreds of megabytes
-                      Tell(incident, "verdict with evidence", false);
-                      AfterVerdict(incident);
-                    });
-                  }});
+  WorkFor(
+      incident, CoreTask::Lane::kAnalysis,
+      [round, state, error, alone = incident->without_digests] {
+        if (!alone) round->Reanalyse(0);
+        *error = WriteDigests(state, round->bundle(), alone);
+      },
+      [this, error](Gathering* incident) {
+        if (!error->ok()) SayOnce(incident, absl::StrCat("the digests could not be kept: ", error->message()));
+        if (incident->without_digests) {
+          // The earlier verdict stays until all data is there.
+          incident->working = false;
+          incident->round = nullptr;
+          return AfterVerdict(incident);
+        }
+        WriteVerdict(incident, [this](Gathering* incident) {
+          if (incident->dead) return TellProgram(incident);
+          incident->round = nullptr;  // 24,576 ranks take hundreds of megabytes
+          Tell(incident, "verdict with evidence", false);
+          AfterVerdict(incident);
+        });
+      });
 }
 
 void CollectorCore::TickEvidence(Gathering* incident) {
@@ -210,12 +193,12 @@ void CollectorCore::TickEvidence(Gathering* incident) {
     if (gathering.last && now_ - gathering.heard_ns >= kStacksGrace) gathering.done = true;
     if (gathering.done || gathering.given_up) continue;
     all = false;
-    // Lost on its way, or its agent or this process was restarted.
+    // The request was lost, or its agent or this process was restarted.
     const int64_t since = now_ - std::max(gathering.asked_ns, gathering.heard_ns);
     if (since >= (gathering.asked ? options_.ask_evidence_again_ns : kSecond))
       AskForEvidence(incident, host, &gathering);
   }
-  // After a restart the agents need their time to find here.
+  // After a restart, agents need time to connect.
   const int64_t most = options_.evidence_ns + (incident->resumed ? options_.ask_again_ns : 0);
   if (all || now_ - incident->phase_ns >= most) AfterEvidence(incident);
 }

@@ -1,5 +1,5 @@
-// The part of CollectorCore that makes an incident: its verdicts, its beginning and end, and its taking up by a later
-// process.
+// The part of CollectorCore that creates an incident: its verdicts, its beginning and end, and its continuation by a
+// later process.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostHostLines = 16;  // about hardware, for `lockstep top`
+constexpr size_t kMostHostLines = 16;  // lines about hardware, for `lockstep top`
 
 std::string PlainName(const std::string& name) {
   std::string file = DumpFileName(name);
@@ -71,7 +71,7 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
   state.stalled_ns = job->round->bundle().known_stalled ? std::max<int64_t>(job->round->bundle().stalled_ns, 1) : 0;
   if (decision != nullptr) {
     state.stalled_ns = std::max<int64_t>(state.stalled_ns, std::max<int64_t>(decision->age_ns, 1));
-    job->round->StoodStill(state.stalled_ns);  // no task of the round is out
+    job->round->StoodStill(state.stalled_ns);  // no task of the round is running
   }
   job->round->LiesIn(state.folder);
   state.ranks_expected = job->round->bundle().ranks_expected;
@@ -87,7 +87,7 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
   incident->asking = std::move(job->asking);
   job->asking.clear();
   job->asked_everything = false;
-  // Samples of a later round go into a bundle of their own.
+  // Samples of a later round go into a separate bundle.
   job->round = nullptr;
   job->sample_requests.clear();
   job->held.clear();
@@ -97,27 +97,22 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
   incident->incident.set_path(state.folder);
   incidents_[name] = std::move(made);
   for (const DigestHole& hole : job->holes) incident->missing.push_back(hole.text);
-  WriteVerdict(incident, [this, name] {
-    const auto found = incidents_.find(name);
-    if (found == incidents_.end()) return;
-    Gathering* incident = found->second.get();
+  WriteVerdict(incident, [this](Gathering* incident) {
     if (incident->dead) return TellProgram(incident);
     const std::shared_ptr<DigestRound> round = incident->round;
     const IncidentState state = incident->state;
     auto error = std::make_shared<absl::Status>();
-    actions_->Work({CoreTask::Lane::kAnalysis, [round, state, error] { *error = WriteDigests(state, round->bundle()); },
-                    [this, alive = alive_, name, error](int64_t) {
-                      if (!*alive || error->ok()) return;
-                      if (const auto at = incidents_.find(name); at != incidents_.end()) {
-                        SayOnce(at->second.get(), absl::StrCat("the digests could not be kept: ", error->message()));
-                      }
-                    }});
+    WorkFor(
+        incident, CoreTask::Lane::kAnalysis, [round, state, error] { *error = WriteDigests(state, round->bundle()); },
+        [this, error](Gathering* incident) {
+          if (!error->ok()) SayOnce(incident, absl::StrCat("the digests could not be kept: ", error->message()));
+        });
     StartEvidence(incident);
   });
 }
 
-// From the round's bundle, to the screen first: a full disk must not keep a verdict from people.
-void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then) {
+// From the round's bundle. Prints it first, because a full disk must not withhold a verdict from users.
+void CollectorCore::WriteVerdict(Gathering* incident, std::function<void(Gathering*)> then) {
   struct Written {
     std::string text, json, redacted;
     Verdict verdict;
@@ -127,90 +122,75 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
   };
   auto written = std::make_shared<Written>();
   const std::shared_ptr<DigestRound> round = incident->round;
-  const std::string name = incident->state.name;
   const bool first = !incident->ready;
   incident->working = true;
-  ++tasks_out_;
-  actions_->Work(
-      {CoreTask::Lane::kAnalysis,
-       [round, written, first, now = now_, most = options_.evidence_ranks, merged = options_.merged_ranks] {
-         written->verdict = WithCircumstances(round->verdict(), round->bundle());
-         written->text = VerdictText(written->verdict, round->bundle());
-         written->json = ReportJson(written->verdict);
-         written->redacted = RedactionOf(round->bundle());
-         written->evidence = round->EvidenceRanks(most);
-         written->merged = round->StackRanks(merged, written->evidence);
-         if (!first) written->hosts = FindingsOfHosts(round->bundle(), now, kMostHostLines);
-       },
-       [this, alive = alive_, name, written, first, then = std::move(then)](int64_t now) {
-         if (!*alive) return;
-         --tasks_out_;
-         now_ = std::max(now_, now);
-         const auto found = incidents_.find(name);
-         if (found == incidents_.end()) return;
-         Gathering* incident = found->second.get();
-         *incident->incident.mutable_verdict() = written->verdict;
-         incident->incident.set_text(written->text);
-         incident->json = written->json;
-         if (Job* job = Find(incident->job); job != nullptr && job->incident == name) job->hosts_found = written->hosts;
-         incident->state.redacted = written->redacted;
-         if (first) {
-           actions_->Say(
-               absl::StrCat("job ", incident->people, ": verdict ", VerdictName(written->verdict.verdict()),
-                            written->verdict.findings_size() > 0 ? ": " + Headline(written->verdict.findings(0)) : ""));
-           actions_->Print(written->text);
-           for (int32_t rank : written->evidence) {
-             for (const auto& [host, ranks] : incident->state.hosts) {
-               if (ranks.Contains(rank)) incident->state.evidence[host].Add(rank);
-             }
-           }
-           const Ranks merged = Ranks::Of(written->merged);
-           for (const auto& [host, ranks] : incident->state.hosts) {
-             if (const Ranks here = ranks.Common(merged); !here.empty()) incident->state.merged[host] = here;
-           }
-           Tell(incident, "verdict from digests", false);
-         }
-         const IncidentState state = incident->state;
-         const std::vector<std::string> missing = incident->missing;
-         const auto store = incident->store;
-         const StoreLimits limits = options_.store;
-         ++tasks_out_;
-         actions_->Work(
-             {CoreTask::Lane::kDisk,
-              [state, written, missing, first, store, limits] {
-                if (first) {
-                  written->status = MakeIncidentFolder(state.folder);
-                  if (!written->status.ok()) return;
+  WorkFor(
+      incident, CoreTask::Lane::kAnalysis,
+      [round, written, first, now = now_, most = options_.evidence_ranks, merged = options_.merged_ranks] {
+        written->verdict = WithCircumstances(round->verdict(), round->bundle());
+        written->text = VerdictText(written->verdict, round->bundle());
+        written->json = ReportJson(written->verdict);
+        written->redacted = RedactionOf(round->bundle());
+        written->evidence = round->EvidenceRanks(most);
+        written->merged = round->StackRanks(merged, written->evidence);
+        if (!first) written->hosts = FindingsOfHosts(round->bundle(), now, kMostHostLines);
+      },
+      [this, written, first, then = std::move(then)](Gathering* incident) {
+        *incident->incident.mutable_verdict() = written->verdict;
+        incident->incident.set_text(written->text);
+        incident->json = written->json;
+        if (Job* job = Find(incident->job); job != nullptr && job->incident == incident->state.name)
+          job->hosts_found = written->hosts;
+        incident->state.redacted = written->redacted;
+        if (first) {
+          actions_->Say(
+              absl::StrCat("job ", incident->people, ": verdict ", VerdictName(written->verdict.verdict()),
+                           written->verdict.findings_size() > 0 ? ": " + Headline(written->verdict.findings(0)) : ""));
+          actions_->Print(written->text);
+          for (int32_t rank : written->evidence) {
+            for (const auto& [host, ranks] : incident->state.hosts) {
+              if (ranks.Contains(rank)) incident->state.evidence[host].Add(rank);
+            }
+          }
+          const Ranks merged = Ranks::Of(written->merged);
+          for (const auto& [host, ranks] : incident->state.hosts) {
+            if (const Ranks here = ranks.Common(merged); !here.empty()) incident->state.merged[host] = here;
+          }
+          Tell(incident, "verdict from digests", false);
+        }
+        const IncidentState state = incident->state;
+        const std::vector<std::string> missing = incident->missing;
+        const auto store = incident->store;
+        const StoreLimits limits = options_.store;
+        WorkFor(
+            incident, CoreTask::Lane::kDisk,
+            [state, written, missing, first, store, limits] {
+              if (first) {
+                written->status = MakeIncidentFolder(state.folder);
+                if (!written->status.ok()) return;
+              }
+              written->status = WriteVerdictFiles(state, written->text, written->json, false, missing);
+              if (!first) return;
+              absl::StatusOr<std::unique_ptr<IncidentStore>> opened = IncidentStore::Open(state.folder, limits);
+              if (opened.ok()) *store = std::move(*opened);
+              written->status.Update(opened.status());
+            },
+            [this, written, then](Gathering* incident) {
+              incident->working = false;
+              if (!written->status.ok()) {
+                SayOnce(incident, absl::StrCat("it is not complete: ", written->status.message()));
+                if (*incident->store == nullptr) {
+                  // None of it can be stored. The known facts were reported.
+                  incident->dead = true;
+                  incident->done_ns = now_;
+                  incident->incident.clear_path();
+                  Tell(incident, absl::StrCat("the incident could not be written: ", written->status.message()), true);
                 }
-                written->status = WriteVerdictFiles(state, written->text, written->json, false, missing);
-                if (!first) return;
-                absl::StatusOr<std::unique_ptr<IncidentStore>> opened = IncidentStore::Open(state.folder, limits);
-                if (opened.ok()) *store = std::move(*opened);
-                written->status.Update(opened.status());
-              },
-              [this, alive, name, written, then](int64_t now) {
-                if (!*alive) return;
-                --tasks_out_;
-                now_ = std::max(now_, now);
-                const auto found = incidents_.find(name);
-                if (found == incidents_.end()) return;
-                Gathering* incident = found->second.get();
-                incident->working = false;
-                if (!written->status.ok()) {
-                  SayOnce(incident, absl::StrCat("it is not complete: ", written->status.message()));
-                  if (*incident->store == nullptr) {
-                    // Nothing of it can be stored. The known facts were reported.
-                    incident->dead = true;
-                    incident->done_ns = now_;
-                    incident->incident.clear_path();
-                    Tell(incident, absl::StrCat("the incident could not be written: ", written->status.message()),
-                         true);
-                  }
-                }
-                incident->ready = !incident->dead;
-                then();
-              }});
-       }});
+              }
+              incident->ready = !incident->dead;
+              then(incident);
+            });
+      });
 }
 
 void CollectorCore::Tell(Gathering* incident, const std::string& progress, bool done) {
@@ -237,7 +217,7 @@ void CollectorCore::TickIncident(Gathering* incident) {
   if (incident->phase == Gathering::Phase::kEverything) TickEverything(incident);
 }
 
-// With the evidence: what to do depends on it. The mark in the folder keeps it from being told twice.
+// Called once the evidence is there, because the action depends on it. The mark in the folder prevents a second call.
 void CollectorCore::TellProgram(Gathering* incident) {
   if ((!incident->state.declared && !incident->state.desync.confirmed) || incident->json.empty()) return;
   actions_->OnVerdict(incident->people, incident->json, incident->dead ? "" : incident->state.folder);
@@ -252,76 +232,59 @@ void CollectorCore::StartFinal(Gathering* incident) {
   incident->phase = Gathering::Phase::kFinal;
   incident->phase_ns = now_;
   incident->working = true;
-  const std::string name = incident->state.name;
   const IncidentState state = incident->state;
   const auto store = incident->store;
   std::set<std::string> whole;
   for (const auto& [host, gathering] : incident->everything) {
     if (gathering.done) whole.insert(host);
   }
-  ++tasks_out_;
-  actions_->Work(
-      {CoreTask::Lane::kDisk,
-       [store, state, whole] {
-         if (*store == nullptr) return;
-         (*store)->Commit().status().IgnoreError();  // unacknowledged: comes again, and is refused
-         for (const IncidentStore::File& file : (*store)->Files()) {
-           const bool replaced = absl::EndsWith(file.name, ".evidence.lsd") && whole.count(file.host) != 0;
-           if (replaced) unlink(absl::StrCat(state.folder, "/", file.name).c_str());
-         }
-         (*store)->RemoveParts();
-         store->reset();
-       },
-       [this, alive = alive_, name](int64_t now) {
-         if (!*alive) return;
-         now_ = std::max(now_, now);
-         const auto found = incidents_.find(name);
-         if (found == incidents_.end()) {
-           --tasks_out_;
-           return;
-         }
-         auto incident = std::make_shared<Incident>();
-         auto status = std::make_shared<absl::Status>();
-         const std::string folder = found->second->state.folder;
-         CoreActions* const actions = actions_;
-         actions_->Work(
-             {CoreTask::Lane::kFinal,
-              [actions, folder, incident, status] { *status = actions->Finalise(folder, incident.get()); },
-              [this, alive, name, incident, status](int64_t now) {
-                if (!*alive) return;
-                --tasks_out_;
-                now_ = std::max(now_, now);
-                const auto found = incidents_.find(name);
-                if (found == incidents_.end()) return;
-                Gathering* gathering = found->second.get();
-                gathering->working = false;
-                gathering->phase = Gathering::Phase::kDone;
-                gathering->done_ns = now_;
-                if (status->ok()) {
-                  *gathering->incident.mutable_verdict() = incident->verdict();
-                  gathering->incident.set_text(incident->text());
-                  gathering->incident.set_whole(incident->whole());
-                  // The first verdict was lost with an earlier life of this collector: nobody has been told.
-                  if (gathering->json.empty()) {
-                    gathering->json = ReportJson(incident->verdict());
-                    TellProgram(gathering);
-                  }
-                } else {
-                  SayOnce(gathering, absl::StrCat("the final verdict could not be made: ", status->message()));
+  WorkFor(
+      incident, CoreTask::Lane::kDisk,
+      [store, state, whole] {
+        if (*store == nullptr) return;
+        (*store)->Commit().status().IgnoreError();  // not acknowledged, so it is sent again, and refused
+        for (const IncidentStore::File& file : (*store)->Files()) {
+          const bool replaced = absl::EndsWith(file.name, ".evidence.lsd") && whole.count(file.host) != 0;
+          if (replaced) unlink(absl::StrCat(state.folder, "/", file.name).c_str());
+        }
+        (*store)->RemoveParts();
+        store->reset();
+      },
+      [this](Gathering* gathering) {
+        auto incident = std::make_shared<Incident>();
+        auto status = std::make_shared<absl::Status>();
+        const std::string folder = gathering->state.folder;
+        CoreActions* const actions = actions_;
+        WorkFor(
+            gathering, CoreTask::Lane::kFinal,
+            [actions, folder, incident, status] { *status = actions->Finalise(folder, incident.get()); },
+            [this, incident, status](Gathering* gathering) {
+              gathering->working = false;
+              gathering->phase = Gathering::Phase::kDone;
+              gathering->done_ns = now_;
+              if (status->ok()) {
+                *gathering->incident.mutable_verdict() = incident->verdict();
+                gathering->incident.set_text(incident->text());
+                gathering->incident.set_whole(incident->whole());
+                // An earlier collector process ended before it reported the verdict, so the program is told now.
+                if (gathering->json.empty()) {
+                  gathering->json = ReportJson(incident->verdict());
+                  TellProgram(gathering);
                 }
-                actions_->Say(absl::StrCat("job ", gathering->people, ": incident ",
-                                           incident->whole() ? "complete in " : "as complete as it will be in ",
-                                           gathering->state.folder, " (lockstep analyze ", gathering->state.folder,
-                                           ")"));
-                Tell(gathering, incident->whole() ? "everything is on disk" : "what could be gathered is on disk",
-                     true);
-              }});
-       }});
+              } else {
+                SayOnce(gathering, absl::StrCat("the final verdict could not be made: ", status->message()));
+              }
+              actions_->Say(absl::StrCat("job ", gathering->people, ": incident ",
+                                         incident->whole() ? "complete in " : "as complete as it will be in ",
+                                         gathering->state.folder, " (lockstep analyze ", gathering->state.folder, ")"));
+              Tell(gathering, incident->whole() ? "everything is on disk" : "what could be gathered is on disk", true);
+            });
+      });
 }
 
 void CollectorCore::TakeUp(Gathering* incident, Job* job) {
   incident->job = job->key;
-  if (!job->incident.empty() && job->incident > incident->state.name) return;  // a newer one
+  if (!job->incident.empty() && job->incident > incident->state.name) return;  // the job has a newer incident
   job->incident = incident->state.name;
   job->last_incident = std::make_shared<Incident>(incident->incident);
 }
@@ -338,7 +301,6 @@ void CollectorCore::Resume(const IncidentState& state) {
   incident->working = true;
   incidents_[state.name] = std::move(made);
   actions_->Say(absl::StrCat("incident ", state.name, " was not complete: resuming"));
-  const std::string name = state.name;
   const auto store = incident->store;
   const StoreLimits limits = options_.store;
   struct Result {
@@ -348,52 +310,47 @@ void CollectorCore::Resume(const IncidentState& state) {
     std::shared_ptr<DigestRound> round;
   };
   auto result = std::make_shared<Result>();
-  ++tasks_out_;
-  actions_->Work({CoreTask::Lane::kDisk,
-                  [store, state, limits, result] {
-                    absl::StatusOr<std::unique_ptr<IncidentStore>> opened = IncidentStore::Open(state.folder, limits);
-                    result->status = opened.status();
-                    if (!opened.ok()) return;
-                    result->files = (*opened)->Files();
-                    result->verdict = ReadVerdictTexts(state.folder);
-                    if (absl::StatusOr<Bundle> digests =
-                            state.evidence_done ? absl::NotFoundError("") : ReadDigests(state.folder);
-                        digests.ok()) {
-                      digests->known_stalled = state.stalled_ns > 0;
-                      digests->stalled_ns = state.stalled_ns;
-                      result->round = std::make_shared<DigestRound>();
-                      result->round->Adopt(*std::move(digests));
-                    }
-                    *store = std::move(*opened);
-                  },
-                  [this, alive = alive_, name, result](int64_t now) {
-                    if (!*alive) return;
-                    --tasks_out_;
-                    now_ = std::max(now_, now);
-                    Gathering* incident = incidents_[name].get();
-                    incident->working = false;
-                    if (!result->status.ok()) {
-                      SayOnce(incident, absl::StrCat("it cannot be resumed: ", result->status.message()));
-                      incident->dead = true;
-                      incident->done_ns = now_;
-                      return;
-                    }
-                    incident->ready = true;
-                    incident->incident.set_text(result->verdict.text);
-                    incident->round = result->round;
-                    incident->json = result->verdict.json;
-                    for (const IncidentStore::File& file : result->files) {
-                      if (file.whole && !absl::EndsWith(file.name, ".evidence.lsd")) incident->whole.insert(file.host);
-                    }
-                    if (!incident->state.evidence_done) {
-                      if (incident->round == nullptr) {
-                        incident->round = EvidenceAlone(incident->state);
-                        incident->without_digests = true;
-                      }
-                      return StartEvidence(incident);
-                    }
-                    AfterVerdict(incident);
-                  }});
+  WorkFor(
+      incident, CoreTask::Lane::kDisk,
+      [store, state, limits, result] {
+        absl::StatusOr<std::unique_ptr<IncidentStore>> opened = IncidentStore::Open(state.folder, limits);
+        result->status = opened.status();
+        if (!opened.ok()) return;
+        result->files = (*opened)->Files();
+        result->verdict = ReadVerdictTexts(state.folder);
+        if (absl::StatusOr<Bundle> digests = state.evidence_done ? absl::NotFoundError("") : ReadDigests(state.folder);
+            digests.ok()) {
+          digests->known_stalled = state.stalled_ns > 0;
+          digests->stalled_ns = state.stalled_ns;
+          result->round = std::make_shared<DigestRound>();
+          result->round->Adopt(*std::move(digests));
+        }
+        *store = std::move(*opened);
+      },
+      [this, result](Gathering* incident) {
+        incident->working = false;
+        if (!result->status.ok()) {
+          SayOnce(incident, absl::StrCat("it cannot be resumed: ", result->status.message()));
+          incident->dead = true;
+          incident->done_ns = now_;
+          return;
+        }
+        incident->ready = true;
+        incident->incident.set_text(result->verdict.text);
+        incident->round = result->round;
+        incident->json = result->verdict.json;
+        for (const IncidentStore::File& file : result->files) {
+          if (file.whole && !absl::EndsWith(file.name, ".evidence.lsd")) incident->whole.insert(file.host);
+        }
+        if (!incident->state.evidence_done) {
+          if (incident->round == nullptr) {
+            incident->round = EvidenceAlone(incident->state);
+            incident->without_digests = true;
+          }
+          return StartEvidence(incident);
+        }
+        AfterVerdict(incident);
+      });
 }
 
 }  // namespace lockstep

@@ -12,11 +12,12 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kPassedOver = 2 * kSecond;                   // a job's heartbeats stopped and another's continue
-constexpr size_t kMostEarly = 65536, kMostEarlyBytes = 16384;  // small ones: late reports and ends
+constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped while another's continue
+// Maximum number of small messages (late reports and ends) that wait, and maximum size of each.
+constexpr size_t kMostEarly = 65536, kMostEarlyBytes = 16384;
 constexpr size_t kMostNameBytes = 200;
-constexpr size_t kMostBeats = size_t{1} << 20;  // communicators of one job
-constexpr size_t kMostBlind = 64;               // lines of one sender
+constexpr size_t kMostBeats = size_t{1} << 20;  // maximum number of communicators of one job
+constexpr size_t kMostBlind = 64;               // maximum number of lines of one sender
 
 bool Plausible(const JobIdentity& identity) {
   return identity.job().size() <= kMostNameBytes && identity.step().size() <= kMostNameBytes;
@@ -32,7 +33,7 @@ RankRuns RunsFrom(const RankSet& message) {
 
 }  // namespace
 
-// An agent whose relay answers again: it is heard through that from now on.
+// An agent's relay answers again, so from now on the agent reports through it.
 void CollectorCore::OnBye(const wire::Received& received) {
   for (auto& [key, job] : jobs_) {
     for (auto host = job->hosts.begin(); host != job->hosts.end();) {
@@ -87,7 +88,7 @@ Job* CollectorCore::JobNumber(const JobIdentity& identity, int number) {
   return (jobs_[key] = std::move(job)).get();
 }
 
-// The job of a heartbeat: jobs of the same name are told apart (collector/common/namesakes.h).
+// Returns the job of a heartbeat. Jobs with the same name are separated (collector/common/namesakes.h).
 Job* CollectorCore::JobOf(const wire::Received& received, const Heartbeat& heartbeat, const std::string& host) {
   const JobIdentity& identity = heartbeat.job();
   if (!Plausible(identity)) {
@@ -120,13 +121,13 @@ Job* CollectorCore::JobOf(const wire::Received& received, const Heartbeat& heart
     if (other == family.heard.end()) continue;
     if (Job* from = Find(move.from == 0 ? base : absl::StrCat(base, "#", move.from + 1)))
       LeaveJob(from, other->second.sender);
-    // It reports everything again, to be assigned to the other job.
+    // The sender then reports everything again, which is assigned to the other job.
     SendWelcome({other->second.sender.peer, {}}, wire::kProtocol);
   }
   return number == Namesakes::kUndecided ? nullptr : JobNumber(identity, number);
 }
 
-// For reports other than heartbeats. Null: unknown (yet).
+// Returns the job of a report other than a heartbeat. Null if the job is unknown (yet).
 Job* CollectorCore::JobSaid(const wire::Received& received, const JobIdentity& identity, const std::string& host) {
   const std::string base = BaseKeyOf(identity);
   const auto family = families_.find(base);
@@ -135,7 +136,7 @@ Job* CollectorCore::JobSaid(const wire::Received& received, const JobIdentity& i
       number != Namesakes::kUndecided) {
     return Find(number == 0 ? base : absl::StrCat(base, "#", number + 1));
   }
-  // It is behind another relay now, or is a restarted agent: unambiguous if there is one such job.
+  // The sender is behind another relay now, or is a restarted agent. This is unambiguous if there is only one such job.
   Job* only = nullptr;
   for (auto at = jobs_.lower_bound(base); at != jobs_.end() && at->first.compare(0, base.size(), base) == 0; ++at) {
     if (BaseKeyOf(at->second->identity) != base) continue;
@@ -177,7 +178,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
       return;
     }
     JobHost& entry = job->hosts[host];
-    // Ended processes and their replacements, as its agent tells them apart: the living one counts.
+    // An agent reports ended processes and their replacements separately. The living process counts.
     if (entry.direct && entry.life != heartbeat.job().life() && !entry.seen.alive.empty() && seen.alive.empty()) return;
     entry.life = heartbeat.job().life();
     if (entry.child == 0) entry.child = ++children_;
@@ -212,7 +213,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
     JobRelay& relay = job->relays[at];
     const auto peer = peers_.find(received.peer);
     if (fresh) {
-      // The same relay over another connection.
+      // The same relay may be listed under an earlier connection.
       for (auto old = job->relays.begin(); old != job->relays.end();) {
         const auto info = peers_.find(old->first.peer);
         if (old->first.peer != received.peer && old->first.life == at.life && peer != peers_.end() &&
@@ -236,7 +237,8 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
       const std::string name = CleanUtf8(said, 256);
       if (const auto entry = job->hosts.find(name);
           entry != job->hosts.end() && entry->second.direct && !entry->second.silent) {
-        if (relay.silent_hosts > 0) --relay.silent_hosts;  // to this relay only: its agent speaks for itself by now
+        if (relay.silent_hosts > 0)
+          --relay.silent_hosts;  // only for this relay, because its agent now reports directly
         continue;
       }
       if (named.size() < 64) named.insert(name);
@@ -263,7 +265,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
       Keep(&job->desyncs, {now_, DesyncText(desync)});
     }
   }
-  // An incident of it whose gathering began before this process started.
+  // An incident of the job whose gathering began before this process started.
   for (auto& [name, incident] : incidents_) {
     if (!incident->job.empty() || BaseKeyOf(incident->state.identity) != BaseKeyOf(job->identity)) continue;
     const std::vector<uint64_t>& comms = incident->state.comms;
@@ -275,7 +277,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
   if (!early_.empty()) TakeEarly(heartbeat.job());
 }
 
-// Urgent messages overtake the heartbeat that identifies their job: they wait for it, for some seconds.
+// Urgent messages overtake the heartbeat that identifies their job, so they wait for it for some seconds.
 void CollectorCore::Hold(const JobIdentity& identity, const wire::Received& received) {
   if (early_.size() < kMostEarly && received.message.body.size() <= kMostEarlyBytes && Plausible(identity)) {
     early_.push_back({BaseKeyOf(identity), received, now_});
@@ -293,7 +295,7 @@ void CollectorCore::TakeEarly(const JobIdentity& identity) {
     }
     const size_t before = early_.size();
     early.received.message.header.type == wire::Type::kLate ? OnLate(early.received) : OnEnded(early.received);
-    if (early_.size() > before) early_.back().at_ns = early.at_ns;  // still not known
+    if (early_.size() > before) early_.back().at_ns = early.at_ns;  // the job is still unknown
   }
 }
 
@@ -337,7 +339,7 @@ void CollectorCore::OnEnded(const wire::Received& received) {
   job->detector.Ended(now_, ended.rank(), kind);
 }
 
-// The sender speaks, and not of this job any more: that is no silence.
+// The sender reports, but no longer this job; that is not silence.
 bool CollectorCore::PassedOver(uint64_t peer, int64_t heard_ns) const {
   const auto info = peers_.find(peer);
   return info != peers_.end() && info->second.beat_ns - heard_ns > kPassedOver &&
@@ -376,7 +378,7 @@ Job* CollectorCore::KnownJob(const SenderKey& sender, const JobIdentity& identit
   return number == Namesakes::kUndecided ? nullptr : Find(number == 0 ? base : absl::StrCat(base, "#", number + 1));
 }
 
-// Ranks of a silent sender may have been started elsewhere; after a long silence they are forgotten.
+// Ranks of a silent sender may have been started elsewhere. After a long silence they are forgotten.
 void CollectorCore::TickFamilies() {
   for (auto family = families_.begin(); family != families_.end();) {
     for (auto heard = family->second.heard.begin(); heard != family->second.heard.end();) {
@@ -390,7 +392,7 @@ void CollectorCore::TickFamilies() {
         family->second.sorted.Silent(heard->first);
       ++heard;
     }
-    // Its jobs' numbers count for as long as there are any.
+    // The numbers of the family's jobs are kept as long as the family has jobs.
     const bool over = family->second.heard.empty() && std::none_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
                         return BaseKeyOf(job.second->identity) == family->first;
                       });
@@ -406,8 +408,8 @@ void CollectorCore::LookWhetherOver(Job* job) {
   }
   for (const auto& [at, relay] : job->relays) living |= !relay.seen.alive.empty() || relay.seen.ended.empty();
   ended = anybody && !living;
-  // A job that died is judged first. One that ended well is over, and so is one without reports, and one that had ended
-  // before this collector began.
+  // A job that died is judged first. A job is over if it ended well, if nobody reports it, or if it had ended before
+  // this collector started.
   const bool over =
       !anybody || (ended && (!job->lived || job->ended_badly.empty() || job->detector.level() == Level::kHung));
   if (over == job->over) return;
@@ -442,7 +444,7 @@ void CollectorCore::LookForSilence(Job* job) {
       actions_->Say(
           absl::StrCat("job ", job->name, ": the agent of ", name, " has gone silent (ranks ", host.ranks.Text(), ")"));
     }
-    // Through a relay now?
+    // Checks whether the host now reports through a relay.
     bool moved = false;
     for (const auto& [at, relay] : job->relays) {
       if (!relay.silent && relay.heard_ns > host.heard_ns && relay.seen.alive.ContainsAll(host.seen.alive))
@@ -477,7 +479,7 @@ void CollectorCore::LookForSilence(Job* job) {
       if (!other.silent) others.Unite(other.seen.alive);
     }
     if (others.ContainsAll(entry.seen.alive)) {
-      // Its agents have found another way.
+      // The relay's agents now report directly or through other relays.
       job->detector.progress().Forget(entry.child, now_);
       job->detector.HostBack(entry.host);
       relay = job->relays.erase(relay);

@@ -1,4 +1,4 @@
-// Jobs of the same name, their generations, and jobs behind relays: the collector's core keeps them apart.
+// Tests that the collector's core keeps jobs with the same name, their generations, and jobs behind relays separate.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,11 +16,11 @@ using testing::Hung;
 
 class CoreJobsTest : public testing::FleetTest {};
 
-TEST_F(CoreJobsTest, TwoJobsOfOneNameAreToldApart) {
+TEST_F(CoreJobsTest, TwoJobsWithTheSameNameAreDistinguished) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(10 * kSecond);
-  // The same name, user and ranks on another host, other communicators.
+  // Another host has ranks of the same name, user and numbers, but other communicators.
   FleetAgent other;
   other.peer = 999;
   other.host = "elsewhere";
@@ -42,21 +42,21 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameAreToldApart) {
   EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
   EXPECT_EQ(fleet.core->StatusOf("train").agents(), 4u);
   EXPECT_EQ(fleet.core->StatusOf("train#2").agents(), 1u);
-  // Another user's is another job as a matter of course.
+  // Another user's job is always another job.
   heartbeat.mutable_job()->set_uid(2000);
   fleet.Say(&other, wire::Type::kHeartbeat, heartbeat);
   ClientRequest request;
   request.set_kind(ClientRequest::STATUS);
   fleet.Ask(1, wire::Role::kReader, request);
   EXPECT_EQ(fleet.replies.back().jobs_size(), 3);
-  // A dump of "train" alone would be a guess.
+  // A dump of an unknown job is refused.
   request.set_kind(ClientRequest::DUMP);
   request.set_job("nothing");
   fleet.Ask(1, wire::Role::kOperator, request);
   EXPECT_FALSE(fleet.replies.back().error().empty());
 }
 
-// Relays' reports of two generations, the older of which has no living process.
+// Relays report two generations. The older one has no running process.
 Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, const Ranks& ended, uint64_t issued) {
   Heartbeat beat;
   *beat.mutable_job() = fleet.identity();
@@ -76,7 +76,7 @@ Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, co
   return beat;
 }
 
-// A relay that has connected.
+// Returns a relay that has connected.
 FleetAgent ConnectedRelay(Fleet* fleet, int number) {
   FleetAgent relay;
   relay.host = absl::StrCat("relay", number);
@@ -90,8 +90,8 @@ FleetAgent ConnectedRelay(Fleet* fleet, int number) {
   return relay;
 }
 
-// Each with its own number of the two: a relay's report of one job is never assigned to the other.
-TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
+// Each relay has its own number for the two jobs. A relay's report about one job is never assigned to the other.
+TEST_F(CoreJobsTest, TwoJobsWithTheSameNameBehindRelaysAreDistinguished) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
@@ -106,7 +106,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   const auto second = [&](uint64_t issued) {
     beat(&one, 0, Ranks::Between(0, 3), 0xa, issued);
     beat(&one, 1, Ranks::Between(0, 3), 0xb, issued);
-    beat(&two, 0, Ranks::Between(4, 7), 0xb, issued);  // the other way round
+    beat(&two, 0, Ranks::Between(4, 7), 0xb, issued);  // here the jobs come in the opposite order
     beat(&two, 1, Ranks::Between(4, 7), 0xa, issued);
     fleet.Pass(kSecond);
   };
@@ -115,12 +115,12 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   EXPECT_EQ(fleet.core->StatusOf("train#2").ranks(), 8u);
   EXPECT_TRUE(fleet.decisions.empty());
   EXPECT_FALSE(fleet.Heard("reported by"));
-  // An agent's blind spot is reported for the job that may be affected, once.
+  // An agent's blind spot is reported once, for the job that may be affected.
   ASSERT_EQ(fleet.core->StatusOf("train").blind_size(), 1);
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0),
             "node3: no new rings are found: /mnt/nfs has not answered for 120 s");
   EXPECT_EQ(fleet.core->StatusOf("train#2").blind_size(), 0);
-  // One of them is late: the other moves.
+  // One job is late; the other moves.
   LateReport late;
   *late.mutable_job() = fleet.identity();
   late.set_communicator(0xb);
@@ -132,7 +132,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   second(10);
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "moving");
   EXPECT_EQ(fleet.core->StatusOf("train#2").state(), "late");
-  // A dump of "train" would be a guess.
+  // A dump of "train" would be ambiguous.
   ClientRequest request;
   request.set_kind(ClientRequest::DUMP);
   request.set_job("train");
@@ -141,7 +141,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   request.set_job("train#1");
   fleet.Ask(1, wire::Role::kOperator, request);
   EXPECT_TRUE(fleet.replies.back().error().empty()) << fleet.replies.back().error();
-  // As `lockstep top` prints it, with step and restart count at the end.
+  // This is the name that `lockstep top` prints, with step and restart count at the end.
   request.set_kind(ClientRequest::DETAIL);
   request.set_rank(3);
   for (const char* name : {"train#1//0", "train#2//0"}) {
@@ -153,7 +153,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   fleet.Ask(1, wire::Role::kReader, request);
   EXPECT_EQ(fleet.replies.back().error(), "which job? train#1, train#2");
   request.clear_rank();
-  // A request with a communicator watches the job that has it.
+  // A request that names a communicator watches the job that has it.
   request.set_kind(ClientRequest::WATCH);
   request.set_job("train");
   request.set_request(5);
@@ -171,7 +171,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   EXPECT_GE(watched, 1u);
 }
 
-TEST_F(CoreJobsTest, RanksClaimedTwiceInOneJobAreSaid) {
+TEST_F(CoreJobsTest, RanksClaimedTwiceInOneJobAreReported) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(10 * kSecond);
@@ -196,7 +196,7 @@ TEST_F(CoreJobsTest, RanksClaimedTwiceInOneJobAreSaid) {
   EXPECT_EQ(fleet.core->StatusOf("train").agents(), 5u);
 }
 
-TEST_F(CoreJobsTest, RestartsAreGenerationsOfTheirOwn) {
+TEST_F(CoreJobsTest, RestartsAreSeparateGenerations) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(10 * kSecond);
@@ -211,14 +211,14 @@ TEST_F(CoreJobsTest, RestartsAreGenerationsOfTheirOwn) {
   EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
 }
 
-// Relays that report only the next generation are not silent about the one before, and no rank of it is late.
-TEST_F(CoreJobsTest, AGenerationThatRelaysSpeakOfNoMoreIsNoSilence) {
+// Relays that report only the next generation are not silent about the previous one, and none of its ranks is late.
+TEST_F(CoreJobsTest, AGenerationThatRelaysNoLongerReportIsNotSilent) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
   FleetAgent one = ConnectedRelay(&fleet, 0), two = ConnectedRelay(&fleet, 1);
   const Ranks low = Ranks::Between(0, 3), high = Ranks::Between(4, 7);
-  // Reported seconds apart: one is behind the other, for ever.
+  // The reports come seconds apart, so one is always behind the other.
   fleet.Say(&one, wire::Type::kHeartbeat, FromRelay(fleet, 0, low, {}, 40), wire::Role::kRelay);
   fleet.Say(&two, wire::Type::kHeartbeat, FromRelay(fleet, 0, high, {}, 47), wire::Role::kRelay);
   for (int second = 0; second < 60; ++second) {
@@ -227,7 +227,7 @@ TEST_F(CoreJobsTest, AGenerationThatRelaysSpeakOfNoMoreIsNoSilence) {
     if (second == 1) {
       Heartbeat over = FromRelay(fleet, 0, {}, {}, 0);
       over.set_over(true);
-      fleet.Say(&one, wire::Type::kHeartbeat, over, wire::Role::kRelay);  // that of the other is lost
+      fleet.Say(&one, wire::Type::kHeartbeat, over, wire::Role::kRelay);  // the other's report is lost
     }
     fleet.Pass(kSecond);
   }
@@ -239,8 +239,8 @@ TEST_F(CoreJobsTest, AGenerationThatRelaysSpeakOfNoMoreIsNoSilence) {
   EXPECT_EQ(fleet.core->counters().rounds, 0u);
 }
 
-// Urgent messages overtake the heartbeat that makes a job known to a new collector.
-TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatCounts) {
+// Urgent messages overtake the heartbeat that introduces a job to a new collector.
+TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatIsUsed) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
@@ -259,9 +259,9 @@ TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatCounts) {
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "late");
 }
 
-// A relay that lost an agent's connection calls it silent for a while; if the agent reports directly by now, nothing is
-// missing.
-TEST_F(CoreJobsTest, AnAgentThatSpeaksForItselfIsNotSilentBehindARelay) {
+// A relay that lost an agent's connection reports the agent as silent for a while. If the agent reports directly now,
+// nothing is missing.
+TEST_F(CoreJobsTest, AnAgentThatReportsDirectlyIsNotSilentBehindARelay) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.agents[3].connected = false;
   fleet.Start();
@@ -283,7 +283,7 @@ TEST_F(CoreJobsTest, AnAgentThatSpeaksForItselfIsNotSilentBehindARelay) {
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0), "agent of node3 silent");
 }
 
-// A generation that died before this collector began is over, whatever its last numbers.
+// A generation that ended before this collector started is over, whatever its last numbers are.
 TEST_F(CoreJobsTest, AGenerationThatEndedBeforeIsNotJudged) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;

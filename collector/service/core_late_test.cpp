@@ -1,4 +1,5 @@
-// Digests and samples that come late, in another order, or not at all: decisions rest on known data, and come in time.
+// Tests digests and samples that come late, in another order, or not at all. Decisions must rest on known data and be
+// made in time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ using testing::HostFault;
 
 constexpr int kCulprit = 5;
 
-// Of all ranks, the first time.
+// Returns whether the request asks all ranks for the first time.
 bool IsFull(const CollectRequest& request) {
   return request.phase() == CollectRequest::DIGEST && request.ranks().first().empty();
 }
@@ -72,7 +73,7 @@ class LateAnswers : public support::FolderTest {
   }
 };
 
-// Under load no host answers within two seconds: that is no reason to analyze nothing and to repeat the round.
+// Under load, no host answers within two seconds. That must not lead to an analysis without data and a repeated round.
 TEST_F(LateAnswers, ARoundWaitsForItsFirstAnswer) {
   const auto fleet = Stalled(2);
   for (FleetAgent& agent : fleet->agents) {
@@ -86,7 +87,7 @@ TEST_F(LateAnswers, ARoundWaitsForItsFirstAnswer) {
   EXPECT_LE(Hung(*fleet)->at_ns - fleet->stop_ns, Hung(*fleet)->limit_ns + 3 * 3500 * kMs);
 }
 
-// Without any answer it ends all the same, and is not repeated in haste.
+// A round without any answer also ends, and is not repeated quickly.
 TEST_F(LateAnswers, ARoundWithoutAnyAnswerEnds) {
   const auto fleet = Stalled(2);
   for (FleetAgent& agent : fleet->agents) agent.answers_digests = false;
@@ -96,8 +97,8 @@ TEST_F(LateAnswers, ARoundWithoutAnyAnswerEnds) {
   EXPECT_LE(FullRequests(fleet->agents[0]), 4);
 }
 
-// Whoever waits, or is missing in what waits, is a victim in most hangs.
-TEST_F(LateAnswers, NobodyIsNamedBeforeTheCauseIsKnownAndThenTheCauseIs) {
+// A rank that waits, or is missing where others wait, is a victim in most hangs.
+TEST_F(LateAnswers, NoRankIsNamedBeforeTheCauseIsKnown) {
   const auto fleet = Stalled(2);
   const int64_t silent_until = fleet->now + 15 * kSecond;
   AgentOf(fleet.get(), kCulprit).digest_delay = [&](const CollectRequest&) {
@@ -117,7 +118,7 @@ TEST_F(LateAnswers, NobodyIsNamedBeforeTheCauseIsKnownAndThenTheCauseIs) {
 
 class Steady : public LateAnswers, public ::testing::WithParamInterface<int> {};
 
-// The culprit's agent answers everything, each time as late; the others at once.
+// The culprit's agent answers everything with the same delay. The others answer at once.
 TEST_P(Steady, TheAnswersOfASlowAgentAreUsed) {
   const int64_t delay = GetParam() * kMs;
   const auto fleet = Stalled(2);
@@ -127,16 +128,16 @@ TEST_P(Steady, TheAnswersOfASlowAgentAreUsed) {
   EXPECT_THAT(hung.roots, ::testing::ElementsAre(kCulprit));
   EXPECT_EQ(hung.rule, "host stall");
   EXPECT_GE(hung.at_ns - fleet->stop_ns, hung.limit_ns);
-  // From four seconds on a round has to be repeated: the first one did not wait for this agent.
+  // From four seconds on, a round must be repeated, because the first round did not wait for this agent.
   const int64_t more = delay <= 3 * kSecond ? 5 * kSecond : 4 * delay;
   EXPECT_LE(hung.at_ns - fleet->stop_ns, hung.limit_ns + more) << Log(*fleet);
-  // What the evidence of the digests misses is nothing, however few hosts were sampled last.
+  // The digests' evidence is complete, although few hosts were sampled last.
   ASSERT_TRUE(fleet->PassUntil(10 * kSecond, [&] { return !fleet->verdicts.empty(); }));
   EXPECT_THAT(Content("manifest.json"), HasSubstr("\"missing\": []"));
 }
 INSTANTIATE_TEST_SUITE_P(Delays, Steady, ::testing::Values(0, 300, 1500, 3000, 6000, 9000));
 
-TEST_F(LateAnswers, ARankThatWorksIsNeverHungHoweverLateItsAnswers) {
+TEST_F(LateAnswers, AWorkingRankIsNeverHungHoweverLateItsAnswers) {
   for (const int64_t delay : {300 * kMs, 3 * kSecond, 7 * kSecond}) {
     const auto fleet = Stalled(2);
     fleet->amend = [](int32_t rank, RankDigest* digest) {
@@ -150,15 +151,15 @@ TEST_F(LateAnswers, ARankThatWorksIsNeverHungHoweverLateItsAnswers) {
   }
 }
 
-// It was idle, and then worked: older samples come after newer ones.
-TEST_F(LateAnswers, OfAnswersInAnotherOrderTheNewestCounts) {
+// The rank was idle and then worked. Older samples arrive after newer ones.
+TEST_F(LateAnswers, TheNewestSampleCountsInWhateverOrderTheyArrive) {
   const auto fleet = Stalled(2);
   const int64_t works_from = fleet->stop_ns + 8900 * kMs, arrive = fleet->stop_ns + 10'050 * kMs;
   fleet->amend = [&](int32_t rank, RankDigest* digest) {
     if (rank != kCulprit || fleet->now < works_from) return;
     digest->mutable_rank()->mutable_process()->set_cpu_ns_between_samples(900 * kMs);
   };
-  // One of before comes right behind one that shows it at work.
+  // An older answer arrives right after one that shows the process at work.
   int old = 0, fresh = 0;
   AgentOf(fleet.get(), kCulprit).digest_delay = [&](const CollectRequest& request) {
     if (IsFull(request) || fleet->now >= arrive) return 100 * kMs;
@@ -178,8 +179,8 @@ TEST_F(LateAnswers, OfAnswersInAnotherOrderTheNewestCounts) {
   EXPECT_GE(since, 10u);
 }
 
-// The first request to one host, or its answer, is lost on its way.
-TEST_F(LateAnswers, WhoIsMissingIsAskedOnceMore) {
+// The first request to one host, or its answer, is lost.
+TEST_F(LateAnswers, AMissingAgentIsAskedOnceMore) {
   const auto fleet = Stalled(2);
   FleetAgent& agent = AgentOf(fleet.get(), kCulprit);
   agent.digest_delay = [](const CollectRequest& request) { return IsFull(request) ? -1 : 0; };
@@ -195,8 +196,8 @@ TEST_F(LateAnswers, WhoIsMissingIsAskedOnceMore) {
   }
 }
 
-// Of an answer in parts one is lost, or all are only late: no rank is missing, and none is there twice.
-TEST_F(LateAnswers, PartsThatComeTwiceAreOneAnswer) {
+// One part of an answer is lost, or all parts are late. No rank may be missing, and none may be counted twice.
+TEST_F(LateAnswers, PartsThatArriveTwiceAreOneAnswer) {
   for (const bool lost : {true, false}) {
     const auto fleet = Stalled(4);
     FleetAgent& agent = AgentOf(fleet.get(), kCulprit);
@@ -220,7 +221,7 @@ TEST_F(LateAnswers, PartsThatComeTwiceAreOneAnswer) {
   }
 }
 
-TEST_F(LateAnswers, WhatIsOfNoUseAnyMoreIsCounted) {
+TEST_F(LateAnswers, UselessAnswersAreCounted) {
   const auto fleet = Stalled(2);
   FleetAgent& slow = fleet->agents[0];
   slow.digest_delay = [](const CollectRequest&) { return 12 * kSecond; };

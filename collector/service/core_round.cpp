@@ -1,9 +1,8 @@
-// The part of CollectorCore that asks for digests, has them analysed and judges: from late to a verdict.
+// The part of CollectorCore that requests digests, has them analyzed and judges: from late to a verdict.
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/report.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
@@ -14,8 +13,9 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kSaySame = 30 * kSecond;
-constexpr size_t kMostSampleRequests = 64;                             // whose answers are still used
-constexpr size_t kMostHeld = 4096, kMostHeldBytes = size_t{16} << 20;  // answers that wait while a round is judged
+constexpr size_t kMostSampleRequests = 64;  // maximum number of requests whose answers are still used
+// Maximum number and size of the answers that wait while a round is judged.
+constexpr size_t kMostHeld = 4096, kMostHeldBytes = size_t{16} << 20;
 
 bool IsStall(VerdictKind kind) {
   return kind == VERDICT_HUNG || kind == VERDICT_DESYNC || kind == VERDICT_CRASHED;
@@ -49,7 +49,7 @@ void CollectorCore::OnDigest(const wire::Received& received) {
     entry->heard_ns = now_;
   }
   if (entry == nullptr) return;
-  // The list of ranks is inside; a first look is enough here.
+  // The message contains the list of ranks, so a quick parse is enough here.
   Ranks ranks;
   for (const std::string& packed : digest->ranks()) {
     const int32_t rank = RankOfDigest(packed);
@@ -58,7 +58,7 @@ void CollectorCore::OnDigest(const wire::Received& received) {
   }
   if (!entry->direct) {
     entry->address = {received.peer, received.message.header.route};
-    entry->life = digest->job().life();  // as its agent numbers jobs of one name
+    entry->life = digest->job().life();  // the agent's number for jobs with one name
     entry->ranks.Unite(ranks);
   }
   sample ? OnSample(job, ranks, std::move(digest)) : OnFullDigest(job, host, ranks, std::move(digest));
@@ -70,7 +70,7 @@ void CollectorCore::OnFullDigest(Job* job, const std::string& host, const Ranks&
   if (job->request != job->full_request || job->analysing) {
     if (job->complete.count(host) != 0) return;
     ++counters_.digests_late;
-    // Only where that makes the next round wait longer: a fleet that is slow is not asked again and again for it.
+    // Asks again only if that extends the next round, so that a slow fleet is not asked repeatedly.
     const int64_t took = std::min(now_ - job->full_asked_ns, options_.digest_most_ns);
     if (took <= job->patience_ns) return;
     job->patience_ns = std::min(took + took / 2, options_.digest_most_ns);
@@ -79,11 +79,11 @@ void CollectorCore::OnFullDigest(Job* job, const std::string& host, const Ranks&
   }
   ++counters_.digests;
   job->digest_ns = std::max(job->digest_ns, now_);
-  if (job->complete.count(host) != 0) return;  // twice, after a reconnection
+  if (job->complete.count(host) != 0) return;  // the digest was sent twice after a reconnection
   const uint32_t part = ++job->parts[{host, request}];
   if (!digest->refused().empty() || part >= std::max<uint32_t>(digest->parts(), 1)) job->complete.insert(host);
   if (job->again_request != 0 && job->got.Intersects(ranks)) {
-    // The first answer was on its way after all.
+    // The first answer did arrive after all, so ranks that are already in the round are left out.
     google::protobuf::RepeatedPtrField<std::string> packed;
     packed.Swap(digest->mutable_ranks());
     for (std::string& one : packed) {
@@ -96,11 +96,11 @@ void CollectorCore::OnFullDigest(Job* job, const std::string& host, const Ranks&
                   [](int64_t) {}});
 }
 
-// Of whichever sample it is the answer: a slow agent's comes when the next has been asked for.
+// Takes the answer to any sample, because a slow agent's answer arrives after the next request.
 void CollectorCore::OnSample(Job* job, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest) {
   const int64_t asked_ns = job->sample_requests[digest->request()];
   if (job->analysing) {
-    // The judge relies on nobody working on the round meanwhile.
+    // While a round is judged, nothing else may change it, so samples wait.
     const size_t bytes = digest->ByteSizeLong();
     if (job->held.size() >= kMostHeld || job->held_bytes + bytes > kMostHeldBytes) {
       ++counters_.digests_late;
@@ -122,7 +122,7 @@ void CollectorCore::OnSample(Job* job, const Ranks& ranks, std::shared_ptr<Diges
                   [](int64_t) {}});
 }
 
-// Each by the number under which it knows the job.
+// Asks each host by the number under which that host knows the job.
 void CollectorCore::AskHosts(Job* job, CollectRequest request, const Ranks& ranks) {
   for (const auto& [name, host] : job->hosts) {
     if (!host.direct || (!ranks.empty() && !ranks.Intersects(host.ranks))) continue;
@@ -180,7 +180,7 @@ bool CollectorCore::AllAreIn(const Job& job) const {
   if (job.samples) return all;
   for (const auto& [name, host] : job.hosts) {
     if (host.direct && !host.silent && job.complete.count(name) == 0) all = false;
-    // What a silent agent, or one that has refused, speaks for will not come.
+    // Data that a silent agent, or one that has refused, should send will not come.
   }
   if (all) return true;
   Ranks left = job.wanted;
@@ -214,10 +214,10 @@ bool CollectorCore::RoundIsIn(Job* job) {
   return false;
 }
 
-// A request, or an answer, that was lost in a full queue; or an agent that is slow, and gets its time by this.
+// Asks again if a request or an answer was lost in a full queue; a slow agent gets its time by this.
 void CollectorCore::AskOnceMore(Job* job) {
   job->again_request = NextRequest();
-  job->digest_ns = now_ + options_.digest_quiet_ns;  // two of these for the answers
+  job->digest_ns = now_ + options_.digest_quiet_ns;  // wait for this long twice for the answers
   Ranks missing = job->wanted;
   missing.Subtract(job->got);
   if (missing.empty()) return;
@@ -232,19 +232,10 @@ void CollectorCore::AskOnceMore(Job* job) {
 void CollectorCore::FinishRound(Job* job) {
   job->analysing = true;
   job->digests_in_ns = now_;
-  const std::string key = job->key;
   const std::shared_ptr<DigestRound> round = job->round;
-  const std::shared_ptr<bool> alive = alive_;
-  ++tasks_out_;
   if (job->samples) {
-    actions_->Work({CoreTask::Lane::kAnalysis, [round] { round->LookForRoot(); },
-                    [this, alive, key](int64_t now) {
-                      if (!*alive) return;
-                      --tasks_out_;
-                      now_ = std::max(now_, now);
-                      if (Job* job = Find(key)) Judge(job, false);
-                    }});
-    return;
+    return WorkFor(
+        job, CoreTask::Lane::kAnalysis, [round] { round->LookForRoot(); }, [this](Job* job) { Judge(job, false); });
   }
   DigestRound::Facts facts;
   facts.job = job->identity.job();
@@ -259,21 +250,17 @@ void CollectorCore::FinishRound(Job* job) {
   facts.dead_settle_ns = options_.limits.dead_settle;
   facts.ends_follow_ns = job->detector.ends_follow_ns();
   auto flying = std::make_shared<absl::flat_hash_map<uint64_t, Flying>>();
-  actions_->Work({CoreTask::Lane::kAnalysis,
-                  [round, facts, flying] {
-                    round->Analyse(facts);
-                    *flying = FlyingOf(round->bundle());
-                  },
-                  [this, alive, key, flying](int64_t now) {
-                    if (!*alive) return;
-                    --tasks_out_;
-                    now_ = std::max(now_, now);
-                    Job* job = Find(key);
-                    if (job == nullptr) return;
-                    job->flying = std::move(*flying);
-                    job->flying_ns = job->asked_ns;
-                    AfterAnalysis(job);
-                  }});
+  WorkFor(
+      job, CoreTask::Lane::kAnalysis,
+      [round, facts, flying] {
+        round->Analyse(facts);
+        *flying = FlyingOf(round->bundle());
+      },
+      [this, flying](Job* job) {
+        job->flying = std::move(*flying);
+        job->flying_ns = job->asked_ns;
+        AfterAnalysis(job);
+      });
 }
 
 void CollectorCore::AfterAnalysis(Job* job) {
@@ -316,7 +303,8 @@ void CollectorCore::Judge(Job* job, bool all_ranks) {
   }
 }
 
-// By an earlier process of this collector. The job may have been stuck all the while, and each user is told once.
+// Returns whether an earlier process of this collector declared this hang. The job may have been stuck all the time,
+// and each user is told once.
 bool CollectorCore::WasDeclared(Job* job, const Decision& decision) {
   const std::string identity = job->identity.SerializeAsString();
   for (auto before = before_.begin(); before != before_.end(); ++before) {
@@ -333,23 +321,16 @@ bool CollectorCore::WasDeclared(Job* job, const Decision& decision) {
 void CollectorCore::Declare(Job* job, const Decision* decision) {
   if (WasDeclared(job, *decision)) return;
   if (IsStall(job->round->verdict().verdict())) return MakeIncident(job, decision);
-  // The digests alone look like a job that might still move; the detector knows better.
+  // The digests alone look like a job that might still move, but the detector has more information.
   job->analysing = true;
   const std::shared_ptr<DigestRound> round = job->round;
-  const std::shared_ptr<bool> alive = alive_;
-  const std::string key = job->key;
   const Decision held = *decision;
-  ++tasks_out_;
-  actions_->Work({CoreTask::Lane::kAnalysis, [round, held] { round->Reanalyse(std::max<int64_t>(held.age_ns, 1)); },
-                  [this, alive, key, held](int64_t now) {
-                    if (!*alive) return;
-                    --tasks_out_;
-                    now_ = std::max(now_, now);
-                    if (Job* job = Find(key)) {
-                      job->analysing = false;
-                      MakeIncident(job, &held);
-                    }
-                  }});
+  WorkFor(
+      job, CoreTask::Lane::kAnalysis, [round, held] { round->Reanalyse(std::max<int64_t>(held.age_ns, 1)); },
+      [this, held](Job* job) {
+        job->analysing = false;
+        MakeIncident(job, &held);
+      });
 }
 
 void CollectorCore::Decide(Job* job, const Decision& decision) {
@@ -357,9 +338,9 @@ void CollectorCore::Decide(Job* job, const Decision& decision) {
   switch (decision.level) {
     case Level::kLate:
       Keep(&job->lates, {now_, LateText(decision)});
-      // One rank that stops makes thousands of communicators late; every one is in the decision log.
+      // One rank that stops makes thousands of communicators late. The decision log lists all of them.
       if (job->said_late_ns == 0 || now_ - job->said_late_ns > kSaySame) {
-        // Members that are missing are most likely victims themselves: nobody is named before the cause is known.
+        // Missing members are most likely victims themselves, so nobody is named before the cause is known.
         actions_->Say(absl::StrCat("job ", job->name, ": late: ", OperationText(decision), " is in flight for ",
                                    DurationText(decision.age_ns), " (limit ", DurationText(decision.limit_ns),
                                    "); looking for the cause"));
@@ -394,7 +375,7 @@ void CollectorCore::TickJob(Job* job) {
   }
   if (job->analysing) return;
   if (job->request != 0 && job->over && !job->by_hand) {
-    job->request = 0;  // the asked host no longer reports for the job
+    job->request = 0;  // the host that was asked no longer reports the job
     if (!job->samples) job->round = nullptr;
   } else if (job->request != 0) {
     if (RoundIsIn(job)) FinishRound(job);

@@ -1,11 +1,8 @@
-// The part of CollectorCore that takes stacks for a watching user.
-#include <algorithm>
+// The part of CollectorCore that takes stacks when a user asks.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/util/time_text.h"
-#include "collector/common/say.h"
 #include "collector/service/core.h"
 
 namespace lockstep {
@@ -16,11 +13,11 @@ constexpr size_t kMostLines = 200;
 
 }  // namespace
 
-// Why it cannot be done; empty: it is asked for, and the answer comes when it is there.
+// Returns why the request is not possible. Empty if stacks were requested, and the answer follows.
 std::string CollectorCore::AskFreshStacks(Job* job, const Address& to, uint64_t client_request) {
   if (fresh_.size() >= kMostFresh) return "too many clients already wait for stacks";
   FreshStacks fresh;
-  // The ranks that the analysis names, else the ones that the others wait for.
+  // Takes the ranks that the analysis names or, without them, the ranks that others wait for.
   if (job->detector.level() != Level::kMoving) {
     for (const RootView& root : job->detector.finding().roots) {
       if (fresh.wanted.size() < options_.fresh_ranks) fresh.wanted.Add(root.rank);

@@ -29,7 +29,7 @@ constexpr int64_t kHour = 3600 * kSecond;
 
 class CollectorCoreTest : public testing::FleetTest {};
 
-TEST_F(CollectorCoreTest, AQuietJobIsLeftAloneForAnHour) {
+TEST_F(CollectorCoreTest, AMovingJobIsNotDisturbedForAnHour) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(kHour);
@@ -40,7 +40,7 @@ TEST_F(CollectorCoreTest, AQuietJobIsLeftAloneForAnHour) {
   EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
 }
 
-TEST_F(CollectorCoreTest, AHangIsNamedFromDigestsAndTheWholeSaysTheSame) {
+TEST_F(CollectorCoreTest, DigestsAndTheWholeIncidentGiveTheSameVerdict) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(60 * kSecond);
@@ -49,10 +49,11 @@ TEST_F(CollectorCoreTest, AHangIsNamedFromDigestsAndTheWholeSaysTheSame) {
   EXPECT_THAT(fleet.printed[0], HasSubstr("rank 5"));
   ASSERT_EQ(Incidents().size(), 1u);
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "hung");
-  // The verdict is on disk before anything else has come.
+  // The verdict is on disk before any other file arrives.
   ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.core->busy(); }));
   const std::string folder = Incidents()[0];
-  for (const char* name : {"verdict.json", "verdict.txt", "report.html", "manifest.json", "node0.lsd", "node3.lsd"}) {
+  for (const char* name :
+       {"verdict.json", "verdict.txt", "report.html", "explore.html", "manifest.json", "node0.lsd", "node3.lsd"}) {
     EXPECT_TRUE(std::filesystem::exists(absl::StrCat(folder, "/", name))) << name;
   }
   EXPECT_FALSE(std::filesystem::exists(folder + "/.gathering.json"));
@@ -63,10 +64,10 @@ TEST_F(CollectorCoreTest, AHangIsNamedFromDigestsAndTheWholeSaysTheSame) {
   ASSERT_EQ(verdict.findings(0).culprit_ranks_size(), 1);
   EXPECT_EQ(verdict.findings(0).culprit_ranks(0), 5);
   EXPECT_EQ(verdict.findings(0).culprits(0).host(), "node2");
-  ASSERT_EQ(fleet.verdicts.size(), 1u) << "--on-verdict runs once";
+  ASSERT_EQ(fleet.verdicts.size(), 1u) << "--on-verdict must run once";
   EXPECT_THAT(fleet.verdicts[0], HasSubstr("\"culprit_ranks\""));
   EXPECT_THAT(fleet.verdicts[0], HasSubstr("\"recommended\""));
-  // Every chunk that was acknowledged is in the ledger, once.
+  // Every acknowledged chunk is in the ledger once.
   const std::string ledger = Content(folder + "/.ledger");
   size_t acknowledged = 0;
   for (const FleetAgent& agent : fleet.agents) {
@@ -78,7 +79,7 @@ TEST_F(CollectorCoreTest, AHangIsNamedFromDigestsAndTheWholeSaysTheSame) {
   EXPECT_EQ(acknowledged, 12u);
 }
 
-TEST_F(CollectorCoreTest, EvidenceIsAskedOfTheCulpritAndFewOthers) {
+TEST_F(CollectorCoreTest, EvidenceIsRequestedForTheCulpritAndFewOthers) {
   Fleet fleet(Hung(2, 2, 4, 5), 2, out_);
   fleet.Start();
   fleet.Pass(60 * kSecond);
@@ -96,7 +97,7 @@ TEST_F(CollectorCoreTest, EvidenceIsAskedOfTheCulpritAndFewOthers) {
   EXPECT_LT(asked.size(), 16u) << "not everybody";
 }
 
-// Of more of each class of victims stacks come merged, and lie in stacks.json and the report.
+// Stacks of more ranks of each class of victims arrive merged. They are in stacks.json and in the report.
 TEST_F(CollectorCoreTest, StacksOfVictimsAreOneTreeInTheIncident) {
   Fleet fleet(Hung(2, 2, 8, 5), 2, out_);
   fleet.options.evidence_ranks = 4;
@@ -128,9 +129,10 @@ TEST_F(CollectorCoreTest, StacksOfVictimsAreOneTreeInTheIncident) {
   }
   EXPECT_EQ(ranks, stacks.ranks.size());
   EXPECT_THAT(Content(folder + "/report.html"), HasSubstr("of_node2"));
+  EXPECT_THAT(Content(folder + "/explore.html"), HasSubstr("of_node2"));
 }
 
-TEST_F(CollectorCoreTest, AgentsWithoutMergedStacksHoldTheEvidenceForAMomentOnly) {
+TEST_F(CollectorCoreTest, AgentsWithoutMergedStacksDelayTheEvidenceOnlyBriefly) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.sends_stacks = false;
   fleet.Start();
@@ -142,8 +144,8 @@ TEST_F(CollectorCoreTest, AgentsWithoutMergedStacksHoldTheEvidenceForAMomentOnly
   EXPECT_LT(fleet.now - from, 8 * kSecond);
 }
 
-// top: stacks taken now, for a user with the right to stop a process.
-TEST_F(CollectorCoreTest, FreshStacksAreForOperators) {
+// `lockstep top` shows new stacks to a user who may stop a process.
+TEST_F(CollectorCoreTest, FreshStacksAreOnlyForOperators) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(30 * kSecond);
@@ -181,7 +183,7 @@ TEST_F(CollectorCoreTest, ADeadRankIsTheCause) {
   EXPECT_THAT(verdict.findings(0).culprit_ranks(), ::testing::ElementsAre(3));
 }
 
-TEST_F(CollectorCoreTest, AgentsThatDoNotAnswerDoNotHoldTheVerdictAndAreNamed) {
+TEST_F(CollectorCoreTest, AgentsThatDoNotAnswerAreNamedAndDoNotDelayTheVerdict) {
   Fleet fleet(Hung(2, 2, 2, 5), 1, out_);
   fleet.Start();
   fleet.Pass(60 * kSecond);
@@ -196,12 +198,12 @@ TEST_F(CollectorCoreTest, AgentsThatDoNotAnswerDoNotHoldTheVerdictAndAreNamed) {
   EXPECT_THAT(Content(folder + "/verdict.json"), HasSubstr("node5"));
   const Verdict verdict = Read(folder);
   ASSERT_GE(verdict.findings_size(), 1);
-  EXPECT_THAT(verdict.findings(0).culprit_ranks(), ::testing::ElementsAre(5)) << "its digest is there";
+  EXPECT_THAT(verdict.findings(0).culprit_ranks(), ::testing::ElementsAre(5)) << "rank 5's digest has arrived";
   EXPECT_EQ(verdict.ranks_read(), 7);
 }
 
-// The route of an agent's digest leads nowhere any more if the agent has reconnected to its relay.
-TEST_F(CollectorCoreTest, AgentsThatConnectedAnewToTheirRelayAreReachedAllTheSame) {
+// If an agent has reconnected to its relay, the route of its digest is no longer valid.
+TEST_F(CollectorCoreTest, AgentsThatReconnectedToTheirRelayAreReached) {
   for (const bool before_evidence : {true, false}) {
     SCOPED_TRACE(before_evidence);
     for (const std::string& incident : Incidents()) std::filesystem::remove_all(incident);
@@ -232,7 +234,7 @@ TEST_F(CollectorCoreTest, AgentsThatConnectedAnewToTheirRelayAreReachedAllTheSam
   }
 }
 
-TEST_F(CollectorCoreTest, AHostThatHasNoRingsToSendIsNotWaitedFor) {
+TEST_F(CollectorCoreTest, AHostWithoutRingsIsNotWaitedFor) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.agents[1].no_rings = "no rings of node1: the disk is full";
   fleet.Start();
@@ -245,8 +247,8 @@ TEST_F(CollectorCoreTest, AHostThatHasNoRingsToSendIsNotWaitedFor) {
   EXPECT_THAT(Content(Incidents()[0] + "/verdict.txt"), HasSubstr("whole rings of node1 did not arrive"));
 }
 
-// Killed between creating a folder and naming its first file.
-TEST_F(CollectorCoreTest, AFolderThatWasOnlyBegunIsRemoved) {
+// The collector was killed after a folder was created and before its first file got its name.
+TEST_F(CollectorCoreTest, AnIncidentFolderThatWasOnlyBegunIsRemoved) {
   const std::string begun = out_ + "/lockstep-incident-train-1", other = out_ + "/lockstep-incident-train-2";
   for (const std::string& folder : {begun, other}) {
     ASSERT_TRUE(MakeIncidentFolder(folder).ok());
@@ -270,7 +272,7 @@ TEST_F(CollectorCoreTest, DigestsInPartsAreOneAnswer) {
   EXPECT_EQ(Read(Incidents()[0]).ranks_read(), 8);
 }
 
-TEST_F(CollectorCoreTest, ACollectorStartedAnewInTheMiddleOfGatheringGoesOn) {
+TEST_F(CollectorCoreTest, ACollectorRestartedWhileGatheringContinues) {
   Fleet fleet(Hung(2, 2, 2, 5), 1, out_);
   fleet.options.everything_hosts = 3;
   fleet.Start();
@@ -279,7 +281,8 @@ TEST_F(CollectorCoreTest, ACollectorStartedAnewInTheMiddleOfGatheringGoesOn) {
   ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
   std::set<std::string> acknowledged;
   for (int life = 0; life < 12; ++life) {
-    // Dies whenever another chunk was acknowledged, and once with everything written and no acknowledgement heard.
+    // The collector dies each time another chunk was acknowledged. Once, it dies when everything was written but no
+    // acknowledgment had arrived.
     fleet.lose_acks = life == 3;
     fleet.PassUntil(30 * kSecond, [&] {
       size_t count = 0;
@@ -292,7 +295,7 @@ TEST_F(CollectorCoreTest, ACollectorStartedAnewInTheMiddleOfGatheringGoesOn) {
     fleet.Restart(100 + static_cast<uint64_t>(life));
   }
   ASSERT_TRUE(fleet.PassUntil(1200 * kSecond, [&] { return !fleet.core->busy(); }));
-  ASSERT_EQ(Incidents().size(), 1u) << "what was declared before is not declared again";
+  ASSERT_EQ(Incidents().size(), 1u) << "a hang must not be declared twice";
   const std::string folder = Incidents()[0];
   EXPECT_THAT(Content(folder + "/manifest.json"), HasSubstr("\"whole\": true"));
   const std::string ledger = Content(folder + "/.ledger");
@@ -304,12 +307,13 @@ TEST_F(CollectorCoreTest, ACollectorStartedAnewInTheMiddleOfGatheringGoesOn) {
     EXPECT_TRUE(agent.unacknowledged.empty());
   }
   EXPECT_EQ(have, 24u);
-  EXPECT_EQ(lines, 24u) << "each id once";
+  EXPECT_EQ(lines, 24u) << "each id must appear once";
   EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
 }
 
-// Digests alone may give another verdict than whole rings and stacks gave before. What has not moved since is the same.
-TEST_F(CollectorCoreTest, ACollectorStartedAnewAfterAnotherVerdictDeclaresNothingAgain) {
+// Digests alone may give another verdict than whole rings and stacks gave before. If nothing has moved since, it is the
+// same hang.
+TEST_F(CollectorCoreTest, ARestartWithAnotherVerdictDeclaresNoNewHang) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(60 * kSecond);
@@ -327,10 +331,10 @@ TEST_F(CollectorCoreTest, ACollectorStartedAnewAfterAnotherVerdictDeclaresNothin
   EXPECT_EQ(fleet.verdicts.size(), 1u);
 }
 
-// Killed in each phase of an incident, again and again: it goes on where it was.
+// A collector killed repeatedly in each phase of an incident must continue where it was.
 class KilledIn : public CollectorCoreTest, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
+TEST_P(KilledIn, ThePhaseResumesAndEverythingIsReportedOnce) {
   const std::string phase = GetParam();
   Fleet fleet(Hung(2, 2, 2, 5), 1, out_);
   fleet.options.everything_hosts = 2;
@@ -362,17 +366,17 @@ TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
   for (int life = 0; life < 3; ++life) {
     fleet.Restart(100 + static_cast<uint64_t>(life));
     fleet.hold_disk = false;
-    fleet.hold_final = phase == "final" && life < 2;  // killed in it again
+    fleet.hold_final = phase == "final" && life < 2;  // killed again in the same phase
     fleet.Pass((life * 3 + 1) * kSecond);
   }
   for (FleetAgent& agent : fleet.agents) {
     agent.answers_digests = agent.answers_evidence = agent.sends_files = true;
-    agent.requests.clear();  // an agent makes a file once for a request
+    agent.requests.clear();  // an agent makes a file once for each request
   }
   ASSERT_TRUE(fleet.PassUntil(600 * kSecond, [&] { return !fleet.verdicts.empty() && !fleet.core->busy(); }));
   fleet.Pass(120 * kSecond);
-  EXPECT_EQ(Incidents().size(), 1u) << "what was declared before is not declared again";
-  EXPECT_EQ(fleet.verdicts.size(), 1u) << "--on-verdict runs once";
+  EXPECT_EQ(Incidents().size(), 1u) << "a hang must not be declared twice";
+  EXPECT_EQ(fleet.verdicts.size(), 1u) << "--on-verdict must run once";
   const std::string folder = Incidents()[0];
   EXPECT_THAT(Content(folder + "/manifest.json"), HasSubstr("\"whole\": true"));
   EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
@@ -387,8 +391,8 @@ TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
     const size_t before = asked(CollectRequest::EVIDENCE);
     fleet.Restart(200);
     fleet.Pass(60 * kSecond);
-    EXPECT_EQ(asked(CollectRequest::EVIDENCE), before) << "it is on disk";
-    EXPECT_EQ(Incidents().size(), 1u) << "nor after the incident was whole";
+    EXPECT_EQ(asked(CollectRequest::EVIDENCE), before) << "the evidence is already on disk";
+    EXPECT_EQ(Incidents().size(), 1u) << "no second incident when the first was complete";
     EXPECT_EQ(fleet.verdicts.size(), 1u);
   }
 }
@@ -397,7 +401,7 @@ INSTANTIATE_TEST_SUITE_P(Phases, KilledIn,
                          ::testing::Values("digests", "verdict", "told", "evidence", "everything", "final"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Hash of one rank at one number, in one communicator of two hosts.
+// Returns a heartbeat with the hash of one rank at one number, in one communicator of two hosts.
 Heartbeat Hashed(const Fleet& fleet, const FleetAgent& agent, uint64_t seq, uint64_t hash, uint64_t id = 0xd5) {
   Heartbeat beat;
   *beat.mutable_job() = fleet.identity();
@@ -418,8 +422,8 @@ Heartbeat Hashed(const Fleet& fleet, const FleetAgent& agent, uint64_t seq, uint
   return beat;
 }
 
-// The rings are requested at the first sight, long before the report; once for a communicator.
-TEST_F(CollectorCoreTest, TheRingsOfASilentDesyncAreSavedAtFirstSight) {
+// The rings are requested when the difference is first seen, long before the report, and once for each communicator.
+TEST_F(CollectorCoreTest, RingsOfASilentDesyncAreSavedWhenItIsFirstSeen) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(20 * kSecond);
@@ -439,7 +443,7 @@ TEST_F(CollectorCoreTest, TheRingsOfASilentDesyncAreSavedAtFirstSight) {
   EXPECT_EQ(Incidents().size(), 1u);
   for (const FleetAgent& agent : fleet.agents) {
     for (const CollectRequest& request : agent.requests) {
-      EXPECT_NE(request.phase(), CollectRequest::EVIDENCE) << "a job that runs is not stopped for its stacks";
+      EXPECT_NE(request.phase(), CollectRequest::EVIDENCE) << "a running job must not be stopped for its stacks";
       EXPECT_GT(request.ranks().first_size(), 0);
     }
   }
@@ -456,7 +460,7 @@ TEST_F(CollectorCoreTest, TheRingsOfASilentDesyncAreSavedAtFirstSight) {
   EXPECT_TRUE(std::filesystem::exists(folder + "/node2.lsd"));
   EXPECT_THAT(Content(folder + "/verdict.json"), HasSubstr("SILENT_DESYNC"));
   EXPECT_THAT(Content(folder + "/verdict.json"), HasSubstr("dp_7"));
-  ASSERT_EQ(fleet.verdicts.size(), 1u) << "told once it is confirmed";
+  ASSERT_EQ(fleet.verdicts.size(), 1u) << "the verdict must come once, when the desync is confirmed";
   EXPECT_THAT(fleet.verdicts[0], HasSubstr("SILENT_DESYNC"));
   EXPECT_THAT(fleet.verdicts[0], HasSubstr("\"action\": \"ask\""));
   for (uint64_t life = 0; life < 3; ++life) {
@@ -467,12 +471,12 @@ TEST_F(CollectorCoreTest, TheRingsOfASilentDesyncAreSavedAtFirstSight) {
                 Hashed(fleet, agent, 512 + 16 * life, agent.host == "node2" ? life : 8));
     fleet.Pass(5 * kSecond);
   }
-  EXPECT_EQ(Incidents().size(), 1u) << "an earlier life has gathered it";
+  EXPECT_EQ(Incidents().size(), 1u) << "an earlier collector has already gathered this desync";
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "moving");
 }
 
-// A failed group takes its hashes back. However many communicators differ, few are gathered.
-TEST_F(CollectorCoreTest, DesyncsThatAreTakenBackLeaveNothingAndManyAreBounded) {
+// A failed group takes its hashes back. However many communicators differ, only a few are gathered.
+TEST_F(CollectorCoreTest, RetractedDesyncsLeaveNothingAndTheirNumberIsBounded) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(20 * kSecond);
@@ -488,7 +492,7 @@ TEST_F(CollectorCoreTest, DesyncsThatAreTakenBackLeaveNothingAndManyAreBounded) 
   EXPECT_FALSE(fleet.core->busy());
 }
 
-TEST_F(CollectorCoreTest, DumpByHandIsForOperators) {
+TEST_F(CollectorCoreTest, AManualDumpIsOnlyForOperators) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(10 * kSecond);
@@ -510,7 +514,7 @@ TEST_F(CollectorCoreTest, DumpByHandIsForOperators) {
   ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.replies.empty() && fleet.replies.back().done(); }));
   EXPECT_FALSE(fleet.replies.back().incident().path().empty());
   EXPECT_FALSE(fleet.replies.back().incident().text().empty());
-  EXPECT_TRUE(fleet.verdicts.empty()) << "who asked for it has it";
+  EXPECT_TRUE(fleet.verdicts.empty()) << "the verdict of a manual dump goes only to the user who asked";
   for (const FleetAgent& agent : fleet.agents) {
     for (const CollectRequest& asked : agent.requests) EXPECT_NE(asked.phase(), CollectRequest::EVERYTHING);
   }
@@ -529,7 +533,7 @@ TEST_F(CollectorCoreTest, ReadersSeeTheStatus) {
   EXPECT_EQ(status.agents(), 4u);
   EXPECT_EQ(status.state(), "moving");
   EXPECT_EQ(status.communicators_total(), 13u);
-  // 4 tp, 4 dp and 4 pp groups in the same state, and the world.
+  // the tp, dp and pp groups are each in the same state, plus the world
   EXPECT_LE(status.communicators_size(), 4);
   request.set_kind(ClientRequest::DETAIL);
   request.set_rank(5);
@@ -538,7 +542,7 @@ TEST_F(CollectorCoreTest, ReadersSeeTheStatus) {
   EXPECT_THAT(fleet.replies[1].lines(0), HasSubstr("node2"));
 }
 
-TEST_F(CollectorCoreTest, DetailsAreGivenToWhoNamesTheJobWithStepAndRestart) {
+TEST_F(CollectorCoreTest, DetailsNeedAJobNameWithStepAndRestart) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(3 * kSecond);
@@ -558,7 +562,7 @@ TEST_F(CollectorCoreTest, DetailsAreGivenToWhoNamesTheJobWithStepAndRestart) {
   }
 }
 
-TEST_F(CollectorCoreTest, TenThousandCommunicatorsAreAFewLines) {
+TEST_F(CollectorCoreTest, TenThousandCommunicatorsAreSummarized) {
   Fleet fleet(Hung(2, 2, 2, 5), 8, out_);
   fleet.Start();
   FleetAgent agent;
@@ -593,7 +597,7 @@ TEST_F(CollectorCoreTest, TenThousandCommunicatorsAreAFewLines) {
   EXPECT_EQ(stands_for, 10000u);
 }
 
-TEST_F(CollectorCoreTest, APauseOfTheCollectorIsHeldAgainstNobody) {
+TEST_F(CollectorCoreTest, APauseOfTheCollectorBlamesNoRank) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(60 * kSecond);
@@ -616,7 +620,7 @@ TEST_F(CollectorCoreTest, TheWallClockMayJump) {
   EXPECT_TRUE(Incidents().empty());
 }
 
-TEST_F(CollectorCoreTest, AFullDiskKeepsTheVerdictFromNobody) {
+TEST_F(CollectorCoreTest, AFullDiskDoesNotSuppressTheVerdict) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.options.store.reserve = UINT64_MAX / 2;
   fleet.options.give_up_ns = 120 * kSecond;
@@ -627,14 +631,14 @@ TEST_F(CollectorCoreTest, AFullDiskKeepsTheVerdictFromNobody) {
   fleet.Pass(20 * kSecond);
   EXPECT_TRUE(fleet.Heard("full"));
   for (const FleetAgent& agent : fleet.agents) EXPECT_TRUE(agent.acknowledged.empty());
-  // Somebody makes room.
+  // Space becomes available.
   fleet.options.store.reserve = 0;
   fleet.Restart(8);
   ASSERT_TRUE(fleet.PassUntil(600 * kSecond, [&] { return !fleet.core->busy(); }));
   EXPECT_THAT(Content(Incidents()[0] + "/manifest.json"), HasSubstr("\"whole\": true"));
 }
 
-TEST_F(CollectorCoreTest, AVerdictIsSaidWhereNothingCanBeWritten) {
+TEST_F(CollectorCoreTest, AVerdictIsPrintedEvenIfNothingCanBeWritten) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_ + "/file/below");
   std::ofstream(out_ + "/file") << "no folder";
   fleet.Start();
@@ -647,7 +651,7 @@ TEST_F(CollectorCoreTest, AVerdictIsSaidWhereNothingCanBeWritten) {
   EXPECT_FALSE(fleet.core->busy());
 }
 
-TEST_F(CollectorCoreTest, AnAgentOfANewerProtocolIsToldWhy) {
+TEST_F(CollectorCoreTest, AnAgentWithAnUnsupportedProtocolGetsTheReason) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   FleetAgent agent;
@@ -663,7 +667,7 @@ TEST_F(CollectorCoreTest, AnAgentOfANewerProtocolIsToldWhy) {
   EXPECT_EQ(fleet.welcomes[999].protocol(), 1u);
 }
 
-TEST_F(CollectorCoreTest, NonsenseIsCountedAndDropped) {
+TEST_F(CollectorCoreTest, InvalidMessagesAreCountedAndDropped) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(5 * kSecond);
@@ -677,7 +681,7 @@ TEST_F(CollectorCoreTest, NonsenseIsCountedAndDropped) {
     fleet.core->Receive(fleet.now, received);
   }
   EXPECT_GE(fleet.core->counters().malformed, 7u);
-  // An unrequested digest, a chunk for no incident, sets of ranks that are none.
+  // Also sends an unrequested digest, a chunk of no incident, and invalid sets of ranks.
   DigestEnvelope digest;
   digest.set_host("node0");
   digest.set_request(12345);

@@ -1,4 +1,4 @@
-// The state of a job for `lockstep top`, from a collector that watches one.
+// Tests a job's state in `lockstep top`, from a collector that watches the job.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -33,12 +33,12 @@ class CoreTopTest : public support::FolderTest {
     job.ranks[5].host_fault_at = job.Find(5, "dp", 2);
     bundle_ = job.Run();
     for (size_t i = 0; i < bundle_.comms.size(); ++i)
-      bundle_.comms[i].id = absl::StrCat(absl::Hex(0xc0 + i, absl::kZeroPad16));  // as rings have them
+      bundle_.comms[i].id = absl::StrCat(absl::Hex(0xc0 + i, absl::kZeroPad16));  // ids have the form that rings use
   }
   Bundle bundle_;
 };
 
-TEST_F(CoreTopTest, AHangWithItsHardwareItsVictimsAndItsLateArrivals) {
+TEST_F(CoreTopTest, AHangIsShownWithHardwareVictimsAndLateArrivals) {
   Fleet fleet(bundle_, 2, folder_);
   for (FleetAgent& agent : fleet.agents) {
     if (agent.host == "node2") {
@@ -78,7 +78,7 @@ TEST_F(CoreTopTest, AHangWithItsHardwareItsVictimsAndItsLateArrivals) {
   EXPECT_THAT(status.late_arrivals(0),
               AllOf(HasSubstr(" s ago: "), HasSubstr(" #"), HasSubstr("rank"), HasSubstr("(limit 5.0 s)")));
   EXPECT_TRUE(fleet.Heard("late: ")) << absl::StrJoin(fleet.said, "\n");
-  // The root first, by its name for the others' cause, and their operation.
+  // The first line is the root, which the others name as their cause. The second is the other operation.
   ASSERT_GT(status.communicators_size(), 1);
   EXPECT_EQ(status.communicators(0).standing(), "root");
   const std::string root = status.communicators(0).name();
@@ -94,8 +94,8 @@ TEST_F(CoreTopTest, AHangWithItsHardwareItsVictimsAndItsLateArrivals) {
 
   fleet.Pass(700 * kSecond);
   const JobStatus later = fleet.core->StatusOf("train");
-  EXPECT_EQ(later.late_arrivals_size(), 0) << "of the last ten minutes: " << later.late_arrivals(0);
-  EXPECT_EQ(later.hardware_size(), 1) << "as long as the incident is the last one";
+  EXPECT_EQ(later.late_arrivals_size(), 0) << "only the last ten minutes count: " << later.late_arrivals(0);
+  EXPECT_EQ(later.hardware_size(), 1) << "hardware stays while the incident is the last one";
 }
 
 // Members without any report are neither victims nor culprits: they are listed as unknown, and judged only after a
@@ -115,14 +115,14 @@ TEST_F(CoreTopTest, MembersWithoutAnAgentAreNotRecorded) {
   EXPECT_GT(unknown, 0u);
 }
 
-TEST_F(CoreTopTest, AJobIsNotJudgedBeforeItsAgentsHaveCome) {
+TEST_F(CoreTopTest, AJobIsNotJudgedBeforeItsAgentsHaveReported) {
   Fleet fleet(bundle_, 2, folder_);
   fleet.stop_ns = fleet.now + 3 * kSecond / 2;
   for (size_t i = 1; i < fleet.agents.size(); ++i) fleet.agents[i].connected = false;
   fleet.Start();
   fleet.Pass(9 * kSecond);
   EXPECT_GT(fleet.core->counters().late, 0u);
-  EXPECT_EQ(fleet.core->counters().rounds, 0u) << "one of four agents is no job";
+  EXPECT_EQ(fleet.core->counters().rounds, 0u) << "one of four agents is not enough";
   EXPECT_TRUE(fleet.decisions.empty() || fleet.decisions.back().level != Level::kHung);
   for (FleetAgent& agent : fleet.agents) {
     if (agent.connected) continue;
@@ -140,7 +140,7 @@ TEST_F(CoreTopTest, AJobIsNotJudgedBeforeItsAgentsHaveCome) {
   EXPECT_THAT(fleet.printed[0], HasSubstr("rank 5"));
 }
 
-TEST_F(CoreTopTest, AJobWhoseOtherAgentsNeverComeIsJudgedAllTheSame) {
+TEST_F(CoreTopTest, AJobIsJudgedEvenIfItsOtherAgentsNeverReport) {
   Fleet fleet(bundle_, 2, folder_);
   fleet.agents[3].connected = false;
   fleet.Start();

@@ -1,5 +1,5 @@
-// Labelled: what must never be called a hang at default settings, and what must always be found, at 8 and at some
-// hundred ranks. Everything that decides is what runs in production; see detection_job.h.
+// Labelled cases at 8 and at some hundred ranks: cases that must never be called a hang with default settings, and
+// cases that must always be found. All deciding code is production code; see detection_job.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,10 +29,10 @@ struct Case {
   const char* name;
   std::function<void(JobPlan*)> change;
   int64_t run_ns = 2 * kMinute;
-  int64_t steps = 1;      // quiet: the number of steps that makes the case valid
-  bool late = true;       // quiet: it is long enough to be late
-  const char* rule = "";  // of the decision
-  int64_t limit_ns = 0;   // true: what the decision must rest on
+  int64_t steps = 1;      // quiet cases: the number of steps that makes the case valid
+  bool late = true;       // quiet cases: long enough to be late
+  const char* rule = "";  // rule of the decision
+  int64_t limit_ns = 0;   // the limit that the decision must rest on
   int culprit = -1;
 };
 void PrintTo(const Case& c, std::ostream* out) {
@@ -78,9 +78,9 @@ TEST_P(True, IsFoundWithinASecondOfItsLimit) {
   if (c.culprit >= 0) {
     EXPECT_THAT(hung.roots, ::testing::ElementsAre(c.culprit)) << Log(job);
   }
-  // From the moment when, in truth, the last of all moved.
+  // Counts from the moment when a rank really moved last.
   EXPECT_LE(hung.at_ns - job.last_progress(), hung.limit_ns + kSecond) << Log(job);
-  EXPECT_GE(hung.at_ns - job.last_progress(), hung.limit_ns - 700 * kMs) << "not before it either\n" << Log(job);
+  EXPECT_GE(hung.at_ns - job.last_progress(), hung.limit_ns - 700 * kMs) << "no earlier than the limit\n" << Log(job);
   // Every communicator became late within a second of its learned limit.
   for (const Decision& decision : job.decisions()) {
     if (decision.level == Level::kLate) {
@@ -228,7 +228,8 @@ INSTANTIATE_TEST_SUITE_P(Suite, Quiet, ::testing::Combine(::testing::ValuesIn(kQ
                          Name);
 INSTANTIATE_TEST_SUITE_P(Suite, True, ::testing::Combine(::testing::ValuesIn(kTrue), ::testing::Values(8, 256)), Name);
 
-// Stragglers, garbage collection, hiccups of the storage, checkpoints every half hour, evaluations every four.
+// A day with stragglers, garbage collection, slow storage, checkpoints every half hour and evaluations every four
+// hours.
 class NoisyDay : public ::testing::TestWithParam<std::tuple<uint64_t, int, int>> {};  // seed, ranks, hours
 
 TEST_P(NoisyDay, IsNeverHung) {
@@ -255,11 +256,11 @@ TEST_P(NoisyDay, IsNeverHung) {
     };
     if (step == checkpoint_step) return Pause{rank, step, Doing::kIo, seconds(20, 180)};
     if (step == evaluation_step && rank == 0) return Pause{rank, step, Doing::kCompute, 10 * kMinute};
-    if (chance(800)) return Pause{rank, step, Doing::kTrickle, kMinute};            // the storage hiccups
+    if (chance(800)) return Pause{rank, step, Doing::kTrickle, kMinute};            // a short failure of the storage
     if (chance(2000)) return Pause{rank, step, Doing::kDisk, seconds(5, 25)};       // a file server fails over
     if (chance(200)) return Pause{rank, step, Doing::kCompute, seconds(1, 8)};      // garbage collection
-    if (chance(300)) return Pause{rank, step, Doing::kSleep, seconds(1, 4)};        // the loader is behind
-    if (chance(1000)) return Pause{rank, step, Doing::kCompute, seconds(60, 240)};  // compiles again
+    if (chance(300)) return Pause{rank, step, Doing::kSleep, seconds(1, 4)};        // the data loader is behind
+    if (chance(1000)) return Pause{rank, step, Doing::kCompute, seconds(60, 240)};  // a compiler runs again
     return std::nullopt;
   };
   WatchedJob job(plan);

@@ -1,4 +1,4 @@
-// What a round keeps of the digests it is given.
+// Tests what a round keeps of its digests.
 #include "collector/service/digest_round.h"
 #include "analyzer/util/time_units.h"
 
@@ -33,7 +33,7 @@ Membership Member(int32_t rank) {
   return membership;
 }
 
-// One rank's digest as its agent sends it: a communicator for each of `memberships`.
+// Returns one rank's digest as its agent sends it, with a communicator for each of `memberships`.
 DigestEnvelope Envelope(int32_t number, const std::vector<Membership>& memberships) {
   static constexpr const char* kIds[] = {"00000000000000a1", "00000000000000a2", "00000000000000a3",
                                          "00000000000000a4", "00000000000000a5", "00000000000000a6"};
@@ -53,7 +53,7 @@ DigestEnvelope Envelope(int32_t number, const std::vector<Membership>& membershi
   return envelope;
 }
 
-TEST(DigestRoundTest, KeepsOfARingsWordsWhatTheAnalysisLooksAtAndNoMore) {
+TEST(DigestRoundTest, KeepsOnlyWhatTheAnalysisUses) {
   std::vector<Membership> first(6, Member(0)), second(6, Member(1));
   first[1].recorded.Mutable().blocking = false;
   first[2].recorded.Mutable().peers_lost = 3;
@@ -73,7 +73,8 @@ TEST(DigestRoundTest, KeepsOfARingsWordsWhatTheAnalysisLooksAtAndNoMore) {
     EXPECT_EQ(membership.peers[0].recvs, 4);
   }
   EXPECT_TRUE(kept[0].recorded->blocking);
-  EXPECT_EQ(kept[0].recorded->device, -1);  // unused fields are not kept at a hundred thousand ranks
+  // Fields that the analysis does not use are not kept, because there may be a hundred thousand ranks.
+  EXPECT_EQ(kept[0].recorded->device, -1);
   EXPECT_TRUE(kept[0].recorded->peers.empty());
   EXPECT_FALSE(kept[1].recorded->blocking);
   EXPECT_EQ(kept[2].recorded->peers_lost, 3u);
@@ -84,7 +85,7 @@ TEST(DigestRoundTest, KeepsOfARingsWordsWhatTheAnalysisLooksAtAndNoMore) {
   EXPECT_EQ(round.bundle().ranks[1].memberships[1].recorded->device, -1);
 }
 
-TEST(DigestRoundTest, ABoxedValueIsCopiedWholeAndReadsAsNothingWhereItIsNot) {
+TEST(DigestRoundTest, ABoxedValueIsCopiedAndReadsAsEmptyIfItIsMissing) {
   Boxed<ring::CommSnapshot> empty;
   EXPECT_EQ(empty->device, -1);
   Boxed<ring::CommSnapshot> full;

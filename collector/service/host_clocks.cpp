@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-// Quartz clocks of two hosts drift apart by less.
+// Quartz clocks of two hosts drift apart by less than this.
 constexpr int64_t kDriftPerMillion = 100;
 
 int64_t Drift(int64_t from_ns, int64_t to_ns) {
@@ -16,7 +16,7 @@ int64_t Drift(int64_t from_ns, int64_t to_ns) {
 }  // namespace
 
 void HostClocks::Received(const std::string& boot_id, int64_t sent_ns, int64_t received_ns) {
-  // It was `sent_ns` there when it was no later than `received_ns` here: ours - theirs <= received - sent.
+  // The other clock showed `sent_ns` no later than this one showed `received_ns`: ours - theirs <= received - sent.
   Bounds& bounds = hosts_[boot_id];
   const int64_t high = received_ns - sent_ns;
   if (bounds.high && high >= bounds.high_ns + Drift(bounds.high_at_ns, sent_ns)) return;
@@ -40,7 +40,7 @@ std::optional<Moment> HostClocks::At(const std::string& boot_id, int64_t host_ns
   const Bounds& bounds = found->second;
   const int64_t high = bounds.high_ns + Drift(bounds.high_at_ns, host_ns);
   const int64_t low = bounds.low_ns - Drift(bounds.low_at_ns, host_ns);
-  // Clocks that drift more than they may: both bounds are of some use still.
+  // The clocks drift more than expected, so both bounds are of some use.
   const int64_t middle = low + (high - low) / 2;
   return Moment{host_ns + middle, std::max<int64_t>(1, (std::max(high, low) - std::min(high, low) + 1) / 2)};
 }

@@ -9,17 +9,17 @@
 namespace lockstep {
 namespace {
 
-TEST(HostClocksTest, OneWayMessagesBoundOneSideOnly) {
+TEST(HostClocksTest, MessagesInOneDirectionBoundOneSideOnly) {
   HostClocks clocks;
   clocks.Received("a", 100 * kSecond, 5 * kSecond);
   EXPECT_FALSE(clocks.At("a", 100 * kSecond).has_value());
   EXPECT_FALSE(clocks.At("b", 100 * kSecond).has_value());
 }
 
-TEST(HostClocksTest, TheTrueTimeIsAlwaysInside) {
+TEST(HostClocksTest, TheBoundsContainTheTrueTime) {
   std::mt19937_64 random(7);
   HostClocks clocks;
-  // Theirs = ours + 3 h, and 50 parts in a million faster.
+  // The other host's clock is three hours ahead and 50 parts in a million faster.
   const auto theirs = [](int64_t ours) { return ours + 3 * 3600 * kSecond + ours / 20'000; };
   for (int64_t now = 0; now < 600 * kSecond; now += kSecond) {
     const auto delay = [&] { return static_cast<int64_t>(random() % static_cast<uint64_t>(20 * kMs)) + kMs / 5; };
@@ -32,7 +32,7 @@ TEST(HostClocksTest, TheTrueTimeIsAlwaysInside) {
       EXPECT_LT(at->uncertainty_ns, 10 * kMs);
     }
   }
-  // Long after the last message nothing is known so well any more.
+  // Long after the last message, the bounds are wider.
   EXPECT_GT(clocks.At("a", theirs(36'000 * kSecond))->uncertainty_ns, 3 * kSecond);
 }
 

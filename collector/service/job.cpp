@@ -5,7 +5,6 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/evidence.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
@@ -221,10 +220,10 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
     if (status->blind_size() < 64) status->add_blind(line);
   }
   if (job.last_incident != nullptr) {
-    // The rest of it may be large; the incident has it.
+    // The rest of the incident may be large, and is in its folder.
     Incident* incident = status->mutable_last_incident();
     *incident = *job.last_incident;
-    // Links are measured from whole records alone: what the last analysis of them found.
+    // Links are measured only from whole records, so these values are from the last analysis of those.
     for (const Finding& finding : incident->verdict().findings()) {
       if (finding.kind() == SLOW_LINK && status->slow_links_size() < 16) status->add_slow_links(Headline(finding));
     }
@@ -308,7 +307,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
     }
     for (const Finding& finding : job.last_incident->verdict().findings()) {
       reply->add_lines(Headline(finding));
-      for (const Evidence& evidence : finding.evidence()) reply->add_lines("  " + EvidenceText(evidence));
+      for (const Evidence& evidence : finding.evidence()) reply->add_lines("  " + evidence.text());
     }
     return;
   }

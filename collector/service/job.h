@@ -1,6 +1,5 @@
-// One generation of one job as the collector knows it: its reporters, its ranks, its open requests.
-#ifndef LOCKSTEP_COLLECTOR_SERVICE_JOB_H_
-#define LOCKSTEP_COLLECTOR_SERVICE_JOB_H_
+// What the collector knows of one generation of one job: its reporters, its ranks, its open requests.
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -24,7 +23,7 @@
 
 namespace lockstep {
 
-// Where a message goes: a connection, and through which relays behind it.
+// Where a message is sent: a connection, and the relays behind it.
 struct Address {
   uint64_t peer = 0;
   std::vector<uint64_t> route;
@@ -32,7 +31,7 @@ struct Address {
   bool operator<(const Address& other) const { return std::tie(peer, route) < std::tie(other.peer, other.route); }
 };
 
-// One relay's number of a job, if several have the same name.
+// One relay's number for a job, if several have the same name.
 struct RelayKey {
   uint64_t peer = 0;
   uint32_t life = 0;
@@ -48,7 +47,7 @@ struct PeerInfo {
   int64_t beat_ns = 0;  // the sender's last heartbeat for any job
 };
 
-// Ranks as one sender's last heartbeat has them.
+// The ranks in one sender's last heartbeat.
 struct RanksSeen {
   Ranks alive, stopped, in_d, ended;
   uint64_t records_lost = 0;
@@ -60,14 +59,14 @@ struct RanksSeen {
 
 struct JobHost {
   Address address;
-  bool direct = false;  // heartbeats come from its agent directly, not through a relay
-  uint32_t child = 0;   // number for the merged progress; direct ones only
-  uint32_t life = 0;    // JobIdentity.life, as its agent numbers jobs that are called alike
+  bool direct = false;  // heartbeats come directly from the host's agent, not through a relay
+  uint32_t child = 0;   // number for the merged progress; only for direct ones
+  uint32_t life = 0;    // JobIdentity.life: the agent's number for jobs with the same name
   int64_t heard_ns = 0;
   bool silent = false;
   std::string boot_id;
-  RanksSeen seen;  // direct ones
-  Ranks ranks;     // as its digest, or its heartbeats, named them
+  RanksSeen seen;  // only for direct ones
+  Ranks ranks;     // as named in the host's digest or heartbeats
 };
 
 struct JobRelay {
@@ -83,93 +82,93 @@ struct JobRelay {
 struct Job {
   explicit Job(const DetectorLimits& limits) : detector(limits) {}
 
-  std::string key, name;  // name: "job/step/restart", with "#2" for another one that is called alike
-  int number = 0;         // of jobs that are called alike
+  std::string key, name;  // name: "job/step/restart", with "#2" for a second job with the same name
+  int number = 0;         // number among jobs with the same name
   JobIdentity identity;
   Detector detector;
   DesyncWatch desync;
   std::map<std::string, JobHost> hosts;
   std::map<RelayKey, JobRelay> relays;          // by connection
-  absl::flat_hash_set<uint64_t> communicators;  // that its senders have named
+  absl::flat_hash_set<uint64_t> communicators;  // communicators that the job's senders have named
   absl::flat_hash_set<int32_t> ended_told, ended_badly;
-  Ranks duplicates;  // claimed by several hosts
+  Ranks duplicates;  // ranks that several hosts claim
   int64_t began_real_ns = 0, heard_ns = 0;
-  int64_t met_ns = 0;  // when this process first heard of it
+  int64_t met_ns = 0;  // when this process first heard of the job
   int32_t world_size = 0;
   std::vector<TimedLine> desyncs, lates;             // for top, newest last
-  HostFindings hosts_found;                          // of the last incident's evidence
-  absl::flat_hash_map<uint64_t, Flying> flying;      // as the last round's digests show them
-  int64_t flying_ns = 0;                             // when those were asked for
-  std::map<uint64_t, std::string> desync_incidents;  // communicator -> name of the incident
-  uint32_t restarts_inside = 0;                      // its ranks went on in communicators that they made after a hang
-  int64_t restarted_real_ns = 0;                     // time of the last restart
-  int64_t level_real_ns = 0;                         // since when it is moving, late, hung
+  HostFindings hosts_found;                          // from the last incident's evidence
+  absl::flat_hash_map<uint64_t, Flying> flying;      // from the last round's digests
+  int64_t flying_ns = 0;                             // when these digests were requested
+  std::map<uint64_t, std::string> desync_incidents;  // maps a communicator to the name of the incident
+  uint32_t restarts_inside = 0;   // how often the job's ranks continued in new communicators after a hang
+  int64_t restarted_real_ns = 0;  // time of the last restart
+  int64_t level_real_ns = 0;      // when the current level (moving, late, hung) began
   Level level = Level::kMoving;
-  bool lived = false;  // a rank of it was alive since this collector started
-  bool over = false;   // all ranks have ended, or nobody reports about it any more
+  bool lived = false;  // a rank of the job has been alive since this collector started
+  bool over = false;   // all ranks have ended, or no sender reports about the job any more
 
-  // The round of digests, or samples, that is under way.
-  uint64_t request = 0;  // 0: none
+  // The current round of digests or samples.
+  uint64_t request = 0;  // 0 if none
   bool samples = false, by_hand = false, analysing = false;
   int64_t asked_ns = 0, digest_ns = 0, digests_in_ns = 0;
-  // The last round of all ranks: its number, and the number under which missing ranks were asked again (0: not yet).
+  // The number of the last round of all ranks, and the number of the second request to missing ranks (0 if not yet
+  // sent).
   uint64_t full_request = 0, again_request = 0;
   int64_t full_asked_ns = 0;
-  int64_t patience_ns = 0;    // time limit of a round of all ranks, from the answers to earlier ones
-  bool gather_again = false;  // an answer came after its round was over: the next one waits longer
-  // Samples asked for since: number -> when. Their answers are used whenever they come.
+  int64_t patience_ns = 0;    // time limit of a round of all ranks, derived from earlier answers
+  bool gather_again = false;  // an answer arrived after its round had ended, so the next round waits longer
+  // Samples requested since: maps the number to the time. Answers are used whenever they arrive.
   std::map<uint64_t, int64_t> sample_requests;
   struct HeldSample {
     std::shared_ptr<DigestEnvelope> digest;
     int64_t asked_ns = 0, received_ns = 0;
   };
-  std::vector<HeldSample> held;  // came while a round was judged
+  std::vector<HeldSample> held;  // arrived while a round was judged
   size_t held_bytes = 0;
-  int64_t said_late_ns = 0, said_round_ns = 0;  // when it was last reported; 0: never
+  int64_t said_late_ns = 0, said_round_ns = 0;  // when lateness, and a round, were last reported; 0 for never
   bool said_cause = false;                      // the last reported round named a cause
   Ranks wanted, got;
-  std::map<std::pair<std::string, uint64_t>, uint32_t> parts;  // host and number of the request -> messages received
-  std::set<std::string> complete;                              // hosts with all parts received
-  std::vector<DigestHole> holes;                               // of the last round of all ranks
-  std::shared_ptr<DigestRound> round;                          // being filled, or the last one
-  std::vector<std::pair<Address, uint64_t>> asking;            // clients that wait for a dump by hand
+  // Maps host and request number to the number of received messages.
+  std::map<std::pair<std::string, uint64_t>, uint32_t> parts;
+  std::set<std::string> complete;                    // hosts from which all parts have arrived
+  std::vector<DigestHole> holes;                     // missing data in the last round of all ranks
+  std::shared_ptr<DigestRound> round;                // the current round, or the last one
+  std::vector<std::pair<Address, uint64_t>> asking;  // clients that wait for a requested dump
   bool asked_everything = false;
   bool dump_wanted = false;
-  std::string incident;  // the last one's name
+  std::string incident;  // name of the last incident
   std::shared_ptr<Incident> last_incident;
 
   Ranks All() const;
-  // A communicator has members without any report so far.
+  // Returns whether a communicator has members without any report so far.
   bool MembersUnknown() const;
   std::vector<DigestHole> Holes(int64_t now) const;
 };
 
-// Equal for jobs that are called alike: user, name, step, restart count.
+// Equal for jobs with the same user, name, step and restart count.
 std::string BaseKeyOf(const JobIdentity& identity);
-// Matches a job name from a user or a tool. Names are "train", "train/0/1" or "train/step/1", each with "#2" or the
-// like behind or after the first part; without it, all jobs of that name match.
+// Matches a job name from a user or a tool. Names are "train", "train/0/1" or "train/step/1", each optionally with "#2"
+// or the like at the end or after the first part. Without it, all jobs of that name match.
 enum class NameMatch { kNone, kAlike, kSame, kThis };
 NameMatch MatchName(const Job& job, const std::string& name);
 std::string NameOf(const JobIdentity& identity);
-// Some of its communicators, by which it is known again; at most 64.
+// Returns some of the job's communicators, which identify the job; at most 64.
 std::vector<uint64_t> KinOf(const Job& job);
-// The state of a job, and who is to blame if it does not move.
+// The state of a job, and the culprits if it does not move.
 struct JobState {
   std::string job, state;         // "moving", "late", "hung", "ended"
-  std::vector<Culprit> culprits;  // of the first finding of its last verdict, at most 8
+  std::vector<Culprit> culprits;  // culprits in the first finding of the last incident's verdict, at most 8
 };
 JobState StateOf(const Job& job);
-// "7 of 8 ranks": the job for users and for `lockstep top`. Communicators in the same state are one line.
+// The job as shown to users and by `lockstep top`, "7 of 8 ranks". Communicators in the same state are one line.
 void FillStatus(const Job& job, int64_t now, JobStatus* status);
-// Parts of it: communicators, oldest first; ranks by their places in pipelines, if a communicator has a pipeline's
-// name.
+// These two fill parts of the status: communicators, oldest first; and ranks by pipeline stage, if a communicator has a
+// pipeline's name.
 void FillCommunicators(const Job& job, int64_t now, JobStatus* status);
 void FillStages(const Job& job, JobStatus* status);
-// Lines about one communicator, or one rank.
+// Adds lines about one communicator, or one rank, to the reply.
 void FillDetail(const Job& job, int64_t now, const ClientRequest& request, ClientReply* reply);
 
 constexpr int kMostStatusLines = 256;
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_SERVICE_JOB_H_

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMostMissingRuns = 64;
 constexpr size_t kMostStages = 256;
-constexpr size_t kMostStaged = size_t{1} << 20;  // ranks
+constexpr size_t kMostStaged = size_t{1} << 20;  // maximum number of ranks
 
 void ToMessage(const RankRuns& runs, RankSet* message) {
   for (size_t i = 0; i < std::min(runs.size(), kMostMissingRuns); ++i) {
@@ -39,7 +39,7 @@ std::string Pattern(const std::string& name) {
   return pattern;
 }
 
-// The cause of the waits: a communicator by its name, else the ranks at the root.
+// Returns the cause of the waits: the name of a communicator or, without one, the ranks at the root.
 std::string RootName(const Job& job) {
   const Decision& declared = job.detector.declared();
   if (declared.comm != 0)
@@ -49,7 +49,7 @@ std::string RootName(const Job& job) {
   return absl::StrCat(CountOf(roots) == 1 ? "rank " : "ranks ", RunsText(roots, 2));
 }
 
-// What is in flight, where the last digests show it and it has not moved since; else null.
+// Returns the operation in flight if the last digests show it and it has not moved since; otherwise null.
 const Flying* FlyingIn(const Job& job, const MergedComm& comm) {
   if (job.detector.level() == Level::kMoving || comm.moved_ns > job.flying_ns) return nullptr;
   const auto found = job.flying.find(comm.id);
@@ -59,12 +59,12 @@ const Flying* FlyingIn(const Job& job, const MergedComm& comm) {
 }  // namespace
 
 void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
-  // Equal communicators fold into one line: same size, kind of name, state and second of age.
+  // Equal communicators are combined into one line: same size, kind of name, state and second of age.
   using Fold = std::tuple<int32_t, std::string, int64_t, bool, uint32_t, std::string>;
   std::map<Fold, CommunicatorStatus> lines;
   uint32_t total = 0;
   const MergedProgress& progress = job.detector.progress();
-  // While nothing is wrong, ages differ by chance alone.
+  // While nothing is wrong, ages differ only by chance.
   const bool calm = job.detector.level() == Level::kMoving, hung = job.detector.level() == Level::kHung;
   const Decision& declared = job.detector.declared();
   const std::string root = hung ? RootName(job) : "";
@@ -96,7 +96,7 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
         line.set_started(line.has_started() ? std::min(line.started(), flying->started) : flying->started);
       return;
     }
-    if (lines.size() >= 4 * kMostStatusLines) return;  // hostile names; the total still counts them
+    if (lines.size() >= 4 * kMostStatusLines) return;  // protects against hostile names; the total still counts them
     CommunicatorStatus& line = lines[key];
     line.set_id(comm.id);
     line.set_name(comm.name);
@@ -134,10 +134,11 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
   }
 }
 
-// Frameworks make a pipeline of ascending ranks, so that a member's place among them is its stage.
+// Frameworks create a pipeline from ascending ranks, so a member's place among them is its stage.
 void FillStages(const Job& job, JobStatus* status) {
   struct Place {
-    int32_t size = 0, stage = -1;  // stage -1: in several of the largest size, as with one communicator for each pair
+    // Stage -1: the rank is in several of the largest size, for example one communicator for each pair.
+    int32_t size = 0, stage = -1;
   };
   absl::flat_hash_map<int32_t, Place> places;
   const MergedProgress& progress = job.detector.progress();

@@ -21,7 +21,7 @@ constexpr size_t kMostKept = 32;
 constexpr size_t kMostHostsNamed = 3;
 constexpr size_t kMostReasons = 64;
 
-// Libraries that carry traffic of their own.
+// Libraries with their own network traffic.
 constexpr struct {
   const char *file, *name;
 } kOthers[] = {{"libnvshmem", "NVSHMEM"}, {"deep_ep", "DeepEP"}, {"libmscclpp", "MSCCL++"},
@@ -61,7 +61,8 @@ std::string LateText(const Decision& decision) {
 HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
   HostFindings findings;
   std::set<std::string> told;
-  std::map<std::pair<std::string, std::string>, std::set<std::string>> unseen;  // what, and why -> hosts
+  // Maps what is unknown, and why, to hosts.
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> unseen;
   const auto blind = [&](const std::string& host, const std::string& what, const std::string& why) {
     if (why.empty()) return;
     const auto [entry, fresh] = unseen.try_emplace({what, Printable(why, 300)});
@@ -83,13 +84,13 @@ HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
     for (const std::string& line : GpuTrouble(evidence)) add(0, line);
     for (int i = evidence.hardware_size() - 1; i >= 0; --i) {
       const HardwareEvent& event = evidence.hardware(i);
-      if (event.kind() == HardwareEvent::CRASH) continue;  // crashes of other programs say nothing about this one
+      if (event.kind() == HardwareEvent::CRASH) continue;  // crashes of other programs are irrelevant
       add(std::max<int64_t>(1, now - std::max<int64_t>(0, event.age_ns())),
           absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "", ": ",
                        event.text()));
     }
     blind(host, "hardware errors not read on ", evidence.hardware_unread());
-    // Of the dead only the log was read.
+    // For dead processes only the log was read.
     if (rank.process.life <= Life::kRunning) blind(host, "GPUs not read on ", evidence.gpus_unread());
     blind(host, "native stacks not read on ", evidence.stacks_refused());
     for (const StackModule& module : evidence.modules()) {

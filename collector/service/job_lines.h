@@ -1,6 +1,5 @@
-// The lines of `lockstep top` about a job, beside its tables.
-#ifndef LOCKSTEP_COLLECTOR_SERVICE_JOB_LINES_H_
-#define LOCKSTEP_COLLECTOR_SERVICE_JOB_LINES_H_
+// The lines of `lockstep top` about a job, in addition to its tables.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -13,10 +12,10 @@
 namespace lockstep {
 
 struct TimedLine {
-  int64_t at_ns = 0;  // by the collector's clock; 0: of no particular time
+  int64_t at_ns = 0;  // on the collector's clock; 0 if the line has no time
   std::string text;
 };
-// Appends, and forgets the oldest beyond 32.
+// Appends a line, and removes the oldest beyond 32.
 void Keep(std::vector<TimedLine>* lines, TimedLine line);
 // "12 s ago: text"
 std::string WithAge(const TimedLine& line, int64_t now);
@@ -26,16 +25,15 @@ std::string OperationText(const Decision& decision);
 // "tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)".
 std::string LateText(const Decision& decision);
 
-// Host facts from the evidence of a bundle, without stacks. Each fact once, whichever rank of the host reported it.
+// Facts about hosts from the evidence of a bundle, without stacks. Each fact appears once, whichever rank of the host
+// reported it.
 struct HostFindings {
-  std::vector<TimedLine> hardware;  // "dgx0217: Xid 79 on GPU 0: ...", newest first of each host
+  std::vector<TimedLine> hardware;  // "dgx0217: Xid 79 on GPU 0: ...", newest first for each host
   // What could not be read, and libraries in stacks whose traffic is not recorded.
   std::vector<std::string>
-      blind;  // "hardware errors not read on dgx0217, dgx0218 and 3 more: why", a line for each reason
+      blind;  // "hardware errors not read on dgx0217, dgx0218 and 3 more: why", one line for each reason
 };
-// `now`: when the evidence was taken, nearly. At most `most` lines in each.
+// `now`: approximate time of the evidence. At most `most` lines in each.
 HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_SERVICE_JOB_LINES_H_

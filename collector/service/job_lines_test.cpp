@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(JobLinesTest, ALateArrivalSaysWhoWhereWhichAndHowLong) {
+TEST(JobLinesTest, ALateArrivalShowsRankPlaceOperationAndDuration) {
   Decision decision;
   decision.comm = 0xabc;
   decision.comm_name = "tp_217";
@@ -36,7 +36,7 @@ TEST(JobLinesTest, ALateArrivalSaysWhoWhereWhichAndHowLong) {
   EXPECT_EQ(LateText(decision).find('\x1b'), std::string::npos);
 }
 
-TEST(JobLinesTest, KeepsTheNewest) {
+TEST(JobLinesTest, KeepsTheNewestLines) {
   std::vector<TimedLine> lines;
   for (int i = 1; i <= 100; ++i) Keep(&lines, {i * kSecond, std::to_string(i)});
   EXPECT_EQ(lines.size(), 32u);
@@ -52,7 +52,7 @@ Rank RankOn(int32_t number, const std::string& host, const ProcessEvidence& evid
   return rank;
 }
 
-TEST(JobLinesTest, HardwareIsToldOnceForAHostAndWhatCouldNotBeReadOnceForAReason) {
+TEST(JobLinesTest, HardwareIsReportedOnceAHostAndUnreadableLogsOnceAReason) {
   ProcessEvidence broken;
   HardwareEvent* older = broken.add_hardware();
   older->set_kind(HardwareEvent::CRASH);

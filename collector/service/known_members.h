@@ -1,7 +1,6 @@
-// The members of communicators, if the rings of some are out of reach. A ring knows the numbers of its own process
-// alone; heartbeats told the collector those of all.
-#ifndef LOCKSTEP_COLLECTOR_SERVICE_KNOWN_MEMBERS_H_
-#define LOCKSTEP_COLLECTOR_SERVICE_KNOWN_MEMBERS_H_
+// Determines the members of communicators if some of their rings are not available. A ring contains only the members of
+// its own process; the collector knows all members from heartbeats.
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -15,14 +14,12 @@ namespace lockstep {
 
 struct KnownMembers {
   uint64_t comm = 0;
-  std::vector<int32_t> ranks;  // all of its members, ascending
+  std::vector<int32_t> ranks;  // all members of the communicator, ascending
 };
-// Of communicators that one of `missing` is in, as far as all their members have been heard of.
+// Members of communicators that contain one of `missing`, if all their members are known.
 std::vector<KnownMembers> MembersWith(const MergedProgress& progress, const Ranks& missing);
-// Assigns member places without data to the remaining ranks. Frameworks number members by ascending ranks. If the known
-// members do not ascend, the places of several missing ranks stay a guess.
+// Assigns member places without data to the remaining ranks. Frameworks number members by ascending rank. If the known
+// members do not ascend, the places of several missing ranks are a guess.
 void FillMembers(const std::vector<KnownMembers>& known, Bundle* bundle);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_SERVICE_KNOWN_MEMBERS_H_

@@ -36,14 +36,14 @@ Bundle With(const std::string& id, std::vector<int32_t> members) {
   return bundle;
 }
 
-TEST(KnownMembersTest, HeartbeatsTellWhoIsMissing) {
+TEST(KnownMembersTest, HeartbeatsShowTheMissingRanks) {
   MergedProgress progress;
   progress.Apply(1, kSecond, Beat(0xa, 4, {0, 2}));
   progress.Apply(2, kSecond, Beat(0xa, 4, {4, 6}));
   progress.Apply(1, kSecond, Beat(0xb, 2, {0, 1}));
-  progress.Apply(1, kSecond, Beat(0xc, 8, {0, 1, 6}));  // the others have not reported
+  progress.Apply(1, kSecond, Beat(0xc, 8, {0, 1, 6}));  // other ranks have not reported
   const std::vector<KnownMembers> known = MembersWith(progress, Ranks({6}));
-  ASSERT_EQ(known.size(), 1u) << "who is in none of them needs none";
+  ASSERT_EQ(known.size(), 1u) << "ranks in no communicator need none";
   EXPECT_EQ(known[0].comm, 0xau);
   EXPECT_THAT(known[0].ranks, ElementsAre(0, 2, 4, 6));
   EXPECT_TRUE(MembersWith(progress, Ranks()).empty());
@@ -53,10 +53,10 @@ TEST(KnownMembersTest, HeartbeatsTellWhoIsMissing) {
   EXPECT_THAT(bundle.comms[0].members, ElementsAre(0, 2, 4, 6));
   bundle = With("000000000000000a", {-1, 6, 0, -1});
   FillMembers(known, &bundle);
-  EXPECT_THAT(bundle.comms[0].members, ElementsAre(2, 6, 0, 4)) << "known places stay";
+  EXPECT_THAT(bundle.comms[0].members, ElementsAre(2, 6, 0, 4)) << "known places must stay";
   bundle = With("000000000000000a", {-1, 9, 0, -1});
   FillMembers(known, &bundle);
-  EXPECT_THAT(bundle.comms[0].members, ElementsAre(-1, 9, 0, -1)) << "it is another one";
+  EXPECT_THAT(bundle.comms[0].members, ElementsAre(-1, 9, 0, -1)) << "this is another communicator";
   bundle = With("000000000000000a", {-1, -1});
   FillMembers(known, &bundle);
   EXPECT_THAT(bundle.comms[0].members, ElementsAre(-1, -1));
@@ -65,8 +65,8 @@ TEST(KnownMembersTest, HeartbeatsTellWhoIsMissing) {
   EXPECT_THAT(bundle.comms[0].members, ElementsAre(-1));
 }
 
-// Its power fails: nothing reports the end. The waits of the others are known from before.
-TEST(KnownMembersTest, AHostThatIsGoneIsTheCauseAndNobodyElse) {
+// The host's power fails, so nothing reports its end. The waits of the others are known from before.
+TEST(KnownMembersTest, OnlyALostHostIsTheCause) {
   const support::TempFolder folder;
   testing::Job job(2, 2, 2, 4);
   for (const size_t rank : {4u, 5u}) {

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/calibration/confidence.h"
 #include "analyzer/engine/engine.h"
@@ -23,6 +22,7 @@
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/folders.h"
+#include "analyzer/util/parse_json.h"
 #include "analyzer/util/small_file.h"
 #include "collector/incident/incident.h"
 
@@ -34,7 +34,7 @@ constexpr char kFinalFile[] = "/.verdict.pb";
 constexpr char kToldFile[] = "/.told";
 constexpr char kDigestsFile[] = "digests.lsd";
 constexpr size_t kMostStateBytes = 64u << 20;
-constexpr size_t kMostNamed = 4096;  // ranks or hosts in a manifest
+constexpr size_t kMostNamed = 4096;  // maximum number of ranks or hosts in a manifest
 
 using Json = nlohmann::ordered_json;
 
@@ -58,10 +58,6 @@ std::string Text(const nlohmann::json& json, const char* name) {
   const auto found = json.find(name);
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
-
-}  // namespace
-
-namespace {
 
 void PutHosts(const std::map<std::string, Ranks>& hosts, Json* json) {
   *json = Json::array();
@@ -131,7 +127,7 @@ std::string StateText(const IncidentState& state) {
 }
 
 absl::StatusOr<IncidentState> ParseState(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json json = ParseJson(text);
   if (!json.is_object() || Number<int>(json, "format", 0) != 1)
     return absl::InvalidArgumentError("no state of an incident");
   IncidentState state;
@@ -178,12 +174,13 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
 
 namespace {
 
-// Killed before the state, which is written first, had its name: nobody was told of the incident.
+// Removes the folder if an earlier process was killed before it had written the state, which is written first. Nobody
+// was told of that incident.
 void RemoveIfBegun(const std::string& folder) {
   for (const std::string& name : NamesIn(folder)) {
     if (name.starts_with(kUnfinishedPrefix)) unlink(absl::StrCat(folder, "/", name).c_str());
   }
-  rmdir(folder.c_str());  // where anything else is in it, it stays
+  rmdir(folder.c_str());  // fails if the folder contains anything else
 }
 
 }  // namespace
@@ -221,7 +218,7 @@ bool DeclaredBefore::Is(const Verdict& verdict, int64_t since_real_ns) const {
 }
 
 std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
-  std::vector<std::pair<int64_t, std::string>> folders;  // by when they were last written to
+  std::vector<std::pair<int64_t, std::string>> folders;  // paired with the time of their last write
   for (const std::string& name : NamesIn(out)) {
     const std::string folder = absl::StrCat(out, "/", name);
     struct stat info {};
@@ -245,7 +242,7 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
       if (!open->desync.text.empty()) before.desync_comm = open->desync.comm;
       declared = open->declared;
     } else if (manifest.ok()) {
-      const nlohmann::json json = nlohmann::json::parse(*manifest, nullptr, false);
+      const nlohmann::json json = ParseJson(*manifest);
       if (!json.is_object()) continue;
       before.identity.set_job(Text(json, "job"));
       before.identity.set_step(Text(json, "step"));
@@ -258,7 +255,7 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
     if (!declared && before.desync_comm == 0) continue;
     const absl::StatusOr<std::string> verdict =
         ReadWholeFile(folder + "/verdict.json", kMostStateBytes, Links::kRefuse);
-    const nlohmann::json json = verdict.ok() ? nlohmann::json::parse(*verdict, nullptr, false) : nlohmann::json();
+    const nlohmann::json json = verdict.ok() ? ParseJson(*verdict) : nlohmann::json();
     if (json.is_object()) {
       before.known = true;
       const auto findings = json.find("findings");
@@ -339,7 +336,7 @@ absl::Status WriteState(const IncidentState& state) {
 
 absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
                                const std::vector<std::string>& missing) {
-  // The state first: an incident with a state will be finished in any case.
+  // The state comes first, because an incident with a state will be finished in any case.
   absl::Status result = whole ? absl::OkStatus() : WriteState(state);
   result.Update(WriteFileSafely(state.folder + "/verdict.txt", text));
   result.Update(WriteFileSafely(state.folder + "/verdict.json", json));
@@ -387,8 +384,8 @@ absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool
 
 namespace {
 
-// The ring's finding about this communicator that names fewer ranks than the hashes do: the same event, more exact. -1:
-// none.
+// Returns the index of the ring's finding about this communicator that names fewer ranks than the hashes do. It is the
+// same event, more exact. Returns -1 if there is none.
 int CloserFinding(const DesyncFacts& desync, const std::string& id, const Verdict& verdict) {
   for (int i = 0; i < verdict.findings_size(); ++i) {
     const Finding& finding = verdict.findings(i);
@@ -455,7 +452,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
   Ranks known;
   for (const Rank& rank : bundle->ranks) known.Add(rank.rank);
   for (const auto& [host, ranks] : state->hosts) {
-    if (host.empty()) continue;  // hosts behind relays whose names were not known
+    if (host.empty()) continue;  // the names of hosts behind relays were not known
     struct stat info {};
     Ranks unknown = ranks;
     unknown.Subtract(known);
@@ -493,7 +490,8 @@ absl::Status FinaliseFolder(const std::string& folder) {
   if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
   absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
   result.Update(WriteVerdictFiles(*state, ReportText(verdict, *bundle), ReportJson(verdict), true, missing));
-  // All is written, so the archive delays nobody. Its answer is added; without an answer nothing changes.
+  // Everything is written, so the archive delays nobody. Its answer is added to the files; without an answer they do
+  // not change.
   const Before before = AskBefore(ArchiveFromEnvironment(), verdict, state->captured_real_ns);
   if (!before.empty()) {
     incident.set_text(VerdictText(verdict, *bundle, before));
@@ -501,7 +499,9 @@ absl::Status FinaliseFolder(const std::string& folder) {
     result.Update(
         WriteVerdictFiles(*state, ReportText(verdict, *bundle, before), ReportJson(verdict, before), true, missing));
   }
-  result.Update(WriteFileSafely(folder + kFinalFile, incident.SerializeAsString()));
+  if (result.ok()) result = WriteFileSafely(folder + kFinalFile, incident.SerializeAsString());
+  // If memory runs out here, the collector already has its answer.
+  if (result.ok()) WriteExplorePage(folder, *bundle, verdict, stacks, true);
   return result;
 }
 
@@ -510,7 +510,7 @@ absl::Status ReadFinal(const std::string& folder, Incident* incident) {
   if (!bytes.ok()) return bytes.status();
   if (!incident->ParseFromString(*bytes)) return absl::DataLossError(absl::StrCat(folder, kFinalFile, " is damaged"));
   unlink((folder + kFinalFile).c_str());
-  // From here on no process takes it up again.
+  // After this, no process resumes the incident.
   if (unlink((folder + kStateFile).c_str()) != 0) {
     return absl::UnavailableError(absl::StrCat("cannot remove ", folder, kStateFile, ": ", strerror(errno)));
   }

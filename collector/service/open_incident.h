@@ -1,6 +1,5 @@
 // An incident during gathering: the open requests, and the state that a restarted collector needs to continue.
-#ifndef LOCKSTEP_COLLECTOR_SERVICE_OPEN_INCIDENT_H_
-#define LOCKSTEP_COLLECTOR_SERVICE_OPEN_INCIDENT_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -23,26 +22,26 @@ namespace lockstep {
 
 // A silent desync whose rings are gathered while the job continues.
 struct DesyncFacts {
-  std::string text;  // empty: the incident is none
+  std::string text;  // empty: the incident is not a desync
   uint64_t comm = 0, seq = 0;
   std::string comm_name;
   int32_t size = 0;
   std::vector<int32_t> odd;
-  bool confirmed = false;  // seen twice
+  bool confirmed = false;  // the difference was seen twice
   std::string where;       // `text` without the ranks
 };
 
-// Kept as ".gathering.json" in the folder until the incident is whole.
+// This state is stored as ".gathering.json" in the folder until the incident is complete.
 struct IncidentState {
-  std::string redacted;  // as RedactionOf() says; not kept with the state
+  std::string redacted;  // level from RedactionOf(); not stored with the state
   std::string name, folder;
   JobIdentity identity;
-  std::vector<uint64_t> comms;  // some of the job's communicators, which separate it from others of the same name
-  uint64_t evidence_request = 0, everything_request = 0;  // 0: not asked for
+  std::vector<uint64_t> comms;  // some communicators of the job, which distinguish it from others of the same name
+  uint64_t evidence_request = 0, everything_request = 0;  // 0: not requested
   bool everything = false;
-  bool declared = false;       // not a dump by hand: the command of --on-verdict runs
-  bool evidence_done = false;  // the verdict with evidence is written
-  std::string people;          // the job's name for people
+  bool declared = false;       // not a manual dump, so the command of --on-verdict runs
+  bool evidence_done = false;  // whether the verdict with evidence is written
+  std::string people;          // name of the job for people
   std::map<std::string, Ranks> hosts;
   std::map<std::string, Ranks> evidence;  // ranks whose evidence is requested
   std::map<std::string, Ranks> merged;    // ranks that send only merged stacks
@@ -53,9 +52,9 @@ struct IncidentState {
 };
 std::string StateText(const IncidentState& state);
 absl::StatusOr<IncidentState> ParseState(const std::string& text);
-// Of all incidents below `out` that are not whole. Folders that cannot be read are named in *problems.
+// The states of all incidents below `out` that are not complete. Folders that cannot be read are named in *problems.
 std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<std::string>* problems);
-// There once the command of --on-verdict was started for the incident in this folder.
+// This file exists if the command of --on-verdict was started for the incident in this folder.
 std::string ToldMark(const std::string& folder);
 
 // A hang that an earlier process of the collector declared, by the first lines of its verdict.
@@ -64,27 +63,28 @@ struct DeclaredBefore {
   std::string folder;
   uint64_t desync_comm = 0;  // not 0: a silent desync of this communicator, and no hang
   int64_t captured_real_ns = 0;
-  bool known = false;  // false: its verdict cannot be read; it may be any
+  bool known = false;  // false: the incident's verdict cannot be read, so it may be any verdict
   std::string kind, communicator;
   int64_t sequence = 0;
   std::vector<int32_t> culprits;
-  // Whether this is the same hang, in which nothing has moved since then: whole rings and stacks may have given the
-  // earlier one another verdict than digests give.
+  // Returns whether this is the same hang, and nothing has moved since. Whole rings and stacks may have given the
+  // earlier hang another verdict than digests give.
   bool Is(const Verdict& verdict, int64_t since_real_ns) const;
 };
-// The newest incidents below `out`, at most `most`.
+// Returns the newest incidents below `out`, at most `most`.
 std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most = 256);
-// What an earlier life wrote of the verdict: verdict.txt and verdict.json; empty where there is none.
+// The verdict that an earlier process wrote: verdict.txt and verdict.json; empty if there is none.
 struct VerdictTexts {
   std::string text, json;
 };
 VerdictTexts ReadVerdictTexts(const std::string& folder);
-// The ranks' digests as WriteDigests left them.
+// Returns the ranks' digests, as WriteDigests stored them.
 absl::StatusOr<Bundle> ReadDigests(const std::string& folder);
 
 struct HostGathering {
   Ranks ranks, merged;
-  bool asked = false, last = false, done = false, given_up = false;  // last: of its evidence
+  // `last`: the host has sent the last message of its evidence.
+  bool asked = false, last = false, done = false, given_up = false;
   int64_t asked_ns = 0, heard_ns = 0;
   Address asked_at;
 };
@@ -92,22 +92,23 @@ struct HostGathering {
 struct Gathering {
   enum class Phase { kVerdict, kEvidence, kEverything, kFinal, kDone };
   IncidentState state;
-  std::string job;     // key; may be gone
+  std::string job;     // key of the job, which may no longer exist
   std::string people;  // the job's name for people
-  std::string json;    // its verdict, for the command of --on-verdict
+  std::string json;    // verdict of the incident, for the command of --on-verdict
   Phase phase = Phase::kVerdict;
-  bool ready = false;            // its folder is there
-  bool dead = false;             // nothing can be written there
-  bool resumed = false;          // an earlier life of the collector has begun it
-  bool without_digests = false;  // it was killed before they were kept: `round` takes evidence, and is not analysed
-  std::set<std::string> whole;   // hosts with everything on disk since then
-  std::shared_ptr<DigestRound> round;  // null: the evidence is in
+  bool ready = false;    // the incident's folder exists
+  bool dead = false;     // no file can be written there
+  bool resumed = false;  // an earlier process of the collector began this incident
+  // The earlier process was killed before it stored the digests, so `round` takes evidence and is not analyzed.
+  bool without_digests = false;
+  std::set<std::string> whole;         // hosts whose whole rings were on disk before they were requested
+  std::shared_ptr<DigestRound> round;  // null: the evidence has arrived
   std::shared_ptr<std::unique_ptr<IncidentStore>> store =
-      std::make_shared<std::unique_ptr<IncidentStore>>();  // of the disk lane
+      std::make_shared<std::unique_ptr<IncidentStore>>();  // used by the disk lane
   Incident incident;
   std::map<std::string, HostGathering> evidence, everything;
-  std::shared_ptr<StackTree> stacks = std::make_shared<StackTree>();  // of the disk lane
-  Ranks stacks_of;                                                    // ranks that were looked at for it
+  std::shared_ptr<StackTree> stacks = std::make_shared<StackTree>();  // used by the disk lane
+  Ranks stacks_of;                                                    // ranks that were examined for the incident
   std::vector<std::string> stacks_refused;
   int64_t phase_ns = 0, done_ns = 0;
   bool working = false;
@@ -137,9 +138,7 @@ absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool
 // Loads the folder, analyzes the present files and rewrites verdict, report and manifest. For a separate process,
 // because the files came from the network.
 absl::Status FinaliseFolder(const std::string& folder);
-// What FinaliseFolder has left for its caller.
+// Reads what FinaliseFolder has left for its caller.
 absl::Status ReadFinal(const std::string& folder, Incident* incident);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_SERVICE_OPEN_INCIDENT_H_

@@ -33,7 +33,7 @@ Finding Skipped(const char* comm, int64_t seq, int32_t rank) {
   return finding;
 }
 
-TEST(AddDesyncTest, WithoutAnythingFromTheRingsTheHashesSpeak) {
+TEST(AddDesyncTest, IfTheRingsShowNothingTheHashesNameTheRank) {
   Verdict verdict;
   AddDesync(kPair, &verdict);
   ASSERT_EQ(verdict.findings_size(), 1);
@@ -42,7 +42,7 @@ TEST(AddDesyncTest, WithoutAnythingFromTheRingsTheHashesSpeak) {
   EXPECT_EQ(verdict.verdict(), VERDICT_DESYNC);
 }
 
-TEST(AddDesyncTest, WhomTheRingsNameOfThePairComesFirstAndIsNotToldTwice) {
+TEST(AddDesyncTest, ARankThatTheRingsNameComesFirstAndOnlyOnce) {
   Verdict verdict;
   *verdict.add_findings() = Skipped("0000000000000001", 7, 9);
   *verdict.add_findings() = Skipped("00000000000094bd", 1425, 5);
@@ -57,8 +57,8 @@ TEST(AddDesyncTest, WhomTheRingsNameOfThePairComesFirstAndIsNotToldTwice) {
   EXPECT_EQ(verdict.verdict(), VERDICT_DESYNC);
 }
 
-// Another communicator, a later call, ranks beside the pair, a guess: none of them is this desync.
-TEST(AddDesyncTest, WhatIsNotOfThisDesyncStaysBehindIt) {
+// Another communicator, a later call, other ranks than the pair, and a hypothesis do not belong to this desync.
+TEST(AddDesyncTest, OtherFindingsComeAfterThisDesync) {
   Finding guess = Skipped("00000000000094bd", 1425, 5);
   guess.set_hypothesis(true);
   for (const Finding& other : {Skipped("0000000000000001", 7, 5), Skipped("00000000000094bd", 1441, 5),

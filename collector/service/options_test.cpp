@@ -17,7 +17,7 @@ std::string Problem(const std::vector<std::string>& words) {
   return options.ok() ? "" : std::string(options.status().message());
 }
 
-TEST(CollectorOptionsTest, EveryOptionIsTaken) {
+TEST(CollectorOptionsTest, EveryOptionIsRead) {
   const absl::StatusOr<CollectorOptions> options =
       Parse({"--listen", "tcp://0.0.0.0:9470", "--listen=ipc:///run/x", "--keys", "/k", "--out=/o", "--metrics",
              "127.0.0.1:9471", "--on-verdict", "drain", "--on-verdict-timeout", "5", "--late-after=7", "--hang-after",
@@ -43,7 +43,7 @@ TEST(CollectorOptionsTest, ARelayHasItsOwnKey) {
   EXPECT_EQ(options->security.own_key, "/k/relay.key");
 }
 
-TEST(CollectorOptionsTest, HowLongIncidentsAreKept) {
+TEST(CollectorOptionsTest, IncidentsAreKeptByAgeAndSize) {
   EXPECT_EQ(Parse({})->keep_s, 7 * 86400);
   EXPECT_EQ(Parse({})->keep_bytes, uint64_t{5} << 30);
   const absl::StatusOr<CollectorOptions> options = Parse({"--keep", "36h", "--keep-bytes", "0"});
@@ -53,7 +53,7 @@ TEST(CollectorOptionsTest, HowLongIncidentsAreKept) {
   EXPECT_NE(Problem({"--keep", "soon"}).find("--keep takes an age"), std::string::npos);
 }
 
-TEST(CollectorOptionsTest, WhatDoesNotGoTogetherIsNamed) {
+TEST(CollectorOptionsTest, ConflictingOptionsAreNamed) {
   EXPECT_NE(Problem({"--upstream", "tcp://x:*"}).find("--upstream"), std::string::npos);
   EXPECT_NE(Problem({"--upstream", "tcp://x:1", "--on-verdict", "y"}).find("relay"), std::string::npos);
   EXPECT_NE(Problem({"--server-key", "k"}).find("--server-key works only with --upstream"), std::string::npos);

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,14 +46,14 @@ constexpr int64_t kFirstRetention = 5LL * 1'000'000'000, kRetention = 60LL * 1'0
 constexpr int64_t kTick = 100 * kMs;
 constexpr int64_t kBusyTick = 20 * kMs;
 constexpr int64_t kGather = 10 * kMs;
-constexpr int64_t kPatience = 10 * kSecond;  // of a relay that has never reached its collector, before it reports this
+constexpr int64_t kPatience = 10 * kSecond;  // time that a relay has to reach its collector before a warning
 constexpr int kFew = 16;
-constexpr int kMostAtOnce = 512;  // messages before the clock is looked at again
+constexpr int kMostAtOnce = 512;  // maximum number of messages before the clock is read again
 constexpr int64_t kFinaliseLimit = 1800 * kSecond;
 constexpr int64_t kIndexLimit = 300 * kSecond;
 
-// To wake for each of a thousand small messages a second costs more than to read them: where few came at a time they
-// are let gather, for kGather since the last were read. Many are read on at once, since a peer's queue is short.
+// Waking up for each of a thousand small messages a second costs more than reading them. If few arrived at a time,
+// waits until kGather after the last read. If many arrived, reads at once, because a peer's queue is short.
 void LetGather(const pollfd& server, int taken, int64_t read_ns) {
   const int64_t left = read_ns + kGather - MonotonicNs();
   if (server.revents == 0 || taken >= kFew || left <= 0) return;
@@ -69,7 +68,7 @@ std::vector<std::string> Self(const char* mode, const std::string& folder) {
   return words;
 }
 
-// How a program on this host reaches the endpoint.
+// Returns the address by which a program on this host reaches the endpoint.
 std::string FromHere(const std::string& endpoint) {
   for (const char* any : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"}) {
     if (absl::StartsWith(endpoint, any))
@@ -78,7 +77,7 @@ std::string FromHere(const std::string& endpoint) {
   return endpoint;
 }
 
-// Where nothing is said, only this user and root reach it.
+// By default, only this user and root can connect.
 absl::StatusOr<std::vector<std::string>> ListenAt(const std::vector<std::string>& named) {
   if (!named.empty()) return named;
   const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
@@ -88,7 +87,7 @@ absl::StatusOr<std::vector<std::string>> ListenAt(const std::vector<std::string>
   return std::vector<std::string>{*socket};
 }
 
-// Signals that end the process become readable here.
+// Makes signals that end the process readable.
 int EndSignals() {
   signal(SIGPIPE, SIG_IGN);
   sigset_t ends;
@@ -116,7 +115,7 @@ class CollectorProcess : public CoreActions {
     return 0;
   }
 
-  // CoreActions.
+  // Implements CoreActions.
   void Send(uint64_t peer, const wire::Message& message) override { server_->Send(peer, message).IgnoreError(); }
   void Work(CoreTask task) override {
     WorkLane* lane = task.lane == CoreTask::Lane::kAnalysis ? analysis_.get()
@@ -140,11 +139,11 @@ class CollectorProcess : public CoreActions {
     if (hook_ != nullptr) hook_->Run(job, {json, folder, folder.empty() ? "" : ToldMark(folder)});
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
-    // In a separate process: the files came from the network, and its memory is returned.
-    absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
-    if (!status.ok()) return status;
-    absl::Status read = ReadFinal(folder, incident);
-    // Nobody waits for it, and nothing of the incident depends on it.
+    // Runs a separate process, because the files came from the network, and to return its memory.
+    const absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
+    absl::Status read = ReadFinal(folder, incident);  // may exist even if the process ended badly after writing it
+    if (!read.ok() && !status.ok()) return status;
+    // Nothing waits for the index, and nothing of the incident depends on it.
     if (read.ok()) {
       index_->Push(
           [folder] {
@@ -169,7 +168,7 @@ class CollectorProcess : public CoreActions {
     struct stat info {};
     for (size_t slash = options_.out.find('/', 1); slash != std::string::npos;
          slash = options_.out.find('/', slash + 1)) {
-      mkdir(options_.out.substr(0, slash).c_str(), 0755);  // /var/lib/lockstep; what cannot be made shows below
+      mkdir(options_.out.substr(0, slash).c_str(), 0755);  // for /var/lib/lockstep; a failure shows up below
     }
     if (mkdir(options_.out.c_str(), 0700) != 0 && errno != EEXIST) {
       return absl::UnavailableError(absl::StrCat("cannot make --out ", options_.out, ": ", strerror(errno)));
@@ -295,7 +294,7 @@ class CollectorProcess : public CoreActions {
     }
   }
 
-  // Incidents to the group of --group: after a verdict, when one is whole, and now and then.
+  // Shares incidents with the group of --group: after a verdict, when one is complete, and periodically.
   void Share() {
     share_due_ = false;
     if (sharer_ == nullptr) return;
@@ -308,7 +307,7 @@ class CollectorProcess : public CoreActions {
         [](int64_t) {});
   }
 
-  // On the lane that makes indexes: in an incident that is removed none is being made.
+  // Runs on the lane that creates indexes, so that no index is being created in an incident that is removed.
   void Retain(int64_t now) {
     RetentionRequest request;
     request.limits = {options_.keep_s, options_.keep_bytes};
@@ -327,12 +326,6 @@ class CollectorProcess : public CoreActions {
     const CoreCounters& core = core_->counters();
     const wire::ServerCounters& server = server_->counters();
     MetricSet set;
-    const auto count = [&set](const char* name, const char* help, uint64_t value) {
-      set.Counter(name, help, static_cast<double>(value));
-    };
-    const auto gauge = [&set](const char* name, const char* help, uint64_t value) {
-      set.Gauge(name, help, static_cast<double>(value));
-    };
     for (const JobState& job : core_->States()) {
       set.GaugeOf("job_state", "1 for what the job is doing: moving, late, hung, ended.",
                   {{"job", job.job}, {"state", job.state}}, 1);
@@ -341,38 +334,39 @@ class CollectorProcess : public CoreActions {
                     {{"job", job.job}, {"host", culprit.host()}, {"rank", absl::StrCat(culprit.rank())}}, 1);
       }
     }
-    gauge("collector_jobs", "Jobs that agents report.", core.jobs);
-    gauge("collector_ranks", "Ranks of these jobs.", core.ranks);
-    gauge("collector_agents", "Agents of these jobs, behind relays too.", core.agents);
-    gauge("collector_agents_silent", "Agents that do not report.", core.agents_silent);
-    gauge("collector_peers", "Connections.", server_->peers());
+    set.Gauge("collector_jobs", "Jobs that agents report.", core.jobs);
+    set.Gauge("collector_ranks", "Ranks of these jobs.", core.ranks);
+    set.Gauge("collector_agents", "Agents of these jobs, behind relays too.", core.agents);
+    set.Gauge("collector_agents_silent", "Agents that do not report.", core.agents_silent);
+    set.Gauge("collector_peers", "Connections.", server_->peers());
     set.Gauge("collector_heartbeat_lag_seconds", "Age of the oldest part of the newest heartbeat.",
-              static_cast<double>(core.heartbeat_lag_ns) / 1e9);
-    count("collector_heartbeats", "Heartbeats taken.", core.heartbeats);
-    count("collector_late_reports", "Reports of waits that are late, or over.", core.late);
-    count("collector_hung", "Jobs declared hung.", core.hung);
-    count("collector_recovered", "Jobs that moved again after that.", core.recovered);
-    count("collector_verdicts", "Incidents started.", core.verdicts);
-    count("collector_rounds", "Rounds of digest requests.", core.rounds);
-    count("collector_digests", "Messages with digests.", core.digests);
-    count("collector_digests_late", "Messages with digests that arrived after their round was over and were dropped.",
-          core.digests_late);
-    count("collector_evidence", "Messages with evidence.", core.evidence);
-    count("collector_chunks", "Chunks of hosts' files received.", core.chunks);
-    count("collector_chunk_bytes", "Their bytes, packed.", core.chunk_bytes);
-    count("collector_chunks_refused", "Chunks that will never be taken.", core.chunks_refused);
-    count("collector_chunks_put_off", "Chunks that have to come again: disk full or slow.", core.chunks_put_off);
-    count("collector_requests_refused", "Refused requests from user tools.", core.requests_refused);
-    count("wire_received", "Messages received.", server.received);
-    count("wire_received_bytes", "Their bytes.", server.received_bytes);
-    count("wire_sent", "Messages sent.", server.sent);
-    count("wire_sent_bytes", "Their bytes.", server.sent_bytes);
-    count("wire_refused_keys", "Connections with unknown keys.", server.refused_keys);
-    count("wire_malformed", "Malformed messages.", server.malformed + core.malformed);
-    count("wire_too_large", "Messages beyond the limits.", server.too_large);
-    count("wire_role_refused", "Messages that the sender's role may not send.", server.role_refused);
-    count("wire_flooded", "Messages dropped because one peer sent more than its share.", server.flooded);
-    count("wire_shed_heartbeats", "Heartbeats dropped because the collector fell behind.", server.shed_heartbeats);
+              core.heartbeat_lag_ns / 1e9);
+    set.Counter("collector_heartbeats", "Heartbeats taken.", core.heartbeats);
+    set.Counter("collector_late_reports", "Reports of waits that are late, or over.", core.late);
+    set.Counter("collector_hung", "Jobs declared hung.", core.hung);
+    set.Counter("collector_recovered", "Jobs that moved again after that.", core.recovered);
+    set.Counter("collector_verdicts", "Incidents started.", core.verdicts);
+    set.Counter("collector_rounds", "Rounds of digest requests.", core.rounds);
+    set.Counter("collector_digests", "Messages with digests.", core.digests);
+    set.Counter("collector_digests_late",
+                "Messages with digests that arrived after their round was over and were dropped.", core.digests_late);
+    set.Counter("collector_evidence", "Messages with evidence.", core.evidence);
+    set.Counter("collector_chunks", "Chunks of hosts' files received.", core.chunks);
+    set.Counter("collector_chunk_bytes", "Their bytes, packed.", core.chunk_bytes);
+    set.Counter("collector_chunks_refused", "Chunks that will never be taken.", core.chunks_refused);
+    set.Counter("collector_chunks_put_off", "Chunks that have to come again: disk full or slow.", core.chunks_put_off);
+    set.Counter("collector_requests_refused", "Refused requests from user tools.", core.requests_refused);
+    set.Counter("wire_received", "Messages received.", server.received);
+    set.Counter("wire_received_bytes", "Their bytes.", server.received_bytes);
+    set.Counter("wire_sent", "Messages sent.", server.sent);
+    set.Counter("wire_sent_bytes", "Their bytes.", server.sent_bytes);
+    set.Counter("wire_refused_keys", "Connections with unknown keys.", server.refused_keys);
+    set.Counter("wire_malformed", "Malformed messages.", server.malformed + core.malformed);
+    set.Counter("wire_too_large", "Messages beyond the limits.", server.too_large);
+    set.Counter("wire_role_refused", "Messages that the sender's role may not send.", server.role_refused);
+    set.Counter("wire_flooded", "Messages dropped because one peer sent more than its share.", server.flooded);
+    set.Counter("wire_shed_heartbeats", "Heartbeats dropped because the collector fell behind.",
+                server.shed_heartbeats);
     metrics_->Publish(std::move(set));
   }
 
@@ -383,15 +377,15 @@ class CollectorProcess : public CoreActions {
   RotatingFile decisions_;
   TrustedClock clock_;
   bool share_due_ = true;
-  std::unique_ptr<IncidentSharer> sharer_;  // of the lane index_, as what follows
+  std::unique_ptr<IncidentSharer> sharer_;  // used only by the lane index_, as are the following
   absl::Status share_problem_;
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<VerdictHook> hook_;
   DoneQueue done_;
   std::unique_ptr<CollectorCore> core_;
-  std::unique_ptr<WorkLane> index_, analysis_, disk_,
-      final_;  // ended before the core and the queue; index_ last of them, final_ fills it
+  // Destroyed before the core and the queue; index_ is the last of these, because final_ adds tasks to it.
+  std::unique_ptr<WorkLane> index_, analysis_, disk_, final_;
 };
 
 int RunRelay(const CollectorOptions& options) {
@@ -468,15 +462,14 @@ int RunRelay(const CollectorOptions& options) {
       next_metrics = MonotonicNs() + kSecond;
       const RelayCounters& counters = (*started)->counters();
       MetricSet set;
-      set.Gauge("relay_children", "Agents and relays connected.", static_cast<double>(counters.children));
-      set.Gauge("relay_children_silent", "Those that do not report.", static_cast<double>(counters.children_silent));
-      set.Counter("relay_forwarded", "Messages passed on.", static_cast<double>(counters.forwarded));
-      set.Counter("relay_forwarded_bytes", "Their bytes.", static_cast<double>(counters.forwarded_bytes));
-      set.Counter("relay_heartbeats_in", "Heartbeats of children.", static_cast<double>(counters.heartbeats_in));
-      set.Counter("relay_heartbeats_out", "Merged heartbeats sent on.", static_cast<double>(counters.heartbeats_out));
-      set.Counter("relay_chunks_dropped", "Chunks that have to come again.",
-                  static_cast<double>(counters.chunks_dropped));
-      set.Counter("relay_malformed", "Malformed messages.", static_cast<double>(counters.malformed));
+      set.Gauge("relay_children", "Agents and relays connected.", counters.children);
+      set.Gauge("relay_children_silent", "Those that do not report.", counters.children_silent);
+      set.Counter("relay_forwarded", "Messages passed on.", counters.forwarded);
+      set.Counter("relay_forwarded_bytes", "Their bytes.", counters.forwarded_bytes);
+      set.Counter("relay_heartbeats_in", "Heartbeats of children.", counters.heartbeats_in);
+      set.Counter("relay_heartbeats_out", "Merged heartbeats sent on.", counters.heartbeats_out);
+      set.Counter("relay_chunks_dropped", "Chunks that have to come again.", counters.chunks_dropped);
+      set.Counter("relay_malformed", "Malformed messages.", counters.malformed);
       metrics->Publish(std::move(set));
     }
   }
@@ -492,7 +485,7 @@ int RunCollector(const CollectorOptions& options) {
     if (!status.ok()) Say(absl::StrCat(options.finalise, ": ", status.message()));
     return status.ok() ? 0 : 1;
   }
-  // Processes that finish incidents inherit it.
+  // Processes that complete incidents inherit this variable.
   if (!options.archive.empty()) setenv("LOCKSTEP_ARCHIVE", options.archive.c_str(), 1);
   if (!options.index.empty()) {
     const absl::Status status = MakeIncidentIndex(options.index, kIndexLimit);

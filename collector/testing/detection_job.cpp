@@ -52,7 +52,7 @@ WatchedJob::WatchedJob(JobPlan plan) : plan_(std::move(plan)), random_(plan_.see
   }
 }
 
-// When the operation is done; kEver: not yet known, or never.
+// Returns when the operation completes, or kEver if that is not known yet or never happens.
 int64_t WatchedJob::DoneAt(int comm, uint64_t seq) {
   Comm& c = comms_[static_cast<size_t>(comm)];
   if (seq < c.first) return 0;
@@ -84,13 +84,13 @@ void WatchedJob::Issue(RankState* rank, int which) {
   }
 }
 
-// One thing that the rank's host does, if it can by `until`.
+// Does the process's next action, if it can happen by `until`. Returns whether it did.
 bool WatchedJob::Step(int number, int64_t until) {
   RankState& rank = ranks_[static_cast<size_t>(number)];
   if (rank.clock > until || Forever(rank.doing) || hosts_[static_cast<size_t>(number / plan_.ranks_a_host)].lost)
     return false;
   if (rank.step == 0 && rank.at < 3) {
-    // Communicators are made one after the other: all ranks, across hosts, on the host.
+    // Communicators are created in this order: all ranks, across hosts, on the host.
     const int which = 2 - rank.at;
     if (which == 1 && !rank.asked) {
       rank.asked = true;
@@ -244,7 +244,7 @@ ring::Snapshot WatchedJob::Ring(int number) const {
     thread.wait_ticket = rank.tickets;
     thread.wait_since_ns = rank.since + offset;
   } else if (rank.doing == Doing::kGpu) {
-    // Waits of its own computation, three seconds each with a pause in between.
+    // The rank waits for its own computation, three seconds each with a pause in between.
     const int64_t passed = now_ - rank.since, round = passed / (3 * kSecond) * 3 * kSecond;
     if (round > 0) thread.last_call_ns = rank.since + round - 200 * kMs + offset;
     if (passed - round < 2800 * kMs) {
@@ -336,17 +336,10 @@ void WatchedJob::Look(int number) {
   }
   for (const LateEvent& event : host.lateness.Observe(local, views)) {
     LateInput input;
-    input.comm = event.comm;
-    input.sequence = event.sequence;
-    input.over = event.over;
-    input.in_flight_ns = event.in_flight_ns;
-    input.limit_ns = event.limit_ns;
-    input.p99_gap_ns = event.p99_gap_ns;
-    input.gaps = event.gaps;
+    static_cast<LateFacts&>(input) = event;
     std::vector<int32_t> waiting;
     for (int32_t slot : event.waiting) waiting.push_back(first + slot);
     input.waiting = RunsOf(waiting);
-    input.doing = event.doing;
     input.host = absl::StrCat("host", number);
     detector_.Late(now_, input);
   }
@@ -365,7 +358,7 @@ void WatchedJob::Look(int number) {
   }
 }
 
-// As ProcessSampler does: differences to a sample at least a second older.
+// As in ProcessSampler, values are differences to a sample at least a second older.
 void WatchedJob::Sample(int number) {
   RankState& rank = ranks_[static_cast<size_t>(number)];
   Process& process = rank.process;
@@ -386,7 +379,7 @@ void WatchedJob::Sample(int number) {
   }
 }
 
-// As HostSource lets ProcessSampler do of ranks without progress.
+// Samples ranks without progress, as HostSource does through ProcessSampler.
 void WatchedJob::Watch(int number) {
   RankState& rank = ranks_[static_cast<size_t>(number)];
   const Host& host = hosts_[static_cast<size_t>(number / plan_.ranks_a_host)];
@@ -424,7 +417,7 @@ RankMotion WatchedJob::MotionOf(int number) const {
   return motion;
 }
 
-// One host's answer to a request for digests, over the wire's bytes.
+// Returns one host's answer to a request for digests, as encoded on the wire.
 DigestEnvelope WatchedJob::Answer(int number, const std::vector<int32_t>& wanted) {
   const int first = number * plan_.ranks_a_host;
   std::vector<RingInput> inputs;
@@ -500,7 +493,7 @@ void WatchedJob::Judge(bool all) {
 void WatchedJob::Run(int64_t until, bool stop) {
   until += now_;
   while (now_ < until) {
-    // The agents look ten times a second; where nothing is late a second apart is as good and faster.
+    // The agents look ten times a second. If nothing is late, looking once a second gives the same result faster.
     const bool alert = detector_.level() != Level::kMoving || detector_.LongestWait(now_) > 2 * kSecond ||
                        !plan_.marks || now_ - last_progress_ > 2 * kSecond || plan_.step_ns < kSecond;
     now_ += alert ? 100 * kMs : kSecond;

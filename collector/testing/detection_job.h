@@ -1,9 +1,8 @@
-// A training job over several hosts in simulated time, with what goes wrong in it or only looks so, and the agents and
-// the collector that watch it: Lateness, HostProgress and the rings' loader on every host, the digests' bytes,
-// DigestRound with the analysis and Detector in the middle, all as in production; only processes, clocks and the
-// network are made up. Hosts' clocks start at different times.
-#ifndef LOCKSTEP_COLLECTOR_TESTING_DETECTION_JOB_H_
-#define LOCKSTEP_COLLECTOR_TESTING_DETECTION_JOB_H_
+// A training job over several hosts in simulated time, with its agents and collector. It has faults, or behavior that
+// only looks like a fault. Lateness, HostProgress, the ring loader, digests, DigestRound with the analysis, and
+// Detector are production code. Only processes, clocks and the network are simulated. Hosts' clocks start at different
+// times.
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -27,13 +26,13 @@ constexpr int64_t kEver = INT64_MAX / 4;
 
 // What a process does outside NCCL.
 enum class Doing {
-  kCompute,   // CPU
-  kSleep,     // nothing at all
-  kIo,        // reads or writes without a pause
+  kCompute,   // uses CPU
+  kSleep,     // sleeps without activity
+  kIo,        // reads or writes continuously
   kIoBursts,  // 8 MB every five seconds
   kTrickle,   // 64 KiB a second
-  kDisk,      // uninterruptible sleep, nothing comes
-  kGpu,       // computes on its GPU: host waits of three seconds, one after the other
+  kDisk,      // uninterruptible sleep, without I/O
+  kGpu,       // computes on its GPU: CPU waits of three seconds, one after the other
   kServe,     // an event loop without events
   kStopped,
   kDead,
@@ -41,25 +40,25 @@ enum class Doing {
 
 struct Pause {
   int rank = 0;
-  int64_t step = 0;  // before it; -1: before it makes its second communicator
+  int64_t step = 0;  // the pause comes before this step; -1: before the rank creates its second communicator
   Doing doing = Doing::kSleep;
   int64_t for_ns = kEver;
 };
 
-// An operation that takes its time. `comm`: 0 the rank's host-local one, 1 the one across hosts, 2 all ranks.
+// An operation that takes long. `comm`: 0 is the communicator of the rank's host, 1 goes across hosts, 2 has all ranks.
 struct SlowOp {
   int64_t step = 0;
   int comm = 2;
   int64_t for_ns = kEver;
   uint64_t count = 1000;
-  int stalled_rank = -1;  // its GPU never starts it
+  int stalled_rank = -1;  // this rank's GPU never starts the operation
 };
 
 struct JobPlan {
   int ranks = 8;
   int ranks_a_host = 4;
   int64_t step_ns = 500 * kMs;
-  int64_t operations_a_launch = 1;  // of a graph
+  int64_t operations_a_launch = 1;  // number of operations in a launch of the graph
   int64_t launch_ns = 2 * kMs;      // how long the last operation of a step takes on the GPU
   double jitter = 0.05;
   bool marks = true;
@@ -68,21 +67,21 @@ struct JobPlan {
   std::vector<SlowOp> slow;
   int lost_host = -1;
   int64_t lost_ns = kEver;
-  // Further pauses, asked for before every step of every rank.
+  // Further pauses; called before every step of every rank.
   std::function<std::optional<Pause>(int rank, int64_t step, int64_t now, std::mt19937_64* random)> more;
 };
 
 class WatchedJob {
  public:
   explicit WatchedJob(JobPlan plan);
-  // Until the time is over or, with `stop`, a hang is declared.
+  // Runs until the time is over or, with `stop`, until a hang is declared.
   void Run(int64_t until, bool stop = true);
 
   int64_t now() const { return now_; }
-  int64_t steps() const;  // done by the slowest rank
+  int64_t steps() const;  // number of steps that the slowest rank has completed
   const std::vector<Decision>& decisions() const { return decisions_; }
-  const Decision* hung() const;                             // the first; null: none
-  int64_t last_progress() const { return last_progress_; }  // of any rank, in truth, until the declaration
+  const Decision* hung() const;                             // the first decision; null if none
+  int64_t last_progress() const { return last_progress_; }  // when any rank really moved last before the declaration
   size_t gatherings() const { return gatherings_; }
 
  private:
@@ -94,8 +93,8 @@ class WatchedJob {
   struct Comm {
     std::vector<int> members;
     std::deque<Op> ops;
-    uint64_t first = 1;  // number of ops.front()
-    int making = 0;      // members inside the call that makes it
+    uint64_t first = 1;  // sequence number of ops.front()
+    int making = 0;      // number of members inside the call that creates the communicator
     int64_t made_ns = -1;
   };
   struct Issued {
@@ -110,16 +109,16 @@ class WatchedJob {
     uint64_t issued[3] = {0, 0, 0};
     int64_t issued_ns[3] = {0, 0, 0}, made_ns[3] = {-1, -1, -1};
     int64_t clock = 0, step = 0, since = 0, last_call = 0;
-    int at = 0;  // place in the step
+    int at = 0;  // the rank's position in the step
     Doing doing = Doing::kCompute;
     bool waits = false, initializing = false, asked = false;
     int making = -1;
     std::deque<Issued> flight;
     uint64_t tickets = 0, completed = 0;
     int64_t cpu = 0, io = 0, counted_ns = 0;
-    // Samples.
+    // The rank's last sample.
     int64_t sample_ns = 0, sample_cpu = 0, sample_io = 0;
-    // Those of its host's agent.
+    // The sample that the agent of the rank's host has seen.
     int64_t seen_ns = 0, seen_cpu = 0, seen_io = 0, seen_idle_ns = 0;
     Process process;
   };
@@ -160,5 +159,3 @@ class WatchedJob {
 };
 
 }  // namespace lockstep::testing
-
-#endif  // LOCKSTEP_COLLECTOR_TESTING_DETECTION_JOB_H_

@@ -134,8 +134,9 @@ void Fleet::Send(uint64_t peer, const wire::Message& message) {
   }
   for (FleetAgent& agent : agents) {
     if (agent.peer != peer || !agent.connected) continue;
-    if (!message.header.route.empty() && message.header.route != agent.route) continue;  // by a connection that is gone
-    // Not from inside the core: it is answered when time passes.
+    // Sent over a connection that no longer exists.
+    if (!message.header.route.empty() && message.header.route != agent.route) continue;
+    // Not answered inside the core's call: the answer comes when time passes.
     tasks_.push_back({CoreTask::Lane::kAnalysis, [] {},
                       [this, host = agent.host, message](int64_t) {
                         for (FleetAgent& at : agents) {
@@ -410,7 +411,7 @@ void Fleet::DoWork() {
   }
 }
 
-// As the command's own process does it.
+// Does what the command's own process would do.
 void Fleet::OnVerdict(const std::string&, const std::string& json, const std::string& folder) {
   const std::string mark = folder.empty() ? "" : ToldMark(folder);
   if (!mark.empty() && std::ifstream(mark).good()) return;

@@ -1,7 +1,6 @@
-// A cluster for the collector's tests, without processes or clocks: agents of a job that is played by the analyzer's
-// model of one, and the collector's core between them. Hours pass in milliseconds.
-#ifndef LOCKSTEP_COLLECTOR_TESTING_FLEET_H_
-#define LOCKSTEP_COLLECTOR_TESTING_FLEET_H_
+// A cluster for the collector's tests, without processes or clocks: the collector's core, and agents of a job that the
+// analyzer's model simulates. Hours pass in milliseconds.
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -20,27 +19,28 @@
 
 namespace lockstep::testing {
 
-// A host's agent, as far as the collector sees it.
+// A host's agent, as the collector sees it.
 struct FleetAgent {
   std::string host;
   uint64_t peer = 0;
-  std::vector<uint64_t> route;  // not empty: it is behind its own relay, which is `peer`; a new value: it connected
-                                // again
+  // Set if the agent is behind its own relay, which is `peer`; a new value means that the agent has connected again.
+  std::vector<uint64_t> route;
   std::vector<int32_t> ranks;
   bool connected = true, answers_digests = true, answers_evidence = true, sends_files = true;
   bool digests_in_parts = false;
-  // How long each digest takes to arrive, made when it was asked for; negative: it is lost. Null: no time at all.
+  // Returns how long each digest takes to arrive after it is made at the request. Negative: the digest is lost. Null:
+  // no delay.
   std::function<int64_t(const CollectRequest& request)> digest_delay;
-  std::vector<CollectRequest> requests;  // received
+  std::vector<CollectRequest> requests;  // requests that the agent received
   std::map<std::string, Chunk> unacknowledged;
   std::set<std::string> acknowledged, refused;
-  ProcessEvidence found;  // of each of its ranks, when evidence is asked for
-  std::string no_rings;   // not empty: why it has none to send
+  ProcessEvidence found;  // evidence for each of the host's ranks
+  std::string no_rings;   // reason why the agent has no rings to send; empty if it has rings
 };
 
 class Fleet : public CoreActions {
  public:
-  // `bundle` is what the ranks' rings hold; `per_host` ranks live on each host node0, node1, ...
+  // `bundle` is what the ranks' rings contain; `per_host` ranks are on each host node0, node1, ...
   Fleet(const Bundle& bundle, int per_host, const std::string& out, const std::string& job = "train",
         uint64_t first_peer = 100);
 
@@ -49,30 +49,30 @@ class Fleet : public CoreActions {
   std::unique_ptr<CollectorCore> core;
   int64_t now = 1'000'000'000'000;
   int64_t real_offset = 1'700'000'000'000'000'000;
-  // Ranks whose counters do not move any more once `stopped_ns` has come; before that, all do.
+  // From `stop_ns` on, the counters of ranks stay as in `bundle`. Before that, all counters change.
   int64_t stop_ns = INT64_MAX;
   std::vector<std::string> said, printed, verdicts;  // lines, blocks, JSON of --on-verdict
   std::vector<Decision> decisions;
-  std::vector<ClientReply> replies;  // to peers below 100
+  std::vector<ClientReply> replies;  // replies to peers below 100
   std::map<uint64_t, Welcome> welcomes;
   bool hold_disk = false;   // disk work waits
-  bool hold_final = false;  // and what makes the verdict on the whole
+  bool hold_final = false;  // the final verdict waits
   bool lose_acks = false;
-  bool sends_stacks = true;  // false: agents of a version before there were merged stacks
+  bool sends_stacks = true;                                     // false for agents of a version without merged stacks
   std::function<void(int32_t rank, RankDigest* digest)> amend;  // changes a rank's digest beside `bundle`
 
   void Start(uint64_t instance = 7);
-  void Restart(uint64_t instance);  // the collector dies and starts again; late ranks are reported again
+  void Restart(uint64_t instance);  // restarts the collector; late ranks are reported again
   // Lets time pass: ticks, heartbeats once a second, requested work.
   void Pass(int64_t ns);
-  // Until it holds, within the limit.
+  // Passes time until the condition holds or the limit is reached.
   bool PassUntil(int64_t most_ns, const std::function<bool()>& condition);
   void Say(FleetAgent* agent, wire::Type type, const google::protobuf::MessageLite& message,
            wire::Role role = wire::Role::kAgent);
   void Ask(uint64_t peer, wire::Role role, const ClientRequest& request);
   JobIdentity identity() const;
   bool final_waits() const { return !final_.empty(); }
-  bool Heard(const std::string& part) const;  // one of `said` contains it
+  bool Heard(const std::string& part) const;  // whether a line of `said` contains `part`
 
   void Send(uint64_t peer, const wire::Message& message) override;
   void Work(CoreTask task) override;
@@ -100,24 +100,22 @@ class Fleet : public CoreActions {
     std::string host;
     DigestEnvelope digest;
   };
-  std::multimap<int64_t, OnItsWay> on_their_way_;  // when it arrives -> digest
+  std::multimap<int64_t, OnItsWay> on_their_way_;  // arrival time -> digest
   uint64_t chunk_ids_;
 };
 
-// A job of tp x pp x dp ranks in which `culprit` stops in front of its second operation of "dp"; its communicators' ids
-// are not a ring's.
+// A job of tp x pp x dp ranks. `culprit` stops before its second operation on "dp". The communicators' ids do not have
+// a ring's form.
 Bundle Hung(int tp, int pp, int dp, int culprit, HostFault fault = HostFault::kStall);
 
-// With a folder for incidents, which is removed afterwards.
+// A test with a folder for incidents, which is removed afterwards.
 class FleetTest : public ::testing::Test {
  protected:
   std::vector<std::string> Incidents() const;  // paths
   static std::string Content(const std::string& path) { return support::ReadFile(path); }
-  static Verdict Read(const std::string& folder);  // the result of `lockstep analyze`
+  static Verdict Read(const std::string& folder);  // returns the result of `lockstep analyze`
   const support::TempFolder temp_;
   const std::string out_ = temp_.path();
 };
 
 }  // namespace lockstep::testing
-
-#endif  // LOCKSTEP_COLLECTOR_TESTING_FLEET_H_

@@ -1,6 +1,5 @@
 // Helpers of the transport's tests: key folders, and servers and clients that one thread drives.
-#ifndef LOCKSTEP_COLLECTOR_TESTING_PEERS_H_
-#define LOCKSTEP_COLLECTOR_TESTING_PEERS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -21,7 +20,7 @@ namespace lockstep::wire {
 
 using TestFolder = support::TempFolder;
 
-// Keys of a collector and of one known peer of each role.
+// Keys of a collector, and of one known peer for each role.
 class TestKeys {
  public:
   TestKeys() {
@@ -67,7 +66,7 @@ inline Message HelloOf(Hello::Role role) {
   return *Encode(Type::kHello, hello);
 }
 
-// A client with its received messages. Sends Hello on every new connection.
+// A client that keeps its received messages. It sends Hello on every new connection.
 struct TestClient {
   std::unique_ptr<Client> client;
   Hello::Role role = Hello::AGENT;
@@ -97,7 +96,7 @@ struct TestClient {
 struct TestServer {
   std::unique_ptr<Server> server;
   std::vector<Received> received;
-  std::function<void(const Received&)> on;  // nullptr: kept in `received`
+  std::function<void(const Received&)> on;  // if nullptr, messages are kept in `received`
 
   explicit TestServer(const ServerOptions& options) {
     absl::StatusOr<std::unique_ptr<Server>> made = Server::Bind(options);
@@ -121,7 +120,7 @@ struct TestServer {
   }
 };
 
-// Turns `step` until `done`, at most `seconds` long.
+// Calls `step` until `done`, for at most `seconds`.
 inline bool Until(const std::function<bool()>& done, const std::function<void()>& step, int seconds = 30) {
   const int64_t end = MonotonicNs() + seconds * int64_t{1'000'000'000};
   while (MonotonicNs() < end) {
@@ -133,5 +132,3 @@ inline bool Until(const std::function<bool()>& done, const std::function<void()>
 }
 
 }  // namespace lockstep::wire
-
-#endif  // LOCKSTEP_COLLECTOR_TESTING_PEERS_H_

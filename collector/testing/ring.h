@@ -1,6 +1,5 @@
-// For tests: ring files with an owner, and processes that hold them like a recorder.
-#ifndef LOCKSTEP_COLLECTOR_TESTING_RING_H_
-#define LOCKSTEP_COLLECTOR_TESTING_RING_H_
+// Ring files with an owner, and processes that hold ring files as a recorder does, for tests.
+#pragma once
 
 #include <fcntl.h>
 #include <signal.h>
@@ -25,12 +24,12 @@ struct TestRing {
   uint32_t restart = 0;
   int32_t rank = 0, world = 8;
   pid_t pid = 0;
-  uint64_t start_ticks = 0;  // 0: of the process
+  uint64_t start_ticks = 0;  // 0 means the process's own start
   uint64_t pid_namespace = 0;
   uint32_t state = 1;
-  uint64_t comm = 77;         // its communicator
+  uint64_t comm = 77;         // the rank's communicator
   uint32_t layout = 1;        // above 1: a possible later version, with longer structures and an unknown section
-  bool first_layout = false;  // the sections of the first recorder alone, and a shorter header
+  bool first_layout = false;  // writes only the sections of the first recorder, and a shorter header
 };
 
 inline void WriteTestRing(const std::string& path, const TestRing& ring) {
@@ -91,7 +90,7 @@ inline void WriteTestRing(const std::string& path, const TestRing& ring) {
       std::memcpy(bytes.data() + header.sections[i].offset, &comm, sizeof(comm));
   }
   size_t header_bytes = sizeof(header);
-  if (ring.first_layout) header_bytes = offsetof(ring::Header, stopped_ticks);  // what came later is zero
+  if (ring.first_layout) header_bytes = offsetof(ring::Header, stopped_ticks);  // fields added later are zero
   header.header_bytes = static_cast<uint32_t>(header_bytes);
   std::memcpy(bytes.data(), &header, header_bytes);
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -99,7 +98,7 @@ inline void WriteTestRing(const std::string& path, const TestRing& ring) {
   close(fd);
 }
 
-// A process with a ring; killed at the end of its life here.
+// A process with a ring; the destructor kills it.
 class TestRank {
  public:
   TestRank(const std::string& path, TestRing ring, int exit_code = -1) {
@@ -107,9 +106,9 @@ class TestRank {
     if (pipe(go) != 0) abort();
     pid_ = fork();
     if (pid_ == 0) {
-      // Nothing of the test's: a lock would outlive its owner.
+      // The child uses nothing of the test process, because a lock would outlive its owner.
       dup2(go[0], 0);
-      signal(SIGSEGV, SIG_DFL);  // a test may end it so, which is no report of a sanitizer
+      signal(SIGSEGV, SIG_DFL);  // a test may end the process this way, and a sanitizer must not report it
       close_range(3, ~0U, 0);
       char byte = 0;
       if (read(0, &byte, 1) != 1) _exit(99);
@@ -119,7 +118,7 @@ class TestRank {
       if (mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
         _exit(97);
       close(fd);
-      kill(getpid(), SIGSTOP);  // mapped
+      kill(getpid(), SIGSTOP);  // the file is mapped
       if (exit_code >= 0) _exit(exit_code);
       for (;;) pause();
     }
@@ -137,7 +136,7 @@ class TestRank {
   ~TestRank() { Reap(SIGKILL); }
   pid_t pid() const { return pid_; }
   void Signal(int signal) const { kill(pid_, signal); }
-  // Ends it (0: it ends by itself once it continues) and waits for it.
+  // Sends the signal (0: the process ends by itself once it continues) and waits for the end.
   void Reap(int signal) {
     if (pid_ <= 0) return;
     kill(pid_, signal == 0 ? SIGCONT : signal);
@@ -150,5 +149,3 @@ class TestRank {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_TESTING_RING_H_

@@ -1,11 +1,10 @@
-// The config verb: every setting, its value and where that comes from.
+// The config verb: every setting, its value and its source.
 #include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/settings/help.h"
 #include "analyzer/settings/options.h"
 #include "nlohmann/json.hpp"

@@ -20,7 +20,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kFailed = 3;
-constexpr int64_t kUnreached = 3 * kSecond;  // then it is reported
+constexpr int64_t kUnreached = 3 * kSecond;  // after this time, the missing answer is reported
 
 struct DumpOptions {
   std::string job;
@@ -83,7 +83,7 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
         }
         if (welcome) continue;
         welcome = true;
-        // Again after a reconnection: the collector knows the request by its number.
+        // The request is sent again after a reconnection. The collector recognizes it by its number.
         if (const auto asked = wire::Encode(wire::Type::kClientRequest, request); asked.ok())
           (*client)->Send(*asked).IgnoreError();
       }

@@ -1,7 +1,5 @@
 #include "collector/tools/front.h"
 
-#include <dirent.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,34 +7,25 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/settings/table.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/system.h"
 
 namespace lockstep {
 namespace {
-
-std::string OwnFolder() {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  if (length <= 0) return ".";
-  std::string folder(path, static_cast<size_t>(length));
-  const size_t slash = folder.rfind('/');
-  return slash == std::string::npos ? "." : folder.substr(0, slash);
-}
 
 std::vector<std::string> InstalledVerbs(const std::string& folder, const std::vector<InnerVerb>& inner) {
   std::vector<std::string> verbs;
   verbs.reserve(inner.size());
   for (const InnerVerb& verb : inner) verbs.push_back(verb.name);
-  if (DIR* dir = opendir(folder.c_str())) {
-    while (const dirent* entry = readdir(dir)) {
-      constexpr char kPrefix[] = "lockstep-";
-      if (strncmp(entry->d_name, kPrefix, sizeof kPrefix - 1) != 0) continue;
-      const std::string verb = entry->d_name + sizeof kPrefix - 1;
-      if (verb != "viewer" && access((folder + "/" + entry->d_name).c_str(), X_OK) == 0) verbs.push_back(verb);
-    }
-    closedir(dir);
+  constexpr std::string_view kPrefix = "lockstep-";
+  for (const std::string& name : NamesIn(folder)) {
+    if (!name.starts_with(kPrefix)) continue;
+    const std::string verb = name.substr(kPrefix.size());
+    if (verb != "viewer" && access((folder + name).c_str(), X_OK) == 0) verbs.push_back(verb);
   }
   std::sort(verbs.begin(), verbs.end());
   verbs.erase(std::unique(verbs.begin(), verbs.end()), verbs.end());
@@ -62,7 +51,7 @@ void PrintHelp(FILE* out, const std::vector<std::string>& verbs) {
           "  lockstep run -- torchrun --nproc-per-node 8 train.py\n\n"
           "Verbs:\n");
   for (const std::string& verb : verbs) {
-    // Others (a build's lockstep-corpus) run all the same.
+    // Verbs that are not listed run too, such as a build's lockstep-corpus.
     if (const settings::Verb* known = settings::FindVerb(verb))
       fprintf(out, "  %-10s %s\n", verb.c_str(), known->purpose.c_str());
   }
@@ -83,7 +72,7 @@ const InnerVerb* Find(const std::vector<InnerVerb>& inner, const std::string& na
 int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
   const std::string folder = OwnFolder();
   if (argc > 0) {
-    // By the name of a verb's own program: a link to this one, or a verb that starts itself again.
+    // Called by the name of a verb's own program, either through a link or by a verb that starts itself again.
     const std::string called = argv[0];
     const std::string name = called.substr(called.rfind('/') + 1);
     constexpr char kPrefix[] = "lockstep-";
@@ -97,7 +86,7 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
     return 0;
   }
   if (verb == "help" && argc > 2 && argv[2][0] != '-') {
-    // As VERB --help.
+    // This form is the same as VERB --help.
     std::string name = argv[2], help = "--help";
     char* words[] = {argv[0], name.data(), help.data(), nullptr};
     return name == "help" ? Front(2, words, inner) : Front(3, words, inner);
@@ -110,10 +99,10 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
     PrintHelp(stderr, InstalledVerbs(folder, inner));
     return 2;
   }
-  // A verb is a plain word: it must not lead out of the folder.
+  // A verb must be a plain word, so that it cannot lead out of the folder.
   const bool plain = std::all_of(verb.begin(), verb.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; });
   if (plain && verb[0] != '-') {
-    const std::string program = folder + "/lockstep-" + verb;
+    const std::string program = folder + "lockstep-" + verb;
     argv[1] = const_cast<char*>(program.c_str());
     if (const InnerVerb* found = Find(inner, verb)) return found->main(argc - 1, argv + 1);
     execv(program.c_str(), argv + 1);

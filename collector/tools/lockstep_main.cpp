@@ -1,4 +1,4 @@
-// The front command of verbs that are programs of their own.
+// The front command for verbs that are separate programs.
 #include "collector/tools/front.h"
 
 int main(int argc, char** argv) {

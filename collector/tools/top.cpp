@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -86,14 +87,33 @@ void TopSession::Take(const ClientReply& reply, int64_t mono_ns) {
     answered_ |= reply.done() || !reply.error().empty();
     return;
   }
-  // Of the status requests a late answer is as good as the newest.
+  // For status requests, a late answer is as good as the newest.
   if (reply.request() == 0 || reply.request() > status_request_) return;
-  heard_ns_ = mono_ns;
+  const int64_t passed_ns = mono_ns - std::exchange(heard_ns_, mono_ns);
   if (!reply.error().empty()) {
     error_ = reply.error();
     return;
   }
-  jobs_.assign(reply.jobs().begin(), reply.jobs().begin() + std::min<int>(reply.jobs_size(), kMostJobs));
+  std::vector<JobStatus> jobs(reply.jobs().begin(), reply.jobs().begin() + std::min<int>(reply.jobs_size(), kMostJobs));
+  rates_.clear();
+  for (const JobStatus& job : jobs) rates_.push_back(CallsASecond(job, passed_ns));
+  jobs_ = std::move(jobs);
+}
+
+double TopSession::CallsASecond(const JobStatus& now, int64_t passed_ns) const {
+  const auto before = std::find_if(jobs_.begin(), jobs_.end(), [&now](const JobStatus& job) {
+    return FullName(job.job()) == FullName(now.job()) && job.job().life() == now.job().life();
+  });
+  if (before == jobs_.end() || passed_ns <= 0) return -1;
+  std::map<uint64_t, uint64_t> calls;
+  for (const CommunicatorStatus& comm : before->communicators()) calls[comm.id()] = comm.issued_max();
+  double most = -1;
+  for (const CommunicatorStatus& comm : now.communicators()) {
+    const auto then = calls.find(comm.id());
+    if (then == calls.end() || comm.issued_max() < then->second) continue;
+    most = std::max(most, static_cast<double>(comm.issued_max() - then->second) * 1e9 / static_cast<double>(passed_ns));
+  }
+  return most;
 }
 
 void TopSession::Ask(ClientRequest request, const JobStatus& job) {

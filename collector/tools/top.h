@@ -1,6 +1,5 @@
-// The top verb's conversation with the collector, without its screen.
-#ifndef LOCKSTEP_COLLECTOR_TOOLS_TOP_H_
-#define LOCKSTEP_COLLECTOR_TOOLS_TOP_H_
+// The connection of `lockstep top` to the collector, without its screen.
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -12,41 +11,45 @@
 
 namespace lockstep {
 
-// One thread owns it. The client must outlive it.
+// One thread owns this object. The client must outlive it.
 class TopSession {
  public:
-  // `job` as people write it ("name" or "name/step/restart"; empty: all jobs). `role`: what the own key says; without
-  // keys an operator.
+  // `job` as users write it ("name" or "name/step/restart"; empty for all jobs). `role`: from the own key; operator
+  // without keys.
   TopSession(wire::Client* client, std::string job, Hello::Role role)
       : client_(client), job_(std::move(job)), role_(role) {}
 
-  // Requests the state every second, and processes answers. Call it when the client's fd is readable, and at least ten
+  // Requests the state every second, and processes answers. Call it if the client's fd is readable, and at least ten
   // times a second.
   void Step(int64_t mono_ns);
-  bool heard() const { return heard_ns_ != 0; }  // a state has come at least once
-  int64_t silent_ns(int64_t mono_ns) const;      // 0: it answers
+  bool heard() const { return heard_ns_ != 0; }  // at least one state has arrived
+  int64_t silent_ns(int64_t mono_ns) const;      // 0 if the collector answers
 
   const std::vector<JobStatus>& jobs() const { return jobs_; }
-  // What the collector refused last, and why; taken once.
+  // NCCL calls a second of each job's busiest communicator, between its two newest states. Negative if unknown.
+  const std::vector<double>& calls_a_second() const { return rates_; }
+  // Returns, once, the request that the collector refused last and the reason.
   std::string TakeError();
 
-  // Each answers later, by lines(). Only one at a time: a new one forgets the one before.
-  // Of the ranks that the others wait for: as the last incident has them, or taken now (not with a reader's key).
+  // The answers to these requests come later, through lines(). A new request replaces the previous one. For the ranks
+  // that the others wait for: stacks from the last incident, or fresh ones (not with a reader's key).
   void AskStacks(const JobStatus& job, bool fresh = false);
   void AskRank(const JobStatus& job, int32_t rank);
   void Dump(const JobStatus& job);
-  // The answer to the last request so far; changes while a dump runs.
+  // The answer to the last request so far; it changes while a dump runs.
   const std::vector<std::string>& lines() const { return lines_; }
   bool answered() const { return answered_; }
 
  private:
   void Ask(ClientRequest request, const JobStatus& job);
   void Take(const ClientReply& reply, int64_t mono_ns);
+  double CallsASecond(const JobStatus& now, int64_t passed_ns) const;
 
   wire::Client* const client_;
   const std::string job_;
   const Hello::Role role_;
   std::vector<JobStatus> jobs_;
+  std::vector<double> rates_;
   uint64_t next_request_ = 1, status_request_ = 0, question_ = 0;
   int64_t asked_ns_ = 0, heard_ns_ = 0, started_ns_ = 0;
   bool greeted_ = false;
@@ -56,5 +59,3 @@ class TopSession {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_TOOLS_TOP_H_

@@ -37,7 +37,7 @@ void Wait(wire::Client* client, bool keys) {
   poll(fds, keys ? 2 : 1, kTickMs);
 }
 
-// One JSON object a line and job, with the names of proto/wire.proto.
+// Prints one JSON object for each job, on a line of its own, with the names of proto/wire.proto.
 bool PrintJson(const std::vector<JobStatus>& jobs) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
@@ -68,12 +68,13 @@ int Once(TopSession* session, wire::Client* client, bool json) {
   const std::string why = client->last_error();
   // Without a connection there is no endpoint; `why` names those that were tried.
   const std::string from = client->endpoint().empty() ? "" : absl::StrCat(" from ", client->endpoint());
-  fprintf(stderr, "lockstep top: no answer%s in 10 s%s%s\n", from.c_str(), why.empty() ? "" : ": ",
-          PrintableAscii(why).c_str());
+  fprintf(stderr,
+          "lockstep top: no answer%s in 10 s%s%s\nOne host needs no collector: start `lockstep agent --alone` there\n",
+          from.c_str(), why.empty() ? "" : ": ", PrintableAscii(why).c_str());
   return 1;
 }
 
-// After CanDraw.
+// To be used only after CanDraw.
 class Screen {
  public:
   Screen() {
@@ -129,13 +130,20 @@ class Screen {
   }
 };
 
-// What the keys do. Owned by the one thread of the program.
+// Handles the keys. Used only by the program's single thread.
 class Keys {
  public:
   Keys(TopSession* session, TopState* state) : session_(session), state_(state) {}
 
-  // False: quit.
+  // Returns false to quit.
   bool Press(int key) {
+    const bool go_on = Act(key);
+    const std::vector<JobStatus>& jobs = session_->jobs();
+    if (!jobs.empty()) chosen_ = jobs[std::min(state_->job, jobs.size() - 1)].job().SerializeAsString();
+    return go_on;
+  }
+
+  bool Act(int key) {
     if (asking_ != Asking::kNothing) {
       Typed(key);
       return true;
@@ -153,7 +161,16 @@ class Keys {
         state_->scroll = 0;
         break;
       case kEscape:
+        if (state_->text.empty() && !state_->help) state_->all_jobs = true;
         Back();
+        break;
+      case '\n':
+      case KEY_ENTER:
+        Back();
+        state_->all_jobs = false;
+        break;
+      case 'o':
+        state_->order = static_cast<TopOrder>((static_cast<int>(state_->order) + 1) % kTopOrders);
         break;
       case '\t':
         Back();
@@ -165,12 +182,18 @@ class Keys {
         break;
       case 'j':
       case KEY_DOWN:
-        ++state_->scroll;
+        if (ChoosingJob()) {
+          if (state_->job + 1 < jobs.size()) ++state_->job;
+        } else {
+          ++state_->scroll;
+        }
         break;
       case 'k':
-      case KEY_UP:
-        if (state_->scroll > 0) --state_->scroll;
+      case KEY_UP: {
+        size_t* const moves = ChoosingJob() ? &state_->job : &state_->scroll;
+        if (*moves > 0) --*moves;
         break;
+      }
       case KEY_NPAGE:
       case ' ':
         state_->scroll += page;
@@ -213,8 +236,19 @@ class Keys {
     return true;
   }
 
-  // Takes the answer to the displayed question. Scrolling may be past the end: the view shows the last lines then.
+  // Keeps the chosen job selected although jobs come and go, and takes the answer to the displayed question. If the
+  // user scrolls past the end, shows the last lines.
   void Update() {
+    const std::vector<JobStatus>& jobs = session_->jobs();
+    const auto same = std::find_if(jobs.begin(), jobs.end(),
+                                   [this](const JobStatus& job) { return job.job().SerializeAsString() == chosen_; });
+    if (same != jobs.end()) {
+      state_->job = static_cast<size_t>(same - jobs.begin());
+    } else if (asking_ != Asking::kNothing) {
+      asking_ = Asking::kNothing;  // an answer must not reach another job
+      state_->prompt = "the job is gone";
+    }
+    state_->calls_a_second = session_->calls_a_second();
     if (!following_) return;
     state_->text = session_->lines();
     if (state_->text.empty()) state_->text = {session_->answered() ? "(nothing)" : "asking..."};
@@ -222,6 +256,10 @@ class Keys {
 
  private:
   enum class Asking { kNothing, kDump, kRank };
+
+  bool ChoosingJob() const {
+    return state_->all_jobs && session_->jobs().size() > 1 && state_->text.empty() && !state_->help;
+  }
 
   void Back() {
     following_ = false;
@@ -292,6 +330,7 @@ class Keys {
   Asking asking_ = Asking::kNothing;
   std::string typed_;
   bool following_ = false;
+  std::string chosen_;  // the serialized JobIdentity of the open or marked job
 };
 
 volatile sig_atomic_t g_end = 0;
@@ -300,7 +339,7 @@ void OnSignal(int) {
   g_end = 1;
 }
 
-// False: the terminal is of a kind that nothing is known of, or that cannot move its cursor.
+// Returns false if the type of the terminal is unknown, or if it cannot move its cursor.
 bool CanDraw() {
   const char* kind = getenv("TERM");
   return kind != nullptr && *kind != 0 && strcmp(kind, "dumb") != 0 && newterm(nullptr, stdout, stdin) != nullptr;
@@ -321,7 +360,7 @@ int Interactive(TopSession* session, wire::Client* client) {
     for (int key = getch(); key != ERR; key = getch()) {
       if (!keys.Press(key)) return 0;
     }
-    // When the terminal has gone, reading it only returns errors.
+    // If the terminal is gone, reading it only returns errors.
     pollfd input{STDIN_FILENO, POLLIN, 0};
     if (poll(&input, 1, 0) == 1 && (input.revents & (POLLHUP | POLLERR)) != 0) return 0;
     if (const std::string error = session->TakeError(); !error.empty()) state.prompt = error;

@@ -1,5 +1,5 @@
-// A collector as far as `lockstep top` can see: answers with the ClientReply messages of a folder, one JSON file a
-// question, for tests of the terminal. Prints its endpoint, runs until it is ended.
+// A collector for tests of `lockstep top` on a terminal. Answers with the ClientReply messages of a folder, which has
+// one JSON file for each question. Prints its endpoint, and runs until it is ended.
 #include <google/protobuf/util/json_util.h>
 #include <poll.h>
 
@@ -20,7 +20,7 @@ using lockstep::ClientRequest;
 using lockstep::wire::Received;
 using lockstep::wire::Server;
 
-// One answer of FOLDER: status, dump, rank or stacks.
+// Returns one answer of FOLDER: status, dump, rank or stacks.
 bool Read(const std::string& path, ClientReply* reply) {
   std::ifstream file(path);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -17,13 +17,14 @@ using wire::TestServer;
 using wire::Type;
 using wire::Until;
 
-// A server that reports one job and answers questions.
+// A server that reports one job and answers requests.
 class Answers {
  public:
   explicit Answers(TestServer* server) : server_(server) {
     server->on = [this](const Received& received) { Take(received); };
   }
   std::vector<ClientRequest> asked;
+  uint64_t calls = 0;
 
  private:
   void Take(const Received& received) {
@@ -40,6 +41,9 @@ class Answers {
         job->mutable_job()->set_step("0");
         job->mutable_job()->set_restart_count(3);
         job->set_ranks(8);
+        CommunicatorStatus* comm = job->add_communicators();
+        comm->set_id(7);
+        comm->set_issued_max(calls);
         break;
       }
       case ClientRequest::DETAIL:
@@ -66,7 +70,7 @@ class Answers {
   TestServer* const server_;
 };
 
-TEST(TopSessionTest, ShowsJobsAndAsks) {
+TEST(TopSessionTest, ShowsJobsAndSendsRequests) {
   TestServer server(LoopbackServer());
   Answers answers(&server);
   TestClient client(server.endpoint());
@@ -82,7 +86,7 @@ TEST(TopSessionTest, ShowsJobsAndAsks) {
   session.AskRank(session.jobs()[0], 0);
   ASSERT_TRUE(Until([&] { return session.answered(); }, step));
   EXPECT_THAT(session.lines(), ElementsAre("rank on host a"));
-  // Rank 0 is a rank as any other, and the job is named whole.
+  // Rank 0 is a rank like any other, and the job's full name is used.
   EXPECT_TRUE(answers.asked.back().has_rank() || answers.asked.back().kind() == ClientRequest::STATUS);
   const auto detail = std::find_if(answers.asked.begin(), answers.asked.end(), [](const ClientRequest& request) {
     return request.kind() == ClientRequest::DETAIL;
@@ -100,7 +104,26 @@ TEST(TopSessionTest, ShowsJobsAndAsks) {
   EXPECT_THAT(session.lines(), ElementsAre("asking 8 ranks", "HUNG", "rank 3", "incident: /incidents/x"));
 }
 
-TEST(TopSessionTest, AReaderLooksButTakesNoDump) {
+TEST(TopSessionTest, CallsPerSecondAreComputedFromTwoStates) {
+  TestServer server(LoopbackServer());
+  Answers answers(&server);
+  answers.calls = 1000;
+  TestClient client(server.endpoint());
+  TopSession session(client.client.get(), "", Hello::OPERATOR);
+  int64_t now = MonotonicNs();
+  const auto step = [&] {
+    server.Step();
+    session.Step(now);
+  };
+  ASSERT_TRUE(Until([&] { return session.heard(); }, step));
+  EXPECT_THAT(session.calls_a_second(), ElementsAre(-1));
+  answers.calls = 1500;
+  now += 5'000'000'000;
+  ASSERT_TRUE(Until([&] { return session.calls_a_second()[0] >= 0; }, step));
+  EXPECT_THAT(session.calls_a_second(), ElementsAre(100));
+}
+
+TEST(TopSessionTest, AReaderMayLookButNotTakeADump) {
   TestKeys keys;
   TestServer server(LoopbackServer(keys.ServerSecurity()));
   Answers answers(&server);
@@ -117,7 +140,7 @@ TEST(TopSessionTest, AReaderLooksButTakesNoDump) {
   for (const ClientRequest& request : answers.asked) EXPECT_NE(request.kind(), ClientRequest::DUMP);
 }
 
-TEST(TopSessionTest, GoesOnWithACollectorThatCameBack) {
+TEST(TopSessionTest, ContinuesWhenACollectorReturns) {
   auto server = std::make_unique<TestServer>(LoopbackServer());
   auto answers = std::make_unique<Answers>(server.get());
   const std::string endpoint = server->endpoint();

@@ -1,7 +1,6 @@
-// What `lockstep top` shows, as lines of text: pure, so that tests see what people see. Everything in a JobStatus came
-// over the network; control characters never reach the terminal.
-#ifndef LOCKSTEP_COLLECTOR_TOOLS_TOP_VIEW_H_
-#define LOCKSTEP_COLLECTOR_TOOLS_TOP_VIEW_H_
+// The screen of `lockstep top` as lines of text; pure, so that tests can check it. Everything in a JobStatus came over
+// the network; control characters never reach the terminal.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -15,39 +14,43 @@ namespace lockstep {
 enum class TopStyle { kPlain, kTitle, kHeading, kGood, kLate, kBad, kDim };
 
 struct TopLine {
-  std::string text;  // printable ASCII, no longer than the width
+  std::string text;  // printable ASCII, at most as wide as the screen
   TopStyle style = TopStyle::kPlain;
   bool operator==(const TopLine& other) const = default;
 };
 
-// How the list in the middle is put together. Roles are communicators of like names (tp_*); rails are the ranks at the
-// same place of each host; stages are places in a pipeline.
-enum class TopGroup { kCommunicators, kRoles, kHosts, kRails, kStages };
-constexpr int kTopGroups = 5;
+// How the list in the middle is grouped. Roles are communicators with similar names (tp_*); rails are the ranks at the
+// same position of each host; stages are positions in a pipeline.
+enum class TopGroup { kCommunicators, kRanks, kRoles, kHosts, kRails, kStages };
+constexpr int kTopGroups = 6;
 const char* TopGroupName(TopGroup group);
 
+enum class TopOrder { kTrouble, kRank, kHost };
+constexpr int kTopOrders = 3;
+
 struct TopState {
-  size_t job = 0;
+  bool all_jobs = true;                // the list of jobs is shown; not if there is only one job
+  size_t job = 0;                      // the open job, or the marked one
+  std::vector<double> calls_a_second;  // of each job's busiest communicator; negative if unknown
   TopGroup group = TopGroup::kCommunicators;
-  size_t scroll = 0;              // first line shown of the list, or of `text`
-  std::vector<std::string> text;  // shown instead of the list when not empty: a verdict, stacks, a rank
+  TopOrder order = TopOrder::kTrouble;  // of the ranks
+  size_t scroll = 0;                    // first visible line of the list, or of `text`
+  std::vector<std::string> text;        // shown instead of the list if not empty: a verdict, stacks, a rank
   std::string text_title;
-  bool report = false;  // `text` is a verdict's: lines that were broken for a wider window are put together and broken
-                        // for this one
+  // `text` is from a verdict: lines that were wrapped for a wider window are joined and wrapped for this one.
+  bool report = false;
   bool help = false;
   std::string prompt;     // last line: a question, the typed text, or the last message
-  std::string endpoint;   // where the figures come from
-  int64_t silent_ns = 0;  // since the collector was heard; 0: it answers
+  std::string endpoint;   // the source of the figures
+  int64_t silent_ns = 0;  // since the last message from the collector; 0 if the collector answers
   int64_t now_real_ns = 0;
 };
 
-// Exactly `height` lines. `width` counts as at least 40, `height` as at least 10. state.scroll may be past the end: the
-// last lines are shown then.
+// Exactly `height` lines. `width` counts as at least 40, `height` as at least 10. If state.scroll is past the end, the
+// last lines are shown.
 std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, size_t height);
 
-// Without a screen, every line of every job.
+// Every line of every job, without a screen.
 std::string TopText(const std::vector<JobStatus>& jobs, int64_t now_real_ns);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_TOOLS_TOP_VIEW_H_

@@ -68,16 +68,17 @@ std::string Screen(const std::vector<TopLine>& lines) {
   return text;
 }
 
-TEST(TopViewTest, FitsEverySize) {
+TEST(TopViewTest, FitsEveryWindowSize) {
   for (const size_t width : {40, 80, 81, 132, 300}) {
     for (const size_t height : {10, 24, 60}) {
-      for (const TopGroup group :
-           {TopGroup::kCommunicators, TopGroup::kRoles, TopGroup::kHosts, TopGroup::kRails, TopGroup::kStages}) {
+      for (int group = 0; group < kTopGroups; ++group) {
         TopState state;
-        state.group = group;
-        const std::vector<TopLine> lines = RenderTop({HungJob()}, state, width, height);
-        EXPECT_EQ(lines.size(), height);
-        for (const TopLine& line : lines) EXPECT_LE(line.text.size(), width) << line.text;
+        state.group = static_cast<TopGroup>(group);
+        for (const size_t jobs : {1, 2, 100}) {
+          const std::vector<TopLine> lines = RenderTop(std::vector<JobStatus>(jobs, HungJob()), state, width, height);
+          EXPECT_EQ(lines.size(), height);
+          for (const TopLine& line : lines) EXPECT_LE(line.text.size(), width) << line.text;
+        }
       }
     }
   }
@@ -106,6 +107,60 @@ TEST(TopViewTest, NamesTheMissingRankAt80Columns) {
   EXPECT_THAT(screen, HasSubstr("alive 4,088   dead 0"));
 }
 
+TEST(TopViewTest, AllJobsAreListedWithTheirLastVerdicts) {
+  JobStatus moving;
+  moving.mutable_job()->set_job("eval");
+  moving.set_state("moving");
+  moving.set_ranks(8);
+  moving.set_ranks_expected(8);
+  JobStatus hung = HungJob();
+  hung.mutable_last_incident()->set_text("HUNG: rank 1736 never entered Broadcast\nwhy: it is stopped");
+  TopState state;
+  state.now_real_ns = 15'000'000'000;
+  state.job = 1;
+  state.calls_a_second = {812.4, 0};
+  const std::string list = Screen(RenderTop({moving, hung}, state, 100, 24));
+  EXPECT_THAT(list, HasSubstr("lockstep top  2 jobs"));
+  EXPECT_THAT(list, HasSubstr("  eval                moving       -         8/8     812 \n"));
+  EXPECT_THAT(list, HasSubstr("> llama-70b restart 2 hung       14s 4,088/4,096     0.0 1736 in tp_217\n"
+                              "    HUNG: rank 1736 never entered Broadcast\n"));
+  EXPECT_THAT(list, Not(HasSubstr("it is stopped")));
+  EXPECT_THAT(list, Not(HasSubstr("COMMUNICATOR")));
+  state.all_jobs = false;
+  const std::string one = Screen(RenderTop({moving, hung}, state, 100, 24));
+  EXPECT_THAT(one, HasSubstr("llama-70b restart 2  [2/2]"));
+  EXPECT_THAT(one, HasSubstr("COMMUNICATOR"));
+}
+
+TEST(TopViewTest, TheSelectedJobStaysVisible) {
+  std::vector<JobStatus> jobs(100);
+  for (int i = 0; i < 100; ++i) jobs[static_cast<size_t>(i)].mutable_job()->set_job("job" + std::to_string(i));
+  for (const size_t marked : {0, 57, 99}) {
+    TopState state;
+    state.job = marked;
+    EXPECT_THAT(Screen(RenderTop(jobs, state, 80, 24)), HasSubstr("\n> job" + std::to_string(marked) + " "));
+  }
+}
+
+TEST(TopViewTest, RanksCanBeSortedByTroubleRankOrHost) {
+  TopState state;
+  state.group = TopGroup::kRanks;
+  JobStatus job = HungJob();
+  job.set_ranks(4096);
+  std::vector<TopLine> lines = RenderTop({job}, state, 100, 40);
+  std::string screen = Screen(lines);
+  EXPECT_THAT(screen, HasSubstr("MISSING FROM\n   1736 dgx0217                  stopped         14s tp_217\n"
+                                "   3128 dgx0391                  agent silent      - \n"));
+  EXPECT_THAT(screen, HasSubstr("and 4,080 more ranks, without trouble"));
+  state.order = TopOrder::kRank;
+  AddRun(7, 7, job.mutable_dead());
+  EXPECT_THAT(Screen(RenderTop({job}, state, 100, 40)),
+              HasSubstr("MISSING FROM\n      7 -                        dead"));
+  state.order = TopOrder::kHost;
+  EXPECT_THAT(Screen(RenderTop({job}, state, 100, 40)),
+              HasSubstr("dead              - \n   1736 dgx0217                  stopped"));
+}
+
 TEST(TopViewTest, RestartsInsideTheProcessesAreCounted) {
   JobStatus job = HungJob();
   EXPECT_THAT(TopText({job}, 0), Not(HasSubstr("inside its processes")));
@@ -119,10 +174,10 @@ TEST(TopViewTest, RestartsInsideTheProcessesAreCounted) {
               HasSubstr("\nrestarted inside its processes 1,003 times, last 2 min ago\n"));
   const std::string narrow = Screen(RenderTop({job}, state, 40, 24));
   EXPECT_THAT(narrow, HasSubstr("\nrestarted inside its processes 1,003\n  times, last 2 min ago\n"));
-  EXPECT_THAT(narrow, HasSubstr("1736 [root]")) << "whose turn it is can still be seen";
+  EXPECT_THAT(narrow, HasSubstr("1736 [root]")) << "the missing rank must still be visible";
 }
 
-TEST(TopViewTest, WithoutMarksThereIsNoColumnForTheGpu) {
+TEST(TopViewTest, WithoutMarkersThereIsNoGpuColumn) {
   JobStatus job = HungJob();
   EXPECT_THAT(TopText({job}, 0), HasSubstr("IN GPU IN FLIGHT"));
   job.mutable_communicators(0)->clear_started();
@@ -176,7 +231,7 @@ TEST(TopViewTest, GroupsByRoleHostAndRail) {
   EXPECT_THAT(stages, HasSubstr("1        2,048         0"));
 }
 
-TEST(TopViewTest, ControlCharactersFromTheNetworkStayOut) {
+TEST(TopViewTest, ControlCharactersFromTheNetworkAreRemoved) {
   JobStatus job = HungJob();
   job.mutable_job()->set_job("x\x1b[2J\x07");
   job.mutable_communicators(0)->set_name("evil\x1b]0;t\x07");
@@ -192,7 +247,7 @@ TEST(TopViewTest, ControlCharactersFromTheNetworkStayOut) {
   EXPECT_THAT(TopText({job}, 0), Not(HasSubstr("\x1b")));
 }
 
-TEST(TopViewTest, HostileSetsAreNotBelieved) {
+TEST(TopViewTest, HostileSetsAreRejected) {
   JobStatus job = HungJob();
   AddRun(5, 2, job.mutable_dead());
   AddRun(-7, 2147483647, job.mutable_in_d());
@@ -202,7 +257,7 @@ TEST(TopViewTest, HostileSetsAreNotBelieved) {
   EXPECT_EQ(RenderTop({job}, state, 80, 24).size(), 24u);
 }
 
-TEST(TopViewTest, ScrollsToTheEndAndNoFurther) {
+TEST(TopViewTest, ScrollsOnlyToTheEnd) {
   JobStatus job = HungJob();
   for (int i = 0; i < 200; ++i)
     job.add_communicators()->set_name("last_" + std::string(1, static_cast<char>('a' + i % 26)));
@@ -213,7 +268,7 @@ TEST(TopViewTest, ScrollsToTheEndAndNoFurther) {
   EXPECT_THAT(screen, Not(HasSubstr("tp_217")));
 }
 
-TEST(TopViewTest, LongSentencesAreWrappedNotLost) {
+TEST(TopViewTest, LongSentencesAreWrappedAndNotCut) {
   TopState state;
   state.text = {std::string(70, 'a') + std::string(20, 'b') + "END"};
   state.text_title = "why";
@@ -221,7 +276,7 @@ TEST(TopViewTest, LongSentencesAreWrappedNotLost) {
   EXPECT_THAT(screen, HasSubstr("END"));
 }
 
-TEST(TopViewTest, SaysWhenTheCollectorIsSilentAndWhenThereIsNothing) {
+TEST(TopViewTest, ReportsASilentCollectorAndAnEmptyList) {
   TopState state;
   state.silent_ns = 7'000'000'000;
   EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("NO ANSWER for 7.0 s"));
@@ -230,8 +285,8 @@ TEST(TopViewTest, SaysWhenTheCollectorIsSilentAndWhenThereIsNothing) {
   EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("llama-70b"));
 }
 
-// The lines of a stack tree matter: each stays in its place.
-TEST(TopViewTest, OnlyReportsAreBrokenAnew) {
+// The lines of a stack tree must not be wrapped again.
+TEST(TopViewTest, OnlyReportsAreWrappedAgain) {
   TopState state;
   state.text = {"rank 1736", "  read", "    main",
                 "    a very long name of a function that is wider than this narrow window"};
@@ -245,7 +300,7 @@ TEST(TopViewTest, OnlyReportsAreBrokenAnew) {
       expected);
 }
 
-TEST(TopViewTest, AReportIsBrokenBetweenWordsForThisWindow) {
+TEST(TopViewTest, AReportIsWrappedForTheWindow) {
   TopState state;
   state.report = true;
   state.text = {"HUNG  8 ranks, 10 s: rank 5 = vm gpu 5 (0000:15:00.0, pid 1873): never entered AllReduce #118 on",
@@ -278,7 +333,7 @@ TEST(TopViewTest, AReportIsBrokenBetweenWordsForThisWindow) {
       expected);
 }
 
-TEST(TopView, ANarrowWindowShowsWhoIsMissing) {
+TEST(TopView, ANarrowWindowShowsTheMissingRanks) {
   for (const size_t width : {40u, 60u, 71u, 80u}) {
     std::string all;
     for (const TopLine& line : RenderTop({HungJob()}, TopState(), width, 40)) {

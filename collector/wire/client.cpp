@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/clock.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
@@ -28,14 +29,14 @@ constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAIL
                         ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED |
                         ZMQ_EVENT_CLOSED | ZMQ_EVENT_CONNECT_RETRIED;
 
-// One connection, from its first packet to its end: it never reconnects by itself.
+// One connection, from its first packet to its end. A link never reconnects by itself.
 struct Link {
   void* socket = nullptr;
   void* monitor = nullptr;
   std::string endpoint;
   size_t key = 0;
-  bool shaken = false;  // the handshake is over
-  bool up = false;      // and the socket takes messages
+  bool shaken = false;  // the handshake is complete
+  bool up = false;      // the handshake is complete and the socket accepts messages
   int64_t started_ns = 0, heard_ns = 0, pinged_ns = 0;
 };
 
@@ -46,7 +47,10 @@ class DealerClient : public Client {
         own_context_(options.context == nullptr),
         context_(own_context_ ? zmq_ctx_new() : options.context) {}
   ~DealerClient() override {
-    if (main_.socket != nullptr && main_.up && own_context_) SetInt(main_.socket, ZMQ_LINGER, kCloseLingerMs);
+    if (main_.socket != nullptr && main_.up && own_context_) {
+      AwaitPong();
+      SetInt(main_.socket, ZMQ_LINGER, kCloseLingerMs);
+    }
     Close(&main_);
     Close(&probe_);
     if (own_context_) zmq_ctx_term(context_);
@@ -66,9 +70,10 @@ class DealerClient : public Client {
   std::vector<std::string> Endpoints() const;
   bool Open(const std::string& endpoint, size_t key, Link* link);
   void Close(Link* link);
-  // False: the link is no more, and why.
+  // Returns false and the reason if the link is closed.
   bool Watch(Link* link, std::string* why);
   void Ping(Link* link);
+  void AwaitPong();
   void Failed(const std::string& why);
   void TryNext();
   void Probe();
@@ -78,15 +83,15 @@ class DealerClient : public Client {
   const bool own_context_;
   void* const context_;
   KeyPair own_;
-  std::vector<std::string> keys_;  // of servers; empty: no CURVE
+  std::vector<std::string> keys_;  // keys of servers; empty without CURVE
   Wakeup wakeup_;
   std::vector<std::string> fallbacks_;
   Link main_, probe_;
-  size_t at_ = 0;         // in Endpoints() x keys
-  size_t first_key_ = 0;  // that the first endpoint took last
-  int failures_ = 0;      // since something was heard
+  size_t at_ = 0;         // index in Endpoints() x keys
+  size_t first_key_ = 0;  // index of the key that the first endpoint accepted last
+  int failures_ = 0;      // number since the last received message
   int64_t now_ = 0, next_try_ns_ = 0, next_probe_ns_ = 0, probe_gap_ns_ = 0;
-  bool fresh_ = false;  // new and not reported yet
+  bool fresh_ = false;  // the connection is new and not reported yet
   bool told_ = false;   // Tick has reported this connection
   std::string error_;
   uint64_t monitors_ = 0;
@@ -115,7 +120,7 @@ absl::Status DealerClient::Start() {
   now_ = MonotonicNs();
   probe_gap_ns_ = 2 * options_.silent_after_ns;
   TryNext();
-  // An endpoint that cannot be spoken at all will never be.
+  // An endpoint with which no socket can be created will never work.
   if (main_.socket == nullptr) return absl::InvalidArgumentError(error_);
   return absl::OkStatus();
 }
@@ -203,7 +208,7 @@ bool DealerClient::Watch(Link* link, std::string* why) {
     }
   }
   if (link->shaken && !link->up) {
-    // The handshake is reported before the socket takes messages.
+    // The handshake is reported before the socket accepts messages.
     int events = 0;
     size_t size = sizeof events;
     link->up = zmq_getsockopt(link->socket, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLOUT) != 0;
@@ -225,6 +230,23 @@ void DealerClient::Ping(Link* link) {
   wakeup_.WakeIfReadable(link->socket);
 }
 
+// To be called before the connection is closed. A TCP connection that is closed with unread input is reset, and the
+// other side may lose what was sent last. Its answer shows that it has read all of that.
+void DealerClient::AwaitPong() {
+  Message ping;
+  ping.header.type = Type::kPing;
+  if (SendMessage(main_.socket, nullptr, ping) != 0) return;
+  const int64_t end = MonotonicNs() + int64_t{kCloseLingerMs} * 1'000'000;
+  for (int64_t left = end - MonotonicNs(); left > 0; left = end - MonotonicNs()) {
+    zmq_pollitem_t item{main_.socket, 0, ZMQ_POLLIN, 0};
+    if (zmq_poll(&item, 1, static_cast<long>(left / 1'000'000 + 1)) < 0 && zmq_errno() != EINTR) return;
+    for (Incoming incoming; ReceiveMessage(main_.socket, false, &incoming);) {
+      const absl::StatusOr<Header> header = DecodeHeader(incoming.header);
+      if (header.ok() && header->type == Type::kPong) return;
+    }
+  }
+}
+
 void DealerClient::Failed(const std::string& why) {
   error_ = why;
   const bool was_up = main_.up;
@@ -234,7 +256,7 @@ void DealerClient::Failed(const std::string& why) {
   const std::vector<std::string> all = Endpoints();
   const size_t ways = all.size() * std::max<size_t>(keys_.size(), 1);
   at_ = (at_ + 1) % ways;
-  // Every way once without delay, then ever slower, not all clients at the same instant.
+  // Tries every way once without delay, then with growing delays that differ between clients.
   int64_t delay = 0;
   if (failures_ >= static_cast<int>(ways) || (was_up && ways == 1)) {
     const int doublings = std::min(failures_ - static_cast<int>(ways), 6);
@@ -252,7 +274,7 @@ void DealerClient::TryNext() {
   if (!Open(all[at_ / keys], at_ % keys, &main_)) next_try_ns_ = now_ + kSecond;
 }
 
-// While at a fallback: whether the first endpoint answers again.
+// While connected to a fallback: checks whether the first endpoint answers again.
 void DealerClient::Probe() {
   const size_t keys = std::max<size_t>(keys_.size(), 1);
   if (probe_.socket == nullptr) {
@@ -285,7 +307,7 @@ void DealerClient::Probe() {
     next_probe_ns_ = 0;
     return;
   }
-  // The remaining peers need not wonder where this one is.
+  // Lets the remaining peers know that this one has moved.
   Message bye;
   bye.header.type = Type::kBye;
   if (main_.up && told_ && SendMessage(main_.socket, nullptr, bye) == 0)
@@ -302,7 +324,7 @@ void DealerClient::Probe() {
 }
 
 bool DealerClient::Tick(int64_t mono_ns) {
-  // Time in which this process itself did not run does not count: messages of that time are not read yet.
+  // Time in which this process itself did not run does not count, because messages from that time are not read yet.
   if (mono_ns - now_ > kOwnAbsence) main_.heard_ns += mono_ns - now_;
   now_ = mono_ns;
   wakeup_.Sleep();
@@ -317,7 +339,7 @@ bool DealerClient::Tick(int64_t mono_ns) {
     }
   }
   if (main_.up) {
-    // With nowhere else to go, a standing connection is given more time.
+    // If there is no other endpoint, an existing connection is given more time.
     const int64_t patience = options_.silent_after_ns * (options_.endpoints.size() + fallbacks_.size() > 1 ? 1 : 4);
     if (now_ - main_.heard_ns > patience) {
       Failed(absl::StrCat(main_.endpoint, " has said nothing for ", DurationText(now_ - main_.heard_ns)));
@@ -336,7 +358,7 @@ std::optional<Message> DealerClient::Receive() {
   Incoming incoming;
   while (main_.up && ReceiveMessage(main_.socket, false, &incoming)) {
     absl::StatusOr<Header> header = DecodeHeader(incoming.header);
-    // Whatever it is, the other side lives.
+    // Any message shows that the other side is alive.
     main_.heard_ns = std::max(main_.heard_ns, now_);
     failures_ = 0;
     if (!header.ok() || incoming.parts != 2 || incoming.body.size() > kMostWireBytes) continue;
@@ -354,7 +376,7 @@ std::optional<Message> DealerClient::Receive() {
     if (message.header.type == Type::kWelcome) TakeFallbacks(message);
     return message;
   }
-  if (main_.up) wakeup_.Sleep();  // all is read
+  if (main_.up) wakeup_.Sleep();  // everything is read
   return std::nullopt;
 }
 
@@ -372,7 +394,7 @@ void DealerClient::TakeFallbacks(const Message& message) {
   if (!DecodeBody(message, &welcome).ok() || !welcome.refused().empty()) return;
   std::vector<std::string> named;
   for (const std::string& endpoint : welcome.fallback()) {
-    // Never led to where this one would not have gone by itself, nor to a socket of another machine.
+    // Never use an endpoint that this client would not have used by itself, nor a socket of another machine.
     const bool allowed =
         CheckSecurity(options_.security, endpoint, false).ok() && (!IsLocal(endpoint) || IsLocal(main_.endpoint));
     if (allowed && endpoint.size() < 256 && named.size() < kMostFallbacks) named.push_back(endpoint);

@@ -58,7 +58,7 @@ absl::StatusOr<Header> DecodeHeader(std::string_view bytes) {
     return absl::InvalidArgumentError(absl::StrCat("frame passed ", hops, " relays, more than ", kMostHops));
   }
   const size_t whole = kFixedBytes + 8 * size_t{hops};
-  // A newer protocol may have more in its header than this version knows; what this one knows stays in its place.
+  // A newer protocol may have more in its header than this version knows; the known fields keep their places.
   if (bytes.size() < whole || (header.protocol <= kProtocol && bytes.size() != whole)) {
     return absl::InvalidArgumentError(absl::StrCat("frame header has ", bytes.size(), " bytes instead of ", whole));
   }
@@ -89,7 +89,7 @@ absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& m
   if (!message.SerializeToString(&frame.body))
     return absl::InternalError(absl::StrCat("cannot encode a ", message.GetTypeName()));
   frame.header.raw_bytes = static_cast<uint32_t>(raw);
-  // A chunk's data is compressed already.
+  // A chunk's data is already compressed.
   if (raw >= kCompressFrom && type != Type::kChunk) {
     thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
     std::string packed(ZSTD_compressBound(raw), '\0');
@@ -120,7 +120,7 @@ absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* mes
   std::unique_ptr<char[]> unpacked;
   if ((header.flags & kCompressed) != 0) {
     thread_local const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
-    // Not zeroed: pages that a lying header asks for and the frame does not fill are never touched.
+    // Not zeroed, so pages that a false header requests and the frame does not fill are never touched.
     unpacked.reset(new char[header.raw_bytes + size_t{1}]);
     const size_t size = context == nullptr ? std::numeric_limits<size_t>::max()
                                            : ZSTD_decompressDCtx(context.get(), unpacked.get(), header.raw_bytes,

@@ -1,8 +1,7 @@
-// The frame header that goes before every message between programs of Lockstep, and the checked way from bytes to a
-// message. A ZeroMQ message has two parts: this header, and a Protobuf message of the header's type (proto/wire.proto),
-// as a zstd frame where kCompressed is set. Everything read here comes from the network: nothing is believed.
-#ifndef LOCKSTEP_COLLECTOR_WIRE_FRAME_H_
-#define LOCKSTEP_COLLECTOR_WIRE_FRAME_H_
+// The frame header before every message between programs of Lockstep, and checked parsing of messages. A ZeroMQ message
+// has two parts: this header, and a Protobuf message of the header's type (proto/wire.proto), as a zstd frame if
+// kCompressed is set. Everything read here comes from the network and is untrusted.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +15,7 @@
 
 namespace lockstep::wire {
 
-// Numbers are the protocol: never reused.
+// The numbers are part of the protocol and never reused.
 enum class Type : uint8_t {
   kHello = 1,
   kWelcome = 2,
@@ -32,44 +31,43 @@ enum class Type : uint8_t {
   kClientReply = 12,
   kPing = 13,  // no body; answered with kPong
   kPong = 14,
-  kBye = 15,  // no body; the peer speaks through another connection from now on: it is no hole here
+  kBye = 15,  // no body; from now on the peer uses another connection, so its data is not missing here
   kStacks = 16,
 };
 constexpr uint8_t kHighestType = 16;
 constexpr uint8_t kProtocol = 1;
 constexpr uint8_t kCompressed = 1;                   // flag
-constexpr size_t kMostHops = 8;                      // relays a message may pass
-constexpr size_t kMostWireBytes = size_t{4} << 20;   // of a body as sent
-constexpr size_t kMostBodyBytes = size_t{16} << 20;  // of a body after decompression
-constexpr size_t kMostChunkBytes = size_t{1} << 20;  // of a chunk's file content
-constexpr size_t kCompressFrom = 1024;               // bytes; smaller bodies are sent as they are
+constexpr size_t kMostHops = 8;                      // maximum of relays that a message may pass
+constexpr size_t kMostWireBytes = size_t{4} << 20;   // size of a sent body
+constexpr size_t kMostBodyBytes = size_t{16} << 20;  // size of a body after decompression
+constexpr size_t kMostChunkBytes = size_t{1} << 20;  // file content in a chunk
+constexpr size_t kCompressFrom = 1024;               // bytes; smaller bodies are sent uncompressed
 
 // On the wire, little-endian: magic "LKSP", protocol, type, flags, hops, raw bytes (u32), then `hops` tokens (u64).
 struct Header {
   uint8_t protocol = kProtocol;
   Type type = Type::kPing;
   uint8_t flags = 0;
-  uint32_t raw_bytes = 0;       // of the body before compression
-  std::vector<uint64_t> route;  // tokens of the connections a message came through, each added by the receiving relay;
-                                // on the way down the last one is taken off
+  uint32_t raw_bytes = 0;  // size of the body before compression
+  // Tokens of the connections that a message came through, each added by the receiving relay; on the way down the last
+  // one is removed.
+  std::vector<uint64_t> route;
 };
 
 std::string EncodeHeader(const Header& header);
-// Fails with the problem. Types that this version does not know give kUnimplemented (ignore them: a newer peer),
-// everything else kInvalidArgument.
+// Fails with the problem. kUnimplemented for types that this version does not know (ignore them: the peer is newer),
+// kInvalidArgument for everything else.
 absl::StatusOr<Header> DecodeHeader(std::string_view bytes);
 
 struct Message {
   Header header;
-  std::string body;  // as on the wire
+  std::string body;  // as sent
 };
 
-// Compresses when that pays. Fails when the message is larger than the limits.
+// Compresses if that saves space. Fails if the message is larger than the limits.
 absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& message);
-// Parses the body into `message` (whose type the caller chose by header.type). Never allocates more than
-// kMostBodyBytes, whatever the frame claims.
+// Parses the body into `message`, whose type the caller chose by header.type. Never allocates more than kMostBodyBytes,
+// whatever the frame claims.
 absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message);
 
 }  // namespace lockstep::wire
-
-#endif  // LOCKSTEP_COLLECTOR_WIRE_FRAME_H_

@@ -23,7 +23,7 @@ Message Packed(Type type, const std::string& raw) {
   return frame;
 }
 
-TEST(WireFrame, HeaderComesBack) {
+TEST(WireFrame, HeadersAreReadBack) {
   Header header;
   header.type = Type::kChunk;
   header.raw_bytes = 123456;
@@ -59,7 +59,7 @@ TEST(WireFrame, BadHeadersAreRefused) {
   EXPECT_EQ(patched(11, 0xff), absl::StatusCode::kInvalidArgument);  // 4 GB
 }
 
-// A program two versions newer: a higher protocol number, more in the header, fields that are not known here.
+// The peer's program is two versions newer: it has a higher protocol number, a longer header, and unknown fields.
 TEST(WireFrame, NewerPeersAreUnderstood) {
   Header header;
   header.protocol = kProtocol + 2;
@@ -75,7 +75,7 @@ TEST(WireFrame, NewerPeersAreUnderstood) {
   EXPECT_EQ(back.host(), "node7");
 }
 
-TEST(WireFrame, BodiesComeBack) {
+TEST(WireFrame, BodiesAreReadBack) {
   for (const size_t bytes : {size_t{0}, size_t{10}, size_t{100'000}, size_t{3'000'000}}) {
     Digest digest;
     digest.set_host(std::string(bytes, 'h'));
@@ -94,7 +94,7 @@ TEST(WireFrame, BodiesComeBack) {
   EXPECT_FALSE(Encode(Type::kChunk, chunk).ok());
 }
 
-TEST(WireFrame, LyingLengthsAreRefused) {
+TEST(WireFrame, WrongLengthsAreRefused) {
   Digest digest;
   digest.set_host(std::string(100'000, 'h'));
   const Message good = *Encode(Type::kDigest, digest);
@@ -115,7 +115,7 @@ TEST(WireFrame, LyingLengthsAreRefused) {
 }
 
 TEST(WireFrame, CompressionBombsStopAtTheLimit) {
-  // A gigabyte in a few kilobytes, whatever the header claims.
+  // A quarter of a gigabyte in a few kilobytes, whatever the header claims.
   const std::string bomb = Pack(std::string(size_t{256} << 20, '\0'));
   ASSERT_LT(bomb.size(), kMostWireBytes);
   Digest back;
@@ -127,7 +127,7 @@ TEST(WireFrame, CompressionBombsStopAtTheLimit) {
   }
 }
 
-TEST(WireFrame, MessagesThatWouldExplodeInMemoryAreRefused) {
+TEST(WireFrame, MessagesThatWouldGrowInMemoryAreRefused) {
   std::string many;  // 16 MiB of empty submessages: gigabytes when parsed
   while (many.size() + 2 <= kMostBodyBytes) many += std::string("\x32\x00", 2);
   Heartbeat heartbeat;
@@ -135,7 +135,7 @@ TEST(WireFrame, MessagesThatWouldExplodeInMemoryAreRefused) {
   many.resize(1000);
   EXPECT_TRUE(DecodeBody(Packed(Type::kHeartbeat, many), &heartbeat).ok());
   EXPECT_EQ(heartbeat.moved_size(), 500);
-  // RankCommunicator.recorded contains one of its own kind.
+  // RankCommunicator.recorded can contain another RankCommunicator.
   std::string nested;
   for (int i = 0; i < 60; i++) {
     RankCommunicator outer;

@@ -1,7 +1,6 @@
-// Access control of a server: answers libzmq's authentication requests (ZAP) and watches its handshakes, on its own
-// thread, so that a busy server delays nobody.
-#ifndef LOCKSTEP_COLLECTOR_WIRE_GATE_H_
-#define LOCKSTEP_COLLECTOR_WIRE_GATE_H_
+// Access control of a server: answers libzmq's authentication requests (ZAP) and monitors its handshakes, on its own
+// thread, so that a busy server delays no one.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -19,17 +18,17 @@ namespace lockstep::wire {
 
 class Gate {
  public:
-  // Of `context`, one for each. `folder`: admitted public keys, read again when the folder changes. A removed key loses
-  // its connections' rights at once; a bad file leaves the keys unchanged, and is reported once. Empty: everybody is
+  // One for each `context`. `folder`: admitted public keys, read again when the folder changes. A removed key loses its
+  // connections' rights at once; a bad file leaves the keys unchanged, and is reported once. If empty, everyone is
   // admitted. Start it before the server's socket is bound.
   static absl::StatusOr<std::unique_ptr<Gate>> Start(void* context, const std::string& folder);
   ~Gate();
-  // The server's socket, for its failed handshakes.
+  // Monitors failed handshakes on the server's socket.
   absl::Status Monitor(void* socket);
-  // Call it before the context ends.
+  // Must be called before the context ends.
   void Stop();
 
-  // Changes whenever the keys do.
+  // Changes whenever the keys change.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   Role RoleOf(const std::string& public_key) const;
 
@@ -47,16 +46,14 @@ class Gate {
   const std::string folder_;
   void* zap_ = nullptr;
   void* monitor_ = nullptr;
-  void* stop_ = nullptr;       // this thread's end
-  void* stop_here_ = nullptr;  // the owner's
+  void* stop_ = nullptr;       // the thread's end
+  void* stop_here_ = nullptr;  // the owner's end
   std::thread thread_;
   mutable std::mutex mutex_;
   std::map<std::string, Role> known_;
-  int64_t folder_changed_ns_ = 0;  // its modification time when it was read
+  int64_t folder_changed_ns_ = 0;  // modification time of the folder when it was read
   std::string said_;
   std::atomic<uint64_t> generation_{1}, refused_{0}, failed_{0}, connections_{0};
 };
 
 }  // namespace lockstep::wire
-
-#endif  // LOCKSTEP_COLLECTOR_WIRE_GATE_H_

@@ -1,5 +1,5 @@
-// Recorded frames (collector/wire/golden): read, and written again unchanged; a server accepts them whatever protocol
-// its peers use.
+// Recorded frames (collector/wire/golden) are read and written again unchanged. A server must accept the frames,
+// whatever protocol its peers use.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ std::unique_ptr<google::protobuf::Message> Empty(Type type) {
   }
 }
 
-// Named NUMBER-NAME, by the type's number.
+// Returns the recorded frames. Their names are NUMBER-NAME, with the type's number.
 std::vector<Golden> All() {
   std::vector<Golden> all;
   for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_GOLDEN)) {
@@ -71,7 +71,7 @@ std::vector<Golden> All() {
     golden.type = static_cast<Type>(atoi(golden.name.c_str()));
     golden.message = Empty(golden.type);
     if (golden.message == nullptr) {
-      ADD_FAILURE() << golden.name << ": no such type";
+      ADD_FAILURE() << golden.name << ": unknown type";
       continue;
     }
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(support::ReadFile(entry.path()), golden.message.get()))
@@ -82,7 +82,7 @@ std::vector<Golden> All() {
   return all;
 }
 
-// "HEADER\nBODY\n" in hexadecimal.
+// Returns "HEADER\nBODY\n" in hexadecimal.
 std::string HexOf(const Message& message) {
   return absl::BytesToHexString(EncodeHeader(message.header)) + "\n" + absl::BytesToHexString(message.body) + "\n";
 }
@@ -97,7 +97,7 @@ Message Recorded(const Golden& golden) {
   return {decoded.ok() ? *decoded : Header(), absl::HexStringToBytes(body)};
 }
 
-TEST(Golden, FramesOfThisProtocolAreReadAndWrittenAsTheyWere) {
+TEST(Golden, FramesOfThisProtocolAreReadAndWrittenUnchanged) {
   const std::vector<Golden> all = All();
   EXPECT_EQ(all.size(), 13u);
   for (const Golden& golden : all) {
@@ -115,7 +115,7 @@ TEST(Golden, FramesOfThisProtocolAreReadAndWrittenAsTheyWere) {
   }
 }
 
-TEST(Golden, AServerTakesThemFromPeersOneAndTwoProtocolsAhead) {
+TEST(Golden, AServerAcceptsFramesOfPeersOneAndTwoProtocolsAhead) {
   const std::vector<Golden> all = All();
   for (const uint8_t protocol : {1, 2, 3}) {
     SCOPED_TRACE(static_cast<int>(protocol));
@@ -134,7 +134,7 @@ TEST(Golden, AServerTakesThemFromPeersOneAndTwoProtocolsAhead) {
       if (!agents) continue;
       Message message = Recorded(golden);
       message.header.protocol = protocol;
-      // A newer program has fields that are not known here.
+      // A newer program has unknown fields.
       if (protocol > 1) {
         message.body += "\xf2\x3f\x03new";
         message.header.raw_bytes = static_cast<uint32_t>(message.body.size());

@@ -12,7 +12,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -38,9 +37,9 @@ std::string Why() {
   return strerror(errno);
 }
 
-// The whole small file. `secret`: only if no other user may read it.
+// Reads a whole small file. If `secret` is set, no other user may be able to read the file.
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
-  // Symbolic links are followed (Kubernetes mounts secrets as such); what counts is the file they lead to.
+  // Symbolic links are followed (Kubernetes mounts secrets as such); the file that they lead to is checked.
   const UniqueFd fd = OpenToRead(path);
   if (!fd.ok()) {
     const std::string text = absl::StrCat("cannot read the key ", path, ": ", Why());
@@ -95,7 +94,7 @@ absl::StatusOr<KeyPair> Parse(const std::string& path, const std::string& text, 
     } else if (words.first == "public" || words.first == "secret") {
       if (!IsKey(value)) return bad(absl::StrCat("the ", words.first, " line holds no key of 40 characters"));
       (words.first == "public" ? keys.public_key : keys.secret_key) = std::string(value);
-    }  // lines of newer versions are passed over
+    }  // lines of newer versions are skipped
   }
   if (keys.role == Role::kNone || keys.public_key.empty()) return bad("has no role or no public line");
   if (secret && keys.secret_key.empty()) return bad("is a public key; the secret one (NAME.key) is needed here");
@@ -153,7 +152,7 @@ absl::StatusOr<KeyPair> MakeKeyPair(Role role) {
 
 absl::Status WriteKeyPair(const std::string& folder, const std::string& name, const KeyPair& keys) {
   for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
-    mkdir(folder.substr(0, slash).c_str(), 0755);  // /etc/lockstep; what cannot be made shows below
+    mkdir(folder.substr(0, slash).c_str(), 0755);  // for /etc/lockstep; a failure shows below
   }
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::PermissionDeniedError(absl::StrCat("cannot make the folder ", folder, ": ", Why()));

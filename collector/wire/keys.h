@@ -1,7 +1,6 @@
 // CURVE key pairs, and their rights. A key file is text: "lockstep-key 1", then "role", "public" and (in secret files)
-// "secret" lines, Z85. docs/security.md explains the files, `lockstep keygen` makes them.
-#ifndef LOCKSTEP_COLLECTOR_WIRE_KEYS_H_
-#define LOCKSTEP_COLLECTOR_WIRE_KEYS_H_
+// "secret" lines, Z85. docs/security.md explains the files, and `lockstep keygen` creates them.
+#pragma once
 
 #include <map>
 #include <string>
@@ -12,8 +11,8 @@
 
 namespace lockstep::wire {
 
-// The rights of a key's holder. Each role has only its own rights: an agent cannot trigger a dump, a reader can only
-// look.
+// The rights of a key's holder. Each role has only its own rights: an agent cannot request a dump, and a reader can
+// only look.
 enum class Role { kNone, kAgent, kRelay, kOperator, kReader, kCollector };
 
 const char* RoleName(Role role);
@@ -26,33 +25,33 @@ struct KeyPair {
 };
 
 absl::StatusOr<KeyPair> MakeKeyPair(Role role);
-// Writes NAME.key (0600, with the secret) and NAME.pub into `folder` (made 0700, and those above it). Never overwrites.
+// Writes NAME.key (0600, with the secret) and NAME.pub into `folder` (created with 0700, as are missing parents). Never
+// overwrites.
 absl::Status WriteKeyPair(const std::string& folder, const std::string& name, const KeyPair& keys);
-// Refuses secret files of another owner, or that anyone but the owner (or root) may read or write.
+// Refuses secret files of another owner, or that anyone except the owner (or root) may read or write.
 absl::StatusOr<KeyPair> ReadSecretKey(const std::string& path);
 absl::StatusOr<KeyPair> ReadPublicKey(const std::string& path);
-// All *.pub files of a folder: public key -> role. One bad file is an error that names it.
+// All *.pub files of a folder: maps a public key to its role. If one file is bad, returns an error that names it.
 absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& folder);
 
-// How a program is to reach, or to be reached: from options and environment.
+// How a program connects or listens, from options and environment.
 struct Security {
   bool insecure = false;  // --insecure: no keys, with a warning
   std::string own_key;    // path of the secret key file
-  // Clients: path of the collector's public key, or the 40 characters themselves; where fallbacks have other keys,
-  // several, with commas between them.
+  // for clients: path of the collector's public key, or its 40 characters. Several, separated by commas, if fallbacks
+  // have other keys.
   std::string server_key;
-  std::string known_keys;  // servers: folder of the public keys that are let in
+  std::string known_keys;  // for servers: folder of the admitted public keys
 };
 
 // The keys that `server_key` names.
 absl::StatusOr<std::vector<std::string>> ServerKeys(const Security& security);
 
-// A socket in this host's file system, which answers its own user and root. A port on loopback is none: every user of
-// the machine reaches it.
+// True for a socket in this host's file system, which answers its own user and root. False for a port on loopback,
+// because every user of the machine can reach it.
 bool IsLocal(const std::string& endpoint);
-// Without `insecure` or keys only a local socket starts. OK, or the missing key and how to make it.
+// Without `insecure` or keys, only a local socket may start. Returns OK, or an error with the missing key and how to
+// create it.
 absl::Status CheckSecurity(const Security& security, const std::string& endpoint, bool server);
 
 }  // namespace lockstep::wire
-
-#endif  // LOCKSTEP_COLLECTOR_WIRE_KEYS_H_

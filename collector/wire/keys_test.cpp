@@ -19,7 +19,7 @@ class WireKeys : public support::FolderTest {
   }
 };
 
-TEST_F(WireKeys, FoldersThatAreNotThereAreMadeAndTheLastIsPrivate) {
+TEST_F(WireKeys, MissingFoldersAreCreatedAndTheLastIsPrivate) {
   const std::string folder = folder_ + "/etc/lockstep/keys";
   ASSERT_TRUE(WriteKeyPair(folder, "node", *MakeKeyPair(Role::kAgent)).ok());
   struct stat status {};
@@ -27,7 +27,7 @@ TEST_F(WireKeys, FoldersThatAreNotThereAreMadeAndTheLastIsPrivate) {
   EXPECT_EQ(status.st_mode & 0777, 0700u);
 }
 
-TEST_F(WireKeys, PairsComeBack) {
+TEST_F(WireKeys, PairsAreReadBack) {
   const std::string path = Make("node", Role::kAgent);
   const auto secret = ReadSecretKey(path + ".key");
   ASSERT_TRUE(secret.ok()) << secret.status();
@@ -41,17 +41,17 @@ TEST_F(WireKeys, PairsComeBack) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
-TEST_F(WireKeys, NothingIsOverwritten) {
+TEST_F(WireKeys, NoKeyIsOverwritten) {
   const std::string path = Make("node", Role::kAgent);
   const std::string before = ReadSecretKey(path + ".key")->secret_key;
   EXPECT_EQ(WriteKeyPair(folder_, "node", *MakeKeyPair(Role::kAgent)).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReadSecretKey(path + ".key")->secret_key, before);
   unlink((path + ".key").c_str());
   EXPECT_EQ(WriteKeyPair(folder_, "node", *MakeKeyPair(Role::kAgent)).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_NE(access((path + ".key").c_str(), F_OK), 0) << "a secret without its public half was left";
+  EXPECT_NE(access((path + ".key").c_str(), F_OK), 0) << "a secret key without its public key was left";
 }
 
-TEST_F(WireKeys, SecretsThatOthersMayReadAreRefused) {
+TEST_F(WireKeys, SecretsThatOthersCanReadAreRefused) {
   const std::string path = Make("node", Role::kAgent) + ".key";
   for (const mode_t mode : {0640u, 0604u, 0620u, 0660u, 0666u, 0601u}) {
     ASSERT_EQ(chmod(path.c_str(), mode), 0);
@@ -63,14 +63,14 @@ TEST_F(WireKeys, SecretsThatOthersMayReadAreRefused) {
   EXPECT_TRUE(ReadSecretKey(path).ok());
   if (geteuid() == 0) {
     ASSERT_EQ(chown(path.c_str(), 1234, 0), 0);
-    EXPECT_FALSE(ReadSecretKey(path).ok()) << "somebody else's key";
+    EXPECT_FALSE(ReadSecretKey(path).ok()) << "another user's key";
   }
 }
 
-TEST_F(WireKeys, OddFilesAreRefused) {
+TEST_F(WireKeys, InvalidFilesAreRefused) {
   const std::string sound = Make("node", Role::kAgent);
   EXPECT_FALSE(ReadSecretKey(sound + ".pub").ok());
-  EXPECT_FALSE(ReadPublicKey(sound + ".key").ok()) << "a secret among public keys";
+  EXPECT_FALSE(ReadPublicKey(sound + ".key").ok()) << "a secret key in the place of a public key";
   EXPECT_FALSE(ReadSecretKey(folder_).ok());
   EXPECT_FALSE(ReadSecretKey("/dev/zero").ok());
   EXPECT_FALSE(ReadSecretKey(folder_ + "/none.key").ok());
@@ -108,7 +108,7 @@ TEST_F(WireKeys, KnownKeysHaveTheirRoles) {
   EXPECT_FALSE(ReadKnownKeys(folder_ + "/none").ok());
 }
 
-TEST_F(WireKeys, WhatIsNoEndpointIsCalledSo) {
+TEST_F(WireKeys, InvalidEndpointsAreNamed) {
   Security insecure;
   insecure.insecure = true;
   for (const char* wrong : {"udp://127.0.0.1:5", "", "head", "head:9470", "tcp://head", "tcp://:9470", "tcp://head:"}) {
@@ -121,10 +121,10 @@ TEST_F(WireKeys, WhatIsNoEndpointIsCalledSo) {
   }
 }
 
-TEST_F(WireKeys, OnPortsNothingStartsWithoutKeys) {
+TEST_F(WireKeys, NothingStartsOnPortsWithoutKeys) {
   EXPECT_TRUE(IsLocal("ipc:///tmp/x"));
   EXPECT_TRUE(CheckSecurity({}, "ipc:///tmp/x", true).ok());
-  // A port on loopback is reached by every user of the machine.
+  // Every user of the machine can connect to a port on loopback.
   for (const char* open : {"tcp://127.0.0.1:5", "tcp://localhost:5", "tcp://[::1]:5", "tcp://0.0.0.0:5", "tcp://*:5",
                            "tcp://10.0.0.1:5", "tcp://eth0:5", "tcp://[::]:5"}) {
     EXPECT_FALSE(IsLocal(open)) << open;
@@ -138,11 +138,11 @@ TEST_F(WireKeys, OnPortsNothingStartsWithoutKeys) {
   }
   Security half;
   half.own_key = "x";
-  EXPECT_FALSE(CheckSecurity(half, "tcp://127.0.0.1:5", true).ok()) << "keys that were meant and do not count";
+  EXPECT_FALSE(CheckSecurity(half, "tcp://127.0.0.1:5", true).ok()) << "keys were given but would not be used";
   EXPECT_FALSE(CheckSecurity(half, "tcp://127.0.0.1:5", false).ok());
 }
 
-TEST_F(WireKeys, ServerKeysAreFilesOrCharacters) {
+TEST_F(WireKeys, ServerKeysAreFilesOrText) {
   const std::string path = Make("root", Role::kCollector) + ".pub";
   const std::string relay = ReadPublicKey(Make("relay", Role::kRelay) + ".pub")->public_key;
   Security security;
@@ -152,7 +152,7 @@ TEST_F(WireKeys, ServerKeysAreFilesOrCharacters) {
   EXPECT_EQ(keys->size(), 2u);
   EXPECT_EQ(keys->at(1), relay);
   security.server_key = Make("node", Role::kAgent) + ".pub";
-  EXPECT_FALSE(ServerKeys(security).ok()) << "an agent is no server";
+  EXPECT_FALSE(ServerKeys(security).ok()) << "an agent's key is not a server's key";
 }
 
 TEST_F(WireKeys, APathThatLooksLikeAKeyIsAPath) {

@@ -6,8 +6,6 @@
 
 #include <cerrno>
 
-#include "analyzer/util/clock.h"
-
 namespace lockstep::wire {
 namespace {
 
@@ -62,7 +60,7 @@ bool SetString(void* socket, int option, const std::string& value) {
 }
 
 bool SetBounds(void* socket, int send_queue, int receive_queue) {
-  // A little more than a body may have: a slightly larger one is counted here, others end their connection.
+  // Slightly more than a body may have. A slightly larger message is counted here; larger ones end their connection.
   const auto most = static_cast<int64_t>(kMostWireBytes + (size_t{64} << 10));
   return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 && SetInt(socket, ZMQ_SNDHWM, send_queue) &&
          SetInt(socket, ZMQ_RCVHWM, receive_queue) && SetInt(socket, ZMQ_LINGER, 0) &&
@@ -79,7 +77,7 @@ bool ReceiveMessage(void* socket, bool with_identity, Incoming* incoming) {
     zmq_msg_init(&part);
     if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) {
       zmq_msg_close(&part);
-      return false;  // parts come together: not in the middle of a message
+      return false;  // parts arrive together, so this is never in the middle of a message
     }
     incoming->parts++;
     std::string* to = incoming->parts == 0   ? &incoming->identity
@@ -101,7 +99,7 @@ int SendMessage(void* socket, const std::string* identity, const Message& messag
   if (identity != nullptr && zmq_send(socket, identity->data(), identity->size(), ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0)
     return zmq_errno();
   if (zmq_send(socket, header.data(), header.size(), ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) return zmq_errno();
-  // Once the first part is taken, the rest is.
+  // Once the first part is accepted, the others are too.
   if (zmq_send(socket, message.body.data(), message.body.size(), ZMQ_DONTWAIT) < 0) return zmq_errno();
   return 0;
 }

@@ -1,6 +1,5 @@
-// Small wrappers of libzmq that server and client share.
-#ifndef LOCKSTEP_COLLECTOR_WIRE_PARTS_H_
-#define LOCKSTEP_COLLECTOR_WIRE_PARTS_H_
+// Small wrappers for libzmq that server and client share.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -12,7 +11,7 @@
 
 namespace lockstep::wire {
 
-// Readable when one of the sockets added is, or Wake was called since the last Sleep. One thread owns it.
+// Readable if one of the added sockets is, or if Wake was called since the last Sleep. One thread owns it.
 class Wakeup {
  public:
   Wakeup();
@@ -21,10 +20,10 @@ class Wakeup {
   bool ok() const { return epoll_.ok() && event_.ok(); }
   int fd() const { return epoll_.get(); }
   void Add(void* socket);
-  void Remove(void* socket);  // before it is closed
+  void Remove(void* socket);  // must be called before the socket is closed
   void Wake();
   void Sleep();
-  // libzmq's descriptor reports changes only. This replaces a change that an earlier call on the socket consumed.
+  // libzmq's descriptor only reports changes. This replaces a change that an earlier call on the socket consumed.
   void WakeIfReadable(void* socket);
 
  private:
@@ -35,21 +34,19 @@ class Wakeup {
 
 bool SetInt(void* socket, int option, int value);
 bool SetString(void* socket, int option, const std::string& value);
-// Sizes, keepalive and linger alike on both ends.
+// Sets the same sizes, keepalive and linger on both ends.
 bool SetBounds(void* socket, int send_queue, int receive_queue);
 
-// One message's parts, the sender's identity first if the socket has one. Unexpected further parts are counted and
-// dropped.
+// The parts of one message, with the sender's identity first if the socket has one. Unexpected further parts are
+// counted and dropped.
 struct Incoming {
   std::string identity, header, body;
-  std::string user;  // CURVE: the public key, as the gate approved it
+  std::string user;  // CURVE: the public key that the gate approved
   int parts = 0;     // after the identity
 };
-// False: nothing there.
+// Returns false if there is none.
 bool ReceiveMessage(void* socket, bool with_identity, Incoming* incoming);
-// Never blocks. 0, or the errno.
+// Never blocks. Returns 0, or the errno.
 int SendMessage(void* socket, const std::string* identity, const Message& message);
 
 }  // namespace lockstep::wire
-
-#endif  // LOCKSTEP_COLLECTOR_WIRE_PARTS_H_

@@ -1,4 +1,4 @@
-// Attacks of hostile peers, on real sockets on loopback, while honest ones continue.
+// Tests attacks by hostile peers on real loopback sockets, while honest peers continue.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -28,7 +28,7 @@ int Dial(const std::string& endpoint) {
   return fd;
 }
 
-// A misbehaving peer with an admitted key: sends raw parts.
+// A misbehaving peer with an admitted key, which sends raw message parts.
 class RawPeer {
  public:
   RawPeer(const std::string& endpoint, const Security& security)
@@ -62,7 +62,7 @@ class WireSecurity : public ::testing::Test {
  protected:
   WireSecurity() : server_(LoopbackServer(keys_.ServerSecurity())) {}
   const ServerCounters& counters() { return server_.server->counters(); }
-  // An honest agent comes in and is heard.
+  // Checks that an honest agent can connect and is served.
   void HonestAgentIsServed() {
     TestClient agent(server_.endpoint(), keys_.Of("agent"));
     Heartbeat beat;
@@ -118,7 +118,7 @@ TEST_F(WireSecurity, PeersWithoutKeysAreRefused) {
   HonestAgentIsServed();
 }
 
-TEST_F(WireSecurity, AServerWithAnotherKeyIsNotSpokenTo) {
+TEST_F(WireSecurity, AServerWithAnotherKeyGetsNoMessages) {
   const TestKeys others;
   TestServer impostor(LoopbackServer(others.ServerSecurity()));
   TestClient agent(impostor.endpoint(), keys_.Of("agent"));
@@ -132,7 +132,7 @@ TEST_F(WireSecurity, AServerWithAnotherKeyIsNotSpokenTo) {
   EXPECT_TRUE(impostor.received.empty());
 }
 
-TEST_F(WireSecurity, KeysComeAndGoWhileTheServerRuns) {
+TEST_F(WireSecurity, KeysCanBeAddedAndRemovedWhileTheServerRuns) {
   TestClient agent(server_.endpoint(), keys_.Of("agent"));
   TestClient stranger(server_.endpoint(), keys_.Of("stranger"));
   const auto step = [&] {
@@ -141,8 +141,8 @@ TEST_F(WireSecurity, KeysComeAndGoWhileTheServerRuns) {
     stranger.Step();
   };
   ASSERT_TRUE(Until([&] { return agent.hellos == 1 && counters().refused_keys > 0; }, step));
-  // Rotation: the stranger's key comes, the agent's goes. The one is let in, the other's standing connection has no
-  // rights.
+  // The keys are rotated: the stranger's key is added and the agent's is removed. The stranger is admitted, and the
+  // agent's open connection loses its rights.
   std::filesystem::copy(keys_.known() + "/../stranger.pub", keys_.known() + "/stranger.pub");
   std::filesystem::remove(keys_.known() + "/agent.pub");
   ASSERT_TRUE(Until([&] { return stranger.hellos == 1; }, step)) << stranger.client->last_error();
@@ -154,14 +154,15 @@ TEST_F(WireSecurity, KeysComeAndGoWhileTheServerRuns) {
                     }));
 }
 
-TEST_F(WireSecurity, RolesSendWhatIsTheirsAlone) {
+TEST_F(WireSecurity, RolesMaySendOnlyTheirOwnMessages) {
   const auto request = [](ClientRequest::Kind kind) {
     ClientRequest message;
     message.set_kind(kind);
     message.set_request(5);
     return *Encode(Type::kClientRequest, message);
   };
-  TestClient reader(server_.endpoint(), keys_.Of("reader"), Hello::OPERATOR);  // it claims more than its key allows
+  // The client claims more than its key allows.
+  TestClient reader(server_.endpoint(), keys_.Of("reader"), Hello::OPERATOR);
   TestClient agent(server_.endpoint(), keys_.Of("agent"));
   TestClient person(server_.endpoint(), keys_.Of("operator"), Hello::OPERATOR);
   const auto step = [&] {
@@ -181,7 +182,7 @@ TEST_F(WireSecurity, RolesSendWhatIsTheirsAlone) {
   ASSERT_TRUE(person.client->Send(*Encode(Type::kChunk, Chunk())).ok());
   ASSERT_TRUE(reader.client->Send(*Encode(Type::kDigest, Digest())).ok());
   Message routed = *Encode(Type::kDigest, Digest());
-  routed.header.route = {1};  // no relay
+  routed.header.route = {1};  // this peer is not a relay
   ASSERT_TRUE(agent.client->Send(routed).ok());
   ASSERT_TRUE(person.client->Send(request(ClientRequest::DUMP)).ok());
   ASSERT_TRUE(Until(
@@ -215,7 +216,7 @@ TEST_F(WireSecurity, MalformedFramesAreDroppedAndCounted) {
     bytes[at] = value;
     return bytes;
   };
-  hostile.Send(good);  // before its Hello
+  hostile.Send(good);  // sent before its Hello
   hostile.Send(hello);
   hostile.Send({""});
   hostile.Send({header});
@@ -224,10 +225,10 @@ TEST_F(WireSecurity, MalformedFramesAreDroppedAndCounted) {
   hostile.Send({patched(0, 'x'), good.body});
   hostile.Send({patched(4, 0), good.body});                      // protocol 0
   hostile.Send({patched(5, 0), good.body});                      // type 0
-  hostile.Send({patched(7, 9), good.body});                      // hops
-  hostile.Send({patched(11, '\x7f'), good.body});                // length
-  hostile.Send({patched(5, kHighestType + 1), good.body});       // of a newer version: dropped quietly
-  hostile.Send({header, std::string(kMostWireBytes + 1, 'x')});  // too large by one
+  hostile.Send({patched(7, 9), good.body});                      // too many hops
+  hostile.Send({patched(11, '\x7f'), good.body});                // a wrong length
+  hostile.Send({patched(5, kHighestType + 1), good.body});       // from a newer version: dropped silently
+  hostile.Send({header, std::string(kMostWireBytes + 1, 'x')});  // one byte too large
   ASSERT_TRUE(Until([&] { return counters().received == 13; }, [&] { server_.Step(); })) << counters().received;
   EXPECT_EQ(counters().malformed, 10u);
   EXPECT_EQ(counters().unknown_types, 1u);
@@ -235,11 +236,11 @@ TEST_F(WireSecurity, MalformedFramesAreDroppedAndCounted) {
   EXPECT_EQ(server_.received.size(), 1u);
   hostile.Send(good);
   ASSERT_TRUE(Until([&] { return server_.received.size() == 2; }, [&] { server_.Step(); }))
-      << "a sound one after all these";
+      << "a valid frame after all of these";
   HonestAgentIsServed();
 }
 
-TEST_F(WireSecurity, MessagesFarTooLargeEndTheirConnection) {
+TEST_F(WireSecurity, MessagesThatAreFarTooLargeEndTheirConnection) {
   TestClient hostile(server_.endpoint(), keys_.Of("agent"));
   const auto step = [&] {
     server_.Step();
@@ -253,7 +254,7 @@ TEST_F(WireSecurity, MessagesFarTooLargeEndTheirConnection) {
   HonestAgentIsServed();
 }
 
-TEST_F(WireSecurity, BombsAreChargedByWhatTheyUnpackTo) {
+TEST_F(WireSecurity, CompressedMessagesCountWithTheirUnpackedSize) {
   ServerOptions options = LoopbackServer(keys_.ServerSecurity());
   options.bytes_per_second = 16e6;
   TestServer server(options);
@@ -280,7 +281,7 @@ TEST_F(WireSecurity, BombsAreChargedByWhatTheyUnpackTo) {
   }
 }
 
-TEST_F(WireSecurity, FloodsAreCutAndHonestPeersGoOn) {
+TEST_F(WireSecurity, FloodsAreCutAndHonestPeersContinue) {
   ServerOptions options = LoopbackServer(keys_.ServerSecurity());
   options.messages_per_second = 500;
   TestServer server(options);
@@ -321,7 +322,7 @@ TEST_F(WireSecurity, FloodsAreCutAndHonestPeersGoOn) {
   stop = true;
   flood.join();
   EXPECT_TRUE(done) << answered << " answered, " << server.server->counters().flooded << " cut of " << sent;
-  // It sends one only when the one before was answered: one that was dropped would have been its last.
+  // A peer sends a request only after the previous one was answered, so a dropped request would be its last.
   EXPECT_LE(asked - answered, 1);
 }
 
@@ -342,8 +343,8 @@ TEST_F(WireSecurity, GarbageOnThePortIsCountedAndHarmless) {
   HonestAgentIsServed();
 }
 
-// Recorded and replayed messages of an agent are worthless: each handshake has its own keys.
-TEST_F(WireSecurity, RecordedBytesReplayedAreRefused) {
+// An agent's recorded messages are worthless when replayed, because each handshake has its own keys.
+TEST_F(WireSecurity, ReplayedBytesAreRefused) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -373,6 +374,7 @@ TEST_F(WireSecurity, RecordedBytesReplayedAreRefused) {
       }
     }
   });
+  uint64_t seen = 0;
   {
     TestClient agent("tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port)), keys_.Of("agent"));
     ASSERT_TRUE(Until([&] { return server_.received.size() >= 2; },
@@ -381,8 +383,11 @@ TEST_F(WireSecurity, RecordedBytesReplayedAreRefused) {
                         agent.Step();
                         if (server_.received.size() == 1) (void)agent.client->Send(*Encode(Type::kDigest, Digest()));
                       }));
+    seen = counters().received;
   }
   proxy.join();
+  // A client that closes its connection sends a last ping.
+  EXPECT_TRUE(Until([&] { return counters().received > seen; }, [&] { server_.Step(); }));
   close(listener);
   server_.received.clear();
   const uint64_t before = counters().received;
@@ -397,7 +402,7 @@ TEST_F(WireSecurity, RecordedBytesReplayedAreRefused) {
   HonestAgentIsServed();
 }
 
-// Two versions apart: new parts are ignored, the rest is understood.
+// The peer is two versions newer: its additions are ignored, and the rest is understood.
 TEST_F(WireSecurity, NewerPeersAreServed) {
   RawPeer newer(server_.endpoint(), keys_.Of("agent"));
   Message hello = HelloOf(Hello::AGENT);

@@ -25,17 +25,17 @@
 namespace lockstep::wire {
 namespace {
 
-constexpr int kSendQueue = 1024;  // messages to one peer
+constexpr int kSendQueue = 1024;  // maximum number of messages to one peer
 constexpr int kServerReceiveQueue = 64;
 constexpr int kReadAtOnce = 4096;
-constexpr int64_t kReadAgainNs = 1'000'000;  // while something read before is not handed out yet
+constexpr int64_t kReadAgainNs = 1'000'000;  // while messages that were read earlier are not delivered yet
 constexpr size_t kMostPeers = 65536;
 constexpr int64_t kProbeAfterNs = 15'000'000'000;
 constexpr int64_t kHousekeepingNs = 1'000'000'000;
 constexpr double kBurstSeconds = 4;
 constexpr int kHeartbeatsPerChunk = 16;
 
-// Tokens that come back with time.
+// A token bucket, which refills with time.
 class Bucket {
  public:
   bool Take(double amount, double rate, int64_t now) {
@@ -56,7 +56,7 @@ struct Peer {
   uint64_t token = 0;
   std::string user;
   Role role = Role::kNone;
-  uint64_t generation = 0;  // of the keys, when role was looked up
+  uint64_t generation = 0;  // generation of the keys when the role was looked up
   bool said_hello = false;
   Bucket messages, bytes;
   int64_t heard_ns = 0, probed_ns = 0;
@@ -77,7 +77,7 @@ Role RoleSaid(Hello::Role role) {
   }
 }
 
-// For local sockets: the peer is this user or root, according to the kernel (SO_PEERCRED).
+// For local sockets: whether the peer is this user or root, according to the kernel (SO_PEERCRED).
 bool AcceptOwnUsersOnly(void* socket) {
   for (const uid_t uid : {geteuid(), uid_t{0}}) {
     if (zmq_setsockopt(socket, ZMQ_IPC_FILTER_UID, &uid, sizeof uid) != 0) return false;
@@ -103,11 +103,11 @@ bool MaySend(Role role, Type type) {
     case Type::kClientRequest:
       return role == Role::kOperator || role == Role::kReader;
     default:
-      return false;  // what servers send
+      return false;  // only servers send these
   }
 }
 
-// Descriptors: one per connection.
+// Each connection needs a descriptor.
 void RaiseFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -168,14 +168,14 @@ class RouterServer : public Server {
   Wakeup wakeup_;
   bool curve_ = false;
   std::vector<std::string> endpoints_;
-  std::vector<UniqueFd> locks_;  // of local sockets
+  std::vector<UniqueFd> locks_;  // locks of local sockets
   mutable ServerCounters counters_;
   uint64_t next_token_ = 1;
-  std::unordered_map<std::string, Peer> peers_;           // by libzmq's routing id
-  std::unordered_map<uint64_t, std::string> identities_;  // token -> routing id
+  std::unordered_map<std::string, Peer> peers_;           // keyed by libzmq's routing id
+  std::unordered_map<uint64_t, std::string> identities_;  // maps a token to a routing id
   std::deque<Received> urgent_, chunks_, heartbeats_;
   size_t urgent_bytes_ = 0, chunk_bytes_ = 0;
-  int heartbeats_given_ = 0;  // since the last chunk
+  int heartbeats_given_ = 0;  // number since the last chunk
   int64_t housekept_ns_ = 0, read_ns_ = 0;
 };
 
@@ -210,9 +210,8 @@ absl::Status RouterServer::Start() {
     return absl::ResourceExhaustedError(absl::StrCat("cannot make a socket: ", zmq_strerror(zmq_errno())));
   bool set = SetBounds(socket_, kSendQueue, kServerReceiveQueue) && SetInt(socket_, ZMQ_ROUTER_MANDATORY, 1) &&
              SetInt(socket_, ZMQ_BACKLOG, 4096);
-  // No heartbeats of ZeroMQ's own: it looks for their timers one by one, which makes each message cost the number of
-  // connections (a third of a relay's time at 1,536). TCP finds the dead (SetBounds), and agents are heard every
-  // second.
+  // Does not use ZeroMQ's own heartbeats: libzmq searches their timers one by one, so each message costs the number of
+  // connections (a third of a relay's time at 1,536). TCP finds dead peers (SetBounds), and agents send every second.
   if (curve_) {
     set = set && SetString(socket_, ZMQ_ZAP_DOMAIN, "lockstep") && SetInt(socket_, ZMQ_CURVE_SERVER, 1) &&
           SetString(socket_, ZMQ_CURVE_SECRETKEY, keys.secret_key) &&
@@ -230,8 +229,9 @@ absl::Status RouterServer::Start() {
       }
       if (absl::Status status = Reserve(endpoint); !status.ok()) return status;
     }
-    SetInt(socket_, ZMQ_IPV6, absl::StrContains(endpoint, '[') ? 1 : 0);  // else 127.0.0.1 would be written as IPv6
-    // Nobody else may even connect to the socket's file.
+    // Otherwise 127.0.0.1 would be written as IPv6.
+    SetInt(socket_, ZMQ_IPV6, absl::StrContains(endpoint, '[') ? 1 : 0);
+    // No other user may even connect to the socket's file.
     const mode_t before = local ? umask(0077) : mode_t{0};
     const int bound = zmq_bind(socket_, endpoint.c_str());
     const int error = zmq_errno();
@@ -247,10 +247,11 @@ absl::Status RouterServer::Start() {
   return absl::OkStatus();
 }
 
-// Libzmq would take the name of the socket away from whoever listens there already.
+// Libzmq would take the name of the socket away from a process that already listens there.
 absl::Status RouterServer::Reserve(const std::string& endpoint) {
   const std::string path = absl::StrCat(endpoint.substr(strlen("ipc://")), ".lock");
-  if (path[0] == '@') return absl::OkStatus();  // not in the file system: taken names are refused
+  // Abstract names are not in the file system, and the kernel refuses taken ones.
+  if (path[0] == '@') return absl::OkStatus();
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.ok()) return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
@@ -261,7 +262,7 @@ absl::Status RouterServer::Reserve(const std::string& endpoint) {
 
 Peer* RouterServer::PeerOf(const Incoming& incoming, int64_t now) {
   auto entry = peers_.find(incoming.identity);
-  // The peer chooses its routing id: the same id with another key is another peer.
+  // The peer chooses its routing id, so the same id with another key is another peer.
   if (entry != peers_.end() && entry->second.user != incoming.user) {
     Forget(incoming.identity);
     entry = peers_.end();
@@ -305,7 +306,7 @@ void RouterServer::Take(Incoming* incoming, int64_t now) {
     counters_.too_large++;
     return;
   }
-  // By the unpacked size, too: the cost of sending is not the cost of reading.
+  // Counts at least the uncompressed size, because a compressed message costs less to send than to read.
   const double bytes = static_cast<double>(std::max<size_t>(incoming->body.size(), header->raw_bytes));
   if (!peer->bytes.Take(bytes, options_.bytes_per_second * more_bytes, now)) {
     counters_.flooded++;
@@ -344,7 +345,7 @@ void RouterServer::Take(Incoming* incoming, int64_t now) {
   Queue(peer->token, peer->role, std::move(message));
 }
 
-// Looking is all that a reader may do.
+// A reader may send only requests that change nothing.
 bool RouterServer::ReaderMay(const Peer& peer, const Message& message) {
   if (peer.role != Role::kReader) return true;
   ClientRequest request;
@@ -400,7 +401,7 @@ void RouterServer::Read() {
 }
 
 std::optional<Received> RouterServer::Receive() {
-  // To ask an empty socket costs as much as to read a message.
+  // Checking an empty socket costs as much as reading a message.
   const bool any = !urgent_.empty() || !heartbeats_.empty() || !chunks_.empty();
   if (!any || MonotonicNs() - read_ns_ > kReadAgainNs) Read();
   const auto take = [](std::deque<Received>* queue) {
@@ -412,7 +413,7 @@ std::optional<Received> RouterServer::Receive() {
     urgent_bytes_ -= urgent_.front().message.body.size();
     return take(&urgent_);
   }
-  // Neither holds the other up.
+  // Chunks and heartbeats alternate, so that neither delays the other.
   if (!chunks_.empty() && (heartbeats_.empty() || heartbeats_given_ >= kHeartbeatsPerChunk)) {
     heartbeats_given_ = 0;
     chunk_bytes_ -= chunks_.front().message.body.size();
@@ -435,7 +436,6 @@ absl::Status RouterServer::Send(uint64_t peer, const Message& message) {
     counters_.sent_bytes += message.body.size() + message.header.route.size() * 8 + 12;
     return absl::OkStatus();
   }
-  counters_.send_dropped++;
   if (error == EHOSTUNREACH) {
     Forget(std::string(identity->second));
     return absl::NotFoundError("the peer is gone");
@@ -443,7 +443,7 @@ absl::Status RouterServer::Send(uint64_t peer, const Message& message) {
   return absl::UnavailableError(absl::StrCat("the peer takes nothing: ", zmq_strerror(error)));
 }
 
-// Peers that are silent are asked; a connection that is no more shows itself by that.
+// Pings silent peers, which shows whether their connections still exist.
 void RouterServer::HousekeepPeers(int64_t now) {
   std::vector<uint64_t> silent;
   for (auto& [identity, peer] : peers_) {

@@ -14,7 +14,7 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::MessageFactory;
 
-// Bytes of an empty message of this kind.
+// Size of an empty message of this kind in memory.
 size_t EmptyBytes(const Descriptor* kind) {
   thread_local std::unordered_map<const Descriptor*, size_t> known;
   const auto [entry, made] = known.try_emplace(kind, 0);
@@ -36,7 +36,8 @@ bool Varint(std::string_view* bytes, uint64_t* number) {
   return false;
 }
 
-// Adds to `parsed`. False: too much or too deep. Damage ends the walk: the parser will report it.
+// Adds to `parsed`. Returns false if it is too large or too deep. Damage ends the walk, because the parser will report
+// it.
 bool Walk(std::string_view bytes, const Descriptor* kind, int depth, size_t* parsed) {
   if (depth > kMostDepth) return false;
   while (!bytes.empty()) {
@@ -67,14 +68,14 @@ bool Walk(std::string_view bytes, const Descriptor* kind, int depth, size_t* par
           *parsed += EmptyBytes(field->message_type()) + sizeof(void*);
           if (*parsed > kMostParsedBytes || !Walk(inner, field->message_type(), depth + 1, parsed)) return false;
         } else if (field != nullptr && field->is_packable()) {
-          *parsed += 8 * inner.size();  // one byte may be a number of eight
+          *parsed += 8 * inner.size();  // each byte may be a number of eight bytes
         } else {
           *parsed += inner.size() + 48;
         }
         break;
       }
       default:
-        return true;  // groups: there are none in these messages
+        return true;  // groups do not occur in this protocol's messages
     }
     if (*parsed > kMostParsedBytes) return false;
   }

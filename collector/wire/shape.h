@@ -1,7 +1,6 @@
-// The memory that a Protobuf message would take, computed from its bytes before it is parsed: two bytes on the wire may
-// be an empty submessage of hundreds in memory, and 16 MiB of them would be gigabytes.
-#ifndef LOCKSTEP_COLLECTOR_WIRE_SHAPE_H_
-#define LOCKSTEP_COLLECTOR_WIRE_SHAPE_H_
+// The memory that a Protobuf message would take, computed from its bytes before it is parsed. Two bytes on the wire may
+// be an empty submessage of hundreds of bytes in memory, and 16 MiB of them would be gigabytes.
+#pragma once
 
 #include <cstddef>
 #include <string_view>
@@ -12,11 +11,10 @@
 namespace lockstep::wire {
 
 constexpr size_t kMostParsedBytes = size_t{96} << 20;
-constexpr int kMostDepth = 16;  // of messages in messages
+constexpr int kMostDepth = 16;  // nesting of messages
 
-// OK when `bytes`, parsed as a message of `type`'s kind, stays below these. Does not say that they will parse.
+// OK if `bytes`, parsed as a message of `type`'s kind, stays below these limits. Does not guarantee that they can be
+// parsed.
 absl::Status CheckShape(std::string_view bytes, const google::protobuf::MessageLite& type);
 
 }  // namespace lockstep::wire
-
-#endif  // LOCKSTEP_COLLECTOR_WIRE_SHAPE_H_

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -41,7 +40,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
   address.security.own_key = options.key;
   address.security.server_key = options.server_key;
   if (address.endpoint.empty()) {
-    // A host's own agent runs as root; a user's collector leaves word in the user's folder.
+    // A host's own agent runs as root; a user's collector writes its address into the user's folder.
     std::vector<std::string> looked;
     std::vector<std::string> folders = ServiceFolders();
     const std::string own = RuntimeFolderPath();
@@ -58,7 +57,8 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
         continue;
       }
       if (place.ok()) {
-        // Its socket answers that user and root (wire/server.cpp): report this, rather than wait for an answer.
+        // The socket answers only that user and root (wire/server.cpp), so report this instead of waiting for an
+        // answer.
         if (absl::StartsWith(place->endpoint, "ipc://") && place->user != geteuid() && geteuid() != 0) {
           return absl::PermissionDeniedError(
               absl::StrCat("the agent of this host is alone (", place->endpoint, ") and answers user ", place->user,
@@ -69,15 +69,17 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
         if (address.security.server_key.empty()) address.security.server_key = place->server_key;
         break;
       }
-      // A file that cannot be trusted is a reason to stop, not to look further.
+      // If a file cannot be trusted, stop instead of searching further.
       if (!absl::IsNotFound(place.status())) return place.status();
     }
     if (address.endpoint.empty()) {
-      return absl::NotFoundError(absl::StrCat("no collector is known here: no ", absl::StrJoin(looked, ", no "),
-                                              "; give --collector ENDPOINT or set LOCKSTEP_COLLECTOR"));
+      return absl::NotFoundError(
+          absl::StrCat("no collector is known here: no ", absl::StrJoin(looked, ", no "),
+                       "; give --collector ENDPOINT or set LOCKSTEP_COLLECTOR, or start `lockstep agent "
+                       "--alone`, which watches this host alone"));
     }
   }
-  // On a socket of this host keys are used if some are configured: a collector there may run without.
+  // For a local socket, keys are used only if some are configured, because a collector there may run without.
   const bool keys = !wire::IsLocal(address.endpoint) || !EnvironmentValue("LOCKSTEP_KEYS").empty() ||
                     !address.security.own_key.empty() || !address.security.server_key.empty();
   if (keys && !options.insecure) {
@@ -87,7 +89,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
   if (const absl::Status status = wire::CheckSecurity(address.security, address.endpoint, false); !status.ok()) {
     return status;
   }
-  // The collector drops what another role may not send, and tells only itself.
+  // The collector drops what another role may not send, and reports it only in its own log.
   if (!address.security.own_key.empty()) {
     const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(address.security.own_key);
     if (!key.ok()) return key.status();

@@ -1,7 +1,6 @@
-// How tools (dump, top) find the collector and authenticate: by options, else by the address that this host's agent or
-// collector wrote into its runtime folder.
-#ifndef LOCKSTEP_COLLECTOR_WIRE_TOOL_CLIENT_H_
-#define LOCKSTEP_COLLECTOR_WIRE_TOOL_CLIENT_H_
+// How tools (dump, top) find the collector and authenticate: by options, or else by the address that this host's agent
+// or collector wrote into its runtime folder.
+#pragma once
 
 #include <string>
 #include <vector>
@@ -22,19 +21,17 @@ struct ToolOptions {
 
 ToolOptions MakeToolOptions(const settings::ParsedOptions& parsed);
 
-// Path of the first readable one of these files in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or /etc/lockstep/keys; or
-// empty.
+// Returns the path of the first readable file of these in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or
+// /etc/lockstep/keys, or an empty string.
 std::string FindKey(const std::vector<std::string>& names);
 
 struct CollectorAddress {
   std::string endpoint;
   wire::Security security;
-  std::string found;  // its source: "--collector", "LOCKSTEP_COLLECTOR", a file's path
+  std::string found;  // where it was found: "--collector", "LOCKSTEP_COLLECTOR", or the path of a file
 };
 // Without a given key, looks for operator.key and reader.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
 // /etc/lockstep/keys. NotFound lists every place and what to do.
 absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_WIRE_TOOL_CLIENT_H_

@@ -25,7 +25,7 @@ class ToolClientTest : public support::FolderTest {
   }
 };
 
-TEST_F(ToolClientTest, SaysWhereItLooked) {
+TEST_F(ToolClientTest, ReportsWhereItLooked) {
   const absl::StatusOr<CollectorAddress> address = FindCollector({});
   EXPECT_TRUE(absl::IsNotFound(address.status()));
   EXPECT_THAT(address.status().message(), HasSubstr(folder_ + "/run/collector"));
@@ -45,7 +45,7 @@ TEST_F(ToolClientTest, FollowsTheRuntimeFolder) {
   EXPECT_EQ(FindCollector(options)->endpoint, "ipc:///run/y");
 }
 
-TEST_F(ToolClientTest, OnPortsKeysAreNeededAndFound) {
+TEST_F(ToolClientTest, OnPortsKeysAreRequiredAndFound) {
   ToolOptions options;
   options.collector = "tcp://10.1.2.3:9470";
   EXPECT_FALSE(FindCollector(options).ok());
@@ -58,7 +58,7 @@ TEST_F(ToolClientTest, OnPortsKeysAreNeededAndFound) {
   ASSERT_TRUE(address.ok()) << address.status();
   EXPECT_EQ(address->security.own_key, folder_ + "/keys/reader.key");
   EXPECT_EQ(address->security.server_key, folder_ + "/keys/collector.pub");
-  // A peer whose messages the collector would drop learns it at once.
+  // A peer whose messages the collector would drop gets an error at once.
   const absl::StatusOr<wire::KeyPair> agent = wire::MakeKeyPair(wire::Role::kAgent);
   ASSERT_TRUE(wire::WriteKeyPair(folder_ + "/keys", "agent", *agent).ok());
   options.key = folder_ + "/keys/agent.key";

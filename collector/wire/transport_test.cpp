@@ -45,8 +45,8 @@ TEST(WireTransport, MessagesGoBothWaysUnderCurve) {
   EXPECT_EQ(server.server->peers(), 1u);
 }
 
-// poll() on the descriptors alone must be enough: nothing may be left lying without a wake-up.
-TEST(WireTransport, DescriptorsWakeWhoPolls) {
+// poll() on the descriptors must be sufficient: no message may be left without a wake-up.
+TEST(WireTransport, DescriptorsWakeThePollingThread) {
   TestServer server(LoopbackServer());
   TestClient agent(server.endpoint());
   int beats = 0, acks = 0;
@@ -60,7 +60,7 @@ TEST(WireTransport, DescriptorsWakeWhoPolls) {
   const int64_t end = MonotonicNs() + 30'000'000'000;
   while (acks < 500 && MonotonicNs() < end) {
     pollfd fds[] = {{server.server->fd(), POLLIN, 0}, {agent.client->fd(), POLLIN, 0}};
-    // Only the pings and the connection have times of their own; a lost wake-up would show as a minute for 500 rounds.
+    // Only pings and the connection have timers, so a lost wake-up would prolong the 500 rounds to a minute.
     poll(fds, 2, 500);
     if (fds[0].revents != 0) server.Step();
     agent.Step();
@@ -72,7 +72,7 @@ TEST(WireTransport, DescriptorsWakeWhoPolls) {
   EXPECT_EQ(beats, 500);
 }
 
-TEST(WireTransport, HeartbeatsAreShedAndDigestsAreNot) {
+TEST(WireTransport, HeartbeatsAreDroppedAndDigestsAreNot) {
   ServerOptions options = LoopbackServer();
   options.most_waiting_heartbeats = 50;
   options.most_waiting_chunk_bytes = 1000;
@@ -82,7 +82,7 @@ TEST(WireTransport, HeartbeatsAreShedAndDigestsAreNot) {
   Chunk chunk;
   chunk.set_data(std::string(400, 'c'));
   const Message kinds[] = {BeatOf(1), *Encode(Type::kDigest, digest), *Encode(Type::kChunk, chunk)};
-  // A receiver that takes one message for ten that come.
+  // The receiver takes one message for every ten that are sent.
   int sent = 0;
   const ServerCounters* counters = &server.server->counters();
   ASSERT_TRUE(Until([&] { return counters->received == 301; },
@@ -101,7 +101,7 @@ TEST(WireTransport, HeartbeatsAreShedAndDigestsAreNot) {
   EXPECT_GT(counters->shed_chunks, 0u);
 }
 
-TEST(WireTransport, UnknownPeersAndFullQueuesAreToldApart) {
+TEST(WireTransport, UnknownPeersAndFullQueuesAreDistinguished) {
   TestServer server(LoopbackServer());
   auto agent = std::make_unique<TestClient>(server.endpoint());
   ASSERT_TRUE(Until([&] { return server.received.size() == 1; },
@@ -112,7 +112,7 @@ TEST(WireTransport, UnknownPeersAndFullQueuesAreToldApart) {
   const uint64_t peer = server.received[0].peer;
   EXPECT_TRUE(server.server->Knows(peer));
   EXPECT_EQ(server.server->Send(peer + 1000, BeatOf(0)).code(), absl::StatusCode::kNotFound);
-  // A peer that takes nothing: its queue and the network's fill up, and the server continues.
+  // This peer reads nothing. Its queue and the network's fill up, and the server continues.
   Chunk large;
   std::string noise(1'000'000, '\0');
   for (size_t i = 0; i < noise.size(); i++) noise[i] = static_cast<char>((i * 2654435761u) >> 13);
@@ -127,7 +127,7 @@ TEST(WireTransport, UnknownPeersAndFullQueuesAreToldApart) {
                       server.Step();
                       other.Step();
                     }))
-      << "a slow peer held up another";
+      << "a slow peer held up another peer";
   agent.reset();
   EXPECT_TRUE(Until([&] { return server.server->Send(peer, BeatOf(0)).code() == absl::StatusCode::kNotFound; },
                     [&] { server.Step(); }));
@@ -154,13 +154,14 @@ TEST(WireTransport, ClientsFallBackAndReturn) {
   ServerOptions again = LoopbackServer(keys.ServerSecurity());
   again.endpoints = {endpoint};
   first = std::make_unique<TestServer>(again);
-  ASSERT_TRUE(Until([&] { return first->received.size() == 1; }, step)) << "did not come back to the first";
+  ASSERT_TRUE(Until([&] { return first->received.size() == 1; }, step))
+      << "the client did not return to the first server";
   EXPECT_EQ(agent.client->endpoint(), endpoint);
   EXPECT_EQ(agent.hellos, 3);
-  EXPECT_TRUE(Until([&] { return second.Count(Type::kBye) == 1; }, step)) << "left without a word";
+  EXPECT_TRUE(Until([&] { return second.Count(Type::kBye) == 1; }, step)) << "the client left without a Bye";
 }
 
-TEST(WireTransport, WelcomeNamesAFallback) {
+TEST(WireTransport, AWelcomeMayNameAFallback) {
   auto relay = std::make_unique<TestServer>(LoopbackServer());
   TestServer root(LoopbackServer());
   relay->on = [&](const Received& one) {
@@ -182,8 +183,8 @@ TEST(WireTransport, WelcomeNamesAFallback) {
   EXPECT_EQ(agent.client->endpoint(), root.endpoint());
 }
 
-// A stopped server keeps its connections, and answers nothing.
-TEST(WireTransport, SilenceIsNoticedWithTheConnectionStanding) {
+// A stopped server keeps its connections but answers nothing.
+TEST(WireTransport, SilenceIsNoticedOnAnOpenConnection) {
   int pipe_fds[2];
   ASSERT_EQ(pipe(pipe_fds), 0);
   const pid_t child = fork();
@@ -218,7 +219,7 @@ TEST(WireTransport, SilenceIsNoticedWithTheConnectionStanding) {
   close(pipe_fds[1]);
 }
 
-TEST(WireTransport, OneServerThatIsAwayIsFoundAgain) {
+TEST(WireTransport, AServerThatWasAwayIsFoundAgain) {
   auto server = std::make_unique<TestServer>(LoopbackServer());
   ServerOptions again = LoopbackServer();
   again.endpoints = {server->endpoint()};
@@ -238,8 +239,8 @@ TEST(WireTransport, OneServerThatIsAwayIsFoundAgain) {
   EXPECT_EQ(agent.hellos, 3);
 }
 
-// Other users who reach the socket are refused by the kernel's identity.
-TEST(WireTransport, ALocalSocketIsForItsUserAndRoot) {
+// The socket refuses connections of other users, because of the identity that the kernel reports.
+TEST(WireTransport, ALocalSocketAcceptsOnlyItsUserAndRoot) {
   const TestFolder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
   ServerOptions options;
@@ -252,7 +253,7 @@ TEST(WireTransport, ALocalSocketIsForItsUserAndRoot) {
                       server.Step();
                       own.Step();
                     }));
-  if (geteuid() != 0) GTEST_SKIP() << "needs root to be two users";
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to act as two users";
   const pid_t child = fork();
   if (child == 0) {
     if (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0) _exit(2);
@@ -264,10 +265,10 @@ TEST(WireTransport, ALocalSocketIsForItsUserAndRoot) {
   int status = -1;
   ASSERT_TRUE(Until([&] { return waitpid(child, &status, WNOHANG) == child; }, [&] { server.Step(); }));
   EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(server.received.size(), 1u) << "another user's Hello";
+  EXPECT_EQ(server.received.size(), 1u) << "another user's Hello must not arrive";
 }
 
-TEST(WireTransport, EndpointsThatCannotBeAreRefused) {
+TEST(WireTransport, InvalidEndpointsAreRefused) {
   ClientOptions client;
   client.endpoints = {"ipc://"};
   EXPECT_FALSE(Client::Connect(client).ok());

@@ -1,6 +1,6 @@
-// Every act of the window, once: menus, shortcuts, the command palette, the page of keys and tests all use these.
-#ifndef LOCKSTEP_GUI_APP_ACTIONS_H_
-#define LOCKSTEP_GUI_APP_ACTIONS_H_
+// Every action of the window, defined once. Menus, shortcuts, the command palette, the page of keys and tests all use
+// this table.
+#pragma once
 
 #include <QAction>
 #include <QMenuBar>
@@ -30,6 +30,7 @@ enum class ActionId : uint8_t {
   kMarks,
   kNextMark,
   kClear,
+  kTabAnswer,
   kTabMatrix,
   kTabWaitFor,
   kTabTimeline,
@@ -54,7 +55,6 @@ enum class ActionId : uint8_t {
   kGroupStage,
   kGroupComm,
   kGroupState,
-  kVerdict,
   kFontBigger,
   kFontSmaller,
   kFontNormal,
@@ -87,8 +87,8 @@ enum class ActionId : uint8_t {
 
 struct ActionSpec {
   ActionId id;
-  const char* name;  // of the QObject, for scripts and tests
-  const char* menu;  // "File"; "View/Group rows by" is a menu inside; a leading "-": a line above it
+  const char* name;  // name of the QObject, for scripts and tests
+  const char* menu;  // "File"; "View/Group rows by" is a submenu; a leading "-" means a line above it
   const char* text;
   const char* keys;  // portable sequences separated by spaces; the first is shown
   const char* tip;
@@ -97,15 +97,15 @@ struct ActionSpec {
 
 absl::Span<const ActionSpec> ActionSpecs();
 
-// Keys that the pictures handle themselves because tables and trees need them too, for the page of keys.
+// Keys that the pictures handle themselves, because tables and trees also use them; for the page of keys.
 struct PictureKey {
   const char* keys;
   const char* text;
 };
 absl::Span<const PictureKey> PictureKeys();
 
-// Owned by `window`, whose shortcuts they are. `embedded`: the window is a part of another one, and keys count in it
-// only where the focus is inside.
+// Owned by `window`, which handles their shortcuts. `embedded`: the window is a part of another one, and its keys work
+// only while the focus is inside it.
 class Actions : public QObject {
   Q_OBJECT
 
@@ -116,7 +116,7 @@ class Actions : public QObject {
   QAction* Add(const QString& name, const QString& text, const QString& keys, const QString& tip);
   std::vector<QAction*> all() const;
   void FillMenus(QMenuBar* bar);
-  QMenu* menu(const QString& path) const;  // null: there is none
+  QMenu* menu(const QString& path) const;  // null if there is none
 
  private:
   QWidget* window_;
@@ -126,5 +126,3 @@ class Actions : public QObject {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_ACTIONS_H_

@@ -1,6 +1,5 @@
-// A window over a document of a small job, with its own session file, for tests.
-#ifndef LOCKSTEP_GUI_APP_APP_TEST_WINDOW_H_
-#define LOCKSTEP_GUI_APP_APP_TEST_WINDOW_H_
+// A window with a document of a small job and its own session file, for tests.
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -18,7 +17,7 @@
 
 namespace lockstep::gui {
 
-// Runs the event loop until `done` or for a minute.
+// Runs the event loop until `done`, for at most a minute.
 inline bool Until(const std::function<bool()>& done) {
   QElapsedTimer timer;
   timer.start();
@@ -35,15 +34,25 @@ inline DocumentPtr HungJob(int dp = 2) {
   return document.ok() ? *document : nullptr;
 }
 
+// A hung job: rank 21 is stuck before a pipeline call that another stage waits for.
+inline DocumentPtr HungPipeline() {
+  lockstep::testing::Job job(4, 4, 4, 6);
+  job.ranks[21].host_fault_at = job.Find(21, "pp", 4, 1);
+  job.ranks[21].host_fault = lockstep::testing::HostFault::kStall;
+  auto document = Document::FromBundle(job.Run());
+  return document.ok() ? *document : nullptr;
+}
+
 class WindowTest : public ::testing::Test {
  protected:
   std::unique_ptr<MainWindow> MakeWindow() {
     WindowOptions options;
     options.settings = folder_.filePath("viewer.ini");
+    options.size = {1680, 1000};  // with all panes
     auto window = std::make_unique<MainWindow>(options);
     window->show();
     window->activateWindow();
-    // Keys go to a window that is active.
+    // Only an active window gets keys.
     EXPECT_TRUE(QTest::qWaitForWindowExposed(window.get()));
     return window;
   }
@@ -71,5 +80,3 @@ class WindowTest : public ::testing::Test {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_APP_TEST_WINDOW_H_

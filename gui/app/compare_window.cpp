@@ -19,6 +19,7 @@ CompareWindow::CompareWindow(const WindowOptions& options) {
   for (size_t i = 0; i < sides_.size(); ++i) {
     WindowOptions half = options;
     half.embedded = true;
+    half.size = {};
     sides_[i] = new MainWindow(half, splitter);
     sides_[i]->setWindowFlags(Qt::Widget);
     sides_[i]->setAccessibleName(i == 0 ? "Left incident" : "Right incident");
@@ -27,7 +28,7 @@ CompareWindow::CompareWindow(const WindowOptions& options) {
     connect(sides_[i]->navigator(), &Navigator::SelectionChanged, this, [this, leader] { Follow(leader); });
     connect(sides_[i]->navigator(), &Navigator::PlaceChanged, this, [this, leader] { Follow(leader); });
     connect(sides_[i], &MainWindow::DocumentShown, this, &CompareWindow::Title);
-    // A third incident takes the other half.
+    // A third incident replaces the other half.
     connect(sides_[i], &MainWindow::CompareWanted, this,
             [this, leader](const QStringList& paths) { side(1 - leader)->Open(paths); });
   }
@@ -75,7 +76,7 @@ void CompareWindow::Follow(int leader) {
   MainWindow* from = side(leader);
   MainWindow* to = side(1 - leader);
   if (following_ || !linked_->isChecked() || from->document() == nullptr || to->document() == nullptr) return;
-  // A half with a new document forgets its place: no user wished that.
+  // Waits until both halves have settled: a half with a new document has lost its position, which must not be copied.
   if (!from->Settled() || !to->Settled()) return;
   following_ = true;
   const Place& was = to->navigator()->place();
@@ -84,6 +85,7 @@ void CompareWindow::Follow(int leader) {
   place.matrix = leads ? MapMatrix(*from->document(), *to->document(), from->navigator()->place(), place)
                  : place.matrix_mode == was.matrix_mode && place.matrix_comm == was.matrix_comm ? was.matrix
                                                                                                 : Viewport();
+  place.finding = was.finding;
   place.timeline =
       leads ? MapTimeline(*from->document(), *to->document(), from->navigator()->place().timeline) : was.timeline;
   const bool moved = place.selection != was.selection;
@@ -94,7 +96,7 @@ void CompareWindow::Follow(int leader) {
     to->navigator()->Scroll(std::move(place));
   else
     to->navigator()->Go(std::move(place));
-  // Without zoom there is nothing to follow: the selection is brought into view.
+  // Without zoom there is nothing to follow; the selection is scrolled into view.
   const Place& now = to->navigator()->place();
   if (moved && now.matrix == Viewport() && now.timeline == Viewport()) {
     if (auto* view = qobject_cast<View*>(to->tabs()->currentWidget())) view->CentreOnSelection();

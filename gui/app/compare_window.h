@@ -1,7 +1,6 @@
-// Two incidents side by side. Selection, filters and visible parts follow from one to the other, by rank, communicator
-// and sequence number; so do zoom and scrolling.
-#ifndef LOCKSTEP_GUI_APP_COMPARE_WINDOW_H_
-#define LOCKSTEP_GUI_APP_COMPARE_WINDOW_H_
+// Two incidents side by side. Selection, filters and visible parts of one apply to the other, by rank, communicator and
+// sequence number; so do zoom and scrolling.
+#pragma once
 
 #include <QCheckBox>
 #include <QLabel>
@@ -18,7 +17,7 @@ class CompareWindow : public QWidget {
 
  public:
   explicit CompareWindow(const WindowOptions& options);
-  // Each of one or several paths.
+  // Each is one or several paths.
   void Open(const QStringList& left, const QStringList& right);
   MainWindow* side(int i) const { return sides_[static_cast<size_t>(i)]; }
   QCheckBox* linked() const { return linked_; }
@@ -35,10 +34,8 @@ class CompareWindow : public QWidget {
   QCheckBox* linked_;
   QLabel* difference_;
   bool following_ = false;
-  int used_ = -1;  // the half that the user used last: its scrolling leads; late scrolling of the other half's own does
-                   // not
+  int used_ = -1;  // the half that the user used last: its scrolling is followed; late scrolling of the other half is
+                   // ignored
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_COMPARE_WINDOW_H_

@@ -30,7 +30,7 @@ TEST_F(CompareTest, BothGoToTheSamePlace) {
   EXPECT_EQ(a.ranks, b.ranks);
   EXPECT_EQ(a.seq_first, b.comm >= 0 ? b.seq_first : a.seq_first);
   EXPECT_EQ(b.comm < 0 ? QString() : left->CommName(a.comm), b.comm < 0 ? QString() : right->CommName(b.comm));
-  // And the other way round.
+  // The same in the other direction.
   Selection selection;
   selection.ranks = RankIntervals::Of(1, 2);
   both->side(1)->navigator()->Select(selection);
@@ -55,7 +55,7 @@ TEST_F(CompareTest, ZoomGoesAlongAndCountsFromTheStall) {
   both->side(0)->navigator()->Scroll(place);
   EXPECT_EQ(both->side(1)->navigator()->place().matrix,
             (Viewport{b.columns - 6.0, b.columns + 0.0, 1.0 * b.rows / a.rows, 3.0 * b.rows / a.rows}));
-  // Sequence numbers in a communicator's matrix.
+  // In a communicator's matrix, columns follow sequence numbers.
   place.matrix_mode = MatrixMode::kCommunicator;
   place.matrix_comm = 0;
   place.matrix = {};
@@ -68,7 +68,7 @@ TEST_F(CompareTest, ZoomGoesAlongAndCountsFromTheStall) {
   place.matrix = {1, 4, 0, 0};
   both->side(0)->navigator()->Scroll(place);
   EXPECT_EQ(both->side(1)->navigator()->place().matrix.x0, static_cast<double>(1 + c.first_seq - d.first_seq));
-  // Times count back from the end.
+  // In the timeline, times count back from the end.
   const auto apart = static_cast<double>(TimelineSpanOf(*right) - TimelineSpanOf(*left));
   place = both->side(0)->navigator()->place();
   place.timeline = {1e6, 2e6, 0, 0};
@@ -89,7 +89,7 @@ TEST_F(CompareTest, AnOperationIsFoundByCommunicatorAndNumber) {
   place.selection.comm = left->CommOf(left->OpAt(row, place.selection.record));
   EXPECT_EQ(MapPlace(*left, *right, place, true), place);
   EXPECT_EQ(MapPlace(*left, *right, place, false).selection, place.selection);
-  // A rank that the other has not.
+  // Neither document has this rank.
   place.selection.record_rank = 99;
   EXPECT_EQ(MapPlace(*left, *right, place, false).selection.record, -1);
 }

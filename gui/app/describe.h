@@ -1,6 +1,5 @@
-// What the window shows, for scripts and tests: one JSON object.
-#ifndef LOCKSTEP_GUI_APP_DESCRIBE_H_
-#define LOCKSTEP_GUI_APP_DESCRIBE_H_
+// The state of the window, for scripts and tests, as one JSON object.
+#pragma once
 
 #include <QByteArray>
 
@@ -14,5 +13,3 @@ namespace lockstep::gui {
 QByteArray DescribeJson(const Document& document, const Selection& selection);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_DESCRIBE_H_

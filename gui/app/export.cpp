@@ -27,7 +27,7 @@ absl::Status NoForm(View* view, const QString& suffix) {
 }
 
 bool HasPicture(View* view) {
-  // Whether it paints is only known by painting.
+  // Only an attempt shows whether the view paints anything.
   QImage probe(8, 8, QImage::Format_ARGB32_Premultiplied);
   probe.fill(Qt::transparent);
   QPainter painter(&probe);
@@ -97,7 +97,7 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
 #endif
   }
   buffer.close();
-  // A disk that is full takes the beginning and calls it no error: commit() alone would keep that.
+  // If the disk is full, write() may store only the beginning, and commit() alone would keep that.
   if (file.write(bytes) != bytes.size() || !file.flush()) return Failed(path, "there is no room for all of it");
   if (!file.commit()) return Failed(path, file.errorString());
   return absl::OkStatus();

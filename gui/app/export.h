@@ -1,6 +1,5 @@
-// What leaves the window: pictures, tables, and the text for a ticket.
-#ifndef LOCKSTEP_GUI_APP_EXPORT_H_
-#define LOCKSTEP_GUI_APP_EXPORT_H_
+// Exports of the window: pictures, tables, and the text for a ticket.
+#pragma once
 
 #include <QSize>
 #include <QString>
@@ -12,17 +11,15 @@
 
 namespace lockstep::gui {
 
-// What the view can be written as: "png", "svg", "csv".
+// The formats in which the view can be exported: "png", "svg", "csv".
 QStringList ExportFormats(View* view);
-// The file's ending selects the format. Writes the whole file or nothing. Errors: InvalidArgument (an ending, or a form
-// that the view does not have), Unavailable (cannot be written).
+// The file's extension selects the format. Writes the whole file or nothing. Errors: InvalidArgument (unknown
+// extension, or a format that the view does not support), Unavailable (cannot be written).
 absl::Status ExportView(View* view, const QString& path, QSize size);
 
-// "3 ranks: 0-2; AllReduce #41 of dp": the selection in one line; empty: nothing.
+// "3 ranks: 0-2; AllReduce #41 of dp": the selection in one line; empty if nothing is selected.
 QString SelectionText(const Document& document, const Selection& selection);
-// The verdict as `lockstep analyze` prints it, the selection, marks, and the place of the files.
+// The verdict as printed by `lockstep analyze`, the selection, marks, and the path of the files.
 QString TicketText(const Document& document, const Selection& selection, const Notes& notes);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_EXPORT_H_

@@ -5,7 +5,7 @@
 namespace lockstep::gui {
 namespace {
 
-// One pass that takes each letter where it comes first after `from`.
+// One pass that takes each letter at its first occurrence after `from`.
 int Greedy(const QString& pattern, QStringView text, qsizetype from) {
   int score = 0;
   qsizetype at = from, last = -2;
@@ -29,7 +29,7 @@ int FuzzyScore(const QString& pattern, QStringView text) {
   for (qsizetype i = 0; i < text.size() && tries < 8; ++i) {
     if (text[i].toCaseFolded() != first->toCaseFolded()) continue;
     const int score = Greedy(pattern, text, i);
-    if (score < 0) break;  // further right there is less
+    if (score < 0) break;  // the score only decreases further to the right
     best = std::max(best, score);
     ++tries;
   }

@@ -1,16 +1,14 @@
-// How well a few letters name a text, for the command palette.
-#ifndef LOCKSTEP_GUI_APP_FUZZY_H_
-#define LOCKSTEP_GUI_APP_FUZZY_H_
+// Scores how well a few letters match a text, for the command palette.
+#pragma once
 
 #include <QString>
 #include <QStringView>
 
 namespace lockstep::gui {
 
-// The score of a text that contains the pattern's letters in order; ignores case and blanks. Higher is better: adjacent
-// letters, beginnings of words, early, in a short text. -1: no match. An empty pattern scores all equally.
+// The score of a text that contains the pattern's letters in order; ignores case and blanks. Adjacent letters,
+// beginnings of words, early matches and short texts score higher. -1 if it does not match. An empty pattern scores all
+// texts equally.
 int FuzzyScore(const QString& pattern, QStringView text);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_FUZZY_H_

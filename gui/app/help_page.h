@@ -1,6 +1,5 @@
-// The pages behind `?`: every key, made from the actions themselves, and the search language.
-#ifndef LOCKSTEP_GUI_APP_HELP_PAGE_H_
-#define LOCKSTEP_GUI_APP_HELP_PAGE_H_
+// The pages behind `?`: every key, generated from the actions, and the search language.
+#pragma once
 
 #include <QDialog>
 #include <QString>
@@ -11,9 +10,7 @@ namespace lockstep::gui {
 
 QString KeysHtml(const Actions& actions);
 QString QueryHelpHtml();
-// Shown beside the window, not above it: one reads it while trying.
+// Shown beside the window instead of above it, so that users can read it while they try the keys.
 QDialog* MakeHelpPage(const QString& title, const QString& html, QWidget* parent);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_HELP_PAGE_H_

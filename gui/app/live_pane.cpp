@@ -15,7 +15,7 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kEveryMs = 2000, kTickMs = 500;
-constexpr int kSilentMs = 3000;    // a running collector answers in a fraction of it
+constexpr int kSilentMs = 3000;    // a running collector answers in a fraction of this
 constexpr int kGiveUpMs = 30'000;  // lockstep-top gives up after 10 s by itself
 constexpr qsizetype kMostJobs = 1000;
 constexpr qint64 kMostOutput = 32 << 20;
@@ -36,7 +36,7 @@ QString Oldest(const QJsonObject& job) {
       .arg(static_cast<double>(comm.value("age_ns").toString().toLongLong()) / 1e9, 0, 'f', 0);
 }
 
-// Gathered as far as it will be; a folder of another kind is.
+// True if gathering is finished, or for a folder of another kind.
 bool Whole(const QString& path) {
   return QFileInfo::exists(path + "/manifest.json") ? !QFileInfo::exists(path + "/.gathering.json")
                                                     : !QFileInfo::exists(path + "/.ledger");
@@ -133,7 +133,7 @@ void LivePane::Ask() {
 }
 
 void LivePane::AskAgain() {
-  // What was asked before is not heard any more, and its end is no news.
+  // Ignores the end of the query that is killed here.
   const QSignalBlocker quiet(top_);
   top_.kill();
   top_.waitForFinished(200);
@@ -150,7 +150,7 @@ void LivePane::Tick() {
     AskAgain();
   } else if (asked_.hasExpired(kSilentMs) && !told_) {
     Silent(QString("%1 has not answered for %2 s").arg(Name()).arg(asked_.elapsed() / 1000));
-    told_ = false;  // the seconds continue
+    told_ = false;  // keep showing the seconds
   }
 }
 
@@ -167,7 +167,7 @@ void LivePane::Dump() {
   const int row = std::max(0, table_->currentRow());
   if (row >= table_->rowCount() || dumping_.state() != QProcess::NotRunning) return;
   if (table_->item(row, 0)->text().startsWith('-'))
-    return Say("A job of this name cannot be asked for");  // it would read as an option
+    return Say("A job of this name cannot be asked for");  // it would be parsed as an option
   dump_->setEnabled(false);
   Say("The collector takes an incident ..");
   dumping_.start(programs_ + "/lockstep-dump",
@@ -213,7 +213,7 @@ void LivePane::Show(const QByteArray& lines) {
 
 void LivePane::Open(const QString& path, const QString& otherwise) {
   if (!QFileInfo(path).isReadable()) return Say(otherwise.arg(path));
-  // Its first verdict is there seconds after the stall; the rings of all hosts come later.
+  // The first verdict exists seconds after the stall; the rings of all hosts arrive later.
   if (!Whole(path)) gathering_.insert(path);
   Q_EMIT Incident(path);
 }

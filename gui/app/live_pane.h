@@ -1,7 +1,6 @@
 // Follows a collector: its jobs from `lockstep top --json`, and incidents from `lockstep dump`. The viewer itself uses
-// no network; keys and collectors are those of the two programs.
-#ifndef LOCKSTEP_GUI_APP_LIVE_PANE_H_
-#define LOCKSTEP_GUI_APP_LIVE_PANE_H_
+// no network; the two programs find keys and collectors.
+#pragma once
 
 #include <QElapsedTimer>
 #include <QLabel>
@@ -19,16 +18,15 @@ class LivePane : public QWidget {
   Q_OBJECT
 
  public:
-  // `programs`: the folder of lockstep-top and lockstep-dump. `endpoint`: empty: the collector that those find by
-  // themselves.
+  // `programs`: the folder of lockstep-top and lockstep-dump. `endpoint`: empty for the collector that these find.
   LivePane(const QString& programs, const QString& endpoint, QWidget* parent);
-  ~LivePane() override;  // ends what runs
+  ~LivePane() override;  // ends running programs
 
-  void Ask();       // now, rather than at the next tick; a question without an answer is waited for
-  void AskAgain();  // asks again and gives up the current question
-  void Dump();      // of the job in the current row
+  void Ask();       // queries now, not at the next tick; waits if a query is running
+  void AskAgain();  // cancels the current query and starts a new one
+  void Dump();      // takes an incident of the job in the current row
   QTableWidget* table() const { return table_; }
-  QPushButton* again() const { return again_; }  // seen while nothing is heard
+  QPushButton* again() const { return again_; }  // visible while the collector does not answer
   QString state() const { return state_->text(); }
 
  Q_SIGNALS:
@@ -40,7 +38,7 @@ class LivePane : public QWidget {
 
  private:
   void Show(const QByteArray& lines);
-  void Silent(const QString& why);  // shows it, and the age of the jobs in the table
+  void Silent(const QString& why);  // shows the reason, and the age of the jobs in the table
   void Tick();
   QString Name() const { return endpoint_.isEmpty() ? "the collector" : endpoint_; }
   void Say(const QString& text);
@@ -54,13 +52,11 @@ class LivePane : public QWidget {
   QPushButton *dump_, *again_;
   QTimer timer_;
   QProcess top_, dumping_;
-  QElapsedTimer asked_, heard_;  // not valid: never
+  QElapsedTimer asked_, heard_;  // invalid before the first query, the first answer
   std::set<QString> known_;      // incidents reported before
-  std::set<QString> gathering_;  // of them, those that grow
+  std::set<QString> gathering_;  // those of them that are still being gathered
   bool first_ = true;
-  bool told_ = false;  // state_ shows the error of the last finished question
+  bool told_ = false;  // state_ shows the error of the last finished query
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_LIVE_PANE_H_

@@ -9,7 +9,7 @@
 namespace lockstep::gui {
 namespace {
 
-// Programs that answer as lockstep-top and lockstep-dump do, from files of the folder.
+// Programs that answer like lockstep-top and lockstep-dump, from files in the folder.
 class LiveTest : public WindowTest {
  protected:
   void SetUp() override {
@@ -72,7 +72,7 @@ TEST_F(LiveTest, TakesAnIncidentOnDemand) {
   EXPECT_EQ(asked.readAll(), "--json llama/0/1\n");
 }
 
-// The first verdict is there before the rings of all hosts are: the incident is read again when it is whole.
+// The first verdict exists before the rings of all hosts arrive, so the incident is read again when it is complete.
 TEST_F(LiveTest, AnIncidentThatGrowsIsToldAgainWhenItIsWhole) {
   Write("incident/manifest.json", "{}");
   Write("incident/.gathering.json", "{}");
@@ -91,7 +91,7 @@ TEST_F(LiveTest, WhatGoesWrongIsSaid) {
   Program("lockstep-top", "echo 'lockstep top: no answer from tcp://head:9470 in 10 s' >&2; exit 1");
   LivePane live(folder_.path(), {}, nullptr);
   EXPECT_TRUE(Until([&] { return live.state().contains("no answer"); }));
-  // Nonsense is no job.
+  // Invalid lines are not jobs.
   Program("lockstep-top", "printf '{\\n[]\\n7\\n{\"job\":7,\"communicators\":{}}\\n\\377\\n'");
   live.Ask();
   EXPECT_TRUE(Until([&] { return live.table()->rowCount() == 1; }));
@@ -100,7 +100,7 @@ TEST_F(LiveTest, WhatGoesWrongIsSaid) {
   EXPECT_TRUE(Until([&] { return live.state().contains("cannot be started"); }));
 }
 
-// A silent collector is reported long before lockstep-top gives up, and old data is not taken for new.
+// A silent collector is reported long before lockstep-top gives up, and old data is not shown as new.
 TEST_F(LiveTest, ACollectorThatSaysNothingIsToldOfAndAskedAgain) {
   Program("lockstep-top", "echo x >> questions; if [ -e silent ]; then exec sleep 60; fi; cat jobs");
   LivePane live(folder_.path(), "tcp://head:9470", nullptr);
@@ -112,14 +112,14 @@ TEST_F(LiveTest, ACollectorThatSaysNothingIsToldOfAndAskedAgain) {
       << live.state().toStdString();
   EXPECT_TRUE(live.state().contains("as of ")) << live.state().toStdString();
   EXPECT_FALSE(live.again()->isHidden());
-  EXPECT_EQ(live.table()->rowCount(), 1);  // whose last incident can still be opened
+  EXPECT_EQ(live.table()->rowCount(), 1);  // its last incident can still be opened
   QFile::remove(folder_.filePath("silent"));
   Write("questions", "");
   live.again()->click();
   ASSERT_TRUE(Until([&] { return live.again()->isHidden(); })) << live.state().toStdString();
   EXPECT_TRUE(live.state().contains("1 job")) << live.state().toStdString();
   EXPECT_GE(QFileInfo(folder_.filePath("questions")).size(), 2);
-  // A killed one reports nothing itself.
+  // A killed program reports nothing itself.
   Program("lockstep-top", "kill -9 $$");
   live.AskAgain();
   EXPECT_TRUE(Until([&] { return live.state().contains("lockstep-top was killed"); })) << live.state().toStdString();

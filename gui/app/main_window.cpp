@@ -18,6 +18,7 @@
 #include "gui/app/live_pane.h"
 #include "gui/app/marks_pane.h"
 #include "gui/app/start_page.h"
+#include "gui/view/answer_view.h"
 #include "gui/view/bandwidth_view.h"
 #include "gui/view/details_view.h"
 #include "gui/view/legend_view.h"
@@ -78,7 +79,7 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   JoinViewing();
   JoinLoader();
   DefaultLayout();
-  tabs_->currentWidget()->setFocus();  // single letters are keys: the search box comes by one of them
+  tabs_->currentWidget()->setFocus();  // single letters are keys, so the search box gets the focus only by its key
   first_state_ = saveState(kStateVersion);
   if (options_.restore) RestoreSession();
   if (options_.restore && !options_.embedded) {
@@ -137,7 +138,9 @@ void MainWindow::MakePanes() {
   addToolBar(Qt::TopToolBarArea, bar);
 
   verdict_ = new VerdictPanel(&navigator_);
-  auto* matrix = new MatrixView(&navigator_);
+  auto* answer = new AnswerView(&navigator_);
+  answer->SetWays({actions_->Get(ActionId::kJobMatrix), actions_->Get(ActionId::kCommMatrix),
+                   actions_->Get(ActionId::kTabWaitFor), actions_->Get(ActionId::kNextAnomaly)});
   auto* tree = new TreePane(&navigator_);
   auto* legend = new LegendView(&navigator_);
   auto* details = new DetailsView(&navigator_, &records_);
@@ -146,9 +149,13 @@ void MainWindow::MakePanes() {
   marks_ = new MarksPane(nullptr);
   View* tables[] = {MakeCommTable(&navigator_), MakeRankTable(&navigator_), MakeMismatchTable(&navigator_),
                     MakeInFlightTable(&navigator_)};
-  View* pictures[] = {matrix, new WaitGraphView(&navigator_), new TimelineView(&navigator_), new StackView(&navigator_),
+  View* pictures[] = {answer,
+                      new MatrixView(&navigator_),
+                      new WaitGraphView(&navigator_),
+                      new TimelineView(&navigator_),
+                      new StackView(&navigator_),
                       new BandwidthView(&navigator_)};
-  const char* tab_names[] = {"Matrix", "Wait-for", "Timeline", "Stacks", "Bandwidth"};
+  const char* tab_names[] = {"Answer", "Matrix", "Wait-for", "Timeline", "Stacks", "Bandwidth"};
 
   tabs_ = new QTabWidget;
   tabs_->setObjectName("tabs");
@@ -158,7 +165,7 @@ void MainWindow::MakePanes() {
   for (size_t i = 0; i < std::size(pictures); ++i) {
     const int at = tabs_->addTab(pictures[i], tab_names[i]);
     tabs_->setTabToolTip(at,
-                         actions_->Get(static_cast<ActionId>(static_cast<int>(ActionId::kTabMatrix) + at))->toolTip());
+                         actions_->Get(static_cast<ActionId>(static_cast<int>(ActionId::kTabAnswer) + at))->toolTip());
   }
   chips_ = new Chips(&navigator_, search_, this);
   strip_ = new Strip(actions_->Get(ActionId::kCancelLoading), this);
@@ -181,14 +188,10 @@ void MainWindow::MakePanes() {
   layout->setContentsMargins(0, 0, 0, 0);
   layout->setSpacing(0);
   layout->addWidget(strip_);
+  layout->addWidget(verdict_);
   layout->addWidget(centre_, 1);
   setCentralWidget(middle);
 
-  QDockWidget* verdict = verdict_dock_ = AddDock("Verdict", verdict_, Qt::TopDockWidgetArea, "verdict");
-  verdict->setFeatures(QDockWidget::NoDockWidgetFeatures);
-  auto* no_title = new QWidget(verdict);
-  no_title->setAccessibleName("Verdict");
-  verdict->setTitleBarWidget(no_title);
   docks_.emplace_back("Tree", AddDock("Hosts and communicators", tree, Qt::LeftDockWidgetArea, "tree"));
   docks_.emplace_back("Legend", AddDock("Legend", legend, Qt::LeftDockWidgetArea, "legend"));
   docks_.emplace_back("Details", AddDock("Details", details, Qt::RightDockWidgetArea, "details"));
@@ -204,9 +207,9 @@ void MainWindow::MakePanes() {
     if (tab_bar->accessibleName().isEmpty()) tab_bar->setAccessibleName("Tabs");
   }
 
-  // The verdict and the matrix get a document first: with them people begin to read.
-  views_ = {verdict_, matrix, legend, details, tree, tables[0], tables[1], tables[2], tables[3], log_};
-  for (size_t i = 1; i < std::size(pictures); ++i) views_.push_back(pictures[i]);
+  // The verdict and the answer get a document first, because users read them first.
+  views_ = {verdict_, answer, pictures[1], legend, details, tree, tables[0], tables[1], tables[2], tables[3], log_};
+  for (size_t i = 2; i < std::size(pictures); ++i) views_.push_back(pictures[i]);
 
   status_ = StatusLabel("What is open", this);
   selected_ = StatusLabel("What is selected", this);
@@ -218,7 +221,11 @@ void MainWindow::MakePanes() {
 }
 
 void MainWindow::DefaultLayout() {
-  resize(1280, 800);
+  const QSize room = screen()->availableSize(),
+              size = options_.size.isEmpty()
+                         ? QSize(room.width() < 1900 ? 1280 : 1760, room.height() < 1040 ? 800 : 980).boundedTo(room)
+                         : options_.size;
+  resize(size);
   auto place = [this](const QString& name, Qt::DockWidgetArea area) {
     QDockWidget* pane = dock(name);
     pane->setFloating(false);
@@ -238,11 +245,12 @@ void MainWindow::DefaultLayout() {
   resizeDocks({tree, details}, {letter * 34, letter * 44}, Qt::Horizontal);
   resizeDocks({tree, legend}, {line * 8, line * 15},
               Qt::Vertical);  // all states of the legend can be seen at 1280 x 800
-  resizeDocks({verdict_dock_, first}, {line * 9, line * 12}, Qt::Vertical);
-  tabs_->setCurrentIndex(0);
-  if (options_.embedded) {
-    // Half a screen is for pictures and tables.
-    for (QDockWidget* pane : {tree, legend, details}) pane->hide();
+  resizeDocks({first}, {line * 12}, Qt::Vertical);
+  tabs_->setCurrentIndex(std::max(options_.tab, 0));
+  // A small window has no room for panes beside the pictures; Alt and a digit show one.
+  const bool small = size.width() < 1600 || size.height() < 900;
+  for (const auto& [name, pane] : docks_) {
+    if (options_.embedded ? pane == tree || pane == legend || pane == details : small) pane->hide();
   }
 }
 
@@ -253,17 +261,15 @@ void MainWindow::RestoreSession() {
   if (options_.embedded) return;
   if (const QByteArray geometry = session_.Bytes("geometry"); !geometry.isEmpty()) restoreGeometry(geometry);
   if (const QByteArray state = session_.Bytes("panes"); !state.isEmpty()) restoreState(state, kStateVersion);
-  const int tab = session_.Number("tab", 0);
+  const int tab = options_.tab >= 0 ? options_.tab : session_.Number("tab", 0);
   if (tab >= 0 && tab < tabs_->count()) tabs_->setCurrentIndex(tab);
-  verdict_->SetCollapsed(session_.Number("folded", 0) == 1);
 }
 
-// A viewer that a signal ends finds its state again too: it is stored once it has changed and is at rest.
+// Stores the state once it has changed and then stayed the same for a while, so that it survives a signal that ends the
+// viewer.
 void MainWindow::KeepWhatChanged() {
   if (!isVisible()) return;
-  Kept now{saveGeometry(), saveState(kStateVersion), tabs_->currentIndex(),
-           text_percent_,  verdict_->collapsed(),    navigator_.place(),
-           paths_};
+  Kept now{saveGeometry(), saveState(kStateVersion), tabs_->currentIndex(), text_percent_, navigator_.place(), paths_};
   if (now == seen_ && now != kept_ && !loading_) {
     SaveSession();
     kept_ = now;
@@ -277,7 +283,6 @@ void MainWindow::SaveSession() {
   session_.Set("geometry", saveGeometry());
   session_.Set("panes", saveState(kStateVersion));
   session_.Set("tab", tabs_->currentIndex());
-  session_.Set("folded", verdict_->collapsed() ? 1 : 0);
   session_.Set("text", text_percent_);
   session_.Sync();
 }
@@ -291,7 +296,7 @@ LivePane* MainWindow::Follow(const QString& programs, const QString& endpoint) {
   pane->show();
   pane->raise();
   connect(live, &LivePane::Incident, this, [this](const QString& path) { OpenNext(path); });
-  // What the user went away from stays away.
+  // An incident that the user has left is not reopened.
   connect(live, &LivePane::Gathered, this, [this](const QString& path) {
     if ((loading_ ? opening_ : paths_) == QStringList(QDir::cleanPath(path))) OpenNext(path);
   });

@@ -1,7 +1,6 @@
-// The window: verdict above, tree left, pictures in the middle, details right, tables below. It owns the navigator, the
-// loader and the views, and joins them to the actions; it knows nothing of what views draw.
-#ifndef LOCKSTEP_GUI_APP_MAIN_WINDOW_H_
-#define LOCKSTEP_GUI_APP_MAIN_WINDOW_H_
+// The window: tree left, verdict and pictures in the middle, details right, tables below. It owns the navigator, the
+// loader and the views, and connects them to the actions. It does not know what views draw.
+#pragma once
 
 #include <QDockWidget>
 #include <QElapsedTimer>
@@ -33,11 +32,13 @@ class MarksPane;
 class StartPage;
 
 struct WindowOptions {
-  QString settings;          // as Session takes it
-  bool restore = true;       // geometry, panes, tab, text size, colors, and the place in an incident
+  QString settings;          // passed to Session
+  QSize size;                // of a window without a session; empty: as large as the screen allows
+  bool restore = true;       // geometry, panes, tab, text size, colors, and the position in an incident
   bool embedded = false;     // one half of a comparison
+  int tab = -1;              // shown first; -1: the answer, if there is one
   int keep_every_ms = 3000;  // interval of the checks whether restored data changed
-  int look_every_ms = 2000;  // interval of the checks whether the index is still as it was when opened
+  int look_every_ms = 2000;  // interval of the checks whether the index has changed since it was opened
 };
 
 class MainWindow : public QMainWindow {
@@ -47,11 +48,12 @@ class MainWindow : public QMainWindow {
   explicit MainWindow(const WindowOptions& options, QWidget* parent = nullptr);
   ~MainWindow() override;
 
-  // One incident, of one or several paths. What is open stays until the new one is there, and comes back when it fails.
+  // Opens one incident from one or several paths. The open incident stays until the new one is ready, and stays if that
+  // fails.
   void Open(const QStringList& paths);
   // Shows the jobs of a collector in a pane and opens their incidents; `endpoint` may be empty (LivePane).
   LivePane* Follow(const QString& programs, const QString& endpoint);
-  // Shows a document that was opened elsewhere. Null: nothing is open.
+  // Shows a document that was opened elsewhere; null for none.
   void ShowDocument(DocumentPtr document);
 
   const DocumentPtr& document() const { return document_; }
@@ -64,22 +66,22 @@ class MainWindow : public QMainWindow {
   MarksPane* marks() { return marks_; }
   QTabWidget* tabs() { return tabs_; }
   const Notes& notes() const { return notes_; }
-  int anomaly() const { return anomaly_; }  // -1: none yet
+  int anomaly() const { return anomaly_; }  // -1 if none yet
   void SelectAnomaly(int anomaly);          // from 0
   const std::vector<View*>& views() const { return views_; }
-  View* view(const QString& name) const;  // by accessible name; null: there is none
-  View* CurrentView() const;              // with the focus, else of the tab
+  View* view(const QString& name) const;  // by accessible name; null if there is none
+  View* CurrentView() const;              // the view with the focus, else that of the tab
   QDockWidget* dock(const QString& name) const;
   bool loading() const { return loading_; }
-  // Every view has the document, and the place where one was is shown.
+  // Every view has the document, and the remembered position is shown.
   bool Settled() const { return given_ == views_.size() && !place_wanted_; }
-  // Every view has the document and has drawn it, and no search runs.
+  // Every view has the document and has drawn it, and no search is running.
   bool Idle() const;
 
  Q_SIGNALS:
-  void DocumentShown();  // all views have it; also for partial ones
+  void DocumentShown();  // all views have it; also emitted for partial documents
   void LoadEnded(bool opened);
-  void FirstPaint();  // verdict and matrix of an opened incident are on the screen, once an Open
+  void FirstPaint();  // verdict and picture of an opened incident are on the screen; emitted once for each Open
   void CompareWanted(const QStringList& paths);
 
  protected:
@@ -101,8 +103,9 @@ class MainWindow : public QMainWindow {
   void JoinLoader();
   void Take(DocumentPtr document, bool partial);
   void GiveNext();
+  void ShowAnswer();
   void EndLoad(bool opened);
-  void OpenNext(const QString& path);  // as soon as the current load is finished
+  void OpenNext(const QString& path);  // opens it as soon as the current load has finished
   void KeepPlace();
   void WantNoPaint();
   void UpdateTitle();
@@ -129,24 +132,26 @@ class MainWindow : public QMainWindow {
   void SetText(int percent);
   void Say(const QString& text);
 
-  static constexpr int kStateVersion = 1;  // of saveState: panes that were added or went make older states useless
+  static constexpr int kStateVersion = 2;  // version of saveState: if panes are added or removed, older states are
+                                           // useless
 
   const WindowOptions options_;
   Session session_;
   Navigator navigator_;
   Loader loader_;
   Records records_;
-  DocumentPtr document_, before_;  // before_: while another one is loading
+  DocumentPtr document_, before_;  // before_: the previous document, while another one is loading
   Place before_place_;
   Notes notes_;
-  bool notes_locked_ = false;   // their file is not ours to write
+  bool notes_locked_ = false;   // their file holds something else and must not be overwritten
   bool notes_unsaved_ = false;  // they differ from their file
   QStringList paths_, opening_, next_;
   bool loading_ = false, partial_ = false;
-  Place wanted_;  // shown once every view has the document
+  Place wanted_;  // restored once every view has the document
   bool place_wanted_ = false;
   int anomaly_ = -1, mark_ = -1;
   int text_percent_ = 100;
+  bool tab_chosen_ = false;  // by the user, since the incident was opened
   QElapsedTimer centred_;
 
   Actions* actions_;
@@ -156,7 +161,6 @@ class MainWindow : public QMainWindow {
   QStackedWidget* centre_;
   QTabWidget* tabs_;
   VerdictPanel* verdict_;
-  QDockWidget* verdict_dock_;
   LoadLog* log_;
   MarksPane* marks_;
   StartPage* start_;
@@ -164,24 +168,21 @@ class MainWindow : public QMainWindow {
   std::vector<std::pair<QString, QDockWidget*>> docks_;
   std::vector<QAction*> recent_;
   QMenu* panes_ = nullptr;
-  size_t given_ = 0;  // views that have the document
+  size_t given_ = 0;  // number of views that have the document
   LatestJob look_;
-  bool index_changed_ = false;  // and reported
-  bool paint_wanted_ = false, verdict_painted_ = false, matrix_painted_ = false;
+  bool index_changed_ = false;  // the index file has changed since it was opened, and this was reported
+  bool paint_wanted_ = false, verdict_painted_ = false, picture_painted_ = false;
   QLabel *status_, *selected_, *load_state_;
   QByteArray first_state_;
   QPointer<QDialog> help_;
   struct Kept {
     QByteArray geometry, panes;
     int tab = -1, text = 0;
-    bool folded = false;
     Place place;
     QStringList paths;
     bool operator==(const Kept&) const = default;
   };
-  Kept seen_, kept_;  // at the last look; as written by this window
+  Kept seen_, kept_;  // at the last check; as written by this window
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_MAIN_WINDOW_H_

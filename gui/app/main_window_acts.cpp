@@ -1,4 +1,4 @@
-// What the actions do.
+// Implements the actions of the window.
 #include <QActionGroup>
 #include <QApplication>
 #include <QClipboard>
@@ -43,7 +43,7 @@ QStringList LocalPaths(const QMimeData* data) {
 }  // namespace
 
 void MainWindow::Say(const QString& text) {
-  // Beside the permanent text; complete in the tooltip.
+  // Shortens the text to the room beside the permanent labels; the tooltip has all of it.
   int room = statusBar()->width() - 40;
   for (const QLabel* label : {status_, selected_, load_state_}) room -= label->sizeHint().width() + 6;
   statusBar()->setToolTip(text);
@@ -68,7 +68,7 @@ void MainWindow::JoinActs() {
   on(Id::kOpenFolder,
      [this, choose] { choose("Open folder", true, [this](const QStringList& paths) { Open(paths); }); });
   on(Id::kCompare, [this, choose] {
-    // Of the kind that is open: a folder, or files.
+    // Asks for files if files are open, else for a folder.
     choose("Compare with", paths_.isEmpty() || QFileInfo(paths_.first()).isDir(), [this](const QStringList& paths) {
       if (!paths.isEmpty()) Q_EMIT CompareWanted(paths);
     });
@@ -197,14 +197,17 @@ void MainWindow::JoinViewing() {
   };
   auto* tab_group = new QActionGroup(this);
   for (int i = 0; i < tabs_->count(); ++i) {
-    const Id id = static_cast<Id>(static_cast<int>(Id::kTabMatrix) + i);
+    const Id id = static_cast<Id>(static_cast<int>(Id::kTabAnswer) + i);
     tab_group->addAction(actions_->Get(id));
     on(id, [this, i] {
       tabs_->setCurrentIndex(i);
       tabs_->currentWidget()->setFocus(Qt::ShortcutFocusReason);
     });
   }
-  connect(tabs_, &QTabWidget::currentChanged, this, &MainWindow::EnableActs);
+  connect(tabs_, &QTabWidget::currentChanged, this, [this] {
+    tab_chosen_ = true;
+    EnableActs();
+  });
   on(Id::kZoomIn, picture([](View* view) { view->Zoom(1.5); }));
   on(Id::kZoomOut, picture([](View* view) { view->Zoom(1 / 1.5); }));
   on(Id::kZoomRowsIn, picture([](View* view) { view->ZoomRows(1.5); }));
@@ -231,7 +234,7 @@ void MainWindow::JoinViewing() {
     place.matrix_mode = MatrixMode::kJob;
     place.matrix = {};
     navigator_.Go(std::move(place));
-    tabs_->setCurrentIndex(0);
+    actions_->Get(Id::kTabMatrix)->trigger();
     EnableActs();
   });
   on(Id::kCommMatrix, [this] {
@@ -244,7 +247,7 @@ void MainWindow::JoinViewing() {
       place.matrix_comm = comm;
       place.matrix = {};
       navigator_.Go(std::move(place));
-      tabs_->setCurrentIndex(0);
+      actions_->Get(Id::kTabMatrix)->trigger();
       Say(QString("Members of %1; J shows all ranks").arg(document_->CommName(comm)));
     } else {
       Say("There is no communicator");
@@ -263,14 +266,6 @@ void MainWindow::JoinViewing() {
       EnableActs();
     });
   }
-  on(Id::kVerdict, [this] {
-    verdict_->SetCollapsed(!verdict_->collapsed());
-    EnableActs();
-  });
-  connect(verdict_, &VerdictPanel::CollapsedChanged, this, [this](bool collapsed) {
-    resizeDocks({verdict_dock_}, {collapsed ? 1 : fontMetrics().height() * 9}, Qt::Vertical);
-    EnableActs();
-  });
   on(Id::kFontBigger, [this] { SetText(text_percent_ + 10); });
   on(Id::kFontSmaller, [this] { SetText(text_percent_ - 10); });
   on(Id::kFontNormal, [this] { SetText(100); });
@@ -288,7 +283,6 @@ void MainWindow::JoinViewing() {
   on(Id::kDefaultLayout, [this] {
     restoreState(first_state_, kStateVersion);
     DefaultLayout();
-    verdict_->SetCollapsed(false);
     SetText(100);
   });
 }
@@ -309,10 +303,9 @@ void MainWindow::EnableActs() {
   actions_->Get(Id::kForward)->setEnabled(open && navigator_.CanGoForward());
   const Place& place = navigator_.place();
   for (int i = 0; i < tabs_->count(); ++i)
-    actions_->Get(static_cast<Id>(static_cast<int>(Id::kTabMatrix) + i))->setChecked(i == tabs_->currentIndex());
+    actions_->Get(static_cast<Id>(static_cast<int>(Id::kTabAnswer) + i))->setChecked(i == tabs_->currentIndex());
   actions_->Get(place.matrix_mode == MatrixMode::kJob ? Id::kJobMatrix : Id::kCommMatrix)->setChecked(true);
   actions_->Get(static_cast<Id>(static_cast<int>(Id::kGroupRank) + static_cast<int>(place.grouping)))->setChecked(true);
-  actions_->Get(Id::kVerdict)->setChecked(verdict_->collapsed());
   actions_->Get(Id::kFullScreen)->setChecked(isFullScreen());
 }
 
@@ -321,8 +314,11 @@ void MainWindow::SelectAnomaly(int anomaly) {
   anomaly_ = anomaly;
   Place place = navigator_.place();
   place.selection = document_->AnomalyAt(anomaly);
+  if (const int finding = document_->facts().anomalies(anomaly).finding(); finding >= 0) place.finding = finding;
   if (place.matrix_mode == MatrixMode::kCommunicator && place.selection.comm >= 0 &&
-      place.selection.comm != place.matrix_comm) {
+      (place.selection.comm != place.matrix_comm || place.selection.seq_first < 0)) {
+    // Only the job's matrix has cells for sends and receives.
+    if (place.selection.seq_first < 0) place.matrix_mode = MatrixMode::kJob;
     place.matrix_comm = place.selection.comm;
     place.matrix = {};
   }
@@ -357,7 +353,7 @@ void MainWindow::StepRecord(int by) {
   if (record >= 0) {
     record += by;
   } else {
-    // From the selected place of the communicator, else from the end, where it stopped.
+    // Starts at the selected position in the communicator, else at the rank's last operation.
     record = count - 1;
     constexpr int64_t kLookBack = 100'000;
     for (int64_t i = count - 1; selection.seq_first >= 0 && i >= 0 && i > count - kLookBack; --i) {

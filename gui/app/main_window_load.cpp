@@ -1,4 +1,4 @@
-// Opening: what the loader says, handing a document to the views in turn, and keeping where one was.
+// Opening: handles the loader's signals, gives a document to the views in turn, and restores the user's position.
 #include <QApplication>
 #include <QDir>
 #include <QEvent>
@@ -14,6 +14,7 @@
 #include "gui/app/marks_pane.h"
 #include "gui/app/place_mapping.h"
 #include "gui/app/start_page.h"
+#include "gui/model/answer.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
@@ -24,7 +25,7 @@ QString Big(uint64_t value) {
   return QString("%1 M").arg(static_cast<double>(value) / 1e6, 0, 'f', 1);
 }
 
-// Qt names the inner parts of a widget after it, for screen readers.
+// Gives unnamed parts of widgets a name for screen readers, made from the name of the widget around them.
 void NameParts(QWidget* window) {
   for (QWidget* part : window->findChildren<QWidget*>()) {
     if (!part->accessibleName().isEmpty()) continue;
@@ -98,9 +99,10 @@ void MainWindow::Open(const QStringList& paths) {
   log_->Clear();
   strip_->ShowProgress("Finding files", -1, 0, 0);
   if (!paint_wanted_)
-    qApp->installEventFilter(this);  // parts of views come and go: all paint events are seen while one is waited for
+    qApp->installEventFilter(this);  // parts of views are created and destroyed, so all paint events are observed while
+                                     // one is expected
   paint_wanted_ = true;
-  verdict_painted_ = matrix_painted_ = false;
+  verdict_painted_ = picture_painted_ = false;
   loader_.Open(full);
   loading_ = true;
   load_state_->setText("loading");
@@ -121,7 +123,7 @@ void MainWindow::EndLoad(bool opened) {
   if (!opened) {
     WantNoPaint();
     if (partial_) {
-      // Views showed a part of what did not come.
+      // The views show a part of the incident that failed to load, so the previous document returns.
       const Place place = before_place_;
       paths_.clear();
       ShowDocument(before_);
@@ -168,7 +170,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   }
   place_wanted_ = document != nullptr && wanted_ != Place();
   if (!same) anomaly_ = mark_ = -1;
-  // Places of the old document mean nothing in the new one: no view may see one with the other.
+  // Positions in the old document are meaningless in the new one, so no view may see one with the other.
   navigator_.Reset();
   for (size_t i = 2; i < views_.size() && document != nullptr; ++i) views_[i]->SetDocument(nullptr);
   document_ = std::move(document);
@@ -178,6 +180,8 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   paths_ = paths;
   records_.SetDocument(document_);
   centre_->setCurrentIndex(document_ == nullptr ? 0 : 1);
+  if (!same) tab_chosen_ = options_.tab >= 0;
+  if (document_ != nullptr && !tab_chosen_) ShowAnswer();
   // Single letters are keys: after opening they go to the picture, unless the user is typing.
   if (document_ != nullptr && (focusWidget() == nullptr || search_->field()->text().isEmpty()))
     tabs_->currentWidget()->setFocus();
@@ -188,7 +192,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   if (same && notes_unsaved_) {
     marks_->Show(document_.get(), notes_);
   } else {
-    LoadNotes();  // for a part too: a mark made meanwhile does not belong to the earlier incident
+    LoadNotes();  // also for a partial document, because a mark made meanwhile does not belong to the earlier incident
   }
   if (!filters.isEmpty()) search_->SetFilters(filters);
   EnableActs();
@@ -199,13 +203,8 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   });
 }
 
-// One view a turn of the event loop: the window stays alive between them.
+// One view per turn of the event loop, so that the window stays responsive.
 void MainWindow::GiveNext() {
-  // The verdict knows its height by now: as much as it wants, at most a quarter of the window.
-  if (given_ == 2 && document_ != nullptr && !verdict_->collapsed()) {
-    resizeDocks({verdict_dock_}, {std::min({verdict_->sizeHint().height(), verdict_->maximumHeight(), height() / 4})},
-                Qt::Vertical);
-  }
   if (given_ < views_.size()) views_[given_++]->SetDocument(document_);
   if (given_ < views_.size()) {
     QTimer::singleShot(0, this, [this, document = document_] {
@@ -218,7 +217,7 @@ void MainWindow::GiveNext() {
     Place place = wanted_;
     if (place.filters.isEmpty())
       place.filters = navigator_.place().filters, place.filtered = navigator_.place().filtered;
-    // What was selected meanwhile is newer.
+    // A selection that the user made meanwhile is kept.
     if (!navigator_.selection().empty()) place.selection = navigator_.selection();
     navigator_.Reset(place);
   }
@@ -226,8 +225,18 @@ void MainWindow::GiveNext() {
   Q_EMIT DocumentShown();
 }
 
+// Shows the answer if there is one, else the matrix of the whole job.
+void MainWindow::ShowAnswer() {
+  const bool was_chosen = tab_chosen_;
+  if (HasAnswer(*document_))
+    tabs_->setCurrentIndex(0);
+  else if (tabs_->currentIndex() == 0)
+    tabs_->setCurrentIndex(1);
+  tab_chosen_ = was_chosen;
+}
+
 void MainWindow::KeepPlace() {
-  // What is to be restored is not the place yet.
+  // A position that is still to be restored is not the current one.
   if (document_ == nullptr || partial_ || place_wanted_ || given_ < views_.size() || !options_.restore ||
       options_.embedded)
     return;
@@ -269,7 +278,8 @@ void MainWindow::FillRecent() {
   start_->SetRecent(all);
 }
 
-// What is drawn comes from the file. On another thread, because a disk may not answer.
+// Views draw from the mapped index file, which must not change. The check uses another thread, because a disk may not
+// answer.
 void MainWindow::LookAtIndex() {
   if (document_ == nullptr || index_changed_ || loading_ || look_.busy()) return;
   look_.Start(this, [this, document = document_](const std::atomic<bool>&) -> LatestJob::Finish {
@@ -322,13 +332,13 @@ bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::Paint && paint_wanted_ && document_ != nullptr) {
     const QWidget* widget = qobject_cast<QWidget*>(watched);
     const auto inside = [&](const QWidget* outer) { return widget == outer || outer->isAncestorOf(widget); };
-    const View* matrix = views_[1];
+    const auto* picture = static_cast<const View*>(tabs_->currentWidget());
     if (widget == nullptr) return QMainWindow::eventFilter(watched, event);
     if (inside(verdict_)) verdict_painted_ = true;
-    if (inside(matrix) && matrix->Idle()) matrix_painted_ = true;
-    if ((verdict_painted_ || verdict_->visibleRegion().isEmpty()) && (matrix_painted_ || !matrix->isVisible())) {
+    if (inside(picture) && picture->Idle()) picture_painted_ = true;
+    if (verdict_painted_ && (picture_painted_ || !picture->isVisible())) {
       WantNoPaint();
-      // After the painting of this turn.
+      // Emits the signal after this turn's painting.
       QTimer::singleShot(0, this, &MainWindow::FirstPaint);
     }
   }

@@ -29,6 +29,7 @@
 #include "gui/app/export.h"
 #include "gui/app/marks_pane.h"
 #include "gui/app/palette.h"
+#include "gui/view/matrix_view.h"
 
 namespace lockstep::gui {
 namespace {
@@ -67,7 +68,7 @@ TEST_F(WindowTest, EveryActHasTextTooltipAndKeysOfItsOwn) {
           << text.toStdString() << ": " << action->text().toStdString() << " and " << keys[text].toStdString();
     }
   }
-  // Every action with a shortcut is in a menu.
+  // Every action is in a menu.
   for (const QAction* action : window->actions()->all()) {
     EXPECT_NE(std::find(actions.begin(), actions.end(), action), actions.end()) << action->text().toStdString();
   }
@@ -78,7 +79,7 @@ TEST_F(WindowTest, EveryWidgetHasAnAccessibleName) {
   const auto window = MakeOpen();
   for (const QWidget* widget : window->findChildren<QWidget*>()) {
     const QString type = widget->metaObject()->className();
-    // Parts that Qt makes for itself, which assistive tools never stop at.
+    // Parts that Qt creates for itself, at which assistive tools never stop.
     if (type.startsWith("QDockWidget") || type == "QMainWindowLayout" || widget->objectName().startsWith("qt_") ||
         type.endsWith("Private") || type == "QSizeGrip" || type == "QRubberBand" || type == "QToolBarExtension" ||
         type == "QToolBarSeparator" || type == "QTableCornerButton" || type == "QComboBoxPrivateContainer" ||
@@ -146,7 +147,7 @@ TEST_F(WindowTest, SearchesWhileOneTypesAndFilters) {
   EXPECT_TRUE(Until([&] { return window->Idle(); }));
   EXPECT_EQ(window->navigator()->place().filters, QStringList("rank:2-4"));
   EXPECT_EQ(window->navigator()->place().filtered, RankIntervals::Of(2, 4));
-  // Typing letters that are keys of the window types them.
+  // The search field takes letters that are keys of the window.
   QTest::keyClicks(window->search()->field(), "wasd]?");
   EXPECT_EQ(window->search()->field()->text(), "wasd]?");
   EXPECT_EQ(window->anomaly(), -1);
@@ -194,10 +195,10 @@ TEST_F(WindowTest, FiltersPinsAndMembersOfTheSelection) {
 
 TEST_F(WindowTest, TabsAndPanesByKeys) {
   const auto window = MakeOpen();
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 6; ++i) {
     Key(window.get(), QString("Ctrl+%1").arg(i + 1));
     EXPECT_EQ(window->tabs()->currentIndex(), i);
-    EXPECT_TRUE(window->actions()->Get(static_cast<Id>(static_cast<int>(Id::kTabMatrix) + i))->isChecked());
+    EXPECT_TRUE(window->actions()->Get(static_cast<Id>(static_cast<int>(Id::kTabAnswer) + i))->isChecked());
   }
   window->dock("Marks")->hide();
   Key(window.get(), "B");
@@ -206,12 +207,132 @@ TEST_F(WindowTest, TabsAndPanesByKeys) {
   EXPECT_EQ(window->tabs()->currentIndex(), 0);
 }
 
+TEST_F(WindowTest, ASmallWindowOpensWithoutPanesAndNoneExceedsTheScreen) {
+  WindowOptions options;
+  options.settings = folder_.filePath("viewer.ini");
+  MainWindow by_screen(options);
+  const QSize room = by_screen.screen()->availableSize();
+  EXPECT_LE(by_screen.width(), room.width());
+  EXPECT_LE(by_screen.height(), room.height());
+  for (const QSize size : {QSize(1280, 800), QSize(1920, 1080)}) {
+    options.size = size;
+    MainWindow window(options);
+    window.show();
+    EXPECT_EQ(window.size(), size);
+    for (const char* pane : {"Tree", "Legend", "Details", "Communicators"})
+      EXPECT_EQ(window.dock(pane)->isHidden(), size.width() < 1600) << pane;
+    Key(&window, "Alt+3");
+    EXPECT_TRUE(window.dock("Details")->isVisible());
+  }
+}
+
+// Sends are numbered by pair of ranks, so their communicator's matrix has no column for them.
+TEST_F(WindowTest, AFindingAboutSendsIsShownAmongTheCallsOfTheRanks) {
+  const auto window = MakeWindow();
+  document_ = HungPipeline();
+  ASSERT_NE(document_, nullptr);
+  ASSERT_EQ(document_->verdict().findings(0).operation(), "Send");
+  window->ShowDocument(document_);
+  ASSERT_TRUE(Until([&] { return window->Idle(); }));
+  const auto* matrix = dynamic_cast<MatrixView*>(window->view("Matrix"));
+  ASSERT_NE(matrix, nullptr);
+  for (const MatrixMode before : {MatrixMode::kJob, MatrixMode::kCommunicator}) {
+    Place place = window->navigator()->place();
+    place.matrix_mode = before;
+    place.matrix_comm = 0;
+    window->navigator()->Go(place);
+    window->SelectAnomaly(0);
+    ASSERT_TRUE(Until([&] { return window->Idle(); }));
+    EXPECT_EQ(window->navigator()->place().matrix_mode, MatrixMode::kJob);
+    ASSERT_NE(matrix->data(), nullptr);
+    EXPECT_GT(matrix->data()->cells->columns, 0);
+    EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(21, 21));
+    const QString details = window->view("Details")->CopyText();
+    EXPECT_TRUE(details.contains("rank 21")) << details.toStdString();
+    EXPECT_FALSE(details.contains("Members at #")) << details.toStdString();
+  }
+}
+
+// The whole job is one key away, and so is the way back.
+TEST_F(WindowTest, OpensOnTheAnswerIfThereIsOne) {
+  const auto window = MakeWindow();
+  window->tabs()->setCurrentIndex(3);
+  const auto healthy = Document::FromBundle(lockstep::testing::Job(2, 2, 2, 6).Run());
+  ASSERT_TRUE(healthy.ok());
+  window->ShowDocument(*healthy);
+  ASSERT_TRUE(Until([&] { return window->Idle(); }));
+  EXPECT_EQ(window->tabs()->currentIndex(), 3) << "no rank is named: the tab stays";
+  window->ShowDocument(HungJob());
+  ASSERT_TRUE(Until([&] { return window->Idle(); }));
+  EXPECT_EQ(window->tabs()->currentWidget(), window->view("Answer"));
+  EXPECT_TRUE(window->view("Answer")->isAncestorOf(window->focusWidget()));
+  Key(window.get(), "J");
+  EXPECT_EQ(window->tabs()->currentWidget(), window->view("Matrix"));
+  EXPECT_EQ(window->navigator()->place().matrix_mode, MatrixMode::kJob);
+  Key(window.get(), "V");
+  EXPECT_EQ(window->tabs()->currentWidget(), window->view("Answer"));
+  window->ShowDocument(*healthy);
+  ASSERT_TRUE(Until([&] { return window->Idle(); }));
+  EXPECT_EQ(window->tabs()->currentWidget(), window->view("Matrix")) << "the answer to the incident before is gone";
+
+  WindowOptions options;
+  options.settings = Session::kNothing;
+  options.tab = 2;
+  MainWindow asked(options);
+  asked.show();
+  asked.ShowDocument(HungJob());
+  ASSERT_TRUE(Until([&] { return asked.Idle(); }));
+  EXPECT_EQ(asked.tabs()->currentIndex(), 2) << "a tab that was asked for stays";
+}
+
+// A partial document has no verdict. The answer comes with the verdict, unless the user has gone elsewhere.
+TEST_F(WindowTest, TheAnswerComesWithTheVerdictOfAGrowingIncident) {
+  lockstep::testing::Job job(2, 2, 2, 6);
+  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
+  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
+  const Bundle bundle = job.Run();
+  const ViewFacts whole = BuildViewFacts(bundle);
+  ViewFacts part;
+  *part.mutable_ranks() = whole.ranks();
+  for (RankFacts& rank : *part.mutable_ranks()) rank.set_wait_class(-1);
+  for (const bool elsewhere : {false, true}) {
+    const auto open = [&](const ViewFacts& facts) {
+      const std::string path = folder_.filePath("growing.lsi").toStdString();
+      EXPECT_TRUE(WriteIndex(bundle, 1, path, facts.SerializeAsString()).ok());
+      auto document = Document::Open(path, {"incident"});
+      EXPECT_TRUE(document.ok()) << document.status();
+      return document.ok() ? *document : nullptr;
+    };
+    const DocumentPtr first = open(part), second = open(whole);
+    ASSERT_TRUE(first != nullptr && second != nullptr);
+    const auto window = MakeWindow();
+    Q_EMIT window->loader()->Partial(first);
+    ASSERT_TRUE(Until([&] { return window->Idle(); }));
+    EXPECT_EQ(window->tabs()->currentWidget(), window->view("Matrix"));
+    if (elsewhere) Key(window.get(), "Ctrl+4");
+    Q_EMIT window->loader()->Partial(second);
+    ASSERT_TRUE(Until([&] { return window->Idle(); }));
+    EXPECT_EQ(window->tabs()->currentWidget(), window->view(elsewhere ? "Timeline" : "Answer"));
+  }
+}
+
+TEST_F(WindowTest, TheAnswerFollowsTheAnomalies) {
+  const auto window = MakeOpen();
+  const int count = document_->verdict().findings_size();
+  for (int i = 0; i < document_->anomaly_count(); ++i) {
+    Key(window.get(), "]");
+    EXPECT_EQ(window->navigator()->place().finding, std::min(i, count - 1));
+  }
+  window->navigator()->Reset();
+  EXPECT_EQ(window->navigator()->place().finding, 0);
+}
+
 TEST_F(WindowTest, ThePaletteFindsAndRuns) {
   const auto window = MakeOpen();
   Key(window.get(), "Ctrl+Shift+P");
   auto* palette = window->findChild<Palette*>();
   ASSERT_NE(palette, nullptr);
-  // By its effect if its name has no such letters; a search without a match is reported.
+  // Finds an action by its description if its name does not match. A search without a match is reported.
   QTest::keyClicks(palette->field(), "desktop's colours to light");
   ASSERT_EQ(palette->list()->count(), 1);
   EXPECT_EQ(palette->list()->item(0)->text(), "Light or dark");
@@ -284,8 +405,8 @@ TEST_F(WindowTest, MarksAreKeptBesideTheFiles) {
   EXPECT_TRUE(ReadNotes(NotesPath(document_->paths()))->marks.empty());
 }
 
-// Marks that cannot be written are kept as long as the window is, also when the incident is read again; another
-// incident, and be it a part of one, has none of them.
+// Marks that cannot be written are kept as long as the window exists, also when the incident is read again. Another
+// incident has none of them, even if it is a part of this one.
 TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   const QString incident = folder_.filePath("incident");
   QDir(folder_.path()).mkdir("incident");
@@ -317,7 +438,7 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   EXPECT_TRUE(window->notes().marks.empty());
 }
 
-// Wherever a load is cancelled: the open incident stays, the cancellation is reported, and nothing follows.
+// Wherever a load is cancelled, the open incident stays, the cancellation is reported, and nothing follows.
 TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);
@@ -344,7 +465,7 @@ TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
   const qint64 usual = std::max<qint64>(timer.elapsed(), 10);
   int cancelled = 0;
   for (const int percent : {0, 10, 50, 90}) {
-    // A machine may be faster than the time before.
+    // Tries again if the load ended before it could be cancelled.
     for (int tries = 0; tries < 5; ++tries) {
       QFile::remove(incident + "/index.lsi");
       ended = false;
@@ -369,7 +490,7 @@ TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
     }
   }
   EXPECT_GE(cancelled, 1) << "it was never caught loading";
-  // And it can be opened afterwards.
+  // The incident can be opened afterwards.
   window->Open({incident});
   ASSERT_TRUE(Until([&] { return !window->loading() && window->Idle(); }));
   EXPECT_NE(window->document(), document_);
@@ -392,7 +513,7 @@ TEST_F(WindowTest, ADroppedFileThatIsNothingSaysSo) {
   EXPECT_FALSE(ended.first().first().toBool());
   EXPECT_TRUE(window->strip()->error());
   EXPECT_TRUE(window->strip()->isVisible());
-  // What was open is still open.
+  // The previous incident is still open.
   EXPECT_EQ(window->document(), document_);
   EXPECT_TRUE(window->session()->Recent().isEmpty());
   QMimeData words;
@@ -420,7 +541,7 @@ TEST_F(WindowTest, AnIndexThatIsCutWhileItIsOpenIsReported) {
   ASSERT_TRUE(Until([&] { return window.strip()->error(); }));
   EXPECT_TRUE(window.strip()->text().contains("changed or was cut while it was open"))
       << window.strip()->text().toStdString();
-  // Every view reads it again, and draws what is left.
+  // Every view draws what it can still read.
   for (int tab = 0; tab < window.tabs()->count(); ++tab) {
     window.tabs()->setCurrentIndex(tab);
     window.repaint();
@@ -464,7 +585,7 @@ TEST_F(WindowTest, TheSessionComesBack) {
   EXPECT_EQ(window->tabs()->currentIndex(), 0);
 }
 
-// A closed terminal, a signal, a crash: state at rest is stored without closing the window.
+// The state is stored while the window is open, so it survives a closed terminal, a signal or a crash.
 TEST_F(WindowTest, TheSessionComesBackAfterAKill) {
   WindowOptions options;
   options.settings = folder_.filePath("viewer.ini");
@@ -521,7 +642,7 @@ TEST_F(WindowTest, ViewsAreGivenTheDocumentInTurnAndLoseIt) {
   window->actions()->Get(Id::kClose)->trigger();
   EXPECT_EQ(window->document(), nullptr);
   EXPECT_FALSE(window->actions()->Get(Id::kNextAnomaly)->isEnabled());
-  // Another one while the views are still being given the first.
+  // A second document arrives while the views are still receiving the first.
   const DocumentPtr first = HungJob(4), second = HungJob(2);
   window->ShowDocument(first);
   window->ShowDocument(second);
@@ -546,11 +667,11 @@ TEST_F(WindowTest, WritesPicturesAndTables) {
       EXPECT_TRUE(format != "csv" || QString::fromUtf8(bytes) == view->Csv());
     }
   }
-  // Every picture has its text twin.
-  for (const char* name : {"Matrix", "Wait-for graph"})
+  // Every picture has a text equivalent.
+  for (const char* name : {"Answer", "Matrix", "Wait-for graph"})
     EXPECT_TRUE(ExportFormats(window->view(name)).contains("csv")) << name;
   View* matrix = window->view("Matrix");
-  // A disk that takes only a part: nothing is left, and the earlier file is unchanged.
+  // If the disk stores only a part, no partial file is left, and the earlier file is unchanged.
   {
     rlimit before = {};
     getrlimit(RLIMIT_FSIZE, &before);

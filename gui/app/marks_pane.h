@@ -1,6 +1,5 @@
-// The list of marks: what each is of, and its note.
-#ifndef LOCKSTEP_GUI_APP_MARKS_PANE_H_
-#define LOCKSTEP_GUI_APP_MARKS_PANE_H_
+// The list of marks: what each mark selects, and its note.
+#pragma once
 
 #include <QTableWidget>
 #include <QWidget>
@@ -18,9 +17,9 @@ class MarksPane : public QWidget {
   QTableWidget* table() const { return table_; }
 
  Q_SIGNALS:
-  void Chosen(int mark);  // Enter or a double click
+  void Chosen(int mark);  // by Enter or a double click
   void Edited(int mark, const QString& text);
-  void Removed(int mark);  // Delete
+  void Removed(int mark);  // by Delete
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
@@ -31,5 +30,3 @@ class MarksPane : public QWidget {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_MARKS_PANE_H_

@@ -16,7 +16,7 @@ namespace {
 constexpr qsizetype kFewestLetters = 3;
 constexpr int kHintRole = Qt::UserRole + 1, kIndexRole = Qt::UserRole;
 
-// The hint at the right end of its line.
+// Draws the hint at the right end of its line.
 class HintDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;

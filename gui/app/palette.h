@@ -1,6 +1,5 @@
-// A box in which a few letters find a command, or a rank, host or communicator.
-#ifndef LOCKSTEP_GUI_APP_PALETTE_H_
-#define LOCKSTEP_GUI_APP_PALETTE_H_
+// A dialog in which a few letters find a command, a rank, a host or a communicator.
+#pragma once
 
 #include <QDialog>
 #include <QLineEdit>
@@ -13,12 +12,12 @@ namespace lockstep::gui {
 
 struct PaletteItem {
   QString text;
-  QString hint;  // shown faint: a key, a category
+  QString hint;  // shown in a faint color: a key, a category
   std::function<void()> run;
-  QString also = {};  // further search words; their matches come after those of the text
+  QString also = {};  // further search words, whose matches follow those of the text
 };
 
-// Closes, then runs what Enter or a click chose. Shows the best kMostShown of any number of items.
+// Closes, then runs the item chosen by Enter or a click. Shows the best kMostShown of any number of items.
 class Palette : public QDialog {
   Q_OBJECT
 
@@ -41,5 +40,3 @@ class Palette : public QDialog {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_PALETTE_H_

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kDebounceMs = 120;
 
-// The document's communicators, by name; nothing is kept.
+// The document's communicators, by name; stores nothing.
 class CommNames : public QAbstractListModel {
  public:
   using QAbstractListModel::QAbstractListModel;
@@ -158,7 +158,7 @@ void SearchBar::Start() {
   cancel_ = std::make_shared<std::atomic<bool>>(false);
   pool_.start([this, number, document = document_, query = *std::move(query), cancel = cancel_] {
     auto result = std::make_shared<QueryResult>(RunQuery(*document, query, cancel.get()));
-    // The destructor waits for this thread: `this` is there.
+    // The destructor waits for this thread, so `this` exists.
     QMetaObject::invokeMethod(
         this,
         [this, number, result] {

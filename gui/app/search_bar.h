@@ -1,6 +1,5 @@
 // The search box, the fields beside it that go to a rank or a communicator, and the filters as chips.
-#ifndef LOCKSTEP_GUI_APP_SEARCH_BAR_H_
-#define LOCKSTEP_GUI_APP_SEARCH_BAR_H_
+#pragma once
 
 #include <QAbstractListModel>
 #include <QComboBox>
@@ -18,7 +17,7 @@
 
 namespace lockstep::gui {
 
-// Searches during typing, on its own thread; the window never waits for it.
+// Searches during typing on its own thread; the window never waits for it.
 class SearchBar : public QWidget {
   Q_OBJECT
 
@@ -29,9 +28,9 @@ class SearchBar : public QWidget {
   void SetDocument(DocumentPtr document);
   QLineEdit* field() const { return field_; }
   QString count_text() const { return count_->text(); }
-  void Search(const QString& text);  // as if typed
-  void Step(int by);                 // 1 the next hit, -1 the one before
-  // Only ranks that match all of these stay; an invalid query is left out and reported.
+  void Search(const QString& text);  // as if the user had typed it
+  void Step(int by);                 // 1 for the next hit, -1 for the previous one
+  // Only ranks that match all of these stay; an invalid query is ignored and reported.
   void SetFilters(const QStringList& filters);
   bool Idle() const { return !running_ && !filtering_ && !timer_.isActive(); }
 
@@ -59,14 +58,14 @@ class SearchBar : public QWidget {
   QTimer timer_;
   QThreadPool pool_;
   std::shared_ptr<std::atomic<bool>> cancel_ = std::make_shared<std::atomic<bool>>(false), cancel_filter_ = cancel_;
-  uint64_t search_ = 0, filter_ = 0;  // of the newest search; results of older ones are dropped
+  uint64_t search_ = 0, filter_ = 0;  // numbers of the newest search; results of older ones are dropped
   bool running_ = false, filtering_ = false;
-  int step_when_done_ = 0;  // Enter before the search was through
+  int step_when_done_ = 0;  // Enter was pressed before the search had finished
   QueryResult result_;
   int64_t at_ = -1;
 };
 
-// One button a filter, which takes it away. Hidden without filters.
+// One button for each filter, which removes it. Hidden without filters.
 class Chips : public QWidget {
   Q_OBJECT
 
@@ -82,5 +81,3 @@ class Chips : public QWidget {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_SEARCH_BAR_H_

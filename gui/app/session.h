@@ -1,6 +1,5 @@
-// What the viewer remembers between runs: windows, recent incidents, and where one was in each of them.
-#ifndef LOCKSTEP_GUI_APP_SESSION_H_
-#define LOCKSTEP_GUI_APP_SESSION_H_
+// What the viewer remembers between runs: windows, recent incidents, and the user's position in each of them.
+#pragma once
 
 #include <QByteArray>
 #include <QList>
@@ -15,12 +14,12 @@
 
 namespace lockstep::gui {
 
-// Keys are under "v1"; a later, incompatible version uses its own prefix. Stored values are not trusted: other types
-// and sizes count as absent.
+// Keys are under "v1"; a later, incompatible version uses another prefix. Stored values are untrusted: wrong types and
+// sizes count as missing.
 class Session {
  public:
-  // Empty: the user's own settings. kNothing: as on the first start, and nothing is stored. (Never a device: Qt
-  // replaces the file that it writes, and root's /dev/null would become a file.)
+  // Empty for the user's own settings. With kNothing, it behaves as at the first start, and stores nothing. (Never use
+  // a device: Qt replaces the file that it writes, so root's /dev/null would become a file.)
   explicit Session(const QString& path);
   static constexpr char kNothing[] = "nothing";
 
@@ -37,7 +36,7 @@ class Session {
 
   // For the incident with these paths. Stores the communicator's identity instead of its index.
   struct Remembered {
-    Place place;  // selection empty, communicators -1
+    Place place;  // with an empty selection and communicators set to -1
     QString matrix_comm;
     bool found = false;
   };
@@ -49,10 +48,8 @@ class Session {
   static QString KeyOf(const QStringList& paths);
   void SetRecent(const QList<QStringList>& recent);
 
-  const std::unique_ptr<QTemporaryDir> own_;  // of kNothing; goes last
+  const std::unique_ptr<QTemporaryDir> own_;  // for kNothing; destroyed last
   QSettings settings_;
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_SESSION_H_

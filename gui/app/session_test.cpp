@@ -29,7 +29,7 @@ TEST(SessionTest, PlacesOfIncidents) {
   place.filters = QStringList{"rank:1-3", "-host:a,b; c"};
   {
     Session session(folder.filePath("s.ini"));
-    session.SetPlace({"/a"}, place, "id");  // not recent: not kept
+    session.SetPlace({"/a"}, place, "id");  // not recent, so not kept
     EXPECT_FALSE(session.PlaceOf({"/a"}).found);
     session.AddRecent({"/a", "/b"});
     session.SetPlace({"/a", "/b"}, place, "id");

@@ -1,6 +1,5 @@
 // The window without an incident: how to open one, and recent ones.
-#ifndef LOCKSTEP_GUI_APP_START_PAGE_H_
-#define LOCKSTEP_GUI_APP_START_PAGE_H_
+#pragma once
 
 #include <QAction>
 #include <QStringList>
@@ -27,5 +26,3 @@ class StartPage : public QWidget {
 QString PathsText(const QStringList& paths);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_START_PAGE_H_

@@ -1,6 +1,5 @@
 // The line above the pictures: the progress of a load, or its error.
-#ifndef LOCKSTEP_GUI_APP_STRIP_H_
-#define LOCKSTEP_GUI_APP_STRIP_H_
+#pragma once
 
 #include <QAction>
 #include <QFrame>
@@ -18,7 +17,7 @@ class Strip : public QFrame {
   void ShowProgress(const QString& phase, double fraction, qint64 done, qint64 total);
   // Stays until closed or the next load.
   void ShowError(const QString& text);
-  void Done();  // a load ended: its progress disappears, an error stays
+  void Done();  // a load ended: removes the progress, keeps an error
   bool error() const { return error_; }
   QString text() const { return label_->text(); }
 
@@ -35,5 +34,3 @@ class Strip : public QFrame {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_APP_STRIP_H_

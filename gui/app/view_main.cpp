@@ -44,7 +44,7 @@ struct Options {
   bool script() const { return !screenshot.empty() || print_selection || first_paint; }
 };
 
-constexpr const char* kTabs[] = {"matrix", "wait-for", "timeline", "stacks", "bandwidth"};
+constexpr const char* kTabs[] = {"answer", "matrix", "wait-for", "timeline", "stacks", "bandwidth"};
 
 bool ParseSize(const std::string& text, Options* options) {
   const size_t x = std::min(text.find('x'), text.size());
@@ -90,7 +90,7 @@ int Fail(const std::string& text) {
   return kFailed;
 }
 
-// Qt ends the program with abort() if it finds no display: print the remedy instead.
+// Qt ends the program with abort() if it finds no display, so print what to do instead.
 void OnMessage(QtMsgType type, const QMessageLogContext&, const QString& text) {
   if (type == QtDebugMsg || type == QtInfoMsg) return;
   if (type != QtFatalMsg) {
@@ -106,7 +106,7 @@ void OnMessage(QtMsgType type, const QMessageLogContext&, const QString& text) {
   _exit(kFailed);
 }
 
-// Milliseconds since the program was started by the kernel; -1 not known.
+// Milliseconds since the kernel started the program; -1 if unknown.
 double SinceStartMs() {
   QFile file("/proc/self/stat");
   if (!file.open(QIODevice::ReadOnly)) return -1;
@@ -139,7 +139,7 @@ void Act(MainWindow* window, const Options& options) {
   }
 }
 
-// All of it or false: a full disk takes the beginning and reports no error.
+// Returns false unless the whole picture was written: a full disk stores the beginning and reports no error.
 bool SavePng(const QPixmap& picture, const std::string& path) {
   QByteArray bytes;
   QBuffer buffer(&bytes);
@@ -149,7 +149,7 @@ bool SavePng(const QPixmap& picture, const std::string& path) {
   return file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size() && file.flush();
 }
 
-// Writes what a script asked for once nothing moves any more.
+// Writes what a script asked for once nothing changes any more.
 void Finish(MainWindow* window, const Options& options) {
   if (!window->Idle()) {
     QTimer::singleShot(5, window, [window, options] { Finish(window, options); });
@@ -174,7 +174,7 @@ void Finish(MainWindow* window, const Options& options) {
   QApplication::exit(0);
 }
 
-// Another incident beside the one of `window`, in its own window.
+// Shows another incident beside the one of `window`, in its own window.
 void JoinCompare(MainWindow* window, const WindowOptions& window_options) {
   QObject::connect(window, &MainWindow::CompareWanted, window, [window, window_options](const QStringList& paths) {
     QStringList own;
@@ -186,17 +186,10 @@ void JoinCompare(MainWindow* window, const WindowOptions& window_options) {
   });
 }
 
-void SetTab(MainWindow* window, const Options& options) {
-  for (int i = 0; i < static_cast<int>(std::size(kTabs)); ++i) {
-    if (options.tab == kTabs[i]) window->tabs()->setCurrentIndex(i);
-  }
-}
-
 int Compare(const Options& options, const WindowOptions& window_options) {
   CompareWindow both(window_options);
   if (!options.theme.empty()) ApplyAppearance(AppearanceByName(QString::fromStdString(options.theme)));
   if (options.width > 0) both.resize(options.width, options.height);
-  for (int i = 0; i < 2; ++i) SetTab(both.side(i), options);
   both.show();
   both.Open({QString::fromStdString(options.paths[0])}, {QString::fromStdString(options.paths[1])});
   auto* once = new QTimer(&both);
@@ -221,7 +214,6 @@ int Show(MainWindow* shown, const Options& options, const QElapsedTimer& since_m
   MainWindow& window = *shown;
   if (!options.theme.empty()) ApplyAppearance(AppearanceByName(QString::fromStdString(options.theme)));
   if (options.width > 0) window.resize(options.width, options.height);
-  SetTab(&window, options);
   if (!options.live.empty()) {
     window.Follow(QCoreApplication::applicationDirPath(),
                   options.live == "any" ? QString() : QString::fromStdString(options.live));
@@ -241,7 +233,7 @@ int Show(MainWindow* shown, const Options& options, const QElapsedTimer& since_m
         [&](bool opened) {
           if (!opened && options.script()) QApplication::exit(Fail(window.strip()->text().toStdString()));
         },
-        Qt::QueuedConnection);  // the message is in the strip by then
+        Qt::QueuedConnection);  // the message is already in the strip
     auto* once = new QObject(&window);
     QObject::connect(&window, &MainWindow::DocumentShown, once, [&window, &options, once] {
       if (window.loading()) return;
@@ -278,7 +270,7 @@ int Main(int argc, char** argv) {
     setenv("QT_QPA_PLATFORM", "offscreen", 1);
   }
   qInstallMessageHandler(OnMessage);
-  // Only the name is for Qt: options like -style would make paths of a colleague's.
+  // Qt gets only the program's name, because paths like -style would be parsed as options.
   int qt_argc = 1;
   QApplication application(qt_argc, argv);
   QApplication::setApplicationName("lockstep-view");
@@ -292,6 +284,10 @@ int Main(int argc, char** argv) {
   if (!options.theme.empty()) ApplyAppearance(AppearanceByName(QString::fromStdString(options.theme)));
 
   WindowOptions window_options;
+  if (options.width > 0) window_options.size = {options.width, options.height};
+  for (int i = 0; i < static_cast<int>(std::size(kTabs)); ++i) {
+    if (options.tab == kTabs[i]) window_options.tab = i;
+  }
   window_options.restore = !options.script() && !options.fresh;
   if (!window_options.restore) window_options.settings = Session::kNothing;
   if (options.compare) return Compare(options, window_options);

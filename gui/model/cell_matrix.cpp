@@ -20,27 +20,11 @@ constexpr uint8_t Byte(ViewState state) {
 
 // `waits`: a member is known not to have issued it.
 ViewState StateOf(uint8_t stored, bool waits) {
-  switch (stored > static_cast<uint8_t>(OpState::kCaptured) ? OpState::kUnknown : static_cast<OpState>(stored)) {
-    case OpState::kUnknown:
-    case OpState::kQueued:  // the group is open: it waits for its own host
-    case OpState::kCaptured:
-      return ViewState::kIssued;
-    case OpState::kEntered:
-      return waits ? ViewState::kWaiting : ViewState::kIssued;
-    case OpState::kEnqueued:
-    case OpState::kIncomplete:
-      return waits ? ViewState::kWaiting : ViewState::kEnqueued;
-    case OpState::kStarted:
-      return waits ? ViewState::kWaiting : ViewState::kStarted;
-    case OpState::kCompleted:
-      return ViewState::kCompleted;
-    case OpState::kFailed:
-      return ViewState::kFailed;
-  }
-  return ViewState::kIssued;
+  return StateOfOp(stored > static_cast<uint8_t>(OpState::kCaptured) ? OpState::kUnknown : static_cast<OpState>(stored),
+                   waits);
 }
 
-// From the bytes of the index's cells; `empty` marks those that the counters decide.
+// Maps the bytes of the index's cells; `empty` marks those that the counters decide.
 Table CellTable(ViewState empty, bool waits) {
   Table table;
   for (size_t raw = 0; raw < table.size(); ++raw) {
@@ -50,7 +34,7 @@ Table CellTable(ViewState empty, bool waits) {
   return table;
 }
 
-// From the bytes of the state column.
+// Maps the bytes of the state column.
 const Table& OpTable() {
   static const Table table = [] {
     Table made;
@@ -72,7 +56,7 @@ bool CanWait(uint8_t stored) {
   }
 }
 
-// The progress of a communicator's members, where it is known.
+// The progress of a communicator's members, if it is known.
 struct Progress {
   int64_t least = std::numeric_limits<int64_t>::max(), most = kNone;
 };
@@ -106,7 +90,7 @@ int ColumnsFor(int rows, int64_t wanted) {
   return static_cast<int>(std::min({wanted, int64_t{kMostColumns}, kMostCells / std::max(rows, 1)}));
 }
 
-// Members that called something else at one place of one communicator.
+// Members that made another call at one place of one communicator.
 struct Deviation {
   int64_t seq = 0;
   RankIntervals ranks;
@@ -115,6 +99,7 @@ struct Deviation {
 absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& document) {
   absl::flat_hash_map<int32_t, std::vector<Deviation>> out;
   for (const CallMismatch& mismatch : document.facts().mismatches()) {
+    if (mismatch.point_to_point()) continue;
     const auto& groups = mismatch.groups();
     const bool known = std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.reference(); });
     Deviation deviation{mismatch.sequence(), {}};
@@ -130,7 +115,7 @@ void Raise(uint8_t* cell, ViewState state) {
   *cell = std::max(*cell, Byte(state));
 }
 
-// The rank's wait state; null: none is known.
+// The rank's wait state; null if unknown.
 const WaitClass* WaitOf(const Document& document, int row) {
   const ViewFacts& facts = document.facts();
   if (row < 0 || row >= facts.ranks_size()) return nullptr;
@@ -142,7 +127,7 @@ bool Waits(const WaitClass& wait) {
   return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE;
 }
 
-// Collectives and sends are numbered separately: the number alone does not identify the call.
+// Collectives and sends are numbered separately, so the number alone does not identify the call.
 bool WaitsIn(const WaitClass& wait, bool collective) {
   return wait.operation().empty() || collective == !wait.point_to_point();
 }
@@ -151,7 +136,7 @@ absl::Span<const IndexMembership> MembershipsOf(const IndexReader& index, const 
   return index.memberships().subspan(rank.first_membership, rank.memberships);
 }
 
-// The place of the rank's operation (communicator, sequence number) among its operations; -1: not recorded.
+// The index of the rank's operation (communicator, sequence number) among its operations; -1 if not recorded.
 int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
   if (row < 0 || row >= document.rank_count()) return -1;
   const IndexReader& index = document.index();
@@ -174,17 +159,15 @@ int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
   return -1;
 }
 
-// The call that a rank owes its peers.
+// Selects the call that the rank has not made and its peers wait for.
 bool NextCall(const Document& document, int row, Selection* selection) {
   for (int i = 0; i < document.anomaly_count(); ++i) {
-    const Anomaly& anomaly = document.facts().anomalies(i);
-    if (anomaly.comm() < 0 || anomaly.sequence() < 0 ||
-        !RankIntervals::Of(anomaly.ranks()).Contains(document.RankAt(row)))
-      continue;
-    const IndexMembership* m = document.MembershipOf(row, anomaly.comm());
-    if (m == nullptr || m->issued < kNone || m->issued >= anomaly.sequence()) continue;
-    selection->comm = anomaly.comm();
-    selection->seq_first = selection->seq_last = anomaly.sequence();
+    const Selection anomaly = document.AnomalyAt(i);
+    if (anomaly.seq_first < 0 || !anomaly.ranks.Contains(document.RankAt(row))) continue;
+    const IndexMembership* m = document.MembershipOf(row, anomaly.comm);
+    if (m == nullptr || m->issued < kNone || m->issued >= anomaly.seq_first) continue;
+    selection->comm = anomaly.comm;
+    selection->seq_first = selection->seq_last = anomaly.seq_first;
     return true;
   }
   const IndexReader& index = document.index();
@@ -206,10 +189,10 @@ bool NextCall(const Document& document, int row, Selection* selection) {
 
 struct Line {
   int32_t rank;
-  int row;  // of the document; -1: no data
+  int row;  // row of the document; -1 if there is no data
 };
 
-// *most: operations of the rank that has most.
+// *most: the largest number of operations of a rank.
 std::vector<Line> JobLines(const Document& document, uint64_t* most) {
   std::vector<Line> lines;
   for (int row = 0; row < std::min(document.rank_count(), kMostRows); ++row) {
@@ -287,7 +270,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
   }
   if (Cancelled(cancel)) return nullptr;
 
-  // Columns from this one on have a missing member.
+  // The first column for which a member is missing.
   auto column_after = [&](int64_t seq) {
     if (seq < matrix->first_seq) return 0;
     return static_cast<int>(std::min<int64_t>(seq - matrix->first_seq + 1, columns));
@@ -304,7 +287,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
       uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
       const IndexMembership* m = member[static_cast<size_t>(row)];
       if (m == nullptr) {
-        std::fill_n(out, columns, Byte(ViewState::kNoData));  // memset may not be given the place of no columns
+        std::fill_n(out, columns, Byte(ViewState::kNoData));  // memset must not be called for zero columns
         continue;
       }
       // A member without its own number has the state of its counters; its cells were never stored.
@@ -317,7 +300,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
         const Table& table = tables[!counted ? 2 : begin >= issued ? 1 : 0][begin >= waits_from ? 1 : 0];
         for (int c = begin; c < cuts[part + 1]; ++c) out[c] = table[in[c]];
       }
-      // No counter shows that a member without data is missing; the analysis may.
+      // No counter shows that a member without data is missing, but the analysis may.
       const WaitClass* wait = WaitOf(document, document.RowOf(matrix->rank_of_row[static_cast<size_t>(row)]));
       if (wait == nullptr || !Waits(*wait) || !WaitsIn(*wait, true) || wait->comm() != comm ||
           wait->sequence() < matrix->first_seq)
@@ -392,7 +375,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
     std::fill_n(out + (calls - shown - gone), gone, Byte(ViewState::kOverwritten));
     uint8_t* cells = out + (calls - shown);
     for (size_t i = 0; i < shown; ++i) cells[i] = table[states[first + i]];
-    // The columns of all others are not read: of the whole file the states alone are drawn.
+    // The other columns are not read: only the states are drawn.
     for (const IndexOpen& open : index.OpenOps(r)) {
       const uint64_t op = open.op - rank.first_op;
       if (op < first || op >= rank.ops || !CanWait(open.state) || open.membership >= memberships.size() ||
@@ -484,7 +467,7 @@ CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, c
     }
     return range;
   }
-  // The same collective is in another column of each rank: found for as many rows as are visible.
+  // Each rank has the same collective in another column, so it is searched for only if few rows are wanted.
   constexpr size_t kMostFound = 256;
   auto column_of = [&](int place, int64_t record) {
     const int64_t column = matrix.columns - 1 - (document.OpCount(place) - record);

@@ -15,7 +15,7 @@ namespace {
 
 using ring::CallKind;
 
-// What a cell shows, by the words of the contract alone, from the bundle that the document was made of.
+// The expected content of a cell, derived only from the specification and the bundle of the document.
 class Oracle {
  public:
   Oracle(const Bundle& bundle, const Document& document) : bundle_(bundle), document_(document) {}
@@ -93,7 +93,7 @@ class Oracle {
     if (seq <= m->issued) return std::max(ViewState::kOverwritten, deviates);
     return SomebodyIssued(comm, seq) ? ViewState::kMissing : std::max(ViewState::kOutside, deviates);
   }
-  // From the newest, 0 what comes next.
+  // `back` counts from the newest call; 0 is the next one.
   ViewState InJob(int32_t rank, size_t back) const {
     const Rank* r = Find(rank);
     if (r == nullptr) return ViewState::kNoData;
@@ -161,8 +161,8 @@ Bundle RandomJob(std::mt19937* random) {
   return bundle;
 }
 
-// Beside what the analysis found: members that differ with and without a reference, ranks without data, classes of
-// waits.
+// Replaces some of the analysis' facts by random ones: members that differ with and without a reference, ranks without
+// data, classes of waits.
 ViewFacts RandomFacts(const Bundle& bundle, std::mt19937* random) {
   auto pick = [&](size_t n) { return static_cast<int32_t>((*random)() % static_cast<unsigned>(n)); };
   ViewFacts facts = BuildViewFacts(bundle, Analyze(bundle));

@@ -1,6 +1,5 @@
-// A cell of the matrix in words: tooltip, status line, screen reader, clipboard.
-#ifndef LOCKSTEP_GUI_MODEL_CELL_TEXT_H_
-#define LOCKSTEP_GUI_MODEL_CELL_TEXT_H_
+// A cell of the matrix as text: tooltip, status line, screen reader, clipboard.
+#pragma once
 
 #include <QString>
 #include <QStringList>
@@ -9,15 +8,13 @@
 
 namespace lockstep::gui {
 
-// At most 6 lines: who, what, its state, when, the rank's activity. Empty for a cell that does not exist.
+// At most 6 lines: rank, call, state, time, the rank's activity. Empty for a cell that does not exist.
 QStringList CellLines(const Document& document, const CellMatrix& matrix, int row, int column);
 // "rank 17043, sequence number 8812, never enqueued"
 QString CellSpoken(const Document& document, const CellMatrix& matrix, int row, int column);
-// rank, host, communicator, sequence number, operation, state; a line each, with a heading. At most `limit` cells, then
-// how many there are. `rows` of the matrix.
+// Rank, host, communicator, sequence number, operation and state: one line for each cell, with a heading. At most
+// `limit` cells, then the total number. `rows` are rows of the matrix.
 QString CellsAsTsv(const Document& document, const CellMatrix& matrix, const std::vector<int>& rows, int column_first,
                    int column_last, int limit);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_CELL_TEXT_H_

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/report/words.h"
+#include "gui/model/answer.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
@@ -16,7 +17,7 @@ namespace {
 constexpr int kMostFrames = 24;  // of a stack
 constexpr int kMostStacks = 6;
 constexpr int kMostComms = 24;  // of a rank
-constexpr int kMostValues = 8;  // of what differs
+constexpr int kMostValues = 8;  // of different values
 constexpr int kMostMismatches = 8;
 constexpr int kRankColumns = 48;  // of a list of ranks
 
@@ -68,7 +69,7 @@ class Maker {
     details_.sections.back().lines.push_back({label, text, -1, ViewState::kOutside, false});
     return details_.sections.back().lines.back();
   }
-  // Only known facts have a line.
+  // Adds a line if the fact is known.
   void Known(const QString& label, const QString& text) {
     if (!text.isEmpty()) Line(label, text);
   }
@@ -159,7 +160,7 @@ void Maker::Peers(int32_t comm, int64_t seq) {
   }
   int shown = 0;
   for (const CallMismatch& mismatch : document_.facts().mismatches()) {
-    if (mismatch.comm() != comm || mismatch.sequence() != seq) continue;
+    if (mismatch.point_to_point() || mismatch.comm() != comm || mismatch.sequence() != seq) continue;
     for (const CallMismatch::Group& group : mismatch.groups()) {
       if (shown++ >= kMostMismatches) break;
       const RankIntervals ranks = RankIntervals::Of(group.ranks());
@@ -181,7 +182,8 @@ void Maker::Frames(const QString& label, const std::vector<std::string>& frames)
   }
 }
 
-// From the process's own evidence, or else from the merged stacks that it is part of. Innermost first.
+// Adds the stacks of the process's own evidence, or else the merged stacks that contain the rank. Innermost frame
+// first.
 void Maker::Stacks(int row) {
   const RankFacts* facts = Facts(row);
   if (facts == nullptr) return;
@@ -204,25 +206,13 @@ void Maker::Stacks(int row) {
   }
   if (!evidence.stacks_refused().empty()) Line("refused", Plain(evidence.stacks_refused(), 300));
   if (!evidence.python_refused().empty()) Line("no Python", Plain(evidence.python_refused(), 300));
-  const auto& nodes = document_.facts().stacks();
   if (evidence.threads_size() == 0) {
-    const int32_t rank = document_.RankAt(row);
-    std::vector<bool> in(static_cast<size_t>(nodes.size())), inner(in.size());
-    for (int n = 0; n < nodes.size(); ++n) {
-      in[static_cast<size_t>(n)] = RankIntervals::Of(nodes[n].ranks()).Contains(rank);
-      if (in[static_cast<size_t>(n)] && nodes[n].parent() >= 0 && nodes[n].parent() < n)
-        inner[static_cast<size_t>(nodes[n].parent())] = true;
-    }
-    for (int n = 0; n < nodes.size() && shown < kMostStacks; ++n) {
-      if (!in[static_cast<size_t>(n)] || inner[static_cast<size_t>(n)]) continue;
+    for (const std::vector<const StackNode*>& stack : StacksOf(document_.facts(), document_.RankAt(row))) {
+      if (shown++ == kMostStacks) break;
       std::vector<std::string> frames;
-      for (int at = n; at >= 0 && frames.size() < 512; at = nodes[at].parent() < at ? nodes[at].parent() : -1)
-        frames.push_back(nodes[at].frame());
-      Frames(nodes[n].kind() == StackFrame::PYTHON   ? "Python"
-             : nodes[n].kind() == StackFrame::KERNEL ? "kernel"
-                                                     : "native",
-             frames);
-      ++shown;
+      for (const StackNode* node : stack) frames.push_back(node->frame());
+      const StackFrame::Kind kind = stack.front()->kind();
+      Frames(kind == StackFrame::PYTHON ? "Python" : kind == StackFrame::KERNEL ? "kernel" : "native", frames);
     }
   }
   if (details_.sections.back().lines.empty()) Line("", "none were taken");
@@ -330,7 +320,7 @@ void Maker::RankWithoutData(int32_t rank) {
   }
 }
 
-// Shared and different values: each value with its ranks, the fewest first.
+// Shared and different values: each value with its ranks, rarest first.
 void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel) {
   std::vector<int> rows;
   for (int row = 0; row < document_.rank_count(); ++row) {
@@ -400,7 +390,7 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
                                                 : a.second.front() < b.second.front();
     });
   }
-  // In which communicators all of them are.
+  // The communicators that contain all of them.
   absl::flat_hash_map<uint32_t, size_t> common;
   for (const int row : rows) {
     const IndexRank& rank = document_.index().ranks()[static_cast<size_t>(row)];
@@ -479,7 +469,7 @@ void Maker::Comm(int32_t comm) {
   for (const CallMismatch& mismatch : document_.facts().mismatches()) {
     if (mismatch.comm() != comm || shown++ >= kMostMismatches) continue;
     Linked("mismatch", QString("#%1: %2").arg(mismatch.sequence()).arg(Plain(mismatch.field(), 40)),
-           OfComm(comm, mismatch.sequence()));
+           OfComm(comm, mismatch.point_to_point() ? -1 : mismatch.sequence()));
     details_.sections.back().lines.back().mark = ViewState::kMismatch;
   }
 }
@@ -531,7 +521,7 @@ std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& docum
   }
   RankIntervals odd;
   for (const CallMismatch& mismatch : document.facts().mismatches()) {
-    if (mismatch.comm() != comm || mismatch.sequence() != seq) continue;
+    if (mismatch.point_to_point() || mismatch.comm() != comm || mismatch.sequence() != seq) continue;
     const bool reference = std::any_of(mismatch.groups().begin(), mismatch.groups().end(),
                                        [](const auto& group) { return group.reference(); });
     for (const CallMismatch::Group& group : mismatch.groups()) {
@@ -564,26 +554,7 @@ std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& docum
         state = ViewState::kMissing;
         break;
       default:
-        switch (static_cast<OpState>(static_cast<int>(cell) - static_cast<int>(IndexCell::kUnknown))) {
-          case OpState::kEntered:
-            state = waits ? ViewState::kWaiting : ViewState::kIssued;
-            break;
-          case OpState::kEnqueued:
-          case OpState::kIncomplete:
-            state = waits ? ViewState::kWaiting : ViewState::kEnqueued;
-            break;
-          case OpState::kStarted:
-            state = waits ? ViewState::kWaiting : ViewState::kStarted;
-            break;
-          case OpState::kCompleted:
-            state = ViewState::kCompleted;
-            break;
-          case OpState::kFailed:
-            state = ViewState::kFailed;
-            break;
-          default:
-            break;
-        }
+        state = StateOfOp(static_cast<OpState>(static_cast<int>(cell) - static_cast<int>(IndexCell::kUnknown)), waits);
     }
     if (odd.Contains(rank)) state = std::max(state, ViewState::kMismatch);
     ranks[static_cast<size_t>(state)].push_back(rank);

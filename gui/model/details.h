@@ -1,6 +1,5 @@
-// What is known of a selection, in words: made from the index and the facts without any widget.
-#ifndef LOCKSTEP_GUI_MODEL_DETAILS_H_
-#define LOCKSTEP_GUI_MODEL_DETAILS_H_
+// What is known of a selection, as text, from the index and the facts without any widget.
+#pragma once
 
 #include <QString>
 
@@ -14,11 +13,11 @@
 namespace lockstep::gui {
 
 struct DetailLine {
-  QString label;  // may be empty: continues the line above
-  QString text;   // safe, not escaped
-  int link = -1;  // into Details::links; -1 none
+  QString label;  // empty if it continues the line above
+  QString text;   // safe to show, not escaped
+  int link = -1;  // index into Details::links; -1 if none
   ViewState mark = ViewState::kOutside;
-  bool mono = false;  // a frame of a stack
+  bool mono = false;  // it is a frame of a stack
 };
 
 struct DetailSection {
@@ -29,24 +28,23 @@ struct DetailSection {
 struct Details {
   std::vector<DetailSection> sections;
   std::vector<Selection> links;
-  // The operation with more facts in the rank's file; -1 none. Its section is the first.
+  // The operation of which the rank's file has more facts; -1 if none. Its section is the first.
   int32_t record_rank = -1;
   int64_t record = -1;
 };
 
-// Any thread; some milliseconds for a few ranks, 50 for all of 24,576. Returns early when *cancel turns true.
+// Any thread may call it. Takes some milliseconds for a few ranks, 50 for all of 24,576. Returns early if *cancel
+// becomes true.
 Details DetailsOf(const DocumentPtr& document, const Selection& selection, const std::atomic<bool>* cancel = nullptr);
 
-// The rank's operation among its own; -1: not recorded.
+// The index of the operation among the rank's own; -1 if not recorded.
 int64_t FindRecord(const Document& document, int row, int32_t comm, int64_t seq);
 
-// The state of each member at one collective, worst first, among equals the fewer first.
+// The state of each member at one collective, worst first; equally bad ones with fewer members first.
 std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& document, const IncidentColumns& columns,
                                                            int32_t comm, int64_t seq);
 
-// Lines of label, tabulator, text.
+// Lines with label, tab and text.
 QString DetailsText(const Details& details);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_DETAILS_H_

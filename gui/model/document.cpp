@@ -50,7 +50,7 @@ absl::StatusOr<std::shared_ptr<const Document>> Document::Open(const std::string
 absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundle& bundle, const ViewFacts* facts) {
   std::string name = TemporaryFolder() + "/lockstep-view-XXXXXX";
   if (!UniqueFd(mkstemp(name.data())).ok()) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be made"));
-  // The mapping outlives the name.
+  // The mapping stays valid after the name is removed.
   absl::Status status = WriteIndex(
       bundle, 1, name, (facts != nullptr ? *facts : BuildViewFacts(bundle, Analyze(bundle))).SerializeAsString());
   absl::StatusOr<std::shared_ptr<const Document>> document = status.ok() ? Open(name, {name}) : status;
@@ -117,8 +117,12 @@ Selection Document::AnomalyAt(int i) const {
   const Anomaly& anomaly = facts_.anomalies(i);
   selection.ranks = RankIntervals::Of(anomaly.ranks());
   selection.comm = anomaly.comm();
-  if (anomaly.comm() >= 0) selection.seq_first = selection.seq_last = anomaly.sequence();
+  if (HasColumns(anomaly.comm())) selection.seq_first = selection.seq_last = anomaly.sequence();
   return selection;
+}
+
+bool Document::HasColumns(int32_t comm) const {
+  return comm >= 0 && comm < comm_count() && index_->comms()[static_cast<size_t>(comm)].columns > 0;
 }
 
 Selection Document::EvidenceLink(int finding, int evidence) const {

@@ -1,7 +1,6 @@
-// One opened incident: the mapped index and the facts beside it. Immutable once made, shared between threads and views
-// by shared_ptr; no per-record objects.
-#ifndef LOCKSTEP_GUI_MODEL_DOCUMENT_H_
-#define LOCKSTEP_GUI_MODEL_DOCUMENT_H_
+// One opened incident: the mapped index and the facts beside it. Immutable once created, and shared between threads and
+// views by shared_ptr; has no per-record objects.
+#pragma once
 
 #include <QString>
 #include <QStringList>
@@ -23,8 +22,8 @@ namespace lockstep::gui {
 
 class Document {
  public:
-  // `paths`: what the user opened, for titles, sidecar files and reading records whole. Errors as IndexReader::Open's,
-  // and DataLoss where the facts do not belong to the index.
+  // `paths`: what the user opened, for titles, sidecar files and reading complete records. Errors are those of
+  // IndexReader::Open, and DataLoss if the facts do not belong to the index.
   static absl::StatusOr<std::shared_ptr<const Document>> Open(const std::string& index_path,
                                                               std::vector<std::string> paths);
   // For tests: analyzes the bundle, writes an index into a temporary file and opens that. With `facts`, uses these
@@ -41,31 +40,34 @@ class Document {
   const std::vector<std::string>& paths() const { return paths_; }
   QString title() const;
 
-  // Rows are places in index().ranks(), and in facts().ranks().
+  // Rows are indexes into index().ranks() and facts().ranks().
   int rank_count() const { return static_cast<int>(index_->ranks().size()); }
-  int RowOf(int32_t rank) const;  // -1: no data from it
+  int RowOf(int32_t rank) const;  // -1 if there is no data from it
   int32_t RankAt(int row) const { return index_->ranks()[static_cast<size_t>(row)].rank; }
   const RankFacts& FactsAt(int row) const { return facts_.ranks(row); }
   QString HostAt(int row) const;
   int comm_count() const { return static_cast<int>(index_->comms().size()); }
-  QString CommName(int32_t comm) const;  // the name people use, or its identity; "?" for none
-  // The rank's counters in the communicator; null: no member, or unknown.
+  QString CommName(int32_t comm) const;  // the usual name, or its identity; "?" for none
+  // The rank's counters in the communicator; null if it is not a member, or unknown.
   const IndexMembership* MembershipOf(int row, int32_t comm) const;
-  // The communicator of an operation of that row; -1 none.
+  // The communicator of an operation of that row; -1 if none.
   int32_t CommOf(const IndexOp& op) const;
-  IndexOp OpAt(int row, int64_t record) const;  // 0 the oldest of the rank's
+  IndexOp OpAt(int row, int64_t record) const;  // 0 is the rank's oldest
   int64_t OpCount(int row) const { return static_cast<int64_t>(index_->ranks()[static_cast<size_t>(row)].ops); }
   QString OpText(const IndexOp& op) const;  // "AllReduce #41 of dp"
 
-  // Worst first: what `]` steps through. The first selects the verdict's culprits.
+  // Whether the communicator's matrix has columns: one for each collective, none for sends and receives.
+  bool HasColumns(int32_t comm) const;
+
+  // Worst first, in the order of the key `]`. The first selects the verdict's culprits.
   int anomaly_count() const { return facts_.anomalies_size(); }
   Selection AnomalyAt(int i) const;
-  // What a click on the finding, or on a line of its evidence (-1: the finding itself), selects.
+  // The selection for a click on the finding, or on a line of its evidence (-1: the finding itself).
   Selection EvidenceLink(int finding, int evidence) const;
 
  private:
   Document() = default;
-  static void Release(Document* document);  // on a worker thread if the window's thread held the last reference
+  static void Release(Document* document);  // runs on a worker thread if the window's thread held the last reference
 
   std::unique_ptr<IndexReader> index_;
   ViewFacts facts_;
@@ -76,5 +78,3 @@ class Document {
 using DocumentPtr = std::shared_ptr<const Document>;
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_DOCUMENT_H_

@@ -52,7 +52,7 @@ std::shared_ptr<const IncidentColumns> IncidentColumns::Of(const DocumentPtr& do
   static std::mutex mutex;
   static auto& kept =
       *new std::vector<std::pair<std::weak_ptr<const Document>, std::shared_ptr<const IncidentColumns>>>();
-  // Held during the computation: a second request at the same time waits for the same columns.
+  // Locked during the computation, so a second request at the same time waits for the same columns.
   std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
   while (!lock.owns_lock()) {
     if (StopAsked(cancel)) return nullptr;
@@ -166,10 +166,10 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
     if (found.size() > most) found.resize(most);
     in_flight_.insert(in_flight_.end(), found.begin(), found.end());
   }
-  // Missing members, by the sorted counters of each communicator.
+  // Missing members, from the sorted counters of each communicator.
   constexpr int64_t kMostVisits = 20'000'000;
   int64_t visits = 0;
-  absl::flat_hash_map<int64_t, int32_t> texts;  // of this communicator, by number
+  absl::flat_hash_map<int64_t, int32_t> texts;  // for this communicator, by number
   std::vector<int64_t> issued;
   std::vector<uint32_t> order(in_flight_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint32_t>(i);
@@ -190,7 +190,7 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
       std::sort(issued.begin(), issued.end());
     }
     op.missing = static_cast<int32_t>(std::lower_bound(issued.begin(), issued.end(), op.seq) - issued.begin());
-    // Most ranks wait for the same as others: stored once, if that is cheap.
+    // Most ranks wait for the same ranks as others, so that text is stored once, unless computing it costs too much.
     if (op.missing == 0 || visits > kMostVisits) continue;
     const auto [text, fresh] = texts.try_emplace(op.seq, static_cast<int32_t>(waits_.size()));
     op.waits = text->second;
@@ -236,20 +236,7 @@ QString WaitClassWord(const Document& document, int row) {
   if (row < 0 || row >= document.facts().ranks_size()) return {};
   const int c = document.facts().ranks(row).wait_class();
   if (c < 0 || c >= document.facts().classes_size()) return {};
-  switch (document.facts().classes(c).kind()) {
-    case WaitClass::HEALTHY:
-      return "runs";
-    case WaitClass::VICTIM:
-      return "waits";
-    case WaitClass::CAUSE:
-      return "cause";
-    case WaitClass::IN_CYCLE:
-      return "in the cycle";
-    case WaitClass::NO_DATA:
-      return "no data";
-    default:
-      return {};
-  }
+  return WaitKindName(document.facts().classes(c).kind());
 }
 
 bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t seq) {
@@ -257,7 +244,7 @@ bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t 
   const int c = document.facts().ranks(row).wait_class();
   if (c < 0 || c >= document.facts().classes_size()) return false;
   const WaitClass& wait = document.facts().classes(c);
-  // Collectives and sends are numbered separately: the number alone does not identify the call.
+  // Collectives and sends are numbered separately, so the number alone does not identify the call.
   return (wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE) && !wait.point_to_point() &&
          wait.comm() == comm && wait.sequence() == seq && seq >= 0;
 }

@@ -114,7 +114,7 @@ class CommRows : public Rows {
     if (is.in_flight_seq >= 0) return ViewState::kWaiting;
     return is.with_data == 0 ? ViewState::kNoData : ViewState::kCompleted;
   }
-  // All waits began within a moment, and some records have no times: the verdict's ranks come first.
+  // All waits begin at about the same time, and some records have no times, so rows that the verdict names come first.
   int Prior(int row) const override {
     const bool named = facts().anomalies_size() > 0 && facts().anomalies(0).comm() == row;
     return named ? static_cast<int>(ViewState::kCount) : static_cast<int>(Mark(row));
@@ -207,7 +207,7 @@ class RankRows : public Rows {
                                 : static_cast<int64_t>(std::min<uint64_t>(known->records_lost(), INT64_MAX));
       case kClock:
         return known == nullptr || known->clock_uncertainty_ns() < 0 ? kNoNumber : known->clock_uncertainty_ns();
-      // The worst first when it goes down.
+      // The worst first in descending order.
       case kClass:
         return static_cast<int64_t>(Mark(row));
       default:
@@ -284,14 +284,15 @@ class MismatchRows : public Rows {
     const CallMismatch& mismatch = facts().mismatches(rows.front());
     selection.ranks = Odd(mismatch);
     selection.comm = mismatch.comm() < document().comm_count() ? mismatch.comm() : -1;
-    if (selection.comm >= 0) selection.seq_first = selection.seq_last = mismatch.sequence();
+    if (selection.comm >= 0 && !mismatch.point_to_point())
+      selection.seq_first = selection.seq_last = mismatch.sequence();
     return selection;
   }
   bool Shows(int row, const Selection& selection) const override {
     const CallMismatch& mismatch = facts().mismatches(row);
     return selection.comm >= 0 && selection.comm == mismatch.comm() &&
-           (selection.seq_first < 0 ||
-            (selection.seq_first <= mismatch.sequence() && mismatch.sequence() <= selection.seq_last));
+           (selection.seq_first < 0 || (!mismatch.point_to_point() && selection.seq_first <= mismatch.sequence() &&
+                                        mismatch.sequence() <= selection.seq_last));
   }
   bool Among(int row, const RankIntervals& ranks) const override {
     for (const CallMismatch::Group& group : facts().mismatches(row).groups()) {

@@ -1,6 +1,5 @@
 // The four tables of the window, as rows for TableModel.
-#ifndef LOCKSTEP_GUI_MODEL_INCIDENT_TABLES_H_
-#define LOCKSTEP_GUI_MODEL_INCIDENT_TABLES_H_
+#pragma once
 
 #include "gui/model/table_model.h"
 
@@ -13,7 +12,7 @@ struct TableKind {
   TableModel::Make make;
   int sort_column;
   Qt::SortOrder sort_order;
-  bool one_row;  // a selection is one row at a time
+  bool one_row;  // only one row can be selected at a time
 };
 
 TableKind CommTable();
@@ -22,5 +21,3 @@ TableKind MismatchTable();
 TableKind InFlightTable();
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_INCIDENT_TABLES_H_

@@ -13,11 +13,11 @@ namespace lockstep::gui {
 
 struct IncidentTree::Nodes {
   std::shared_ptr<const IncidentColumns> columns;
-  std::vector<QString> hosts;    // names, as people order them
-  std::vector<uint32_t> first;   // of each host's rows in `rows`, and the end
-  std::vector<int32_t> rows;     // of the document, by host, ascending by rank
+  std::vector<QString> hosts;    // names in natural order
+  std::vector<uint32_t> first;   // the first of each host's rows in `rows`, and the end
+  std::vector<int32_t> rows;     // rows of the document, by host, ascending by rank
   std::vector<int32_t> host_of;  // by row
-  std::vector<ViewState> marks;  // of hosts: the worst of their ranks
+  std::vector<ViewState> marks;  // marks of hosts: the worst of their ranks
   std::vector<int32_t> comms;    // in the order of their names
 
   std::span<const int32_t> RowsOf(int32_t host) const {
@@ -27,8 +27,8 @@ struct IncidentTree::Nodes {
 };
 
 struct IncidentTree::Shown {
-  std::vector<int32_t> hosts, comms;  // numbers, in the order shown
-  std::vector<int32_t> comm_place;    // by number, in `comms`; -1 not shown
+  std::vector<int32_t> hosts, comms;  // numbers, in the visible order
+  std::vector<int32_t> comm_place;    // by number, in `comms`; -1 if not shown
   // For nodes with hidden children: rows, and global ranks.
   absl::flat_hash_map<int32_t, std::vector<int32_t>> rows, members;
 };
@@ -166,7 +166,7 @@ void IncidentTree::Work() {
                   if (!words.names.empty() && !words.MatchName(document->CommName(comm))) continue;
                   std::vector<int32_t> members;
                   const IndexComm& entry = document->index().comms()[static_cast<size_t>(comm)];
-                  // If the members are unknown, the ranks that recorded it.
+                  // If the members are unknown, uses the ranks that recorded it.
                   size_t all = 0;
                   const auto visit = [&](int32_t rank) {
                     ++all;
@@ -196,7 +196,7 @@ void IncidentTree::Work() {
               });
 }
 
-// Of a host or a communicator, fetched or not.
+// For a host or a communicator, fetched or not.
 int IncidentTree::Children(Level level, int32_t parent) const {
   if (level == Level::kHost) {
     const auto some = shown_->rows.find(parent);
@@ -464,7 +464,7 @@ QVariant IncidentTree::data(const QModelIndex& index, int role) const {
   }
   if (role == Qt::DisplayRole) return index.column() == 0 ? Text(node) : Note(node);
   if (role == Qt::ToolTipRole)
-    return QString(Text(node) + '\n' + Note(node)).replace('<', QChar(0x2039));  // never taken for markup
+    return QString(Text(node) + '\n' + Note(node)).replace('<', QChar(0x2039));  // prevents interpretation as markup
   if (role == kMark) return index.column() == 0 ? static_cast<int>(Mark(node)) : 0;
   if (role == Qt::AccessibleDescriptionRole && index.column() == 0)
     return QString::fromLatin1(ViewStateName(Mark(node)));

@@ -1,6 +1,5 @@
 // The job as a tree: Hosts > host > rank, Communicators > communicator > member.
-#ifndef LOCKSTEP_GUI_MODEL_INCIDENT_TREE_H_
-#define LOCKSTEP_GUI_MODEL_INCIDENT_TREE_H_
+#pragma once
 
 #include <QAbstractItemModel>
 #include <QString>
@@ -15,8 +14,8 @@
 
 namespace lockstep::gui {
 
-// Nothing is kept per node: an index holds its level and its parent's number. Children are there once they are fetched,
-// level by level. Lives on the window's thread.
+// Stores nothing for each node: an index contains its level and its parent's number. Children exist once they are
+// fetched, level by level. Used on the window's thread.
 class IncidentTree : public QAbstractItemModel {
   Q_OBJECT
 
@@ -25,26 +24,26 @@ class IncidentTree : public QAbstractItemModel {
   enum Role { kMark = Qt::UserRole };
   struct Node {
     Level level = Level::kRoot;
-    int32_t host = -1;  // of kHost and kRank
-    int32_t comm = -1;  // of kComm and kMember
-    int32_t rank = -1;  // global; of kRank and kMember, -1 a member that is not known
+    int32_t host = -1;  // for kHost and kRank
+    int32_t comm = -1;  // for kComm and kMember
+    int32_t rank = -1;  // global rank; for kRank and kMember, -1 for an unknown member
   };
 
   explicit IncidentTree(QObject* parent = nullptr);
   ~IncidentTree() override;
 
   void SetDocument(DocumentPtr document);
-  // Words that all must match: a number matches a rank, other words a part of a host's or communicator's name, in any
-  // case.
+  // Words that must all match: a number matches a rank, other words match a part of a host's or communicator's name, in
+  // any case.
   void SetFilter(const QString& words, bool limited, const RankIntervals& among);
   bool Idle() const { return !work_.busy(); }
 
   Node NodeOf(const QModelIndex& index) const;
   Selection SelectionOf(const QModelIndex& index) const;
-  // Loads its ancestors first. Invalid: filtered out, or it does not exist.
+  // Loads its ancestors first. Invalid if it is filtered out or does not exist.
   QModelIndex FindRank(int32_t rank);
   QModelIndex FindComm(int32_t comm) const;
-  // Something of the node is selected.
+  // Returns whether something of the node is selected.
   bool Touches(const QModelIndex& index, const Selection& selection) const;
 
   QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;
@@ -61,8 +60,8 @@ class IncidentTree : public QAbstractItemModel {
   void Settled();
 
  private:
-  struct Nodes;  // of the document
-  struct Shown;  // what of them the filter leaves
+  struct Nodes;  // the nodes of the document
+  struct Shown;  // those that pass the filter
   void Work();
   int Children(Level level, int32_t parent) const;
   int32_t MemberAt(int32_t comm, int row) const;
@@ -75,7 +74,7 @@ class IncidentTree : public QAbstractItemModel {
   DocumentPtr shown_document_;
   std::shared_ptr<const Nodes> nodes_;
   std::shared_ptr<const Shown> shown_;
-  std::vector<bool> fetched_hosts_, fetched_comms_;  // by number
+  std::vector<bool> fetched_hosts_, fetched_comms_;  // indexed by number
   QString words_;
   bool limited_ = false;
   RankIntervals among_;
@@ -83,5 +82,3 @@ class IncidentTree : public QAbstractItemModel {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_INCIDENT_TREE_H_

@@ -12,7 +12,7 @@ namespace lockstep::gui {
 
 struct LatestJob::Job {
   std::atomic<bool> cancel = false;
-  std::mutex mutex;  // held while the result is posted, so that the context is alive then
+  std::mutex mutex;  // locked while the result is posted, so that the context exists then
   QObject* context = nullptr;
 };
 
@@ -25,7 +25,7 @@ void LatestJob::Start(QObject* context, std::function<Finish(const std::atomic<b
     Finish finish = work(job->cancel);
     const std::scoped_lock lock(job->mutex);
     if (job->cancel) return;
-    // Runs on the thread that cancels, so the flag is still right there, and `this` alive when it is not set.
+    // Runs on the thread that cancels, so the flag is still valid there, and `this` exists if it is not set.
     auto deliver = [this, job, finish = std::move(finish)] {
       if (job->cancel) return;
       current_.reset();

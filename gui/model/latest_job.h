@@ -1,6 +1,5 @@
-// Work on a pool thread; only the newest result counts.
-#ifndef LOCKSTEP_GUI_MODEL_LATEST_JOB_H_
-#define LOCKSTEP_GUI_MODEL_LATEST_JOB_H_
+// Work on a pool thread, of which only the newest result counts.
+#pragma once
 
 #include <QObject>
 
@@ -10,7 +9,7 @@
 
 namespace lockstep::gui {
 
-// A member of the object that it reports to, made and used on that object's thread.
+// A member of the object that it reports to, created and used on that object's thread.
 class LatestJob {
  public:
   using Finish = std::function<void()>;
@@ -19,8 +18,8 @@ class LatestJob {
   LatestJob(const LatestJob&) = delete;
   LatestJob& operator=(const LatestJob&) = delete;
 
-  // Runs work(cancel) on a pool thread, then passes its result to the thread of `context`, unless Start or Cancel came
-  // in between. `work` uses only what it captured by value. Nothing runs if `context` dies first.
+  // Runs work(cancel) on a pool thread, then passes its result to the thread of `context`, unless Start or Cancel was
+  // called meanwhile. `work` uses only what it captured by value. Nothing runs if `context` is destroyed first.
   void Start(QObject* context, std::function<Finish(const std::atomic<bool>& cancel)> work);
   // Does not wait.
   void Cancel();
@@ -32,5 +31,3 @@ class LatestJob {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_LATEST_JOB_H_

@@ -52,18 +52,18 @@ QString ProblemText(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-// One load, owned by both threads. A file that blocks (a dead network mount) keeps its thread; the window continues
-// without it.
+// One load, owned by both threads. A file that blocks (a dead network mount) blocks only its thread; the window
+// continues without it.
 struct Load {
   ViewIndexProgress progress;
   std::mutex mutex;
   std::condition_variable ended;
-  Loader* owner = nullptr;  // guarded by mutex; null: the result is not wanted any more
+  Loader* owner = nullptr;  // guarded by mutex; null if the result is not wanted any more
   bool done = false;        // guarded by mutex
 };
 
 struct Loader::Impl {
-  std::shared_ptr<Load> load;  // null: none
+  std::shared_ptr<Load> load;  // null if none
   QTimer* timer = nullptr;
   int told_phase = -1;
   int64_t told_done = -1;
@@ -125,7 +125,7 @@ Result Work(const std::shared_ptr<Load>& load, const std::vector<std::string>& p
   load->progress.phase = kOpening;
   result.made = index->made;
   result.document = Document::Open(index->path, paths);
-  if (index->temporary) unlink(index->path.c_str());  // the mapping outlives the name
+  if (index->temporary) unlink(index->path.c_str());  // the mapping stays valid after the name is removed
   return result;
 }
 

@@ -1,6 +1,5 @@
-// Opens the given paths on its own thread: finds or makes the index, and reports progress.
-#ifndef LOCKSTEP_GUI_MODEL_LOADER_H_
-#define LOCKSTEP_GUI_MODEL_LOADER_H_
+// Opens the given paths on its own thread: finds or creates the index, and reports progress.
+#pragma once
 
 #include <QObject>
 #include <QString>
@@ -12,7 +11,7 @@
 
 namespace lockstep::gui {
 
-// Lives on the window's thread; all signals come there. One load at a time: Open cancels the one before.
+// Used on the window's thread, where all signals arrive. One load at a time: Open cancels the previous one.
 class Loader : public QObject {
   Q_OBJECT
 
@@ -21,21 +20,21 @@ class Loader : public QObject {
   ~Loader() override;  // cancels; a reading thread ends by itself, without a report
 
   void Open(const QStringList& paths);
-  // No Opened or Failed follows; Cancelled does, within 100 ms even where a file is being read.
+  // Opened and Failed do not follow. Cancelled does, within 100 ms even if a file is being read.
   void Cancel();
   bool loading() const;
 
  Q_SIGNALS:
-  // "Finding files", "Reading ranks", "Analysing", "Writing the index", "Opening": fraction 0..1, or -1 where it is not
-  // known.
+  // "Finding files", "Reading ranks", "Analysing", "Writing the index", "Opening": fraction 0..1, or -1 if unknown.
   void Progress(const QString& phase, double fraction, qint64 done, qint64 total);
-  // Before the load is complete: the same incident with the data so far. Views show it and later take the next one.
+  // Emitted before the load is complete: the same incident with the data so far. Views show it, and later the complete
+  // one.
   void Partial(lockstep::gui::DocumentPtr document);
   void Opened(lockstep::gui::DocumentPtr document);
-  // What is wrong and what to do. The document shown before stays.
+  // The problem and what to do. The previous document stays visible.
   void Failed(const QString& message);
   void Cancelled();
-  // A line for the load log: a damaged file, a rank that could not be read. `rank`: -1 of none.
+  // A line for the load log: a damaged file, or a rank that could not be read. `rank`: -1 if none.
   void Problem(const QString& line, int rank);
 
  private:
@@ -46,5 +45,3 @@ class Loader : public QObject {
 }  // namespace lockstep::gui
 
 Q_DECLARE_METATYPE(lockstep::gui::DocumentPtr)
-
-#endif  // LOCKSTEP_GUI_MODEL_LOADER_H_

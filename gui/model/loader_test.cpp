@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A loader's reports, and how long the window's thread was blocked meanwhile.
+// The reports of a loader, and how long the window's thread was blocked.
 struct Heard {
   explicit Heard(Loader* loader) {
     QObject::connect(loader, &Loader::Opened, [this](DocumentPtr d) { opened = d; });
@@ -70,13 +70,13 @@ class LoaderTest : public ::testing::Test {
   }
   QString Incident() const { return QString::fromStdString((folder_ / "incident").string()); }
 
-  // A hang of 8 ranks, a file each host of two.
+  // A hang of 8 ranks, with one file for each host of two ranks.
   void WriteDumps(int steps = 6) {
     lockstep::testing::Job job(2, 2, 2, steps);
     job.ranks[5].host_fault_at = job.Find(5, "dp", steps - 2);
     job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
     const Bundle bundle = job.Run();
-    // What the collector knew counts as it does for the command line.
+    // The loader uses what the collector knew, as the command line does.
     std::ofstream(folder_ / "incident" / "manifest.json")
         << R"({"format":1,"ranks_expected":8,"known_stalled":true,"stalled_ns":600000000000})";
     for (size_t first = 0; first < 8; first += 2) {
@@ -119,7 +119,7 @@ TEST_F(LoaderTest, OpensAnIncidentAndFindsItsIndexTheSecondTime) {
     ASSERT_NE(heard.opened, nullptr);
     EXPECT_EQ(fs::last_write_time(folder_ / "incident" / "index.lsi"), made);
   }
-  // A new file makes it out of date; a file of notes does not.
+  // A new file makes the index outdated; a file of notes does not.
   std::ofstream(folder_ / "incident" / "x.notes.json") << "{}";
   {
     Loader loader;
@@ -188,14 +188,14 @@ TEST_F(LoaderTest, CancelsAtOnceWhereverItIs) {
     QElapsedTimer timer;
     timer.start();
     WaitFor([&] { return heard.ended() || timer.elapsed() * 100 >= usual * percent; });
-    if (heard.ended()) continue;  // faster than the time before
+    if (heard.ended()) continue;  // the load ended before it could be cancelled
     QElapsedTimer cancel;
     cancel.start();
     loader.Cancel();
     ASSERT_TRUE(WaitFor([&] { return heard.cancelled; }));
     printf("cancelled at %d %% within %lld ms\n", percent, static_cast<long long>(cancel.elapsed()));
     EXPECT_FALSE(loader.loading());
-    // Nothing follows, and the next load is whole.
+    // Nothing follows, and the next load is complete.
     loader.Open({Incident()});
     ASSERT_TRUE(WaitFor([&] { return heard.opened != nullptr || !heard.failed.isNull(); }));
     ASSERT_NE(heard.opened, nullptr) << heard.failed.toStdString();
@@ -214,8 +214,8 @@ TEST_F(LoaderTest, AnotherOpenReplacesTheFirst) {
   ASSERT_NE(heard.opened, nullptr);
 }
 
-// Several files, or a folder that takes no index: the cache, private; where that is not to be had, a file that goes
-// away.
+// If the paths are several files, or the index cannot be written beside them, it goes to the private cache, or else to
+// a temporary file.
 TEST_F(LoaderTest, IndexesThatDoNotStandBesideTheirFilesAreCached) {
   WriteDumps();
   const QStringList files{Incident() + "/h0.lsd", Incident() + "/h2.lsd", Incident() + "/h4.lsd",
@@ -243,7 +243,7 @@ TEST_F(LoaderTest, IndexesThatDoNotStandBesideTheirFilesAreCached) {
   std::ofstream(index, std::ios::binary) << "LSINDEX1 nonsense";
   EXPECT_EQ(open(), 8);
   EXPECT_TRUE(IndexReader::Open(index.string()).ok());
-  // No cache either: a file is in the place of its folder.
+  // The cache cannot be used either, because a file has the name of its folder.
   fs::remove_all(folder_ / "cache");
   std::ofstream(folder_ / "cache") << "in the way";
   EXPECT_EQ(open(), 8);

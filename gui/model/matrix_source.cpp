@@ -9,7 +9,7 @@
 namespace lockstep::gui {
 namespace {
 
-// A matrix that is shown or being built. Holds the document, so that its address is not reused while the slot lives.
+// A matrix that is shown or being built. Owns the document, so that its address is not reused while the slot exists.
 struct Slot {
   std::mutex mutex;
   DocumentPtr document;
@@ -89,7 +89,7 @@ StateCounts CountStates(const MatrixData& data, int line_first, int line_last, i
   column_first = std::max(column_first, 0);
   line_last = std::min(line_last, data.order.lines() - 1);
   column_last = std::min(column_last, cells.columns - 1);
-  // Four tables, so that equal neighbours do not wait for each other.
+  // Four tables, so that equal neighbors do not wait for each other.
   std::array<std::array<uint32_t, 16>, 4> tables{};
   int gathered = 0;
   for (int line = line_first; line <= line_last; ++line) {
@@ -148,7 +148,7 @@ void MatrixSource::Want(const DocumentPtr& document, const Place& place) {
     if (cancel) return {};
     CountColumns(made.get());
     TakeLags(made.get());
-    // `this` is the context: it is alive where this is run.
+    // `this` is the context, so it exists when this runs.
     return [this, made] {
       data_ = made;
       Q_EMIT Ready();

@@ -1,6 +1,5 @@
-// Gives views the matrix of a place: built on a worker, once for all views that ask for the same.
-#ifndef LOCKSTEP_GUI_MODEL_MATRIX_SOURCE_H_
-#define LOCKSTEP_GUI_MODEL_MATRIX_SOURCE_H_
+// Gives views the matrix for a position: built on a worker, once for all views that need the same.
+#pragma once
 
 #include <QObject>
 
@@ -20,13 +19,14 @@ struct MatrixData {
   DocumentPtr document;
   std::shared_ptr<const CellMatrix> cells;
   RowOrder order;
-  std::vector<int32_t> line_of_row;  // -1 filtered out
-  // By column, over the rows of `order`: how many are done, in flight, at fault. The rest is not known or outside.
+  std::vector<int32_t> line_of_row;  // -1 if filtered out
+  // For each column, over the rows of `order`: how many are done, in flight, at fault. The others are unknown or
+  // outside.
   struct Column {
     uint32_t done = 0, open = 0, fault = 0;
   };
   std::vector<Column> columns;
-  std::vector<int64_t> lag;  // by row of `cells`; -1 not known
+  std::vector<int64_t> lag;  // for each row of `cells`; -1 if unknown
   int64_t most_lag = 0;
 
   int RankOfLine(int line) const { return cells->rank_of_row[order.rows[static_cast<size_t>(line)]]; }
@@ -34,20 +34,20 @@ struct MatrixData {
 using MatrixDataPtr = std::shared_ptr<const MatrixData>;
 
 using StateCounts = std::array<int64_t, static_cast<size_t>(ViewState::kCount)>;
-// Of the lines [line_first, line_last] and columns [column_first, column_last], cut to what there is. Null cancel: to
-// the end.
+// Counts the lines [line_first, line_last] and columns [column_first, column_last], clipped to the matrix. `cancel` may
+// be null.
 StateCounts CountStates(const MatrixData& data, int line_first, int line_last, int column_first, int column_last,
                         const std::atomic<bool>* cancel = nullptr);
 
-// Lives on the window's thread.
+// Used on the window's thread.
 class MatrixSource : public QObject {
   Q_OBJECT
 
  public:
   explicit MatrixSource(QObject* parent = nullptr) : QObject(parent) {}
 
-  // Sets the place: mode, communicator, grouping, filters, pinned ranks. Ready follows if the data changes, at once for
-  // null. The old data is shown until then.
+  // Sets the position: mode, communicator, grouping, filters, pinned ranks. Ready follows if the data changes, at once
+  // for null. The old data is shown until then.
   void Want(const DocumentPtr& document, const Place& place);
   const MatrixDataPtr& data() const { return data_; }
   // The last requested data is present.
@@ -65,5 +65,3 @@ class MatrixSource : public QObject {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_MATRIX_SOURCE_H_

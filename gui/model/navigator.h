@@ -1,7 +1,6 @@
-// The user's place: the selection, the visible part of each picture, the filtered ranks. One for a window. Views read
-// and write it and never talk to each other; every change can be undone.
-#ifndef LOCKSTEP_GUI_MODEL_NAVIGATOR_H_
-#define LOCKSTEP_GUI_MODEL_NAVIGATOR_H_
+// The user's position: the selection, the visible part of each picture, the filtered ranks. One for each window. Views
+// read and write it and never call each other; every change can be undone.
+#pragma once
 
 #include <QObject>
 #include <QString>
@@ -15,21 +14,21 @@
 
 namespace lockstep::gui {
 
-// Everything optional. Ranks are global ranks, `comm` an index into the document's communicators, times are job time:
-// rank's clock plus its offset, nanoseconds.
+// Everything is optional. Ranks are global ranks, `comm` is an index into the document's communicators, and times are
+// job time: the rank's clock plus its offset, in nanoseconds.
 struct Selection {
   RankIntervals ranks;
   int32_t comm = -1;
-  int64_t seq_first = -1, seq_last = -1;  // of `comm`
-  int64_t time_begin = 0, time_end = -1;  // none where the end is before the begin
+  int64_t seq_first = -1, seq_last = -1;  // sequence numbers of `comm`
+  int64_t time_begin = 0, time_end = -1;  // empty if the end is before the begin
   int32_t record_rank = -1;               // one operation: its rank,
-  int64_t record = -1;                    // and its place among that rank's operations, 0 the oldest
+  int64_t record = -1;                    // and its index among that rank's operations, with 0 the oldest
   bool empty() const { return *this == Selection(); }
   bool operator==(const Selection&) const = default;
 };
 
 // The visible part of a picture, in the picture's own units (columns and rows of the matrix; nanoseconds and lanes of
-// the timeline). Unset (x1 <= x0): all of it.
+// the timeline). If x1 <= x0, everything is visible.
 struct Viewport {
   double x0 = 0, x1 = 0, y0 = 0, y1 = 0;
   bool operator==(const Viewport&) const = default;
@@ -44,13 +43,14 @@ struct Place {
   int32_t matrix_comm = -1;  // shown in communicator mode
   RowGrouping grouping = RowGrouping::kRank;
   Viewport matrix, timeline;
-  QStringList filters;     // queries that all must match (chips); as typed
-  RankIntervals filtered;  // ranks that they leave; meaningless without filters
-  RankIntervals pinned;    // stay at the top of pictures by rank
+  QStringList filters;     // queries that must all match (chips), as typed
+  RankIntervals filtered;  // ranks that pass them; meaningless without filters
+  RankIntervals pinned;    // these stay at the top of pictures by rank
+  int finding = 0;         // the one that the answer explains
   bool operator==(const Place&) const = default;
 };
 
-// Lives on the window's thread.
+// Used on the window's thread.
 class Navigator : public QObject {
   Q_OBJECT
 
@@ -59,34 +59,32 @@ class Navigator : public QObject {
   const Place& place() const { return place_; }
   const Selection& selection() const { return place_.selection; }
 
-  // A step that alt+left undoes. An equal place changes nothing. Emits Changed() once, with the differences.
+  // A step that Alt+Left undoes. An equal position changes nothing. Emits Changed() once, with the differences.
   void Go(Place place);
   void Select(Selection selection);
-  // Zooming and panning: many small steps in a row are one step back.
+  // Zooming and panning: many small steps in a row are one step to undo.
   void Scroll(Place place);
-  // A consequence of the last step, such as a picture that scrolls to the selection: no step of its own.
+  // A consequence of the last step, such as a picture that scrolls to the selection; not a separate step.
   void Amend(Place place) { Show(std::move(place)); }
   bool CanGoBack() const { return !back_.empty(); }
   bool CanGoForward() const { return !forward_.empty(); }
   void Back();
   void Forward();
-  // Another document: everything is forgotten.
+  // For another document: forgets everything.
   void Reset(Place place = {});
 
  Q_SIGNALS:
   void SelectionChanged();
-  void PlaceChanged();  // anything but the selection: mode, viewport, grouping, filters
+  void PlaceChanged();  // anything except the selection: mode, viewport, grouping, filters
   void HistoryChanged();
 
  private:
   void Show(Place place);
 
   Place place_;
-  std::vector<Place> back_, forward_;  // at most kMost each
+  std::vector<Place> back_, forward_;  // at most kMost in each
   bool scrolling_ = false;
   static constexpr size_t kMost = 200;
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_NAVIGATOR_H_

@@ -19,7 +19,7 @@ constexpr size_t kMostBytes = 64 << 20;
 constexpr int kMostRuns = 100'000;
 constexpr double kExact = 9007199254740992.0;  // JSON numbers are doubles
 
-// Times and numbers are kept as text: nanoseconds since 1970 do not fit a double.
+// Times and numbers are stored as text, because nanoseconds since 1970 do not fit into a double.
 QString NumberText(int64_t value) {
   return QString::number(value);
 }
@@ -32,15 +32,15 @@ int64_t Integer(const QJsonValue& value, int64_t otherwise) {
   return ok ? number : otherwise;
 }
 
-int32_t Rank(int64_t value) {
+int32_t RankOrNone(int64_t value) {
   return value < 0 || value > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(value);
 }
 
 RankIntervals Ranks(const QJsonArray& array) {
   RankRuns runs;
   for (qsizetype i = 0; i + 1 < array.size() && i < 2 * kMostRuns; i += 2) {
-    const int32_t first = Rank(Integer(array[i], -1)), last = Rank(Integer(array[i + 1], -1));
-    // Ascending alone, so that a hostile file cannot make putting them in order expensive.
+    const int32_t first = RankOrNone(Integer(array[i], -1)), last = RankOrNone(Integer(array[i + 1], -1));
+    // Accepts only ascending runs, so that sorting a hostile file cannot become expensive.
     if (first < 0 || last < first || (runs.bounds_size() > 0 && first <= runs.bounds(runs.bounds_size() - 1))) continue;
     runs.add_bounds(first);
     runs.add_bounds(last);
@@ -87,7 +87,7 @@ absl::StatusOr<Notes> ReadNotes(const std::string& path) {
     mark.seq_last = Integer(entry.value("last_sequence"), -1);
     mark.time_begin = Integer(entry.value("begin_ns"), 0);
     mark.time_end = Integer(entry.value("end_ns"), -1);
-    mark.record_rank = Rank(Integer(entry.value("record_rank"), -1));
+    mark.record_rank = RankOrNone(Integer(entry.value("record_rank"), -1));
     mark.record = Integer(entry.value("record"), -1);
     notes.marks.push_back(std::move(mark));
   }
@@ -129,7 +129,7 @@ absl::Status WriteNotes(const std::string& path, const Notes& notes) {
   if (!file.open(QIODevice::WriteOnly)) return failed(file.errorString());
   const QJsonObject object{{"format", "lockstep-notes"}, {"version", kVersion}, {"marks", marks}};
   const QByteArray bytes = QJsonDocument(object).toJson(QJsonDocument::Indented);
-  // A disk that is full takes the beginning and calls it no error.
+  // If the disk is full, write() may store only the beginning, and commit() alone would keep that.
   if (file.write(bytes) != bytes.size() || !file.flush()) return failed("there is no room for all of it");
   if (!file.commit()) return failed(file.errorString());
   return absl::OkStatus();

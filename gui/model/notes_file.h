@@ -1,6 +1,5 @@
-// The file of an incident's notes, which anybody may have written.
-#ifndef LOCKSTEP_GUI_MODEL_NOTES_FILE_H_
-#define LOCKSTEP_GUI_MODEL_NOTES_FILE_H_
+// The file of an incident's notes, which is untrusted.
+#pragma once
 
 #include <QString>
 
@@ -17,9 +16,9 @@ namespace lockstep::gui {
 
 struct Mark {
   QString text;
-  QString made;  // when, ISO 8601, UTC
+  QString made;  // creation time, ISO 8601, UTC
   RankIntervals ranks;
-  QString comm;  // its identity, which stays when an index is made again; empty none
+  QString comm;  // its identity, which stays the same if an index is created again; empty if none
   int64_t seq_first = -1, seq_last = -1;
   int64_t time_begin = 0, time_end = -1;
   int32_t record_rank = -1;
@@ -27,7 +26,7 @@ struct Mark {
   bool operator==(const Mark&) const = default;
 };
 
-// A value. At most kMostMarks of kMostText characters each.
+// A value with at most kMostMarks marks of at most kMostText characters each.
 struct Notes {
   std::vector<Mark> marks;
   bool operator==(const Notes&) const = default;
@@ -35,13 +34,11 @@ struct Notes {
 constexpr size_t kMostMarks = 10'000;
 constexpr qsizetype kMostMarkText = 4'000;
 
-std::string NotesPath(const std::vector<std::string>& paths);  // empty: nothing was opened
-// No file: no notes. Errors: DataLoss (not a file of notes, damaged, too large), FailedPrecondition (a newer version):
-// then it must not be written over.
+std::string NotesPath(const std::vector<std::string>& paths);  // empty if nothing was opened
+// A missing file means no notes. Errors: DataLoss (not a file of notes, damaged, too large), FailedPrecondition (a
+// newer version); then it must not be overwritten.
 absl::StatusOr<Notes> ReadNotes(const std::string& path);
-// Whole or not at all. Without marks the file goes away.
+// Writes the whole file or nothing. Without marks it removes the file.
 absl::Status WriteNotes(const std::string& path, const Notes& notes);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_NOTES_FILE_H_

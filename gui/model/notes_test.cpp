@@ -68,7 +68,7 @@ TEST_F(NotesTest, HostileFilesAreRefusedOrCut) {
   EXPECT_EQ(notes->marks[1].text.size(), kMostMarkText);
 }
 
-// Opening a pipe waits for a writer, and the window would wait with it.
+// Opening a pipe waits for a writer, and would block the window.
 TEST_F(NotesTest, APipeInTheirPlaceIsRefused) {
   ASSERT_EQ(mkfifo(Path().c_str(), 0600), 0);
   EXPECT_EQ(ReadNotes(Path()).status().code(), absl::StatusCode::kDataLoss);
@@ -82,7 +82,7 @@ TEST_F(NotesTest, CannotBeWritten) {
   EXPECT_NE(std::string(status.message()).find("cannot be written"), std::string::npos);
 }
 
-// A full disk takes a part and reports nothing.
+// A full disk stores only a part and reports no error.
 TEST_F(NotesTest, PartlyWrittenIsNotWritten) {
   Notes notes;
   notes.marks.resize(1);

@@ -31,7 +31,7 @@ bool Numeric(Key key) {
   return key == Key::kRank || key == Key::kSeq || key == Key::kStage || key == Key::kLag;
 }
 
-// Words, joined by quotes, without the quotes. `quoted`: the word began with one, so it is no filter.
+// One word of the query, without its quotes. `quoted`: the word began with a quote, so it is not a filter.
 struct Word {
   QString text;
   bool quoted = false, excludes = false;
@@ -160,7 +160,7 @@ absl::StatusOr<Query> ParseQuery(const QString& text) {
 }
 
 bool QueryPatternMatches(const QString& pattern, QStringView text, bool whole) {
-  // Greedy with one point to return to: linear except for stars.
+  // Greedy with one backtracking point: linear except for stars.
   const QString p = whole || (pattern.startsWith('*') && pattern.endsWith('*')) ? pattern : "*" + pattern + "*";
   qsizetype i = 0, j = 0, star = -1, back = 0;
   while (j < text.size()) {

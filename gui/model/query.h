@@ -1,9 +1,8 @@
-// The search box's small language: words that all must match. rank:17043 rank:0-63,128 host:n21* comm:tp_* op:AllReduce
-// state:missing seq>8800 seq:8800-8810 stage:3 class:cause lag>10, and plain words, which stand in the name of a host,
-// communicator or operation, or are a rank's number. A minus before a word excludes; "quotes" keep blanks together.
+// The search box's small language: words that must all match. rank:17043 rank:0-63,128 host:n21* comm:tp_* op:AllReduce
+// state:missing seq>8800 seq:8800-8810 stage:3 class:cause lag>10, and plain words, which match a part of the name of a
+// host, communicator or operation, or a rank's number. A minus before a word excludes; "quotes" keep blanks together.
 // Patterns match whole names with * and ?, plain words any part; case does not matter.
-#ifndef LOCKSTEP_GUI_MODEL_QUERY_H_
-#define LOCKSTEP_GUI_MODEL_QUERY_H_
+#pragma once
 
 #include <QString>
 
@@ -23,9 +22,9 @@ struct QueryTerm {
   Key key = Key::kAny;
   Compare compare = Compare::kMatches;
   bool excludes = false;
-  QString text;           // pattern; of state: and class: the word
-  RankIntervals numbers;  // of rank:, seq: and stage: with numbers
-  int64_t number = 0;     // of comparisons
+  QString text;           // the pattern; for state: and class: the word
+  RankIntervals numbers;  // for rank:, seq: and stage: with numbers
+  int64_t number = 0;     // for comparisons
 };
 
 using Query = std::vector<QueryTerm>;
@@ -35,21 +34,19 @@ absl::StatusOr<Query> ParseQuery(const QString& text);
 
 struct QueryHit {
   int32_t rank = -1;
-  int64_t record = -1;  // -1: the rank itself
+  int64_t record = -1;  // -1 for the rank itself
 };
 struct QueryResult {
   RankIntervals ranks;         // ranks with a match
-  std::vector<int32_t> comms;  // that match by themselves
+  std::vector<int32_t> comms;  // communicators that match by themselves
   std::vector<QueryHit> hits;  // the first kMostHits, by rank
-  int64_t hit_count = 0;       // of all
-  bool records = false;        // the query asks for operations: hits are operations, else ranks
+  int64_t hit_count = 0;       // total number
+  bool records = false;        // the query selects operations, so hits are operations; else ranks
 };
 constexpr int64_t kMostHits = 100'000;
 
-// Scans the index; about 0.1 s for 50 million records. Any thread. Returns early, with partial results, if *cancel
-// becomes true.
+// Scans the index; takes about 0.1 s for 50 million records. Any thread may call it. Returns early, with partial
+// results, if *cancel becomes true.
 QueryResult RunQuery(const Document& document, const Query& query, const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_QUERY_H_

@@ -1,4 +1,4 @@
-// The scan behind the search box: terms become tables (by kind, by state, by communicator) once. Each rank is first
+// The scan behind the search box. Terms become tables (by kind, by state, by communicator) once. Each rank is first
 // checked as a whole, and only the operations of the remaining ranks are examined, column by column.
 #include <algorithm>
 #include <array>
@@ -35,15 +35,15 @@ bool Compares(const QueryTerm& term, int64_t value) {
   return false;
 }
 
-// What all scanning threads share, made once a query.
+// Shared by all scanning threads; created once for each query.
 struct Prepared {
   const Document* document = nullptr;
   const Query* query = nullptr;
-  std::vector<std::vector<bool>> comm_matches;       // by term, by communicator; empty where the term asks for none
+  std::vector<std::vector<bool>> comm_matches;       // by term, by communicator; empty if the term has no communicator
   std::vector<std::array<bool, 256>> kind_matches;   // by term
-  std::vector<std::vector<bool>> row_marked;         // by term, by row: state: and class: words that name ranks
-  std::vector<bool> records;                         // by term: asks for operations
-  std::vector<std::array<bool, 256>> state_matches;  // by term: states of an operation that a state: word may mean
+  std::vector<std::vector<bool>> row_marked;         // by term, by row: state: and class: words that select ranks
+  std::vector<bool> records;                         // by term: selects operations
+  std::vector<std::array<bool, 256>> state_matches;  // by term: states of an operation that match a state: word
   std::vector<int64_t> first_missing;                // by communicator: lowest number that a member has not issued
   std::vector<int64_t> highest;                      // by communicator: highest number that any member has issued
   std::vector<std::vector<std::pair<RankIntervals, int64_t>>> mismatched;  // by communicator: ranks and number
@@ -56,7 +56,7 @@ void ForRows(const Document& d, const RankIntervals& ranks, std::vector<bool>* r
   }
 }
 
-// As far as the state alone decides it.
+// Returns whether the state matches the word, as far as the state alone decides it.
 bool StateMatches(const QString& word, OpState s) {
   if (word == "completed") return s == OpState::kCompleted;
   if (word == "failed") return s == OpState::kFailed;
@@ -174,7 +174,7 @@ class Row {
     }
   }
 
-  // Adds its hits to `result`, at most `room` of them; the count is of all.
+  // Adds its hits to `result`, at most `room` of them; the count includes all.
   void Scan(QueryResult* result, size_t room) {
     if (out_) return;
     if (!p_.any_records) return Hit(-1, result, room);
@@ -186,13 +186,13 @@ class Row {
     const uint32_t* seqs = d.index().seq_column().data() + first;
     if (!Narrow()) return;
     for (size_t i = 0; i < count; ++i) {
-      // In the order of what a column costs to read.
+      // In the order of the cost of reading a column.
       if (use_states_ && !states_[states[i]]) continue;
       if (use_kinds_ && !kinds_[kinds[i]]) continue;
       if (use_seqs_ || use_members_) {
         const size_t m = std::min<size_t>(places[i], rank_.memberships);
         if (use_members_ && !members_[m]) continue;
-        // One comparison for both ends; a number that is not known is above every end.
+        // One comparison for both ends; an unknown number is above every end.
         if (use_seqs_ && seqs[i] - low_[m] > span_[m]) continue;
       }
       bool matches = true;
@@ -213,7 +213,7 @@ class Row {
         return yes(Compares(term, rank_.rank));
       case Key::kHost:
         return yes(QueryPatternMatches(term.text, p_.document->HostAt(row_), true));
-      // What is not known is neither below nor above anything.
+      // Unknown values are neither below nor above any number.
       case Key::kStage:
         return yes(facts.stage() >= 0 && Compares(term, facts.stage()));
       case Key::kLag:
@@ -264,13 +264,13 @@ class Row {
     return p_.document->index().memberships()[rank_.first_membership + m];
   }
 
-  // Turns what can be into tables by kind and by place among the memberships; the rest is asked record by record.
-  // False: nothing can match.
+  // Converts terms to tables by kind and by membership index where possible; the others are checked for each record.
+  // Returns false if nothing can match.
   bool Narrow() {
     kinds_.fill(true);
     states_.fill(true);
     const size_t n = rank_.memberships;
-    members_.assign(n + 1, true);  // the last: calls without a communicator
+    members_.assign(n + 1, true);  // the last entry is for calls without a communicator
     std::vector<int64_t> low(n + 1, 0), high(n + 1, kHighest);
     for (const size_t t : open_) {
       const QueryTerm& term = (*p_.query)[t];
@@ -279,12 +279,12 @@ class Row {
         for (size_t kind = 0; kind < kinds_.size(); ++kind)
           kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
       } else if (term.key == Key::kAny && !AnyComm(t)) {
-        // Only the kind is left that may match.
+        // No communicator matches the word, so only the kind can.
         use_kinds_ = true;
         for (size_t kind = 0; kind < kinds_.size(); ++kind)
           kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
       } else if (term.key == Key::kState && term.text == "mismatch" && !term.excludes) {
-        // Ranks and numbers are few: most members have none.
+        // Ranks and numbers are few, so most members have none.
         use_members_ = true;
         for (size_t m = 0; m < n; ++m) {
           const auto& all = p_.mismatched[Membership(m).comm];
@@ -298,7 +298,7 @@ class Row {
         for (size_t state = 0; state < states_.size(); ++state)
           states_[state] = states_[state] && p_.state_matches[t][state];
         for (size_t m = 0; m < n; ++m) low[m] = std::max(low[m], p_.first_missing[Membership(m).comm]);
-        slow_.push_back(t);  // of the few that are left: whether it is a collective
+        slow_.push_back(t);  // check for the few that remain whether it is a collective
       } else if (term.key == Key::kState && term.text != "waiting" && term.text != "mismatch") {
         use_states_ = true;
         for (size_t state = 0; state < states_.size(); ++state)
@@ -409,7 +409,7 @@ QueryResult RunQuery(const Document& document, const Query& query, const std::at
   if (query.empty()) return result;
   const Prepared prepared = Prepare(document, query);
   const int rows = document.rank_count();
-  // Not the pool: a scan may itself run there, and would wait for its own kind.
+  // Not the pool, because a scan may itself run there and would wait for itself.
   const int parts = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
                                document.index().operations() < 200'000 ? 1 : 8);
   std::vector<QueryResult> found(static_cast<size_t>(parts));
@@ -426,7 +426,7 @@ QueryResult RunQuery(const Document& document, const Query& query, const std::at
     try {
       threads.emplace_back(scan);
     } catch (const std::system_error&) {
-      scan();  // no thread to be had
+      scan();  // no thread is available
     }
   }
   for (std::thread& thread : threads) thread.join();

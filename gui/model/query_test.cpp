@@ -56,7 +56,7 @@ TEST(QueryTest, Patterns) {
   EXPECT_FALSE(QueryPatternMatches("t?_*5", u"tp_1024", true));
   EXPECT_TRUE(QueryPatternMatches("*", u"", true));
   EXPECT_FALSE(QueryPatternMatches("?", u"", true));
-  // What takes a backtracking matcher for ever.
+  // A pattern for which a backtracking matcher takes for ever.
   EXPECT_FALSE(QueryPatternMatches(QString("a*").repeated(200) + "b", QString(2000, 'a'), true));
 }
 
@@ -75,7 +75,7 @@ class QueryRunTest : public ::testing::Test {
     EXPECT_TRUE(query.ok()) << query.status();
     return query.ok() ? RunQuery(*document_, *query) : QueryResult();
   }
-  // The slow way: every operation, one by one.
+  // Counts the slow way: all operations, one by one.
   template <typename F>
   int64_t Count(F matches) {
     int64_t count = 0;

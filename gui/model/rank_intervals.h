@@ -1,6 +1,5 @@
-// A set of global ranks as intervals: selected, filtered, or of a tree's node.
-#ifndef LOCKSTEP_GUI_MODEL_RANK_INTERVALS_H_
-#define LOCKSTEP_GUI_MODEL_RANK_INTERVALS_H_
+// A set of global ranks as intervals, for selections, filters and nodes of a tree.
+#pragma once
 
 #include <QString>
 
@@ -12,16 +11,16 @@
 
 namespace lockstep::gui {
 
-// A value. Intervals are ascending, disjoint and not adjacent, bounds inclusive.
+// A value. Intervals are ascending, disjoint and not adjacent, with inclusive bounds.
 class RankIntervals {
  public:
   RankIntervals() = default;
   static RankIntervals Of(int32_t first, int32_t last);
   static RankIntervals Of(std::vector<int32_t> ranks);  // any order, duplicates allowed
-  static RankIntervals Of(const RankRuns& runs);        // hostile input: sorts what does not ascend
+  static RankIntervals Of(const RankRuns& runs);        // accepts untrusted input: sorts what does not ascend
 
   bool empty() const { return runs_.empty(); }
-  int64_t size() const;  // ranks
+  int64_t size() const;  // number of ranks
   bool Contains(int32_t rank) const;
   bool Intersects(int32_t first, int32_t last) const;
   int32_t first() const { return runs_.empty() ? -1 : runs_.front().first; }
@@ -30,8 +29,8 @@ class RankIntervals {
   RankIntervals Union(const RankIntervals& other) const;
   RankIntervals Intersection(const RankIntervals& other) const;
   RankIntervals Minus(const RankIntervals& other) const;
-  std::vector<int32_t> Ranks(size_t limit) const;  // the first so many
-  // "0-3, 6"; cut to about `columns` with the count of all.
+  std::vector<int32_t> Ranks(size_t limit) const;  // the first `limit` ranks
+  // "0-3, 6"; cut to about `columns`, with the total number.
   QString Text(int columns = 60) const;
   bool operator==(const RankIntervals&) const = default;
 
@@ -40,5 +39,3 @@ class RankIntervals {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_RANK_INTERVALS_H_

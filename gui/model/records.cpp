@@ -20,9 +20,9 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr size_t kKept = 8;  // ranks
+constexpr size_t kKept = 8;  // number of ranks
 
-// Where the rank's file is now: the incident may have moved since its index was made.
+// Returns where the rank's file is now: the incident may have been moved since its index was created.
 std::string Find(const std::string& recorded, const std::vector<std::string>& opened) {
   std::error_code error;
   if (std::filesystem::is_regular_file(recorded, error)) return recorded;
@@ -85,7 +85,7 @@ const char* StateWords(OpState state) {
 
 }  // namespace
 
-// What the workers write into; the object itself may be gone by then.
+// The workers write into this, because the object itself may be destroyed meanwhile.
 struct Shared {
   std::mutex mutex;
   Records* owner = nullptr;  // guarded by mutex
@@ -94,7 +94,7 @@ struct Shared {
 struct Records::Impl {
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   DocumentPtr document;
-  uint64_t generation = 0;                                            // of the document
+  uint64_t generation = 0;                                            // generation of the document
   std::list<std::pair<int32_t, std::shared_ptr<const Bundle>>> kept;  // latest first
   std::set<int32_t> under_way;
   QThreadPool pool;

@@ -1,7 +1,6 @@
 // Complete operations of one rank, with the fields that the index leaves out (counts, datatypes, call sites, groups),
 // read from the rank's file on demand.
-#ifndef LOCKSTEP_GUI_MODEL_RECORDS_H_
-#define LOCKSTEP_GUI_MODEL_RECORDS_H_
+#pragma once
 
 #include <QObject>
 #include <QString>
@@ -15,7 +14,7 @@
 
 namespace lockstep::gui {
 
-// Lives on the window's thread; reads on others. Keeps the few ranks that were asked for last.
+// Used on the window's thread; reads on other threads. Keeps the few ranks that were requested last.
 class Records : public QObject {
   Q_OBJECT
 
@@ -24,8 +23,8 @@ class Records : public QObject {
   ~Records() override;
 
   void SetDocument(DocumentPtr document);
-  // The bundle with this rank alone (and the communicators of its file), or null: then Ready or Unavailable follows.
-  // Its ops are in the index's order.
+  // The bundle with only this rank (and the communicators of its file), or null; then Ready or Unavailable follows. Its
+  // ops are in the index's order.
   std::shared_ptr<const Bundle> Get(int32_t rank);
   // "kind", "AllReduce"; "count", "1,048,576 x bfloat16"; ..: the known facts of one operation, in display order.
   static std::vector<std::pair<QString, QString>> Fields(const Bundle& bundle, const Op& op);
@@ -40,5 +39,3 @@ class Records : public QObject {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_RECORDS_H_

@@ -39,7 +39,7 @@ TEST(RecordsTest, AllOfOneRankFromItsFile) {
   }
   const auto index = EnsureViewIndex({folder.string()}, nullptr);
   ASSERT_TRUE(index.ok()) << index.status();
-  // The incident moves: its index still names the old place.
+  // The incident was moved, so its index names the old place.
   const fs::path moved = folder.string() + "-moved";
   fs::rename(folder, moved);
   const auto document = Document::Open((moved / "index.lsi").string(), {moved.string()});
@@ -52,7 +52,7 @@ TEST(RecordsTest, AllOfOneRankFromItsFile) {
   QObject::connect(&records, &Records::Ready, [&](qint32 rank) { ready.push_back(rank); });
   QObject::connect(&records, &Records::Unavailable, [&](qint32, const QString& text) { why = text; });
   EXPECT_EQ(records.Get(6), nullptr);
-  EXPECT_EQ(records.Get(6), nullptr);  // asked for once
+  EXPECT_EQ(records.Get(6), nullptr);  // requested once
   ASSERT_TRUE(WaitUntil([&] { return !ready.empty() || !why.isEmpty(); })) << why.toStdString();
   ASSERT_EQ(ready, std::vector<int32_t>{6}) << why.toStdString();
   const std::shared_ptr<const Bundle> got = records.Get(6);

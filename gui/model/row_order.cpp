@@ -8,7 +8,7 @@
 namespace lockstep::gui {
 namespace {
 
-// The communicator by which people find a rank: the one it waits in, else that of its last operation.
+// The communicator by which people identify a rank: the one it waits in, else that of its last operation.
 int32_t CommOfRank(const Document& document, int row) {
   const ViewFacts& facts = document.facts();
   if (row < facts.ranks_size()) {
@@ -53,11 +53,11 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
                        const RankIntervals* filtered, const RankIntervals& pinned) {
   RowOrder order;
   struct Key {
-    int64_t group;  // groups in this order
+    int64_t group;  // groups are in this order
     uint32_t row;
   };
   std::vector<Key> keys;
-  std::vector<QString> names;  // by group, where groups are numbered as they come
+  std::vector<QString> names;  // by group, if groups are numbered by first occurrence
   std::vector<ViewState> worst(static_cast<size_t>(matrix.rows), ViewState::kOutside);
   absl::flat_hash_map<int64_t, int64_t> number;
   auto numbered = [&](int64_t what, const auto& name) {

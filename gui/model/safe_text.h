@@ -1,7 +1,6 @@
-// Texts out of files, made safe to show: no control characters, nothing that reorders a line, cut, and never taken for
-// markup.
-#ifndef LOCKSTEP_GUI_MODEL_SAFE_TEXT_H_
-#define LOCKSTEP_GUI_MODEL_SAFE_TEXT_H_
+// Makes texts from files safe to show: no control characters, nothing that reorders a line, cut to a length, and never
+// interpreted as markup.
+#pragma once
 
 #include <QString>
 
@@ -18,7 +17,7 @@ inline QString Plain(std::string_view text, size_t limit = 400) {
 inline QString Plain(const QString& text, size_t limit = 400) {
   return Plain(std::string_view(text.toStdString()), limit);
 }
-// For text inside of markup.
+// For text inside markup.
 inline QString Html(std::string_view text, size_t limit = 400) {
   return Plain(text, limit).toHtmlEscaped();
 }
@@ -26,19 +25,17 @@ inline QString Html(const QString& text, size_t limit = 400) {
   return Plain(text, limit).toHtmlEscaped();
 }
 
-// Of several lines: each made safe, at most `lines` of them.
+// For several lines: each is made safe, at most `lines` of them.
 QString PlainLines(std::string_view text, size_t lines = 5000);
 
 // "12,345"
 QString Count(int64_t value);
-// A length of time; on a time axis, with one digit more.
+// A duration; on a time axis, with one digit more.
 QString Duration(int64_t ns);
 QString AxisDuration(double ns);
 
-// A cell of tab-separated text; of CSV, where what a spreadsheet would take for a formula is made plain text.
+// A cell of tab-separated text; a cell of CSV, where a text that a spreadsheet would take for a formula is made plain.
 QString TsvCell(const QString& text);
 QString CsvCell(const QString& text);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_SAFE_TEXT_H_

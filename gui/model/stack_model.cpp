@@ -145,7 +145,7 @@ QString StackModel::Text() const {
 std::vector<StackModel::Refusal> StackModel::Refusals() const {
   std::vector<Refusal> out;
   if (document_ == nullptr) return out;
-  // Stacks may have come without the rest of the evidence.
+  // Stacks may exist without the rest of the evidence.
   RankIntervals shown;
   for (const StackNode& node : document_->facts().stacks()) {
     if (node.parent() < 0) shown = shown.Union(RankIntervals::Of(node.ranks()));
@@ -247,6 +247,8 @@ QVariant StackModel::headerData(int section, Qt::Orientation orientation, int ro
   }
 }
 
+constexpr double kOddWidth = 15;  // widths of the narrowest box
+
 Icicle LayOutIcicle(const StackModel& model, int root, double width, double least) {
   Icicle out;
   // Widths of siblings within `room`: by ranks of `of`; narrow ones are widened at the cost of wide ones.
@@ -255,16 +257,24 @@ Icicle LayOutIcicle(const StackModel& model, int root, double width, double leas
     int64_t sum = 0;
     for (const int node : nodes) sum += model.RanksIn(node);
     of = std::max(of, sum);
-    const double floor = std::min(least, room / static_cast<double>(nodes.size()));
+    // An exceptional node gets room for its frames' names, at most half of the width.
+    std::vector<double> floors(nodes.size(), std::min(least, room / static_cast<double>(nodes.size())));
+    const auto odd = std::count_if(nodes.begin(), nodes.end(), [&](int node) { return model.Odd(node); });
+    double later = 0;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (model.Odd(nodes[i]))
+        floors[i] = std::max(floors[i], std::min(least * kOddWidth, room / 2 / static_cast<double>(odd)));
+      later += floors[i];
+    }
     // Ascending by ranks: siblings below the minimum get their width from the others.
     double rest = room;
     int64_t rest_ranks = of;
     std::vector<double> widths(nodes.size(), 0);
     for (size_t i = 0; i < nodes.size(); ++i) {
       const int64_t ranks = model.RanksIn(nodes[i]);
-      const double later = floor * static_cast<double>(nodes.size() - 1 - i);
+      later -= floors[i];
       const double share = rest_ranks <= 0 ? 0 : rest * static_cast<double>(ranks) / static_cast<double>(rest_ranks);
-      widths[i] = std::min(std::max(share, floor), std::max(rest - later, 0.0));
+      widths[i] = std::min(std::max(share, floors[i]), std::max(rest - later, 0.0));
       rest -= widths[i];
       rest_ranks -= ranks;
     }

@@ -1,6 +1,5 @@
-// The merged stacks of all ranks: one model for the tree, one layout for the picture.
-#ifndef LOCKSTEP_GUI_MODEL_STACK_MODEL_H_
-#define LOCKSTEP_GUI_MODEL_STACK_MODEL_H_
+// The merged stacks of all ranks: one model for the tree, and one layout for the picture.
+#pragma once
 
 #include <QAbstractItemModel>
 #include <QRectF>
@@ -14,8 +13,8 @@
 
 namespace lockstep::gui {
 
-// Over ViewFacts.stacks in stored order; an index's internal id is a node's place there. Siblings with the fewest ranks
-// come first, so that an odd one out is seen before the crowd. Window's thread.
+// ViewFacts.stacks in stored order; an index's internal id is a node's position there. Siblings with the fewest ranks
+// come first, so that an exceptional rank is seen before the others. Used on the window's thread.
 class StackModel : public QAbstractItemModel {
   Q_OBJECT
 
@@ -28,26 +27,26 @@ class StackModel : public QAbstractItemModel {
   int node_count() const { return static_cast<int>(parents_.size()); }
   int NodeOf(const QModelIndex& index) const { return index.isValid() ? static_cast<int>(index.internalId()) : -1; }
   QModelIndex IndexOf(int node, int column = 0) const;
-  int ParentOf(int node) const { return parents_[static_cast<size_t>(node)]; }  // -1: a root
+  int ParentOf(int node) const { return parents_[static_cast<size_t>(node)]; }  // -1 for a root
   const std::vector<int>& ChildrenOf(int node) const {
     return children_[static_cast<size_t>(node + 1)];
-  }  // -1: the roots
+  }  // -1 for the roots
   int64_t RanksIn(int node) const { return ranks_[static_cast<size_t>(node)]; }
   int64_t ranks_total() const { return total_; }
   RankIntervals RanksOf(int node) const;
   QString FrameOf(int node) const;
   StackFrame::Kind KindOf(int node) const;
-  // Few among many: at most a quarter of its parent's ranks, and fewer than any sibling.
+  // True for few among many: at most a quarter of its parent's ranks, and fewer than any sibling.
   bool Odd(int node) const { return odd_[static_cast<size_t>(node)]; }
-  // The deepest node that all these ranks share; -1: none.
+  // The deepest node that all these ranks share; -1 if none.
   int NodeOfRanks(const RankIntervals& ranks) const;
-  // Nodes whose frame contains the text (case does not matter), in the order of the tree from the top.
+  // Nodes whose frame contains the text (case does not matter), in the order of the tree.
   std::vector<int> Find(const QString& text) const;
   QString NodeText(int node) const;  // at most six lines
   // The whole tree as indented text.
   QString Text() const;
 
-  // Why there are no stacks of some ranks: each reason once, with its ranks.
+  // Why there are no stacks for some ranks: each reason once, with its ranks.
   struct Refusal {
     QString why;
     RankIntervals ranks;
@@ -62,18 +61,19 @@ class StackModel : public QAbstractItemModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
-  std::vector<int> Order() const;  // all nodes, parents before children, as the tree shows them
+  std::vector<int> Order() const;  // all nodes, parents before children, in the order of the tree
 
   DocumentPtr document_;
   std::vector<int> parents_, row_;
   std::vector<int64_t> ranks_;
   std::vector<bool> odd_;
-  std::vector<std::vector<int>> children_;  // [0] the roots, then of each node
+  std::vector<std::vector<int>> children_;  // [0] for the roots, then for each node
   int64_t total_ = 0;
 };
 
-// The place of each node of the picture below `root` (-1: all), width by ranks over 0..width, one row a level. No node
-// is narrower than `least` if there is room; children lie within their parent and never overlap.
+// The box of each node of the picture below `root` (-1 for all): the width 0..width is divided by ranks, with one row
+// for each level. No node is narrower than `least` if there is room; children are within their parent and never
+// overlap.
 struct Icicle {
   struct Box {
     int node = -1, level = 0;
@@ -85,5 +85,3 @@ struct Icicle {
 Icicle LayOutIcicle(const StackModel& model, int root, double width, double least);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_STACK_MODEL_H_

@@ -9,10 +9,10 @@
 
 namespace lockstep::gui {
 
-// All texts of all rows in one piece, in lower case, to look for words in.
+// All texts of all rows concatenated in lower case, for searching words.
 struct TableModel::Haystack {
   std::string text;
-  std::vector<size_t> first;  // of each row, and the end
+  std::vector<size_t> first;  // for each row, and the end
 
   bool Has(uint32_t row, std::string_view word) const {
     return std::string_view(text).substr(first[row], first[row + 1] - first[row]).find(word) != std::string_view::npos;
@@ -20,7 +20,7 @@ struct TableModel::Haystack {
 };
 
 struct TableModel::Order {
-  std::vector<std::pair<bool, std::string>> words;  // true: excludes
+  std::vector<std::pair<bool, std::string>> words;  // true if the word excludes
   bool limited = false;
   RankIntervals among;
   int column = 0;
@@ -76,9 +76,9 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, const
     for (size_t i = 0; i < keys.size(); ++i) (*order)[i] = keys[i].row;
     return;
   }
-  // Most rows of a large table have equal texts: words are compared once for each different text.
+  // Most rows of a large table have equal texts, so words are compared once for each distinct text.
   QHash<QString, uint32_t> words;
-  std::vector<std::pair<uint32_t, uint32_t>> keys(order->size());  // place of its word, row
+  std::vector<std::pair<uint32_t, uint32_t>> keys(order->size());  // position of its word, row
   for (size_t i = 0; i < keys.size(); ++i) {
     if (i % 1024 == 0 && Stopped(cancel)) return;
     const QString text = rows.Text(static_cast<int>((*order)[i]), column);
@@ -92,7 +92,7 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, const
     if (a.first->isEmpty() != b.first->isEmpty()) return b.first->isEmpty();
     return descending ? NaturalLess(*b.first, *a.first) : NaturalLess(*a.first, *b.first);
   });
-  // Words that are alike but for case or leading zeros share a place: their rows stay as they were.
+  // Words that differ only in case or leading zeros share a position, so their rows keep their order.
   std::vector<uint32_t> place(sorted.size());
   uint32_t at = 0;
   for (size_t i = 0; i < sorted.size(); ++i) {
@@ -189,7 +189,7 @@ void TableModel::Take(std::shared_ptr<const TableRows> rows, std::shared_ptr<con
                       std::vector<uint32_t> order) {
   fresh_ = false;
   haystack_ = std::move(haystack);
-  std::vector<uint32_t> place;  // of each source row in the new order; a filter makes it another table
+  std::vector<uint32_t> place;  // for each source row in the new order; not used if a filter changes the rows
   bool same = rows == rows_ && rows != nullptr && order.size() == order_.size();
   if (same) {
     place.assign(static_cast<size_t>(rows->count()), UINT32_MAX);

@@ -1,6 +1,5 @@
-// Tables of tens of thousands of rows over columns: sorted and filtered on another thread, nothing kept per cell.
-#ifndef LOCKSTEP_GUI_MODEL_TABLE_MODEL_H_
-#define LOCKSTEP_GUI_MODEL_TABLE_MODEL_H_
+// Tables with tens of thousands of rows: sorted and filtered on another thread, with no data stored for each cell.
+#pragma once
 
 #include <QAbstractTableModel>
 #include <QString>
@@ -25,30 +24,30 @@ struct TableColumn {
   int characters = 10;   // usual width
 };
 
-// What one table shows of one document. Immutable; any thread.
+// The contents of one table for one document. Immutable; any thread may use it.
 class TableRows {
  public:
   virtual ~TableRows() = default;
   virtual int count() const = 0;
-  virtual QString Text(int row, int column) const = 0;  // safe to show; empty: not known
+  virtual QString Text(int row, int column) const = 0;  // safe to show; empty if unknown
   virtual int64_t Number(
-      int row, int column) const = 0;  // of number columns; INT64_MIN: not known, sorts last in both directions
-  // The mark before the first column's text; kOutside: none.
+      int row, int column) const = 0;  // for number columns; INT64_MIN if unknown, which sorts last in both directions
+  // The mark before the first column's text; kOutside for none.
   virtual ViewState Mark(int row) const = 0;
-  // Of rows with equal numbers the higher comes first, in both directions.
+  // Among rows with equal numbers, the higher value comes first, in both directions.
   virtual int Prior(int row) const { return (void)row, 0; }
   virtual Selection Select(std::span<const int> rows) const = 0;
   virtual bool Shows(int row, const Selection& selection) const = 0;
-  virtual bool Among(int row, const RankIntervals& ranks) const = 0;  // has to do with one of them
-  virtual QString note() const { return {}; }                         // what the table leaves out
+  virtual bool Among(int row, const RankIntervals& ranks) const = 0;  // whether the row concerns one of them
+  virtual QString note() const { return {}; }                         // says what the table does not list
 };
 
-// Rows in the order of the last sort; `source` numbers are those of TableRows. Lives on the window's thread.
+// Rows in the order of the last sort; `source` numbers are those of TableRows. Used on the window's thread.
 class TableModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
-  // Runs on a thread of the pool; null when *cancel turned true.
+  // Runs on a thread of the pool; returns null if *cancel became true.
   using Make = std::function<std::shared_ptr<const TableRows>(const DocumentPtr&, const std::atomic<bool>& cancel)>;
   enum Role { kMark = Qt::UserRole, kSource };
 
@@ -56,12 +55,12 @@ class TableModel : public QAbstractTableModel {
   ~TableModel() override;
 
   void SetDocument(DocumentPtr document);
-  // Words that all must occur in a row, in any case; a minus before one excludes. With `limited` only rows of `among`.
+  // Words that must all occur in a row, in any case; a minus before one excludes. With `limited`, only rows of `among`.
   void SetFilter(const QString& words, bool limited, const RankIntervals& among);
   void sort(int column, Qt::SortOrder order) override;
 
   const std::vector<TableColumn>& columns() const { return columns_; }
-  const TableRows* rows() const { return rows_.get(); }  // null: no document, or not ready yet
+  const TableRows* rows() const { return rows_.get(); }  // null if there is no document, or it is not ready yet
   int Source(int row) const { return static_cast<int>(order_[static_cast<size_t>(row)]); }
   int total() const { return rows_ == nullptr ? 0 : rows_->count(); }
   bool Idle() const { return !work_.busy(); }
@@ -72,7 +71,7 @@ class TableModel : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  Q_SIGNALS:
-  void Settled();  // the last requested order is shown
+  void Settled();  // the order requested last is shown
 
  private:
   struct Haystack;
@@ -84,8 +83,8 @@ class TableModel : public QAbstractTableModel {
   const std::vector<TableColumn> columns_;
   const Make make_;
   DocumentPtr document_;
-  std::shared_ptr<const TableRows> rows_;  // of the document shown
-  bool fresh_ = false;                     // rows_ are not of document_ yet
+  std::shared_ptr<const TableRows> rows_;  // rows of the visible document
+  bool fresh_ = false;                     // rows_ are not those of document_ yet
   std::shared_ptr<const Haystack> haystack_;
   std::vector<uint32_t> order_;
   QString words_;
@@ -100,5 +99,3 @@ class TableModel : public QAbstractTableModel {
 bool NaturalLess(const QString& a, const QString& b);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_TABLE_MODEL_H_

@@ -52,7 +52,7 @@ TEST(TableModelTest, NaturalOrder) {
   }
 }
 
-// All tables through everything that happens to a model.
+// All tables, through everything that can happen to a model.
 TEST(TableModelTest, ModelsAreSoundThroughAll) {
   const std::vector<DocumentPtr> documents = {testing::Hang(), testing::Mismatch(), testing::Healthy(),
                                               testing::Made(Bundle()), testing::Hang(4, 2, 2)};
@@ -125,7 +125,7 @@ TEST(TableModelTest, CommunicatorsTellWhoIsMissing) {
   }
   EXPECT_TRUE(seen);
   EXPECT_FALSE(Cell(model, 0, ColumnOf(model, "Oldest in flight")).isEmpty()) << "the oldest comes first";
-  // Of equals, what the verdict names.
+  // Among equal rows, those that the verdict names come first.
   for (const Qt::SortOrder order : {Qt::AscendingOrder, Qt::DescendingOrder}) {
     const int missing = ColumnOf(model, "Missing");
     model.sort(missing, order);
@@ -184,7 +184,7 @@ TEST(TableModelTest, MismatchesNameTheOddOnes) {
       << Cell(model, 0, ColumnOf(model, "Groups")).toStdString();
 }
 
-// Orders that come faster than they are carried out: the last one counts, and nothing is left behind.
+// Sort orders that arrive faster than they are carried out: the last one counts, and nothing else remains.
 TEST(TableModelTest, TheLastOrderCounts) {
   const DocumentPtr hang = testing::Hang(4, 2, 2), healthy = testing::Healthy();
   TableKind kind = RankTable();
@@ -197,7 +197,7 @@ TEST(TableModelTest, TheLastOrderCounts) {
     }
     model.SetFilter("", false, {});
     model.sort(0, Qt::DescendingOrder);
-    if (round % 2 == 0) continue;  // goes while work is under way
+    if (round % 2 == 0) continue;  // destroyed while it works
     ASSERT_TRUE(Settles(model));
     ASSERT_EQ(model.rowCount(), 16);
     EXPECT_EQ(Cell(model, 0, 0), "15");

@@ -10,9 +10,9 @@
 namespace lockstep::gui {
 namespace {
 
-// All bins together; at 24,576 ranks there are 2,048 of them.
+// All bins together; with 24,576 ranks there are 2,048 of them.
 constexpr int64_t kBinBytes = 48 << 20;
-constexpr int kLane = 64;  // bins are taken this many at a time, so that the compiler makes vectors of them
+constexpr int kLane = 64;  // bins are processed this many at a time, so that the compiler can vectorize
 
 int64_t Add(int64_t a, int64_t b) {
   int64_t sum = 0;
@@ -24,7 +24,7 @@ void Worst(const uint8_t* __restrict from, uint8_t* __restrict into) {
   for (int k = 0; k < kLane; ++k) into[k] = from[k] > into[k] ? from[k] : into[k];
 }
 
-// Pixels of begin..end within `width`, at least one, or none where it lies outside.
+// Pixels of begin..end within `width`: at least one, or none if it is outside.
 struct Scale {
   Scale(double begin, double end, int width)
       : begin_(begin), end_(end), per_ns_(width / std::max(end - begin, 1e-9)), last_(width - 1) {}
@@ -32,7 +32,7 @@ struct Scale {
     if (begin >= end_ || end < begin_ || (end == begin_ && begin < end)) return false;
     *first = std::clamp(static_cast<int>((begin - begin_) * per_ns_), 0, last_);
     *last = std::clamp(static_cast<int>(std::min((end - begin_) * per_ns_, last_ + 1.0)), *first, last_);
-    // What ends exactly on the border of a pixel does not reach into it.
+    // What ends exactly on the border of a pixel does not extend into it.
     if (*last > *first && (end - begin_) * per_ns_ <= *last) --*last;
     return true;
   }
@@ -133,7 +133,7 @@ int Timeline::PiecesOf(int row, const IndexOp& op, TimelinePiece out[3]) const {
 
 namespace {
 
-// Data is taken after the last time in it.
+// Returns when the data was taken, which is after the last time in it.
 int64_t LastTaken(const Document& d, int64_t last) {
   for (int row = 0; row < d.rank_count(); ++row) {
     const IndexRank& rank = d.index().ranks()[static_cast<size_t>(row)];
@@ -256,8 +256,8 @@ void Timeline::Coarse(const int32_t* rows, size_t count, double begin, double en
   const double bins_per_pixel = (end - begin) / width * per_ns, zero = begin * per_ns;
   int x = 0;
   if (bins_per_pixel < bins_ && std::abs(zero) < 4.0 * 4096 * 4096) {
-    // Fixed point: this is done for every pixel of the picture. A hair is added on both sides so that rounding loses
-    // nothing.
+    // Fixed point, because this is done for every pixel of the picture. A small amount is added on both sides so that
+    // rounding loses nothing.
     constexpr int kBits = 32;
     constexpr int64_t kHair = 1 << 12;
     if (zero < 0) x = std::min(width, static_cast<int>(std::max(0.0, -zero / bins_per_pixel - 1)));
@@ -370,7 +370,7 @@ int64_t Timeline::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind
   const auto r = static_cast<size_t>(row);
   const IndexReader& index = document_->index();
   const IndexRank& rank = index.ranks()[r];
-  // The membership's place, then its number as the column has it: nothing else needs to be read.
+  // The membership's index, then its number as in the column, so nothing else needs to be read.
   uint32_t place = 0;
   while (place < rank.memberships &&
          index.memberships()[rank.first_membership + place].comm != static_cast<uint32_t>(comm))
@@ -395,7 +395,7 @@ int64_t Timeline::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind
 
 namespace {
 
-// With as many decimals as neighbours need to differ.
+// With as many decimals as neighboring ticks need to differ.
 QString TickText(double at, double step, double end) {
   if (step < 60e9 && step >= 1e9 && at >= 7200e9) {
     const int64_t seconds = std::llround(at / 1e9);

@@ -1,7 +1,6 @@
-// The times of all operations, as lanes can be drawn from them at any zoom: cost goes with pixels, and of what falls
-// into one pixel the worst is shown.
-#ifndef LOCKSTEP_GUI_MODEL_TIMELINE_H_
-#define LOCKSTEP_GUI_MODEL_TIMELINE_H_
+// The times of all operations, from which lanes can be drawn at any zoom: the cost depends on the number of pixels, and
+// each pixel shows the worst of its operations.
+#pragma once
 
 #include <QString>
 
@@ -14,23 +13,23 @@
 
 namespace lockstep::gui {
 
-// The number is the severity: of several in one pixel the highest is drawn.
+// The number is the severity: if several share a pixel, the highest is drawn.
 enum class TimelineLook : uint8_t {
   kNothing = 0,
-  kUnmeasured = 1,   // issued; when the GPU began or ended was not measured
-  kHost = 2,         // the host was in the call
+  kUnmeasured = 1,   // issued; it was not measured when the GPU began or ended
+  kHost = 2,         // the CPU thread was in the call
   kQueued = 3,       // on the stream, not reached by the GPU
-  kRunning = 4,      // the GPU was in it
+  kRunning = 4,      // the GPU was executing it
   kQueuedOpen = 5,   // still on the stream
-  kInFlight = 6,     // not completed; whether the GPU began it was not measured
-  kRunningOpen = 7,  // the GPU is still in it
-  kHostOpen = 8,     // the host has not returned from the call
+  kInFlight = 6,     // not completed; it was not measured whether the GPU began it
+  kRunningOpen = 7,  // the GPU is still executing it
+  kHostOpen = 8,     // the CPU thread has not returned from the call
   kFailed = 9,       // the call returned an error
   kCount = 10,
 };
 const char* TimelineLookName(TimelineLook look);
 
-// Times are nanoseconds after Timeline::origin_ns(). An open piece ends where the rank's data was taken.
+// Times are nanoseconds after Timeline::origin_ns(). An open piece ends when the rank's data was taken.
 struct TimelinePiece {
   int64_t begin = 0, end = 0;
   TimelineLook look = TimelineLook::kNothing;
@@ -39,12 +38,12 @@ struct TimelinePiece {
 
 struct TimelineHit {
   int row = -1;
-  int64_t record = -1;  // place among the rank's operations
+  int64_t record = -1;  // index among the rank's operations
   uint8_t stream = kIndexNoStream;
   TimelinePiece piece;
 };
 
-// Which pieces of a rank a lane shows.
+// Selects the pieces of a rank that a lane shows.
 struct LaneFilter {
   enum class Part : uint8_t { kAll, kCalls, kStream };
   Part part = Part::kAll;
@@ -54,38 +53,40 @@ struct LaneFilter {
   }
 };
 
-// Immutable once made; any thread.
+// Immutable once created; any thread may use it.
 class Timeline {
  public:
-  // Reads all times once: for a worker thread. Null when *cancel turns true. *done counts ranks.
+  // Reads all times once; for a worker thread. Returns null if *cancel becomes true. *done counts ranks.
   static std::shared_ptr<const Timeline> Build(DocumentPtr document, const std::atomic<bool>* cancel = nullptr,
                                                std::atomic<int>* done = nullptr);
 
   const Document& document() const { return *document_; }
   int64_t origin_ns() const { return origin_; }  // job time
   int64_t span_ns() const { return span_; }      // at least 1
-  // Nanoseconds after the origin of a time of the row's clock, not outside of 0..span.
+  // Converts a time of the row's clock to nanoseconds after the origin, clipped to 0..span.
   int64_t At(int row, int64_t ns) const;
   int64_t TakenAt(int row) const {
     return taken_[static_cast<size_t>(row)];
   }  // when the row's data was taken, or its last time
   double bin_ns() const { return static_cast<double>(span_) / bins_; }
 
-  // At most three, in the order of time.
+  // At most three, ordered by time.
   int PiecesOf(int row, const IndexOp& op, TimelinePiece out[3]) const;
 
-  // Both fill `width` bytes (TimelineLook) for begin..end; what is there already stays if it is worse.
-  // From the bins of rows[0..count): no finer than bin_ns, whatever the rows hold.
+  // Both functions fill `width` bytes (TimelineLook) for begin..end; existing values stay if they are worse. Coarse
+  // uses the bins of rows[0..count): its resolution is bin_ns, whatever the rows contain.
   void Coarse(const int32_t* rows, size_t count, double begin, double end, int width, uint8_t* out) const;
-  // From the operations themselves; looks at no more than *budget of them and takes them off. False: it was not enough.
+  // Uses the operations themselves. Reads at most *budget of them and subtracts their number. Returns false if the
+  // budget was too small.
   bool Exact(int row, LaneFilter filter, double begin, double end, int width, int64_t* budget, uint8_t* out) const;
   // Pieces of at least `shortest` nanoseconds in begin..end, at most `most`.
   std::vector<TimelineHit> Pieces(int row, LaneFilter filter, double begin, double end, double shortest, size_t most,
                                   int64_t* budget) const;
-  // The worst piece within `near` nanoseconds of `at`; row -1: none.
+  // The worst piece within `near` nanoseconds of `at`; its row is -1 if there is none.
   TimelineHit HitAt(int row, LaneFilter filter, double at, double near) const;
-  // The newest operation of the row on this communicator with this number, -1 none. `kind` none: a collective; else
-  // that kind with this peer. Takes what it looked at off *budget, -2: it was not enough.
+  // The newest operation of the row on this communicator with this number; -1 if none. `kind` is empty for a
+  // collective; otherwise that kind with this peer. Subtracts the operations it read from *budget; -2 if the budget was
+  // too small.
   int64_t FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const;
 
  private:
@@ -93,27 +94,25 @@ class Timeline {
     int64_t begin = 0, end = 0;
     TimelineLook worst = TimelineLook::kNothing;
   };
-  static constexpr int64_t kBlock = 64;  // operations
+  static constexpr int64_t kBlock = 64;  // number of operations
 
   DocumentPtr document_;
   int64_t origin_ = 0, span_ = 1;
   int bins_ = 64;
   std::vector<int64_t> taken_;
   std::vector<uint8_t> looks_;         // rows x bins
-  std::vector<uint64_t> first_block_;  // of each row, and the end
+  std::vector<uint64_t> first_block_;  // for each row, and the end
   std::vector<Block> blocks_;
 };
 
-// From the first to the last time of the incident, from its facts; 0: unknown.
+// From the first to the last time of the incident, from its facts; 0 if unknown.
 int64_t TimelineSpanOf(const Document& document);
 
 struct TimelineTick {
   double at = 0;  // nanoseconds
-  QString label;  // empty: a minor one
+  QString label;  // empty for a minor one
 };
 // Round times with about `apart` pixels between labels.
 std::vector<TimelineTick> TimelineTicks(double begin, double end, int width, int apart);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_TIMELINE_H_

@@ -85,7 +85,7 @@ TimelineLanes OrderLanes(const Document& document, LaneDetail detail, LaneChoice
         lane.filter.stream = static_cast<uint8_t>(s);
         out.lanes.push_back(lane);
       }
-      // What the GPU did on streams that the source does not name.
+      // Adds a lane for GPU work on streams that the source does not name.
       bool nameless = facts.streams_size() == 0;
       const absl::Span<const uint8_t> streams = document.index().columns(static_cast<size_t>(keys[i].row)).stream;
       for (size_t k = 0; k < streams.size() && k < 256 && !nameless; ++k) nameless = streams[k] == kIndexNoStream;

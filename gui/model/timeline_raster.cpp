@@ -27,13 +27,13 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
     *from = first + row;
     *to = first + row + 1;
     if (!out->row_a_pixel) return;
-    // Every lane belongs to one pixel row: none is lost between two.
+    // Every lane belongs to one pixel row, so none is lost between two.
     *from = std::clamp(static_cast<int>(std::floor(request.y0 + row * per_pixel)), first, last);
     *to = std::clamp(static_cast<int>(std::floor(request.y0 + (row + 1) * per_pixel)), *from, last);
   };
   auto cancelled = [&] { return cancel != nullptr && cancel->load(std::memory_order_relaxed); };
 
-  // What is by far too much is not even begun: a look at the lanes costs as much as drawing them from bins.
+  // If far too many operations are expected, does not begin: reading the lanes costs as much as drawing them from bins.
   const double share = std::clamp((request.x1 - request.x0) / static_cast<double>(timeline.span_ns()), 0.0, 1.0);
   double expected = 0;
   for (int i = first; i < last; ++i) {
@@ -61,7 +61,7 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
   for (int row = 0; row < out->rows; ++row) {
     int from = 0, to = 0;
     lanes_of(row, &from, &to);
-    // Lanes that follow each other mostly show rows that do.
+    // Consecutive lanes mostly show consecutive rows.
     for (int i = from; i < to;) {
       const TimelineLane& lane = lanes.lanes[static_cast<size_t>(i)];
       if (lane.filter.part != LaneFilter::Part::kAll) {

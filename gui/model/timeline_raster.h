@@ -1,6 +1,5 @@
-// Looks of all visible lanes, as many bytes as the picture has pixels or lanes. Pure; any thread.
-#ifndef LOCKSTEP_GUI_MODEL_TIMELINE_RASTER_H_
-#define LOCKSTEP_GUI_MODEL_TIMELINE_RASTER_H_
+// The looks of all visible lanes, with one byte for each pixel or lane. Pure; any thread may call it.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +12,7 @@ namespace lockstep::gui {
 
 struct RasterRequest {
   double x0 = 0, x1 = 1;      // nanoseconds after the origin
-  double y0 = 0, y1 = 1;      // lanes; lanes.size() may lie below y1
+  double y0 = 0, y1 = 1;      // lanes; lanes.size() may be less than y1
   int width = 0, height = 0;  // pixels
   bool operator==(const RasterRequest&) const = default;
 };
@@ -21,8 +20,8 @@ struct RasterRequest {
 struct TimelineRaster {
   RasterRequest request;
   bool exact = false;        // from the operations, not from bins
-  int first_lane = 0;        // with a row a lane: the lane of row 0
-  bool row_a_pixel = false;  // else a row a lane
+  int first_lane = 0;        // if there is a row for each lane: the lane of row 0
+  bool row_a_pixel = false;  // otherwise there is a row for each lane
   int rows = 0;
   std::vector<uint8_t> looks;  // rows x width, TimelineLook
   const uint8_t* Row(int row) const {
@@ -30,13 +29,11 @@ struct TimelineRaster {
   }
 };
 
-// From the operations, if `budget` of them suffice; else from the bins, if they are as fine as pixels or `coarse`
-// allows it; else null. Lanes that show a part of a rank stay empty in a raster from bins. Also null if *cancel becomes
-// true.
+// Uses the operations if `budget` of them suffice; else the bins, if they are as fine as pixels or `coarse` allows it;
+// else returns null. In a raster from bins, lanes that show only a part of a rank stay empty. Also returns null if
+// *cancel becomes true.
 std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, const TimelineLanes& lanes,
                                                   const RasterRequest& request, int64_t budget, bool coarse,
                                                   const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_TIMELINE_RASTER_H_

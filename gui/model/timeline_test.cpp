@@ -72,7 +72,7 @@ DocumentPtr Open(const Bundle& bundle) {
   return testing::OpenWith(bundle, std::move(facts));
 }
 
-// Every piece, the slow way.
+// Every piece, computed the slow way.
 std::vector<uint8_t> Oracle(const Timeline& t, int row, LaneFilter filter, double begin, double end, int width) {
   std::vector<uint8_t> out(static_cast<size_t>(width), 0);
   for (int64_t i = 0; i < t.document().OpCount(row); ++i) {
@@ -85,7 +85,7 @@ std::vector<uint8_t> Oracle(const Timeline& t, int row, LaneFilter filter, doubl
       for (int x = 0; x < width; ++x) {
         const double a = begin + x / per, b = begin + (x + 1) / per;
         const auto p = static_cast<double>(pieces[k].begin), q = static_cast<double>(pieces[k].end);
-        // The pixel of its begin, and every one that it reaches into.
+        // A piece covers the pixel in which it begins, and every pixel that it reaches.
         if ((p >= a && p < b) || (p < b && q > a))
           out[static_cast<size_t>(x)] = std::max(out[static_cast<size_t>(x)], static_cast<uint8_t>(pieces[k].look));
       }

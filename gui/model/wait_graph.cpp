@@ -34,7 +34,7 @@ QString RanksText(const RankIntervals& ranks) {
   return n == 1 ? QString("rank %1").arg(ranks.first()) : QString("%L1 ranks").arg(n);
 }
 
-// Fewest steps to a class that waits for nobody.
+// Returns for each class the fewest steps to a class that waits for nobody.
 std::vector<int> Distances(const ViewFacts& facts) {
   const int n = facts.classes_size();
   std::vector<std::vector<int>> waiters(static_cast<size_t>(n));
@@ -62,7 +62,7 @@ std::vector<int> Distances(const ViewFacts& facts) {
   return distance;
 }
 
-// Classes with equal keys are one node, in the order of their first class.
+// Classes with equal keys become one node, in the order of their first class.
 template <typename Key>
 int Groups(const std::vector<Key>& keys, std::vector<int>* group_of) {
   std::map<Key, int> known;
@@ -165,7 +165,7 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
 }
 
 QString WaitGraphText(const WaitGraph& graph) {
-  static constexpr const char* kKinds[] = {"goes on", "waits", "CAUSE", "IN A CIRCLE", "no data"};
+  static constexpr const char* kKinds[] = {"continues", "waits", "CAUSE", "IN A CYCLE", "no data"};
   std::vector<int> order(graph.nodes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
@@ -182,7 +182,7 @@ QString WaitGraphText(const WaitGraph& graph) {
       if (arrow.from != i) continue;
       QString wait = QString("    waits for %1").arg(graph.nodes[static_cast<size_t>(arrow.to)].title);
       if (!arrow.why.isEmpty()) wait += ": " + arrow.why.join(", ");
-      if (arrow.in_cycle) wait += " [circle]";
+      if (arrow.in_cycle) wait += " [cycle]";
       lines << wait;
     }
   }

@@ -9,25 +9,25 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kSweeps = 12;
-constexpr size_t kMostUnits = 4000;  // beyond, long arrows go straight
+constexpr size_t kMostUnits = 4000;  // beyond this, long arrows are straight
 
-// The contents of a layer: nodes of one circle together, a single node, or a place for a long arrow.
+// An element of a layer: the nodes of one cycle, a single node, or a place for a long arrow.
 struct Unit {
-  std::vector<int> nodes;  // empty: an arrow passes
+  std::vector<int> nodes;  // empty if an arrow passes
   int layer = 0;
   double height = 0, width = 0;
-  double place = 0;              // order within the layer while sorting; centre at the end
-  std::vector<int> left, right;  // units of the neighbouring layers, once an arrow
+  double place = 0;              // order within the layer while sorting; the center at the end
+  std::vector<int> left, right;  // units of the neighboring layers, once for each arrow
 };
 
 struct Drawing {
   std::vector<Unit> units;
-  std::vector<std::vector<int>> layers;  // units, top to bottom
-  std::vector<std::vector<int>> passes;  // of each arrow: units from `from`'s layer down to `to`'s, both ends excluded
+  std::vector<std::vector<int>> layers;  // units from top to bottom
+  std::vector<std::vector<int>> passes;  // for each arrow: units from `from`'s layer down to `to`'s, without both ends
 };
 
-// Strongly connected parts (Tarjan, without recursion: chains can be long). An awaited part has a smaller number than
-// its waiters.
+// Strongly connected components (Tarjan, without recursion, because chains can be long). An awaited component has a
+// smaller number than those that wait for it.
 std::vector<int> Parts(size_t n, const std::vector<std::vector<int>>& next, int* count) {
   std::vector<int> part(n, -1), low(n, 0), number(n, -1), stack;
   std::vector<bool> open(n, false);
@@ -72,7 +72,7 @@ std::vector<int> Parts(size_t n, const std::vector<std::vector<int>>& next, int*
   return part;
 }
 
-// A circle's nodes one after the other along its arrows, from the first in the graph's order.
+// The nodes of a cycle along its arrows, from the first in the graph's order.
 std::vector<int> Along(const std::vector<int>& members, const std::vector<std::vector<int>>& next,
                        const std::vector<int>& part) {
   std::vector<int> order;
@@ -160,7 +160,8 @@ void Sort(Drawing* drawing) {
   Number(drawing);
 }
 
-// Centres as near as can be to those wanted (least squares), at least `apart` from the one before: isotonic regression.
+// Places centers as close as possible to the wanted ones (least squares), at least `apart` from the previous one:
+// isotonic regression.
 void Settle(const std::vector<double>& wanted, const std::vector<double>& apart, std::vector<double>* centres) {
   struct Block {
     double sum;
@@ -242,7 +243,7 @@ Drawing Draw(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double no
     unit.height = -node_gap;
     for (const int j : unit.nodes) {
       unit_of[static_cast<size_t>(j)] = static_cast<int>(drawing.units.size());
-      // Arrows of a circle bow out left and right; their labels are between the nodes.
+      // Arrows of a cycle are curved to the left and right, and their labels are between the nodes.
       unit.height += sizes[static_cast<size_t>(j)].height() + node_gap * (unit.nodes.size() > 1 ? 2 : 1);
       unit.width = std::max(unit.width, sizes[static_cast<size_t>(j)].width());
     }
@@ -386,7 +387,7 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
     WaitLayout::Path& path = out.paths[a];
     const QRectF &f = out.rect[from], &t = out.rect[to];
     if (out.layer[from] == out.layer[to]) {
-      // Down on the right, up on the left: both directions of a circle can be seen.
+      // Down on the right, up on the left, so that both directions of a cycle are visible.
       path.bow = true;
       const bool down = t.center().y() > f.center().y();
       const double fx = down ? f.right() : f.left(), tx = down ? t.right() : t.left();
@@ -399,7 +400,7 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
       continue;
     }
     path.points.emplace_back(f.left(), start[a]);
-    // Where it leaves the widest node of its layer, so that it never runs over a neighbour.
+    // Where it leaves the widest node of its layer, so that it never crosses a neighbor.
     for (const int u : drawing.passes[a]) {
       const Unit& unit = drawing.units[static_cast<size_t>(u)];
       path.points.emplace_back(right_of[static_cast<size_t>(unit.layer)], unit.place);

@@ -1,6 +1,5 @@
-// The wait-for graph as a picture: which nodes are drawn, and where. Pure; any thread.
-#ifndef LOCKSTEP_GUI_MODEL_WAIT_LAYOUT_H_
-#define LOCKSTEP_GUI_MODEL_WAIT_LAYOUT_H_
+// The wait-for graph as a picture: which nodes are drawn, and where. Pure; any thread may call it.
+#pragma once
 
 #include <QPointF>
 #include <QRectF>
@@ -19,9 +18,9 @@ namespace lockstep::gui {
 
 constexpr int kMostWaitNodes = 200;
 
-// One drawn node: one wait class, or several of them where a drawing of all would be too much.
+// One drawn node: one wait class, or several of them if there are too many to draw.
 struct WaitNode {
-  std::vector<int> classes;  // into ViewFacts.classes, ascending
+  std::vector<int> classes;  // indexes into ViewFacts.classes, ascending
   WaitClass::Kind kind = WaitClass::HEALTHY;
   RankIntervals ranks;
   QString title, state;
@@ -40,12 +39,11 @@ struct WaitGraph {
   enum class Level : uint8_t { kClasses, kCommunicators, kDistances };
   Level level = Level::kClasses;
   std::vector<WaitNode> nodes;    // at most kMostWaitNodes
-  std::vector<WaitArrow> arrows;  // no two with the same ends, none from a node to itself
+  std::vector<WaitArrow> arrows;  // no two have the same ends, and none leads from a node to itself
 };
 
-// Hostile facts are taken as they are: what refers to nothing is left out. Over `most` classes, those of one kind in
-// one communicator are one node; if that is still too much, those of one kind and one distance from the causes. At most
-// 2,000 arrows.
+// Accepts hostile facts: drops invalid references. Beyond `most` classes, those of one kind in one communicator are one
+// node; if that is still too many, those of one kind and one distance from the causes. At most 2,000 arrows.
 WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int32_t)>& comm_name,
                          int most = kMostWaitNodes);
 
@@ -54,21 +52,19 @@ QString WaitGraphText(const WaitGraph& graph);
 
 struct WaitLayout {
   // Layer 0 is on the left: nodes that wait for no other. An arrow leads from a higher layer to a lower one; only the
-  // nodes of a circle share a layer. -1: its wait is unknown and nothing waits for it; these are in rows below the
+  // nodes of a cycle share a layer. -1: its wait is unknown and nothing waits for it; such nodes are in rows below the
   // drawing.
   std::vector<int> layer;
-  std::vector<QRectF> rect;  // of each node; none overlap
+  std::vector<QRectF> rect;  // for each node; none overlap
   struct Path {
-    std::vector<QPointF> points;  // from the node that waits to the one it waits for, around nodes between
-    bool bow = false;             // within a layer: drawn bowing out to the middle point
+    std::vector<QPointF> points;  // from the node that waits to the one it waits for, around nodes in between
+    bool bow = false;             // within a layer: drawn as a curve through the middle point
   };
-  std::vector<Path> paths;  // of each arrow
+  std::vector<Path> paths;  // for each arrow
   QSizeF size;
 };
 
-// Stable: the same graph gives the same drawing, and without a reason to cross, nodes keep their order.
+// Stable: the same graph gives the same drawing, and nodes keep their order unless they must cross.
 WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double layer_gap, double node_gap);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_WAIT_LAYOUT_H_

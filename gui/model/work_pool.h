@@ -1,15 +1,12 @@
-// The threads that work for the window.
-#ifndef LOCKSTEP_GUI_MODEL_WORK_POOL_H_
-#define LOCKSTEP_GUI_MODEL_WORK_POOL_H_
+// The threads that do work for the window.
+#pragma once
 
 class QThreadPool;
 
 namespace lockstep::gui {
 
-// One for the process, for work that ends within seconds or checks a flag. Not Qt's global pool: QPainter uses that one
-// for filling and waits for it (Qt 6.4, qdrawhelper.cpp), so the window would freeze behind our own work.
+// One for the process, for work that ends within seconds or checks a flag. It is not Qt's global pool: QPainter uses
+// that one for filling and waits for it (Qt 6.4, qdrawhelper.cpp), so the window would freeze behind our own work.
 QThreadPool& WorkPool();
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_MODEL_WORK_POOL_H_

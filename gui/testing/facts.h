@@ -1,6 +1,5 @@
-// Documents with facts that a test writes by hand.
-#ifndef LOCKSTEP_GUI_TESTING_FACTS_H_
-#define LOCKSTEP_GUI_TESTING_FACTS_H_
+// Documents with facts that a test defines.
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -8,8 +7,8 @@
 
 namespace lockstep::gui::testing {
 
-// What the test left out is filled in: ranks as the bundle's, no findings, no classes of ranks. Null, and a failure,
-// where an index with these facts would not be opened.
+// Fills in what the test did not set: the bundle's ranks, no findings, no classes of ranks. Returns null, and fails the
+// test, if an index with these facts cannot be opened.
 inline DocumentPtr OpenWith(const Bundle& bundle, ViewFacts facts) {
   for (size_t i = static_cast<size_t>(facts.ranks_size()); i < bundle.ranks.size(); ++i)
     facts.add_ranks()->set_rank(bundle.ranks[i].rank);
@@ -25,5 +24,3 @@ inline DocumentPtr OpenWith(const Bundle& bundle, ViewFacts facts) {
 }
 
 }  // namespace lockstep::gui::testing
-
-#endif  // LOCKSTEP_GUI_TESTING_FACTS_H_

@@ -1,6 +1,5 @@
-// Documents for tests, and what tests of widgets share.
-#ifndef LOCKSTEP_GUI_TESTING_SAMPLES_H_
-#define LOCKSTEP_GUI_TESTING_SAMPLES_H_
+// Documents for tests, and helpers for tests of widgets.
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -17,7 +16,7 @@
 
 namespace lockstep::gui::testing {
 
-// Spreads the ranks over hosts of eight GPUs and gives them what a recorder would know of their processes.
+// Distributes the ranks over hosts with eight GPUs and adds what a recorder would know of their processes.
 inline Bundle OnHosts(Bundle bundle) {
   for (Rank& rank : bundle.ranks) {
     rank.host = "node" + std::to_string(100 + rank.rank / 8);
@@ -50,14 +49,50 @@ inline DocumentPtr Healthy() {
   return Made(OnHosts(lockstep::testing::Job(2, 2, 2, 6).Run()));
 }
 
-// Rank 3 reduces another count than its peers do.
+// Rank 3 reduces another count than its peers.
 inline DocumentPtr Mismatch() {
   lockstep::testing::Job job(2, 2, 2, 6);
   job.ranks[3].program[job.Find(3, "tp", 3)].count *= 2;
   return Made(OnHosts(job.Run()));
 }
 
-// Runs the window's events until the condition holds; false after a bound.
+// Two findings: rank 3's count differs, and rank 4 is stuck.
+inline DocumentPtr TwoFindings() {
+  lockstep::testing::Job job(2, 2, 2, 6);
+  job.ranks[3].program[job.Find(3, "tp", 3)].count *= 2;
+  job.mismatch_hangs = false;
+  job.ranks[4].host_fault_at = job.Find(4, "dp", 5);
+  job.ranks[4].host_fault = lockstep::testing::HostFault::kStall;
+  return Made(OnHosts(job.Run()));
+}
+
+// Rank 21 is stuck before a pipeline call that another stage waits for.
+inline DocumentPtr HungPipeline() {
+  lockstep::testing::Job job(4, 4, 4, 6);
+  job.ranks[21].host_fault_at = job.Find(21, "pp", 4, 1);
+  job.ranks[21].host_fault = lockstep::testing::HostFault::kStall;
+  return Made(OnHosts(job.Run()));
+}
+
+// A hang in which every name is markup, reorders lines, and is long.
+inline DocumentPtr Hostile() {
+  lockstep::testing::Job job(2, 2, 2, 6);
+  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
+  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
+  Bundle bundle = OnHosts(job.Run());
+  const std::string nasty =
+      "<a href=\"file:///etc/passwd\">x</a><img src=\"/etc/hostname\">\u202e\x1b[2J" + std::string(3000, 'W');
+  for (Communicator& comm : bundle.comms) comm.name = nasty;
+  for (Rank& rank : bundle.ranks) {
+    rank.host = nasty;
+    rank.process.python_stack = {nasty};
+  }
+  bundle.job = nasty;
+  bundle.problems.push_back({nasty, -1, nasty, 1});
+  return Made(bundle);
+}
+
+// Processes the window's events until the condition holds; returns false after a time limit.
 template <typename Condition>
 bool Until(Condition condition, int milliseconds = 20'000) {
   QElapsedTimer timer;
@@ -88,7 +123,7 @@ inline QPalette DarkPalette() {
   return palette;
 }
 
-// Saves what the widget looks like where LOCKSTEP_GRABS names a folder, for people to look at.
+// Saves a picture of the widget in the folder that LOCKSTEP_GRABS names, for people to look at.
 inline void Grab(QWidget* widget, const std::string& name) {
   QApplication::processEvents();
   const QPixmap pixmap = widget->grab();
@@ -98,5 +133,3 @@ inline void Grab(QWidget* widget, const std::string& name) {
 }
 
 }  // namespace lockstep::gui::testing
-
-#endif  // LOCKSTEP_GUI_TESTING_SAMPLES_H_

@@ -1,6 +1,5 @@
-// A small job with times: what the timeline is tested with.
-#ifndef LOCKSTEP_GUI_TESTING_TIMED_BUNDLE_H_
-#define LOCKSTEP_GUI_TESTING_TIMED_BUNDLE_H_
+// A small job with times, for tests of the timeline.
+#pragma once
 
 #include <string>
 #include <utility>
@@ -13,8 +12,8 @@ namespace lockstep::gui::testing {
 constexpr int64_t kTimedMs = 1'000'000;
 constexpr int64_t kTimedZero = 100'000 * kTimedMs;
 
-// `ranks` ranks, four a host. Each step of 10 ms: an AllReduce of all on stream 0, and a Send of each even rank to the
-// next on stream 1. `missing` issues nothing in the last step; all others are inside it.
+// `ranks` ranks, four on each host. Each step of 10 ms has an AllReduce of all on stream 0, and a Send of each even
+// rank to the next on stream 1. `missing` issues nothing in the last step; all others are inside it.
 inline Bundle TimedBundle(int ranks, int steps, int missing) {
   Bundle bundle;
   for (const char* name : {"dp", "pp"}) {
@@ -89,5 +88,3 @@ inline ViewFacts TimedFacts(const Bundle& bundle, int64_t uncertainty_ns) {
 }
 
 }  // namespace lockstep::gui::testing
-
-#endif  // LOCKSTEP_GUI_TESTING_TIMED_BUNDLE_H_

@@ -96,7 +96,7 @@ int BandwidthPane::NearestTo(const QPointF& at) const {
       const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
       if (share.outlier != outliers) continue;
       const QPointF point = PointAt(i);
-      // Its line reaches from its median down to its worst.
+      // Its line extends from its median down to its worst value.
       const double down = plot.bottom() - share.worst * plot.height();
       const double y = std::clamp(at.y(), point.y(), std::max(point.y(), down));
       const double distance = (point.x() - at.x()) * (point.x() - at.x()) + (y - at.y()) * (y - at.y());
@@ -207,7 +207,7 @@ void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) const
   const QRect plot = PlotOf(size);
   const int first = std::clamp(static_cast<int>(x0_), 0, s.points_size()),
             last = std::clamp(static_cast<int>(std::ceil(x1_)), first, s.points_size());
-  // Hosts as stripes, their names where there is room.
+  // Hosts are stripes, with names if there is room.
   double free_from = plot.left();
   bool odd = false;
   for (int i = first; i < last;) {
@@ -251,7 +251,8 @@ void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) const
   const double middle = plot.bottom() - shares_.median_share * plot.height();
   painter->drawLine(QPointF(plot.left(), middle), QPointF(plot.right(), middle));
 
-  // Columns of pixels, each with the span of the medians in it and the worst below; outliers each by itself, over them.
+  // Columns of pixels, each with the span of its medians and the worst value below; outliers are drawn individually on
+  // top.
   auto y_of = [&](double share) { return plot.bottom() - share * plot.height(); };
   const QColor usual = theme.Of(ViewState::kStarted).fill;
   QColor faint = usual;

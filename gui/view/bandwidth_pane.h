@@ -1,6 +1,5 @@
-// The plot of BandwidthView: a column a rank.
-#ifndef LOCKSTEP_GUI_VIEW_BANDWIDTH_PANE_H_
-#define LOCKSTEP_GUI_VIEW_BANDWIDTH_PANE_H_
+// The plot of BandwidthView, with a column for each rank.
+#pragma once
 
 #include <QPointF>
 #include <QWidget>
@@ -22,10 +21,10 @@ class BandwidthPane : public QWidget {
 
   std::function<void(int)> on_series;  // step to another series: -1, 1
 
-  void Show(DocumentPtr document, int series);  // -1: none
+  void Show(DocumentPtr document, int series);  // -1 for none
   const BandwidthShares& shares() const { return shares_; }
   QPointF PointAt(int point) const;        // on the widget
-  int NearestTo(const QPointF& at) const;  // -1: none near; outliers before others
+  int NearestTo(const QPointF& at) const;  // -1 if none is near; outliers take precedence
   QString PointText(int point) const;      // at most six lines
   int cursor() const { return cursor_; }
   void Zoom(double factor, double at_share);
@@ -33,7 +32,7 @@ class BandwidthPane : public QWidget {
   void Fit();
   void CentreOnSelection();
   void Draw(QPainter* painter, const QSize& size, bool whole) const;
-  QString NotMeasured() const;  // why there is nothing to see; empty: there is
+  QString NotMeasured() const;  // why there is nothing to see; empty if there is something
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -54,10 +53,8 @@ class BandwidthPane : public QWidget {
   DocumentPtr document_;
   int series_ = -1;
   BandwidthShares shares_;
-  double x0_ = 0, x1_ = 0;  // points shown
+  double x0_ = 0, x1_ = 0;  // range of visible points
   int cursor_ = -1;
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_BANDWIDTH_PANE_H_

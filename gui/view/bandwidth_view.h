@@ -1,7 +1,6 @@
-// Bus bandwidth of each rank in one kind and size of operation, 0 to 100 % of the best that was seen. Ranks far below
-// the others are marked; a click selects the rank, its communicator and its slowest operation.
-#ifndef LOCKSTEP_GUI_VIEW_BANDWIDTH_VIEW_H_
-#define LOCKSTEP_GUI_VIEW_BANDWIDTH_VIEW_H_
+// Bus bandwidth of each rank for one kind and size of operation, as 0 to 100 % of the best seen. Ranks far below the
+// others are marked. A click selects the rank, its communicator and its slowest operation.
+#pragma once
 
 #include "gui/view/view.h"
 
@@ -39,5 +38,3 @@ class BandwidthView : public View {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_BANDWIDTH_VIEW_H_

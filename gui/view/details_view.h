@@ -1,6 +1,5 @@
-// What is known of the selection, in words: an operation and its peers, a rank, several ranks, a communicator.
-#ifndef LOCKSTEP_GUI_VIEW_DETAILS_VIEW_H_
-#define LOCKSTEP_GUI_VIEW_DETAILS_VIEW_H_
+// What is known of the selection, as text: an operation and its peers, a rank, several ranks, a communicator.
+#pragma once
 
 #include <memory>
 
@@ -14,12 +13,12 @@ class DetailsView : public View {
   Q_OBJECT
 
  public:
-  // `records` outlives the view; its owner gives it the document.
+  // `records` must outlive the view; its owner gives it the document.
   DetailsView(Navigator* navigator, Records* records, QWidget* parent = nullptr);
   ~DetailsView() override;
 
   void SetDocument(DocumentPtr document) override;
-  // The text that is marked, or all that is shown as lines of name, tabulator, value.
+  // The marked text, or everything as lines of name, tab, value.
   QString CopyText() const override;
   bool Idle() const override;
 
@@ -29,5 +28,3 @@ class DetailsView : public View {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_DETAILS_VIEW_H_

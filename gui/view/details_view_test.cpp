@@ -44,7 +44,7 @@ Selection OfRanks(int32_t first, int32_t last) {
 TEST(DetailsViewTest, AnOperationItsPeersAndItsRank) {
   Shown shown(testing::Hang());
   const DocumentPtr document = shown.document;
-  // Rank 7 waits where rank 5 never came.
+  // Rank 7 waits where rank 5 never arrived.
   Selection selection = document->AnomalyAt(0);
   selection.ranks = RankIntervals::Of(7, 7);
   const QString text = shown.After(selection);
@@ -56,7 +56,7 @@ TEST(DetailsViewTest, AnOperationItsPeersAndItsRank) {
   EXPECT_TRUE(text.contains("Communicators of it"));
   testing::Grab(&shown.view, "details_op");
 
-  // The odd one comes first, and its link selects it: by keys.
+  // The different rank comes first, and the keyboard can follow its link.
   shown.page->setFocus();
   const QString odd = [&] {
     const Details details = DetailsOf(document, selection);
@@ -137,7 +137,7 @@ TEST(DetailsViewTest, WhatTheFileAloneHoldsComesLater) {
   EXPECT_TRUE(page->toHtml().contains(DarkTheme().link.name()));
 }
 
-// Selections of any kind: nothing breaks, every link leads somewhere.
+// Any selection: nothing fails, and every link leads somewhere.
 TEST(DetailsViewTest, AnySelectionHasDetails) {
   for (const DocumentPtr& document :
        {testing::Hang(), testing::Mismatch(), testing::Healthy(), testing::Made(Bundle())}) {

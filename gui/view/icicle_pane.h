@@ -1,6 +1,5 @@
-// The picture of StackView: one box a node, a row a level, the outermost frames above.
-#ifndef LOCKSTEP_GUI_VIEW_ICICLE_PANE_H_
-#define LOCKSTEP_GUI_VIEW_ICICLE_PANE_H_
+// The picture of StackView: a box for each node, a row for each level, with the outermost frames on top.
+#pragma once
 
 #include <QRectF>
 #include <QWidget>
@@ -17,18 +16,18 @@ class IciclePane : public QWidget {
   Q_OBJECT
 
  public:
-  // `model` outlives it.
+  // `model` must outlive it.
   explicit IciclePane(const StackModel* model, QWidget* parent = nullptr);
 
   std::function<void(int)> on_current, on_select;  // node in focus; node chosen
 
-  void Rebuild();  // model, root, width or font changed
+  void Rebuild();  // call it if model, root, width or font changed
   int root() const { return root_; }
-  void SetRoot(int node);  // -1: all
+  void SetRoot(int node);  // -1 for all
   void SetCurrent(int node);
-  void SetLit(std::vector<bool> lit);      // by node; empty: none is highlighted
+  void SetLit(std::vector<bool> lit);      // for each node; empty if none is highlighted
   void SetFound(std::vector<bool> found);  // nodes that match the search
-  QRectF BoxOf(int node) const;            // empty: not shown
+  QRectF BoxOf(int node) const;            // empty if not shown
   int NodeAt(const QPointF& at) const;
   int RowHeight() const;
   int WantedHeight() const;
@@ -54,5 +53,3 @@ class IciclePane : public QWidget {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_ICICLE_PANE_H_

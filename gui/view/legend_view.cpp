@@ -19,7 +19,7 @@
 namespace lockstep::gui {
 namespace {
 
-// The worst first. "Outside" is the picture's own ground: nothing to count.
+// The worst first. "Outside" is the background, and is not counted.
 constexpr ViewState kShown[] = {ViewState::kMissing,     ViewState::kMismatch, ViewState::kFailed,   ViewState::kNoData,
                                 ViewState::kWaiting,     ViewState::kStarted,  ViewState::kEnqueued, ViewState::kIssued,
                                 ViewState::kOverwritten, ViewState::kCompleted};
@@ -110,7 +110,7 @@ struct LegendView::Impl {
     });
   }
 
-  // The worst first; without room for all, states without visible cells are left out.
+  // The worst first; without room for all, states without visible cells are omitted.
   std::array<ViewState, kRows> Order(int height) const {
     std::array<ViewState, kRows> order;
     std::copy(std::begin(kShown), std::end(kShown), order.begin());
@@ -229,7 +229,7 @@ bool LegendView::SelectNext(ViewState state) {
   if (data == nullptr || !impl_->source.idle() || data->order.lines() == 0 || data->cells->columns == 0) return false;
   const CellMatrix& cells = *data->cells;
   const int lines = data->order.lines(), columns = cells.columns;
-  // From the cell behind the selected one, in the order of reading.
+  // Searches from the cell after the selected one, in reading order.
   int line = 0, column = 0;
   const Selection& selection = navigator()->selection();
   if (selection.ranks.size() == 1) {

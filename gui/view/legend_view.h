@@ -1,6 +1,5 @@
 // The states of the matrix: color, sign, name, and the number of visible cells in each.
-#ifndef LOCKSTEP_GUI_VIEW_LEGEND_VIEW_H_
-#define LOCKSTEP_GUI_VIEW_LEGEND_VIEW_H_
+#pragma once
 
 #include <memory>
 
@@ -9,9 +8,8 @@
 
 namespace lockstep::gui {
 
-// A click, or Enter, on a state selects its next cell in the matrix, the one after the selected; after the last comes
-// the first. Ctrl+click, ctrl+Enter, or the menu of the right button, filters: only ranks that have such cells stay,
-// until it is done again.
+// A click or Enter on a state selects its next cell in the matrix, after the selected one; after the last follows the
+// first. Ctrl+click, Ctrl+Enter, or the context menu filters: only ranks with such cells stay, until it is repeated.
 class LegendView : public View {
   Q_OBJECT
 
@@ -27,16 +25,16 @@ class LegendView : public View {
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {120, 60}; }
 
-  // Of what the matrix shows: the part in sight, rows that the filters leave.
+  // Counts what the matrix shows: the visible part, and rows that pass the filters.
   const StateCounts& counts() const;
-  // False: there is none.
+  // Returns false if there is none.
   bool SelectNext(ViewState state);
   QRect RectOf(ViewState state) const;
-  // The query that leaves ranks with such cells: "state:missing"; empty: there is none.
+  // The query that selects ranks with such cells: "state:missing"; empty if there is none.
   static QString FilterOf(ViewState state);
 
  Q_SIGNALS:
-  // Filters like the search bar's; replaces all of them.
+  // Filters like those of the search bar; they replace all existing ones.
   void FiltersWanted(const QStringList& filters);
 
  protected:
@@ -55,5 +53,3 @@ class LegendView : public View {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_LEGEND_VIEW_H_

@@ -102,7 +102,7 @@ void LinkPane::changeEvent(QEvent* event) {
 void LinkPane::keyPressEvent(QKeyEvent* event) {
   const QString link = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter ? FocusedLink() : QString();
   QTextBrowser::keyPressEvent(event);
-  // Following a link loses its focus; the next key continues from it.
+  // Following a link loses the focus, so restore it for the next key.
   if (!link.isEmpty()) FocusLink(link);
 }
 

@@ -1,6 +1,5 @@
-// A page of text with links that mouse and keys reach: what VerdictPanel and DetailsView show themselves in.
-#ifndef LOCKSTEP_GUI_VIEW_LINK_PANE_H_
-#define LOCKSTEP_GUI_VIEW_LINK_PANE_H_
+// A page of text with links that work with mouse and keys, used by VerdictPanel and DetailsView.
+#pragma once
 
 #include <QString>
 #include <QTextBrowser>
@@ -9,22 +8,22 @@
 
 namespace lockstep::gui {
 
-// Tab and Enter walk and follow the links. Nothing is ever loaded from anywhere.
+// Tab and Enter go through and follow the links. Nothing is ever loaded from elsewhere.
 class LinkPane : public QTextBrowser {
   Q_OBJECT
 
  public:
   LinkPane(const QString& name, const QString& description, QWidget* parent);
 
-  // `html` holds no text of a file that is not escaped. Classes: "label", "faint", "alarm", "head", "mono". `keep`: the
-  // place scrolled to and the link with the focus stay.
+  // Text from files in `html` must be escaped. Classes: "label", "faint", "alarm", "head", "mono". `keep`: keeps the
+  // scroll position and the link with the focus.
   void Show(const QString& html, bool keep);
-  // Puts the focus on a link; false: there is none of that name.
+  // Puts the focus on a link; returns false if there is no such link.
   bool FocusLink(const QString& link);
   QString FocusedLink() const;
   // Every link, from the beginning.
   QStringList Links() const;
-  // For the current contents, at this width.
+  // For the current contents, at the current width.
   int ContentHeight() const;
 
  Q_SIGNALS:
@@ -40,5 +39,3 @@ class LinkPane : public QTextBrowser {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_LINK_PANE_H_

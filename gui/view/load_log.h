@@ -1,6 +1,5 @@
-// What went wrong while reading, a line each: a damaged rank is a line here, never a failed open.
-#ifndef LOCKSTEP_GUI_VIEW_LOAD_LOG_H_
-#define LOCKSTEP_GUI_VIEW_LOAD_LOG_H_
+// Problems while reading, one per line: a damaged rank is a line here, never a failed open.
+#pragma once
 
 #include <QString>
 
@@ -10,7 +9,7 @@
 
 namespace lockstep::gui {
 
-// The loader's lines while it reads, then the problems of the verdict beside them. A line of a rank selects it.
+// Shows the loader's lines while it reads, then the verdict's problems too. A line about a rank selects it.
 class LoadLog : public View {
   Q_OBJECT
 
@@ -19,9 +18,9 @@ class LoadLog : public View {
   ~LoadLog() override;
 
   void SetDocument(DocumentPtr document) override;
-  // One line of the load under way. Lines beyond the first 10,000 are counted only.
+  // Adds a line for the current load. Lines beyond the first 10,000 are only counted.
   void AddLine(const QString& line, int32_t rank = -1);
-  // A new load begins: its lines replace those of the one before.
+  // A new load begins: its lines replace the previous ones.
   void Clear();
   int line_count() const;
   // "Load log" or "Load log (3)".
@@ -39,5 +38,3 @@ class LoadLog : public View {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_LOAD_LOG_H_

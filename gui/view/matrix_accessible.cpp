@@ -37,7 +37,7 @@ void InstallMatrixAccessible(MatrixView* view) {
     return true;
   }();
   (void)installed;
-  // One may have been made while it was still under construction, as of any widget.
+  // Qt may have created a general interface while the view was under construction.
   if (QAccessibleInterface* early = QAccessible::queryAccessibleInterface(view))
     QAccessible::deleteAccessibleInterface(QAccessible::uniqueId(early));
 }

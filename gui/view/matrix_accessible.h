@@ -1,14 +1,11 @@
 // The matrix for assistive technology: its value is the cell under the cursor.
-#ifndef LOCKSTEP_GUI_VIEW_MATRIX_ACCESSIBLE_H_
-#define LOCKSTEP_GUI_VIEW_MATRIX_ACCESSIBLE_H_
+#pragma once
 
 namespace lockstep::gui {
 
 class MatrixView;
 
-// Called at the end of the view's constructor.
+// Call it at the end of the view's constructor.
 void InstallMatrixAccessible(MatrixView* view);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_MATRIX_ACCESSIBLE_H_

@@ -1,6 +1,5 @@
-// A box of the matrix in numbers: what a drag measures, selects, and what goes out as CSV.
-#ifndef LOCKSTEP_GUI_VIEW_MATRIX_MEASURE_H_
-#define LOCKSTEP_GUI_VIEW_MATRIX_MEASURE_H_
+// A box of the matrix in numbers: what a drag measures and selects, and its CSV.
+#pragma once
 
 #include <QString>
 
@@ -10,17 +9,17 @@
 
 namespace lockstep::gui {
 
-// "64 ranks x 12 calls: 700 completed, 3 never enqueued; 4.2 s": the worst states first, at most four. Any thread.
+// "64 ranks x 12 calls: 700 completed, 3 never enqueued; 4.2 s": the worst states first, at most four. Any thread may
+// call it.
 QString MeasureText(const MatrixData& data, const LineBox& box, const std::atomic<bool>& cancel);
-// From the first call to the last end of the box's operations, job time; of at most `most_lines` lines, spread evenly,
-// as each may have to be read from the disk. False: no time is known.
+// From the first call to the last end of the box's operations, in job time, of at most `most_lines` evenly spread
+// lines, because each may have to be read from the disk. Returns false if no time is known.
 bool TimesOfBox(const MatrixData& data, const LineBox& box, int most_lines, int64_t* begin_ns, int64_t* end_ns);
-// The ranks of its lines, the columns' sequence numbers in communicator mode, and the time that they took.
+// The ranks of its lines, the columns' sequence numbers in communicator mode, and their time.
 Selection SelectionOfBox(const MatrixData& data, const LineBox& box);
-// One CSV line a row: rank, host, the state of each column. Cut after kMostCsvCells cells, which a last line says.
+// One CSV line for each row: rank, host, the state of each column. Cut after kMostCsvCells cells, which the last line
+// states.
 constexpr int64_t kMostCsvCells = 2'000'000;
 QString CsvOfBox(const MatrixData& data, const LineBox& box);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_MATRIX_MEASURE_H_

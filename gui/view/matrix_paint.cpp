@@ -112,7 +112,8 @@ void PaintHistogram(QPainter* painter, const MatrixLayout& layout, const MatrixS
   for (int x = 0; x < rect.width(); ++x) {
     const int first = pixels.first[static_cast<size_t>(x)];
     if (first < 0) continue;
-    // The fewest that are done and the most at fault: an edge or a fault of one column is seen.
+    // Shows the fewest done and the most at fault of the pixel's columns, so that an edge or a fault of one column is
+    // visible.
     MatrixData::Column worst = data.columns[static_cast<size_t>(first)];
     for (int c = first + 1; c < pixels.end[static_cast<size_t>(x)]; ++c) {
       const MatrixData::Column& column = data.columns[static_cast<size_t>(c)];
@@ -140,7 +141,7 @@ void PaintColumnAxis(QPainter* painter, const MatrixLayout& layout, const Matrix
   const CellMatrix& cells = *scene.data->cells;
   const ViewAxis& axis = scene.body.x;
   const bool job = cells.mode == MatrixMode::kJob;
-  const int64_t shift = job ? -(cells.columns - 1) : cells.first_seq;  // of column 0
+  const int64_t shift = job ? -(cells.columns - 1) : cells.first_seq;  // number of column 0
   const QFontMetrics font = painter->fontMetrics();
   const double widest = font.horizontalAdvance(Count(shift + (job ? 0 : cells.columns))) + 18;
   const QRect caption = rect.adjusted(0, 0, 0, 0);
@@ -165,7 +166,7 @@ void PaintColumnAxis(QPainter* painter, const MatrixLayout& layout, const Matrix
   painter->drawText(corner, Qt::AlignRight | Qt::AlignVCenter, font.elidedText(name, Qt::ElideLeft, corner.width()));
 }
 
-// Ranks and groups beside one part of the lines.
+// Paints ranks and groups beside one part of the lines.
 void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& part, const ViewAxis& axis,
                   int first_line, const MatrixScene& scene, const Theme& theme) {
   if (layout.row_axis.isEmpty() || part.isEmpty()) return;
@@ -199,7 +200,7 @@ void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& pa
       painter->fillRect(QRectF(layout.row_axis.right() - 3, y, 4, 1), theme.faint_text);
     }
   }
-  // Groups where they have names, hosts where every line has room.
+  // Groups if they have names, hosts if every line has room.
   double next = part.top();
   if (names.width() > 30) {
     for (const RowGroup& group : data.order.groups) {
@@ -219,7 +220,7 @@ void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& pa
       painter->setPen(fault ? theme.alarm : theme.faint_text);
       painter->drawText(QRectF(names.left(), y, names.width() - 4, font.height()), Qt::AlignRight | Qt::AlignVCenter,
                         font.elidedText(group.name, Qt::ElideMiddle, names.width() - 4));
-      // Where many groups share a line of text, fewer names are read more easily.
+      // If many groups share a line of text, fewer names are easier to read.
       next = y + font.height() * (bottom - top < font.height() ? 1.8 : 1.0);
     }
     if (each && scene.grouping == RowGrouping::kRank) {
@@ -262,7 +263,7 @@ void PaintGroupLines(QPainter* painter, const MatrixLayout& layout, const Matrix
   double last = -10;
   for (const RowGroup& group : scene.data->order.groups) {
     const int first = group.first - scene.data->order.pinned;
-    // A line through a group would suggest an end.
+    // A line through a group would suggest that it ends there.
     if (group.name.isEmpty() || first <= 0) continue;
     const double y = axis.ToPixel(first);
     if (y < 0 || y > layout.body.height() || y - last < 6 || group.count * axis.scale() < 3) continue;
@@ -279,7 +280,7 @@ void Outline(QPainter* painter, const QRectF& rect, const QColor& colour, const 
   painter->drawRect(rect);
 }
 
-// Room for what the frame is around: a fault of three pixels stays in sight.
+// Leaves room for the framed contents, so that a fault of three pixels stays visible.
 QRectF AtLeast(QRectF rect, double side) {
   if (rect.width() < side) rect.adjust((rect.width() - side) / 2, 0, (side - rect.width()) / 2, 0);
   if (rect.height() < side) rect.adjust(0, (rect.height() - side) / 2, 0, (side - rect.height()) / 2);
@@ -293,7 +294,7 @@ void PaintSelection(QPainter* painter, const MatrixLayout& layout, const MatrixS
   for (const LineBox& box : scene.selected) {
     const QRectF rect = RectOfBox(layout, scene, box);
     if (rect.isEmpty()) continue;
-    // Boxes that touch on the screen are one.
+    // Boxes that touch on the screen are combined.
     if (!shown.empty() && shown.back().left() == rect.left() && shown.back().right() == rect.right() &&
         rect.top() <= shown.back().bottom() + 1.5) {
       shown.back().setBottom(std::max(shown.back().bottom(), rect.bottom()));
@@ -304,7 +305,7 @@ void PaintSelection(QPainter* painter, const MatrixLayout& layout, const MatrixS
   for (const QRectF& rect : shown)
     Outline(painter, AtLeast(rect.adjusted(-1, -1, 0, 0), 8), theme.selection, theme.background, 1.5);
   painter->restore();
-  // Marks outside of the cells, so that a selection of one pixel is found.
+  // Marks outside the cells, so that a selection of one pixel can be found.
   painter->setRenderHint(QPainter::Antialiasing);
   painter->setPen(Qt::NoPen);
   painter->setBrush(theme.selection);
@@ -334,7 +335,7 @@ void PaintMinimap(QPainter* painter, const MatrixLayout& layout, const MatrixSce
   const double sx = rect.width() / x.cells(), sy = rect.height() / y.cells();
   QRectF box(rect.left() + x.first() * sx, rect.top() + y.first() * sy, (x.last() - x.first()) * sx,
              (y.last() - y.first()) * sy);
-  // A view of a few lines is still a box that one can see.
+  // A view of a few lines is still drawn as a visible box.
   if (box.height() < 4) box.adjust(0, (box.height() - 4) / 2, 0, (4 - box.height()) / 2);
   if (box.width() < 4) box.adjust((box.width() - 4) / 2, 0, (4 - box.width()) / 2, 0);
   Outline(painter, box.intersected(QRectF(rect)), theme.selection, theme.background, 1.5);

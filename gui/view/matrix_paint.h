@@ -1,6 +1,5 @@
-// The matrix with everything around it, drawn at any size: a widget's, or a picture's for a ticket.
-#ifndef LOCKSTEP_GUI_VIEW_MATRIX_PAINT_H_
-#define LOCKSTEP_GUI_VIEW_MATRIX_PAINT_H_
+// The matrix with everything around it, drawn at any size, for a widget or a picture for a ticket.
+#pragma once
 
 #include <QFontMetrics>
 #include <QImage>
@@ -16,12 +15,12 @@
 
 namespace lockstep::gui {
 
-// The places of the parts. An empty rectangle: no room for the part.
+// The positions of the parts. An empty rectangle means that there is no room for the part.
 struct MatrixLayout {
   QRect title, histogram, column_axis, row_axis, lag;
-  QRect pinned, body;  // the cells: pinned lines, and those that scroll
+  QRect pinned, body;  // the cells: pinned lines, and lines that scroll
   QRect minimap;
-  int rank_width = 0;  // of row_axis, at its right: ranks; groups and hosts are left of it
+  int rank_width = 0;  // within row_axis, at its right: the ranks; groups and hosts are left of them
 
   QRect Cells() const { return QRect(pinned.isEmpty() ? body.topLeft() : pinned.topLeft(), body.bottomRight()); }
 };
@@ -35,18 +34,18 @@ struct LineBox {
 };
 
 struct MatrixScene {
-  MatrixDataPtr data;          // null: nothing is open
-  ViewTransform body, pinned;  // in logical pixels; body's line 0 is the first that is not pinned
+  MatrixDataPtr data;          // null if nothing is open
+  ViewTransform body, pinned;  // in logical pixels; line 0 of `body` is the first that is not pinned
   RowGrouping grouping = RowGrouping::kRank;
   std::vector<LineBox> selected;  // ascending by line
-  std::optional<LineBox> area;    // being measured
+  std::optional<LineBox> area;    // the area being measured
   QString area_text;
   int cursor_line = -1, cursor_column = -1;
   bool focused = false, building = false;
-  QString empty_text;  // instead of the cells
+  QString empty_text;  // shown instead of the cells
 };
 
-// Expensive images, kept between frames. An image is made again when its contents differ.
+// Expensive images, kept between frames. An image is created again if its contents differ.
 struct MatrixImages {
   QImage body, pinned, minimap;
   ViewTransform body_at, pinned_at;
@@ -57,10 +56,8 @@ struct MatrixImages {
 
 void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layout, const MatrixScene& scene,
                  const Theme& theme, MatrixImages* images);
-// The place of a box of cells: at least one pixel, cut to its part of the layout. Boxes of pinned and of scrolled lines
-// do not mix. Empty: out of sight.
+// The rectangle of a box of cells: at least one pixel, clipped to its part of the layout. A box must not mix pinned and
+// scrolled lines. Empty if it is not visible.
 QRectF RectOfBox(const MatrixLayout& layout, const MatrixScene& scene, const LineBox& box);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_MATRIX_PAINT_H_

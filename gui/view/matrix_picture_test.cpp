@@ -1,4 +1,5 @@
-// Pictures of whole scenes, compared with gui/view/goldens. LOCKSTEP_WRITE_GOLDENS=1 writes them again: look at them.
+// Pictures of whole scenes, compared with gui/view/goldens. LOCKSTEP_WRITE_GOLDENS=1 writes them again; check them by
+// eye.
 #include <gtest/gtest.h>
 
 #include <QApplication>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 
 #include "analyzer/testing/job.h"
+#include "gui/view/answer_view.h"
 #include "gui/view/legend_view.h"
 #include "gui/view/matrix_view.h"
 
@@ -153,7 +155,19 @@ TEST_F(MatrixPictureTest, Legend) {
   Compare(&legend, "legend");
 }
 
-// Twice the pixels: the same picture, sharper.
+TEST_F(MatrixPictureTest, Answer) {
+  const DocumentPtr document = Open(Stall());
+  for (const bool dark : {false, true}) {
+    Navigator navigator;
+    AnswerView answer(&navigator);
+    answer.setPalette(dark ? Dark() : QPalette());
+    answer.resize(900, 420);
+    answer.SetDocument(document);
+    Compare(&answer, dark ? "answer_stall_dark" : "answer_stall");
+  }
+}
+
+// Twice the pixels: the same picture, but sharper.
 TEST_F(MatrixPictureTest, HighDensity) {
   Show(Open(Stall()));
   QImage once(view_.size(), QImage::Format_RGB32), twice(view_.size() * 2, QImage::Format_RGB32);

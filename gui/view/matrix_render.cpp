@@ -36,7 +36,7 @@ void MaxInto(uint8_t* __restrict out, const uint8_t* __restrict in, size_t n) {
   for (size_t i = 0; i < n; ++i) out[i] = out[i] > in[i] ? out[i] : in[i];
 }
 
-// Four rows at once: the sums of the memory read is what this costs, so the result is read and written once for four.
+// Four rows at once: memory access is the main cost, so the result is read and written once for four.
 void MaxInto4(uint8_t* __restrict out, const uint8_t* __restrict a, const uint8_t* __restrict b,
               const uint8_t* __restrict c, const uint8_t* __restrict d, size_t n) {
   for (size_t i = 0; i < n; ++i) {
@@ -60,7 +60,7 @@ void SlidingMax(const uint8_t* in, size_t n, int length, std::vector<uint8_t>* s
   for (size_t i = 0; i < n; ++i) out[i] = m[i] > m[i + rest] ? m[i] : m[i + rest];
 }
 
-// From the columns' states to a line of pixels.
+// Converts the columns' states to a line of pixels.
 class Columns {
  public:
   Columns(const PixelCells& cells, const ViewAxis& axis, int width) : cells_(cells), width_(width) {
@@ -104,7 +104,7 @@ class Columns {
     scratch->windows[static_cast<size_t>(count_) * 2] = kGridPixel;
     scratch->windows[static_cast<size_t>(count_) * 2 + 1] = kEmptyPixel;
   }
-  // scratch->states holds the columns' states.
+  // scratch->states must contain the columns' states.
   void Line(Scratch* scratch, uint8_t* __restrict out) const {
     const size_t n = static_cast<size_t>(count_);
     if (length_ == 1) {
@@ -135,7 +135,7 @@ class Columns {
   std::vector<int> odd_;
 };
 
-// Colours by state, 8 x 8 for its hatch.
+// Colors by state, 8 x 8 for its hatch.
 struct Colours {
   std::array<QRgb, 8 * (kEmptyPixel + 1) * 8> at;  // [y & 7][state][x & 7]
 
@@ -160,12 +160,12 @@ struct Colours {
   }
 };
 
-// The hatch stays on its cells while they move.
+// Keeps the hatch on its cells while they move.
 int Phase(double offset) {
   return static_cast<int>(static_cast<int64_t>(std::floor(std::fmod(offset, 8.0)) + 8) & 7);
 }
 
-// The sign of each state in its ink, transparent around; null: none.
+// The sign of each state in its ink, on a transparent background; null if none.
 std::array<QImage, static_cast<size_t>(ViewState::kCount)> Glyphs(const Theme& theme, double width, double height) {
   std::array<QImage, static_cast<size_t>(ViewState::kCount)> out;
   const int size = std::clamp(static_cast<int>(std::min(width, height) * 0.78), 7, 40);
@@ -221,7 +221,7 @@ PixelCells CellsOfPixels(const ViewAxis& axis, int pixels) {
   out.first.assign(static_cast<size_t>(std::max(pixels, 0)), -1);
   out.end = out.first;
   const int64_t cells = static_cast<int64_t>(axis.cells());
-  constexpr double kHair = 1e-6;  // of a cell: what rounding may lose
+  constexpr double kHair = 1e-6;  // fraction of a cell that rounding may lose
   for (int i = 0; i < pixels; ++i) {
     int64_t first = 0, end = 0;
     if (axis.scale() >= 1) {
@@ -305,7 +305,7 @@ void GrowFaults(const ViewTransform& transform, PixelStates* states) {
   auto fault = [](uint8_t s) -> uint8_t {
     return static_cast<uint8_t>(s - static_cast<uint8_t>(ViewState::kFailed)) <= 2 ? s : 0;
   };
-  // Lines with a fault, spread sideways.
+  // Lines with a fault, widened sideways.
   std::vector<uint8_t> spread(states->pixels.size()), faults(w);
   std::vector<char> has(static_cast<size_t>(height), 0);
   for (int y = 0; y < height; ++y) {

@@ -27,7 +27,7 @@ namespace {
 
 constexpr double kWheelStep = 120, kZoomStep = 1.25;
 constexpr int64_t kMostPinned = 64;
-constexpr double kReadable = 20;  // pixels of a column that the user is led to
+constexpr double kReadable = 20;  // pixels of a column that the view scrolls to
 
 }  // namespace
 
@@ -41,12 +41,12 @@ struct MatrixView::Impl {
   MatrixScene scene;
   MatrixImages images;
   std::optional<Cell> cursor;
-  std::optional<Cell> anchor;  // of the area being measured
+  std::optional<Cell> anchor;  // start of the area being measured
   LatestJob count_job;
-  bool reveal = false;     // the selection is to be brought into view
-  bool approach = false;   // and near enough to be read
-  bool selecting = false;  // the selection is this view's own
-  bool centred = false;    // the key before was F
+  bool reveal = false;     // the selection must be scrolled into view
+  bool approach = false;   // and enlarged until it is readable
+  bool selecting = false;  // this view changed the selection itself
+  bool centred = false;    // the previous key was F
   enum class Drag : uint8_t { kNone, kPress, kArea, kPan, kMinimap } drag = Drag::kNone;
   QPoint pressed, last;
   bool whole_rows = false, whole_columns = false;
@@ -57,7 +57,7 @@ struct MatrixView::Impl {
   int pinned() const { return data() == nullptr ? 0 : data()->order.pinned; }
   const Place& place() const { return view->navigator()->place(); }
 
-  // The picture is not of the place yet.
+  // The picture does not match the position yet.
   bool stale() const {
     if (data() == nullptr) return document != nullptr;
     return !source.idle() || data()->document != document || data()->cells->mode != place().matrix_mode ||
@@ -74,7 +74,7 @@ struct MatrixView::Impl {
     layout = LayOutMatrix(view->size(), view->fontMetrics(), pinned());
     const Viewport shown = place().matrix;
     ViewTransform body(columns(), lines() - pinned(), layout.body.width(), layout.body.height());
-    // An old picture stays as it is until the new one is there.
+    // An old picture stays unchanged until the new one is ready.
     if (stale() && data() != nullptr) {
       body.Show(scene.body.viewport());
     } else {
@@ -109,7 +109,7 @@ struct MatrixView::Impl {
     return std::nullopt;
   }
 
-  // The cell nearest to the point, anywhere.
+  // The cell nearest to the point, which may be anywhere.
   Cell NearestCell(const QPoint& at) const {
     const bool top = !layout.pinned.isEmpty() && at.y() <= layout.pinned.bottom();
     const QRect& part = top ? layout.pinned : layout.body;
@@ -123,7 +123,7 @@ struct MatrixView::Impl {
 
   int RowOf(int line) const { return static_cast<int>(data()->order.rows[static_cast<size_t>(line)]); }
 
-  // A pixel of the exact worst cell: of several cells under the pointer the one that is drawn.
+  // The worst cell at this pixel: if several cells are under the pointer, the one that is drawn.
   Cell WorstNear(const QPoint& at, Cell cell) const {
     const ViewTransform& t = scene.body;
     if (cell.line < pinned() || (t.x.scale() >= kLeastFaultPixels && t.y.scale() >= kLeastFaultPixels)) return cell;
@@ -172,7 +172,7 @@ struct MatrixView::Impl {
     }
   }
 
-  // What holds all that is selected, of the lines that scroll.
+  // The box that contains everything selected, among the lines that scroll.
   std::optional<LineBox> SelectedBox() const {
     std::optional<LineBox> all;
     for (const LineBox& box : scene.selected) {
@@ -221,7 +221,8 @@ struct MatrixView::Impl {
     if (!selecting && document != nullptr) {
       const bool a_place = selection.comm >= 0 && selection.comm < document->comm_count() && selection.seq_first >= 0;
       const bool here = place().matrix_mode == MatrixMode::kCommunicator && place().matrix_comm == selection.comm;
-      // A finding of a communicator is seen there; one operation of one rank is also seen among the rank's calls.
+      // A finding of a communicator is shown in the communicator's matrix; one operation of one rank also among the
+      // rank's calls.
       if (a_place && !here && (place().matrix_mode == MatrixMode::kCommunicator || selection.record < 0)) {
         Place next = place();
         next.matrix_mode = MatrixMode::kCommunicator;
@@ -254,7 +255,7 @@ struct MatrixView::Impl {
                 std::max(from.column, to.column)};
     if (whole_rows) box.column_first = 0, box.column_last = columns() - 1;
     if (whole_columns) box.line_first = pinned(), box.line_last = lines() - 1;
-    // Pinned and scrolled lines are two pictures.
+    // Pinned and scrolled lines are separate pictures.
     if (box.line_first < pinned() && box.line_last >= pinned()) {
       if (from.line < pinned()) {
         box.line_last = pinned() - 1;
@@ -288,7 +289,7 @@ struct MatrixView::Impl {
     Show(t);
   }
 
-  // The collective's column over all members.
+  // Shows the collective's column over all members.
   void ShowColumn(Cell cell) {
     if (stale() || data() == nullptr || document == nullptr) return;
     const Selection selection = SelectionOfCell(*document, *data()->cells, RowOf(cell.line), cell.column);
@@ -349,7 +350,7 @@ MatrixView::MatrixView(Navigator* navigator, QWidget* parent)
   connect(navigator, &Navigator::SelectionChanged, this, [this] { impl_->Follow(); });
   connect(&impl_->source, &MatrixSource::Ready, this, [this] {
     Impl& d = *impl_;
-    // The cursor stays on its rank where the columns mean the same.
+    // The cursor stays on its rank if the columns have the same meaning.
     int row = -1;
     const MatrixDataPtr next = d.source.data();
     if (d.cursor.has_value() && d.data() != nullptr && next != nullptr && next->cells == d.data()->cells)
@@ -540,7 +541,7 @@ void MatrixView::paintEvent(QPaintEvent*) {
     d.scene.empty_text = "No rank is left by the filters. Esc clears them.";
   } else {
     d.scene.empty_text = d.data()->cells->mode == MatrixMode::kCommunicator
-                             ? "No collective of this communicator is recorded. C shows all ranks."
+                             ? "No collective of this communicator is recorded. J shows all ranks."
                              : "No operation is recorded.";
   }
   PaintMatrix(&painter, size(), d.layout, d.scene, ThemeFor(palette()), &d.images);

@@ -1,6 +1,5 @@
 // The rank x sequence matrix: the picture that shows which rank stopped first.
-#ifndef LOCKSTEP_GUI_VIEW_MATRIX_VIEW_H_
-#define LOCKSTEP_GUI_VIEW_MATRIX_VIEW_H_
+#pragma once
 
 #include <QPoint>
 #include <QString>
@@ -13,17 +12,18 @@
 
 namespace lockstep::gui {
 
-// Rows are ranks in the place's grouping, columns collectives of a communicator or the last calls of each rank. Beside
-// it: row and column axes, how far each rank is behind, how many have completed each column, and a minimap. What it
-// shows is Place.matrix_mode, matrix_comm, matrix, grouping, filters and pinned. While another matrix is built the old
-// one stays.
-//   wheel: ranks, with shift columns; with ctrl zooms columns at the pointer, with ctrl+shift ranks
-//   W S zoom columns, with shift ranks; A D pan columns, with shift ranks; middle or shift drag pans both
-//   arrows move the cursor, with shift they measure an area, with ctrl by ten; PgUp PgDn a screen; Home End the ends of
-//   the row, with ctrl of the ranks; , . previous and next call of the rank; Enter selects, ctrl+Enter shows the
-//   collective's column left drag measures an area (on an axis: whole rows or columns), Z zooms to it or to the
-//   selection, Esc lets it go F centres the selection, F again shows everything; double click shows the collective's
-//   column G groups rows another way, P pins the selected ranks, C turns between all ranks and one communicator
+// Rows are ranks in the current grouping. Columns are collectives of a communicator, or the last calls of each rank.
+// Around it are row and column axes, how far each rank is behind, how many have completed each column, and a minimap.
+// Place.matrix_mode, matrix_comm, matrix, grouping, filters and pinned determine what it shows. While another matrix is
+// built, the old one stays.
+// - Wheel: scrolls ranks, with Shift columns; with Ctrl it zooms columns at the pointer, with Ctrl+Shift ranks.
+// - W S zoom columns, with Shift ranks; A D pan columns, with Shift ranks; a middle or Shift drag pans both.
+// - Arrows move the cursor; with Shift they measure an area, with Ctrl they move by ten. PgUp PgDn move by a screen;
+//   Home End go to the ends of the row, with Ctrl of the ranks. , . go to the previous and next call of the rank. Enter
+//   selects; Ctrl+Enter shows the collective's column.
+// - A left drag measures an area (on an axis: whole rows or columns), Z zooms to it or to the selection, Esc removes
+//   it. F centers the selection, F again shows everything; a double click shows the collective's column.
+// - G changes the grouping of rows, P pins the selected ranks, C switches between all ranks and one communicator.
 class MatrixView : public View {
   Q_OBJECT
 
@@ -48,14 +48,14 @@ class MatrixView : public View {
   void NextGrouping(int step = 1);
   void TogglePin();
   void ToggleMode();
-  // Of the picture's line and the matrix's column.
+  // A line of the picture and a column of the matrix.
   struct Cell {
     int line = 0, column = 0;
     bool operator==(const Cell&) const = default;
   };
   std::optional<Cell> cursor() const;
   void MoveCursor(Cell cell);
-  // The cursor's cell for a screen reader; empty: there is none.
+  // The cursor's cell for a screen reader; empty if there is none.
   QString SpokenCursor() const;
   // For tests: the current layout. Null if nothing is open.
   const MatrixData* data() const;
@@ -85,5 +85,3 @@ class MatrixView : public View {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_MATRIX_VIEW_H_

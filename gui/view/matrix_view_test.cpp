@@ -27,7 +27,7 @@ DocumentPtr AStall() {
   return document.ok() ? *document : nullptr;
 }
 
-// Until the view has nothing left to do; bounded.
+// Waits until the view has nothing left to do, with a time limit.
 bool Settle(const View& view) {
   QElapsedTimer timer;
   timer.start();
@@ -93,7 +93,7 @@ TEST_F(MatrixViewTest, AFindingIsShownInItsCommunicator) {
     for (int x = -10; x <= 10; ++x) pixels += shot.pixel(at + QPoint(x, y)) == fill.rgb() ? 1 : 0;
   }
   EXPECT_GT(pixels, 20);
-  // The step and what followed from it are gone back on together.
+  // Going back undoes the step together with its consequences.
   navigator_.Back();
   ASSERT_TRUE(Settle(view_));
   EXPECT_EQ(view_.data()->cells->mode, MatrixMode::kJob);
@@ -187,7 +187,7 @@ TEST_F(MatrixViewTest, ADragMeasuresSelectsAndZooms) {
   Key(Qt::Key_Escape);
   EXPECT_FALSE(view_.area().has_value());
   EXPECT_FALSE(navigator_.selection().empty()) << "Esc lets go of one thing at a time";
-  // The same by keys.
+  // The same with keys.
   view_.MoveCursor({1, 40});
   Key(Qt::Key_Right, Qt::ShiftModifier);
   Key(Qt::Key_Down, Qt::ShiftModifier);
@@ -337,7 +337,7 @@ TEST_F(MatrixViewTest, AnyDocumentAndNone) {
   view_.SetDocument(*empty);
   ASSERT_TRUE(Settle(view_));
   view_.grab();
-  // One after the other, without waiting: the last one is shown.
+  // One after the other, without waiting: the last document is shown.
   for (int i = 0; i < 20; ++i) view_.SetDocument(i % 2 == 0 ? document_ : *empty);
   view_.SetDocument(document_);
   ASSERT_TRUE(Settle(view_));
@@ -381,7 +381,7 @@ TEST_F(MatrixViewTest, TheLegendCountsWhatIsInSightAndFindsTheNext) {
   navigator_.Reset();
   EXPECT_TRUE(legend.SelectNext(ViewState::kMissing));
   EXPECT_FALSE(legend.SelectNext(ViewState::kMismatch));
-  // Ctrl+click asks for a filter, again lets it go; the keyboard alike.
+  // Ctrl+click requests a filter and, again, removes it; the keyboard does the same.
   QStringList wanted;
   QObject::connect(&legend, &LegendView::FiltersWanted, [&](const QStringList& filters) { wanted = filters; });
   QTest::mouseClick(&legend, Qt::LeftButton, Qt::ControlModifier, legend.RectOf(ViewState::kMissing).center());

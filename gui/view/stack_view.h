@@ -1,7 +1,6 @@
-// The merged stacks of all ranks as a picture, width by ranks, and as a tree below it; the odd one out is marked and
-// comes first. Click or Enter selects a node's ranks. Without stacks it shows the reason.
-#ifndef LOCKSTEP_GUI_VIEW_STACK_VIEW_H_
-#define LOCKSTEP_GUI_VIEW_STACK_VIEW_H_
+// The merged stacks of all ranks as a picture, with widths by ranks, and as a tree below it; an exceptional rank is
+// marked and comes first. Click or Enter selects a node's ranks. Without stacks it shows the reason.
+#pragma once
 
 #include <vector>
 
@@ -27,16 +26,16 @@ class StackView : public View {
   QString CopyText() const override;  // the node in focus with its path, or the whole tree as indented text
   QString Csv() const override;
   bool Paint(QPainter* painter, const QSize& size) override;
-  void Zoom(double factor) override;  // the picture wider
+  void Zoom(double factor) override;  // makes the picture wider
   void Pan(double right, double down) override;
   void Fit() override;
   void CentreOnSelection() override;
   void ZoomToSelection() override;
 
   const StackModel& model() const { return *model_; }
-  int current() const { return current_; }  // node in focus, -1: none
+  int current() const { return current_; }  // node in focus; -1 if none
   void SetCurrent(int node);
-  QRect BoxOf(int node) const;  // in the picture, on this widget; empty: not shown
+  QRect BoxOf(int node) const;  // in the picture, in coordinates of this widget; empty if not shown
   QString Message() const;      // the reason for missing stacks
 
  protected:
@@ -65,5 +64,3 @@ class StackView : public View {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_STACK_VIEW_H_

@@ -1,6 +1,5 @@
-// Draws the mark of a state before a cell's text: color, hatch and sign as in the pictures.
-#ifndef LOCKSTEP_GUI_VIEW_STATE_DELEGATE_H_
-#define LOCKSTEP_GUI_VIEW_STATE_DELEGATE_H_
+// Draws the mark of a state before a cell's text, with the color, hatch and sign of the pictures.
+#pragma once
 
 #include <QStyledItemDelegate>
 
@@ -15,7 +14,7 @@ void DrawStateMark(QPainter* painter, const QRect& square, const Theme& theme, V
 
 class StateDelegate : public QStyledItemDelegate {
  public:
-  // `role`: gives the ViewState, 0 none. `marked`: rows that are selected elsewhere; may be empty.
+  // `role`: provides the ViewState, 0 for none. `marked`: rows that are selected elsewhere; may be empty.
   StateDelegate(int role, std::function<bool(const QModelIndex&)> marked, QObject* parent)
       : QStyledItemDelegate(parent), role_(role), marked_(std::move(marked)) {}
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
@@ -26,5 +25,3 @@ class StateDelegate : public QStyledItemDelegate {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_STATE_DELEGATE_H_

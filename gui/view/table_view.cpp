@@ -22,7 +22,7 @@
 namespace lockstep::gui {
 namespace {
 
-// A selection of more pieces than this is drawn, but not given to the table's own, whose cost grows with their square.
+// A selection with more pieces than this is drawn, but not set in the table widget, whose cost grows quadratically.
 constexpr int kMostPieces = 256;
 
 }  // namespace
@@ -38,7 +38,7 @@ struct TableView::Impl {
   QLineEdit* filter = nullptr;
   QLabel* count = nullptr;
   QToolButton* columns = nullptr;
-  bool showing = false;  // the table's selection follows the navigator's: no answer to it
+  bool showing = false;  // the table's selection follows the navigator's, and must not be sent back
   bool sized = false;
   std::vector<bool> marked;  // by source row: part of the navigator's selection
 
@@ -80,7 +80,7 @@ void TableView::Impl::Filter() {
   Count();
 }
 
-// The navigator's selection as rows.
+// Shows the navigator's selection as rows.
 void TableView::Impl::ShowSelection(bool scroll) {
   showing = true;
   const TableRows* rows = model->rows();
@@ -113,14 +113,14 @@ void TableView::Impl::ShowSelection(bool scroll) {
   showing = false;
 }
 
-// The rows that the user selected, for other views.
+// Passes the rows that the user selected to other views.
 void TableView::Impl::TakeSelection() {
   if (showing || model->rows() == nullptr) return;
   std::vector<int> sources;
   for (const QItemSelectionRange& range : table->selectionModel()->selection()) {
     for (int row = range.top(); row <= range.bottom(); ++row) sources.push_back(model->Source(row));
   }
-  if (sources.empty()) return;  // what goes by a filter or a reload is not taken back
+  if (sources.empty()) return;  // rows that disappear by a filter or a reload stay selected
   std::sort(sources.begin(), sources.end());
   sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
   showing = true;
@@ -221,7 +221,7 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
     QAction* action = menu->addAction(p.kind.columns[static_cast<size_t>(c)].title);
     action->setCheckable(true);
     action->setChecked(true);
-    action->setEnabled(c != 0);  // something always stays
+    action->setEnabled(c != 0);  // at least one column stays
     connect(action, &QAction::toggled, this, [this, c](bool on) { impl_->table->setColumnHidden(c, !on); });
   }
   // The session may restore the header's state.

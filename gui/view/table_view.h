@@ -1,6 +1,5 @@
-// One table of the window: a filter field, the count, columns to show and hide, rows that select.
-#ifndef LOCKSTEP_GUI_VIEW_TABLE_VIEW_H_
-#define LOCKSTEP_GUI_VIEW_TABLE_VIEW_H_
+// One table of the window: a filter field, the count, columns to show and hide, and rows that select.
+#pragma once
 
 #include <memory>
 
@@ -20,9 +19,9 @@ class TableView : public View {
   ~TableView() override;
 
   void SetDocument(DocumentPtr document) override;
-  // The selected rows with a line of titles, in the order shown.
+  // The selected rows with a line of titles, in the visible order.
   QString CopyText() const override;
-  // All rows that the filter leaves, in the order shown, with the columns that are shown.
+  // All rows that pass the filter, in the visible order, with the visible columns.
   QString Csv() const override;
   void CentreOnSelection() override;
   bool Idle() const override;
@@ -41,5 +40,3 @@ class TableView : public View {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_TABLE_VIEW_H_

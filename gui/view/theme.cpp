@@ -3,9 +3,9 @@
 namespace lockstep::gui {
 namespace {
 
-// Hues after Okabe and Ito, moved until the states stay apart for deuteranopes, protanopes and tritanopes
-// (theme_test.cpp holds the distances). Faults differ from everything else by lightness as well: dark on a light
-// window, bright on a dark one.
+// Hues after Okabe and Ito, adjusted until the states are distinguishable for deuteranopes, protanopes and tritanopes
+// (theme_test.cpp checks the distances). Faults also differ from everything else by lightness: dark on a light window,
+// bright on a dark one.
 Theme MakeLight() {
   Theme theme;
   auto set = [&](ViewState state, const char* fill, const char* ink, char glyph, Qt::BrushStyle hatch = Qt::NoBrush) {

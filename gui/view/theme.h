@@ -1,6 +1,5 @@
 // Colors and signs of states, for light and dark windows, safe for color-blind eyes.
-#ifndef LOCKSTEP_GUI_VIEW_THEME_H_
-#define LOCKSTEP_GUI_VIEW_THEME_H_
+#pragma once
 
 #include <QColor>
 #include <QPalette>
@@ -14,9 +13,10 @@ namespace lockstep::gui {
 
 struct StateStyle {
   QColor fill;
-  QColor ink;                          // of a sign or hatch on `fill`, contrast >= 3:1
-  QChar glyph;                         // drawn in cells of 10 pixels and more; a space: none
-  Qt::BrushStyle hatch = Qt::NoBrush;  // beside the fill, so that "no data" is never taken for a proven fault
+  QColor ink;                          // for a sign or hatch on `fill`, with a contrast of at least 3:1
+  QChar glyph;                         // drawn in cells of 10 pixels and more; a space for none
+  Qt::BrushStyle hatch = Qt::NoBrush;  // in addition to the fill, so that "no data" is never mistaken for a proven
+                                       // fault
 };
 
 struct Theme {
@@ -27,7 +27,7 @@ struct Theme {
   const StateStyle& Of(ViewState state) const { return states[static_cast<size_t>(state)]; }
 };
 
-// Qt 6.4 does not report a dark desktop: the window's own lightness decides.
+// Qt 6.4 does not report a dark desktop, so the window's own lightness decides.
 bool IsDark(const QPalette& palette);
 const Theme& LightTheme();
 const Theme& DarkTheme();
@@ -36,5 +36,3 @@ inline const Theme& ThemeFor(const QPalette& palette) {
 }
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_THEME_H_

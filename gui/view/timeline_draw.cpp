@@ -1,4 +1,4 @@
-// How the timeline is drawn.
+// Draws the timeline.
 #include <QPainter>
 #include <QPainterPath>
 #include <QTimer>
@@ -34,17 +34,17 @@ const char* ShortName(TimelineLook look) {
   }
 }
 
-constexpr int64_t kAtOnce = 100'000;  // operations looked at while drawing
+constexpr int64_t kAtOnce = 100'000;  // operations read while drawing
 constexpr int64_t kTextBudget = 60'000;
 constexpr int64_t kFindBudget = 300'000;
-constexpr double kShapes = 11;  // pixels from which on a lane shows looks by shape too
+constexpr double kShapes = 11;  // pixels from which on a lane also distinguishes looks by shape
 constexpr int kMostFlowLanes = 400;
-constexpr size_t kMostFlowArrows = 16;  // of one collective; beyond, one line marks the last arrival
+constexpr size_t kMostFlowArrows = 16;  // for one collective; beyond this, one line marks the last arrival
 
 struct LookStyle {
   QColor color;
-  double top = 0, bottom = 1;  // share of a tall lane's height
-  bool striped = false;        // open: not over when the data was taken
+  double top = 0, bottom = 1;  // fraction of a tall lane's height
+  bool striped = false;        // open: not finished when the data was taken
 };
 
 LookStyle StyleOf(TimelineLook look, const Theme& theme) {
@@ -93,7 +93,7 @@ void ArrowHead(QPainter* painter, const QPointF& from, const QPointF& to) {
 
 }  // namespace
 
-// Rows of looks blown up to the picture's pixels.
+// Scales rows of looks to the picture's pixels.
 QImage TimelinePane::ImageOf(const TimelineRaster& raster, const Theme& theme) const {
   const int width = raster.request.width, height = raster.request.height;
   QImage image(width, height, QImage::Format_RGB32);
@@ -120,7 +120,7 @@ QImage TimelinePane::ImageOf(const TimelineRaster& raster, const Theme& theme) c
       const double lane = raster.request.y0 + (y + 0.5) / per_lane;
       row = static_cast<int>(std::floor(lane)) - raster.first_lane;
       share = lane - std::floor(lane);
-      // A line of paper between lanes that are tall enough to spare it.
+      // A background line between lanes that are tall enough.
       gap = per_lane >= 4 && (y + 1.5) / per_lane + raster.request.y0 >= std::floor(lane) + 1;
       if (per_lane >= kShapes) share = std::clamp((share * per_lane - 1) / (per_lane - 3), 0.0, 0.999), band = y;
     }
@@ -164,7 +164,7 @@ void TimelinePane::DrawLooks(QPainter* painter, const Frame& frame, bool whole) 
   const bool had = raster_ != nullptr && raster_lanes_ == lanes_.get() && raster_->request == request &&
                    (raster_->exact || timeline_->bin_ns() <= (request.x1 - request.x0) / request.width || refining_);
   if (!had) {
-    // Where bins are as fine as pixels, looking at operations is lost time.
+    // If bins are as fine as pixels, reading operations is unnecessary.
     const bool fine = timeline_->bin_ns() <= (request.x1 - request.x0) / request.width;
     const bool parts = detail_ == LaneDetail::kStreams;
     raster_ = RasterLanes(*timeline_, *lanes_, request, fine && !parts ? 50'000 : kAtOnce, !parts);
@@ -213,7 +213,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
   double free_from = gutter.top();  // labels above end here
   double host_from = gutter.top();
   const Selection& selection = navigator_->selection();
-  // Thousands of lanes: only those with room for a label are examined.
+  // With thousands of lanes, only those with room for a label are examined.
   const int step = std::max(1, static_cast<int>(0.5 / frame.lane_height));
   for (int i = frame.first; i < frame.last; i += step) {
     const TimelineLane& lane = lanes_->lanes[static_cast<size_t>(i)];
@@ -256,7 +256,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
     free_from = text_y + line;
   }
   for (const auto& [from, to] : selection.ranks.runs()) {
-    // Of many in a row, as many as there are pixels.
+    // If a run has more ranks than the plot has pixel rows, some are skipped.
     const int apart = std::max(1, (to - from) / std::max(1, frame.plot.height()));
     for (int64_t rank = from; rank <= to; rank += apart) {
       const int row = document_->RowOf(static_cast<int32_t>(rank));
@@ -329,12 +329,12 @@ void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
     if (frame.lane_height < frame.metrics.height() + 2 || lane.count > 1) continue;
     std::vector<TimelineHit> hits =
         timeline_->Pieces(row, lane.filter, frame.shown.x0, frame.shown.x1, shortest, 100, &budget);
-    // Pieces that lie over each other have one text, the worst one's.
+    // If pieces overlap, the worst one's text is drawn.
     std::stable_sort(hits.begin(), hits.end(),
                      [](const TimelineHit& a, const TimelineHit& b) { return a.piece.look > b.piece.look; });
     std::vector<std::pair<double, double>> taken;
     for (const TimelineHit& hit : hits) {
-      // Over a host's call the GPU's piece is drawn in a rank's one lane.
+      // In a rank's single lane, the GPU's piece is drawn over the CPU's call.
       if (hit.piece.look == TimelineLook::kQueued ||
           (lane.filter.part == LaneFilter::Part::kAll && hit.piece.look == TimelineLook::kHost))
         continue;
@@ -418,7 +418,7 @@ int64_t TimelinePane::RecordOf(int row, int32_t comm, int64_t seq, ring::CallKin
   return record;
 }
 
-// From the last arrival to all members that it released; to the receive of a send.
+// Draws lines from the last arrival to all members that it released, or from a send to its receive.
 void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
   finding_ = false;
   const Selection& s = navigator_->selection();
@@ -534,7 +534,7 @@ void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
     }
     for (const Place& place : places) {
       if (!place.known) {
-        // It did not come, or its record is gone.
+        // It did not arrive, or its record is gone.
         painter->setPen(QPen(frame.theme.alarm, 2));
         painter->setBrush(Qt::NoBrush);
         const QPointF at(std::clamp(place.enter, frame.plot.left() + 6.0, frame.plot.right() - 6.0), place.y);
@@ -567,7 +567,7 @@ void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
   if (finding_) QTimer::singleShot(0, this, [this] { update(); });
 }
 
-// By how much each lane's clock may be off at the time that is looked at.
+// The possible error of each lane's clock at the current time.
 void TimelinePane::DrawClocks(QPainter* painter, const Frame& frame) const {
   std::optional<double> at;
   int row = -1;

@@ -1,6 +1,5 @@
-// Inside of TimelinePane: the data of one drawing.
-#ifndef LOCKSTEP_GUI_VIEW_TIMELINE_FRAME_H_
-#define LOCKSTEP_GUI_VIEW_TIMELINE_FRAME_H_
+// Used only by TimelinePane: the data of one drawing.
+#pragma once
 
 #include <QFont>
 #include <QFontMetricsF>
@@ -18,7 +17,7 @@ struct TimelinePane::Frame {
   QFontMetricsF metrics;
   bool whole = false;  // for export
   double lane_height = 1;
-  int first = 0, last = 0;  // lanes that can be seen, the end excluded
+  int first = 0, last = 0;  // visible lanes, without the end
 
   double X(double ns) const { return plot.left() + (ns - shown.x0) / (shown.x1 - shown.x0) * plot.width(); }
   double Y(double lane) const { return plot.top() + (lane - shown.y0) * lane_height; }
@@ -28,5 +27,3 @@ struct TimelinePane::Frame {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_TIMELINE_FRAME_H_

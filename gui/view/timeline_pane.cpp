@@ -22,10 +22,10 @@ namespace lockstep::gui {
 namespace {
 
 constexpr double kShortestShown = 200;   // nanoseconds
-constexpr double kNear = 3;              // pixels around the cursor that count as hit
+constexpr double kNear = 3;              // pixels around the cursor that count as a hit
 constexpr double kLeastStreamLane = 10;  // pixels; lanes that bins cannot draw are never many
 constexpr size_t kMostCsvPieces = 100'000;
-constexpr int64_t kCsvOperations = 2'000'000;  // that are looked at for them
+constexpr int64_t kCsvOperations = 2'000'000;  // operations that are read for them
 constexpr int kTwicePressed = 600;             // milliseconds between two presses of F
 
 }  // namespace
@@ -42,12 +42,12 @@ TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent) : QWidget(pare
   pool_.setMaxThreadCount(1);
   connect(navigator, &Navigator::SelectionChanged, this, [this] {
     found_.clear();
-    // Tens of thousands of lanes are not sorted at every click while hidden.
+    // While hidden, tens of thousands of lanes are not sorted at every click.
     if (!own_ && choice_ != LaneChoice::kAll) isVisible() ? RebuildLanes() : static_cast<void>(lanes_stale_ = true);
     update();
   });
   connect(navigator, &Navigator::PlaceChanged, this, [this] {
-    // Most changes are scrolling: lanes stay as they are.
+    // Most changes are scrolling, which keeps the lanes.
     const gui::Place& place = navigator_->place();
     if (place.filters != filters_ || place.filtered != filtered_) RebuildLanes();
     Q_EMIT Scrolled();
@@ -76,7 +76,7 @@ void TimelinePane::SetDocument(DocumentPtr document) {
   update();
 }
 
-// Reading all times touches the whole index: only when the pane is visible.
+// Reading all times reads the whole index, so it starts only when the pane is visible.
 void TimelinePane::StartBuild() {
   if (document_ == nullptr || timeline_ != nullptr || building_ || !isVisible()) return;
   building_ = true;
@@ -84,7 +84,7 @@ void TimelinePane::StartBuild() {
   built_ = std::make_shared<std::atomic<int>>(0);
   pool_.start([this, document = document_, cancel = build_cancel_, done = built_] {
     std::shared_ptr<const Timeline> timeline = Timeline::Build(document, cancel.get(), done.get());
-    // The pool is awaited before the pane goes; its queued work is dropped.
+    // The pool is awaited before the pane is destroyed, and its queued work is dropped.
     QMetaObject::invokeMethod(
         this,
         [this, timeline = std::move(timeline), cancel] {
@@ -179,7 +179,7 @@ Viewport TimelinePane::Bounded(Viewport v, const QSize& size) const {
   const double span = timeline_ == nullptr ? 1 : static_cast<double>(timeline_->span_ns());
   const auto count = static_cast<double>(lanes_->lanes.size());
   const QRect plot = PlotOf(size);
-  // Some room at the right: open operations end at a visible border.
+  // Some room at the right, so that open operations end at a visible border.
   const double most = span * 1.02;
   if (!(v.x1 > v.x0)) {
     v.x0 = 0;
@@ -190,7 +190,7 @@ Viewport TimelinePane::Bounded(Viewport v, const QSize& size) const {
   v.x1 = v.x0 + wide;
   const double fewest = plot.height() / TallestLane();
   const double all = std::max(count, fewest);
-  // Parts of ranks are drawn so that they can be read, unless the user zooms out.
+  // Parts of ranks are drawn large enough to read, unless the user zooms out.
   const double parts = plot.height() / (QFontMetricsF(font()).height() + 3);
   double lanes = v.y1 > v.y0 ? v.y1 - v.y0 : detail_ == LaneDetail::kStreams ? std::min(all, parts) : all;
   if (detail_ == LaneDetail::kStreams) lanes = std::min(lanes, plot.height() / kLeastStreamLane);
@@ -205,7 +205,7 @@ Viewport TimelinePane::Shown() const {
 }
 
 void TimelinePane::Show(Viewport viewport) {
-  if (timeline_ == nullptr) return;  // there is nothing yet that could be scrolled
+  if (timeline_ == nullptr) return;  // there is nothing to scroll yet
   Place place = navigator_->place();
   place.timeline = Bounded(viewport, size());
   navigator_->Scroll(std::move(place));
@@ -271,7 +271,7 @@ void TimelinePane::Fit() {
   navigator_->Scroll(std::move(place));
 }
 
-// Of one operation, of the selected range, or of the selected collective on the first selected rank.
+// Times of one operation, of the selected range, or of the selected collective on the first selected rank.
 std::optional<std::pair<double, double>> TimelinePane::SelectedTimes(int* row) const {
   *row = -1;
   if (timeline_ == nullptr) return {};
@@ -306,7 +306,7 @@ void TimelinePane::CentreOnSelection() {
   Viewport v = Shown();
   if (times) {
     const double wide = v.x1 - v.x0;
-    // An item longer than the picture shows its beginning.
+    // For an item longer than the picture, shows its beginning.
     const double middle =
         times->second - times->first > wide ? times->first + wide * 0.4 : (times->first + times->second) / 2;
     v.x0 = middle - wide / 2;
@@ -482,7 +482,7 @@ void TimelinePane::MoveCursor(int by) {
   update();
 }
 
-// To the operation after or before the selected one, or from the end.
+// Goes to the operation after or before the selected one, or from the end.
 void TimelinePane::StepRecord(int by) {
   if (document_ == nullptr || timeline_ == nullptr) return;
   const Selection& s = navigator_->selection();

@@ -1,6 +1,5 @@
-// The picture of TimelineView: lanes below a time axis, labels left, legend below.
-#ifndef LOCKSTEP_GUI_VIEW_TIMELINE_PANE_H_
-#define LOCKSTEP_GUI_VIEW_TIMELINE_PANE_H_
+// The picture of TimelineView: lanes below a time axis, with labels on the left and a legend below.
+#pragma once
 
 #include <QImage>
 #include <QPointF>
@@ -37,12 +36,13 @@ class TimelinePane : public QWidget {
   LaneDetail detail() const { return detail_; }
   LaneChoice choice() const { return choice_; }
   const Timeline* timeline() const { return timeline_.get(); }
-  const TimelineLanes& lanes() const { return *lanes_; }  // of the last selection that was seen
-  Viewport Shown() const;                                 // nanoseconds after the origin, lanes
+  const TimelineLanes& lanes() const { return *lanes_; }  // lanes for the last selection that was seen
+  Viewport Shown() const;                                 // nanoseconds after the origin, and lanes
   QRect Plot() const { return PlotOf(size()); }
   bool Idle() const { return !building_ && !refining_ && !finding_; }
 
-  void ZoomTime(double factor, std::optional<double> at_x = {});  // the place under the cursor, or the middle, stays
+  void ZoomTime(double factor, std::optional<double> at_x = {});  // keeps the position under the cursor, or the middle,
+                                                                  // in place
   void ZoomLanes(double factor);
   void PanBy(double right, double down);  // shares of the visible part
   void Fit();
@@ -50,8 +50,8 @@ class TimelinePane : public QWidget {
   void ZoomToSelection();
   void Draw(QPainter* painter, const QSize& size, bool whole);  // whole: for export, without cursor, never coarse
 
-  int LaneAt(double y) const;       // -1 none
-  QRectF LaneRect(int lane) const;  // on the widget
+  int LaneAt(double y) const;       // -1 if none
+  QRectF LaneRect(int lane) const;  // in coordinates of the widget
   double XOf(double ns) const;
   double TimeAt(double x) const;
   TimelineHit HitAt(const QPointF& at) const;
@@ -60,8 +60,8 @@ class TimelinePane : public QWidget {
   QString Csv() const;  // the visible pieces, at most kMostCsvPieces
 
  Q_SIGNALS:
-  void Scrolled();  // another part is shown, or there are other lanes
-  void Changed();   // built, or idle again
+  void Scrolled();  // emitted if another part is shown, or there are other lanes
+  void Changed();   // emitted if it was built, or is idle again
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -80,7 +80,7 @@ class TimelinePane : public QWidget {
  private:
   struct Frame;  // the data of one drawing
   void StartBuild();
-  void RebuildLanes();  // at once, or before it is seen again
+  void RebuildLanes();  // at once, or before it becomes visible again
   void OrderedLanes();
   void Show(Viewport viewport);
   Viewport Bounded(Viewport viewport, const QSize& size) const;
@@ -91,7 +91,7 @@ class TimelinePane : public QWidget {
   void SelectLane(int lane);
   void MoveCursor(int by);
   void StepRecord(int by);
-  void Select(Selection selection);  // without moving lanes under the cursor
+  void Select(Selection selection);  // does not move lanes under the cursor
 
   void DrawLooks(QPainter* painter, const Frame& frame, bool whole);
   void DrawAxis(QPainter* painter, const Frame& frame) const;
@@ -120,12 +120,12 @@ class TimelinePane : public QWidget {
   std::shared_ptr<std::atomic<int>> built_;
   bool building_ = false, refining_ = false, finding_ = false, own_ = false, lanes_stale_ = false;
   RasterRequest refined_for_;
-  absl::flat_hash_map<int, int64_t> found_;  // row -> record of the selected collective
+  absl::flat_hash_map<int, int64_t> found_;  // maps a row to the record of the selected collective
 
-  QStringList filters_;  // that the lanes were made for
+  QStringList filters_;  // for which the lanes were built
   RankIntervals filtered_;
-  std::vector<int> lane_of_row_;  // first lane that shows the row, -1 none
-  std::vector<int> cause_lanes_;  // that hold a rank which the analysis names
+  std::vector<int> lane_of_row_;  // first lane that shows the row; -1 if none
+  std::vector<int> cause_lanes_;  // lanes with a rank that the analysis names
   int cursor_lane_ = -1;
   std::optional<QPointF> hover_;
   QPointF press_;
@@ -138,5 +138,3 @@ class TimelinePane : public QWidget {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_TIMELINE_PANE_H_

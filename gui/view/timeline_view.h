@@ -1,8 +1,7 @@
-// CPU and GPU activity of each rank on one time axis: lanes of hosts, ranks, or each rank's calls and streams. Clock
-// uncertainty is drawn as a band around the current time. Arrows join the arrivals of the selected collective, or a
-// send and its receive. Place.timeline is the visible part: nanoseconds after the first recorded time, and lanes.
-#ifndef LOCKSTEP_GUI_VIEW_TIMELINE_VIEW_H_
-#define LOCKSTEP_GUI_VIEW_TIMELINE_VIEW_H_
+// CPU and GPU activity of each rank on one time axis, in lanes for hosts, ranks, or each rank's calls and streams.
+// Clock uncertainty is drawn as a band around the current time. Arrows connect the arrivals of the selected collective,
+// or a send and its receive. Place.timeline is the visible part: nanoseconds after the first recorded time, and lanes.
+#pragma once
 
 #include "gui/view/view.h"
 
@@ -21,7 +20,7 @@ class TimelineView : public View {
   explicit TimelineView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
   QString CopyText() const override;  // the selected range and operation
-  QString Csv() const override;       // the pieces in sight, at most 100,000
+  QString Csv() const override;       // the visible pieces, at most 100,000
   bool Paint(QPainter* painter, const QSize& size) override;
   void Zoom(double factor) override;
   void ZoomRows(double factor) override;
@@ -48,5 +47,3 @@ class TimelineView : public View {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_TIMELINE_VIEW_H_

@@ -25,7 +25,7 @@ struct TreePane::Impl {
   bool showing = false;
 
   void Filter();
-  // Names first, then how it is with them.
+  // Names get their width first, then the states.
   void Share() {
     const int width = tree->viewport()->width(), letter = tree->fontMetrics().averageCharWidth();
     tree->setIndentation(tree->fontMetrics().height());
@@ -47,7 +47,7 @@ void TreePane::Impl::ShowSelection() {
   QModelIndex index;
   if (selection.ranks.size() == 1) index = model->FindRank(selection.ranks.first());
   if (selection.ranks.empty() && selection.comm >= 0) index = model->FindComm(selection.comm);
-  // The clicked item has the same meaning, and stays: a member is a rank too.
+  // A clicked item that selects the same stays current: a rank occurs below its host and in each of its communicators.
   const QModelIndex current = tree->currentIndex();
   const bool says = current.isValid() && tree->selectionModel()->isSelected(current) &&
                     model->SelectionOf(current.siblingAtColumn(0)) == selection;
@@ -111,7 +111,7 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent)
   p.tree->header()->setStretchLastSection(true);
   p.tree->header()->setMinimumSectionSize(40);
   p.tree->setHorizontalScrollBarPolicy(
-      Qt::ScrollBarAlwaysOff);  // what does not fit is in the tooltip and in the details
+      Qt::ScrollBarAlwaysOff);  // text that does not fit is in the tooltip and in the details
   p.tree->viewport()->installEventFilter(this);
   p.tree->setItemDelegate(new StateDelegate(
       IncidentTree::kMark,

@@ -1,6 +1,5 @@
 // The job as a tree: hosts with their ranks, communicators with their members, each with the mark of its state.
-#ifndef LOCKSTEP_GUI_VIEW_TREE_PANE_H_
-#define LOCKSTEP_GUI_VIEW_TREE_PANE_H_
+#pragma once
 
 #include <memory>
 
@@ -28,5 +27,3 @@ class TreePane : public View {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_TREE_PANE_H_

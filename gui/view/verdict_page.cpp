@@ -2,39 +2,41 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <utility>
 
-#include "analyzer/report/evidence.h"
+#include "analyzer/evidence/frames.h"
 #include "analyzer/report/finding.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
 #include "analyzer/viewdata/report.h"
+#include "gui/model/answer.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
 namespace {
 
-constexpr int kMostEvidence = 64;  // of one finding
+constexpr int kMostEvidence = 64;  // for one finding
 constexpr int kMostSections = 64;
-constexpr int kMostLines = 24;  // of one row
+constexpr int kMostLines = 24;  // for one row
 constexpr int kMostUnknown = 24;
+constexpr int kMostFrames = 12;  // of one stack
+constexpr int kRankColumns = 40;
 
 struct Label {
   std::string_view label;
   const char* words;
-  bool right;  // consequences of the finding are beside its evidence
+  bool right;  // consequences of the finding, shown beside its evidence
 };
 
-// In the order in which they are read.
+// In reading order.
 constexpr std::array kLabels = {
+    Label{"python", "Python stack", false}, Label{"stack", "native stack", false}, Label{"calls", "call sites", false},
     Label{"cause", "cause", false},         Label{"state", "state", false},        Label{"who", "who", false},
-    Label{"common", "in common", false},    Label{"group", "group", false},        Label{"calls", "calls", false},
-    Label{"chain", "who waits", false},     Label{"evidence", "evidence", false},  Label{"moving", "moving", false},
-    Label{"python", "Python stack", false}, Label{"stack", "native stack", false}, Label{"hardware", "hardware", false},
+    Label{"common", "in common", false},    Label{"group", "group", false},        Label{"chain", "who waits", false},
+    Label{"evidence", "evidence", false},   Label{"moving", "moving", false},      Label{"hardware", "hardware", false},
     Label{"memory", "memory", false},       Label{"costs", "costs", false},        Label{"likewise", "likewise", false},
     Label{"do", "what to do", true},        Label{"sure", "how sure", true},       Label{"maybe", "or else", true},
-    Label{"NOT", "it is not", true},        Label{"blind", "not known", true},     Label{"DATA", "data", true},
+    Label{"NOT", "it is not", true},        Label{"blind", "gaps", true},          Label{"DATA", "data", true},
     Label{"clocks", "clocks", true},        Label{"problems", "problems", true},   Label{"last", "comes last", false},
     Label{"rates", "rates", false},         Label{"start-up", "start-up", false},  Label{"job", "job", true},
     Label{"files", "files", true},
@@ -51,7 +53,7 @@ QString Link(const QString& href, const QString& html) {
 }
 
 struct Row {
-  size_t place = 0;  // into kLabels
+  size_t place = 0;  // index into kLabels
   QString label;
   QStringList lines;  // markup
 };
@@ -63,7 +65,7 @@ void Cut(QStringList* lines) {
   lines->append(QString("and %1 more").arg(more));
 }
 
-// The finding's evidence, each line a link to its cells. Leaves out facts that the report has in their own rows.
+// The finding's evidence, each line a link to its cells. Omits facts for which the report has separate rows.
 QStringList EvidenceLines(const Finding& finding, int f) {
   QStringList lines;
   int shown = 0, left = 0;
@@ -74,7 +76,7 @@ QStringList EvidenceLines(const Finding& finding, int f) {
       continue;
     }
     ++shown;
-    lines.append(Link(QString("evidence:%1:%2").arg(f).arg(e), Html(EvidenceText(finding.evidence(e)))));
+    lines.append(Link(QString("evidence:%1:%2").arg(f).arg(e), Html(finding.evidence(e).text())));
   }
   if (left > 0) lines.append(QString("and %1 more, in the JSON report").arg(left));
   return lines;
@@ -85,7 +87,7 @@ QStringList ChainLines(const Finding& finding, int f, const QStringList& as_repo
   for (const QString& line : as_reported) {
     QString out = line;
     // The report begins with the links of the chain, in their order.
-    if (lines.size() < finding.chain_size() && Html(LinkText(finding.chain(static_cast<int>(lines.size())))) == line)
+    if (lines.size() < std::min(finding.chain_size(), kMaxLinksShown))
       out = Link(QString("chain:%1:%2").arg(f).arg(lines.size()), line);
     lines.append(out);
   }
@@ -122,19 +124,17 @@ std::vector<Row> RowsOf(const Document& document, const ReportSection& section) 
   return rows;
 }
 
-// Unknown facts are in one place, from any source.
+// Collects what is unknown, from all sources, in one row.
 void AddUnknown(const Document& document, std::vector<Row>* rows) {
   const auto at =
       std::find_if(rows->begin(), rows->end(), [](const Row& row) { return row.place == PlaceOf("blind"); });
-  Row fresh{PlaceOf("blind"), "not known", {}};
+  Row fresh{PlaceOf("blind"), "gaps", {}};
   Row& row = at == rows->end() ? fresh : *at;
   RankIntervals missing;
   for (const RankRuns& runs : document.facts().missing()) missing = missing.Union(RankIntervals::Of(runs));
   for (const std::string& text : document.facts().unknown()) {
     if (row.lines.size() >= kMostUnknown) break;
-    // The report contains some of them too.
-    if (!row.lines.contains(Html(text)) && !row.lines.contains(Html("not measured: " + text)))
-      row.lines.append(Html(text));
+    row.lines.append(Html(text));
   }
   if (!missing.empty()) {
     const std::string& text = document.facts().missing_text();
@@ -171,15 +171,65 @@ QString Laid(std::vector<Row> rows, bool columns, const QString& below) {
       .arg(Table({rows.begin(), middle}) + below, Table({middle, rows.end()}));
 }
 
-// The facts' own; made from the verdict alone where an older index has none.
+// The facts' own sections; made from the verdict alone if an older index has none.
 std::vector<ReportSection> Sections(const Document& document) {
   const ViewFacts& facts = document.facts();
   if (facts.report_size() > 0) return {facts.report().begin(), facts.report().end()};
   if (facts.verdict().verdict() == VERDICT_UNSPECIFIED) return {};
   ViewFacts made;
   SetReport({}, facts.verdict(), &made);
-  made.mutable_report()->RemoveLast();  // it speaks of data that this is not made from
+  made.mutable_report()->RemoveLast();  // it describes data that is not available here
   return {made.report().begin(), made.report().end()};
+}
+
+QString RanksOf(const RankIntervals& ranks) {
+  return QString(ranks.size() == 1 ? "rank %1" : "ranks %1").arg(ranks.Text(kRankColumns));
+}
+
+// The frame of the user's code is marked, and always among the shown ones.
+QStringList StackLines(const AnswerStack& stack) {
+  QStringList lines;
+  const int count = static_cast<int>(stack.frames.size());
+  const int skipped = stack.own < kMostFrames ? 0 : stack.own - kMostFrames + 1;
+  if (skipped > 0) lines.append(QString("%1 inner frames").arg(skipped));
+  for (int i = skipped; i < std::min(count, skipped + kMostFrames); ++i) {
+    const QString frame = Html(stack.frames[static_cast<size_t>(i)]->frame(), 200);
+    lines.append(i == stack.own ? QString("<span class=\"alarm mono\"><b>&#9664; %1</b></span>").arg(frame)
+                                : QString("<span class=\"mono\">%1</span>").arg(frame));
+  }
+  if (count > skipped + kMostFrames) lines.append(QString("and %1 outer frames").arg(count - skipped - kMostFrames));
+  return lines;
+}
+
+// Stack and call sites of the finding in place of the report's lines about them.
+void AddCode(const Document& document, int finding, std::vector<Row>* rows) {
+  const size_t stack_place = PlaceOf("stack"), python_place = PlaceOf("python"), calls_place = PlaceOf("calls");
+  const auto drop = [rows](size_t place) {
+    rows->erase(std::remove_if(rows->begin(), rows->end(), [place](const Row& row) { return row.place == place; }),
+                rows->end());
+  };
+  const std::vector<AnswerStack> stacks = CulpritStacks(document, finding);
+  if (!stacks.empty()) {
+    drop(stack_place);
+    drop(python_place);
+  } else if (const QString why = NoStackBecause(document, finding); !why.isEmpty()) {
+    drop(stack_place);
+    rows->push_back({stack_place, "stack", {"none: " + why.toHtmlEscaped()}});
+  }
+  for (const AnswerStack& stack : stacks) {
+    const bool python = stack.frames.front()->kind() == StackFrame::PYTHON;
+    rows->push_back({python ? python_place : stack_place, "stack of<br>" + RanksOf(stack.ranks), StackLines(stack)});
+  }
+  const std::vector<AnswerSite> sites = SitesOf(document, finding);
+  if (sites.empty()) return;
+  drop(calls_place);
+  QStringList lines;
+  for (const AnswerSite& site : sites) {
+    const QString what = site.operation.empty() ? "at" : Html(site.operation, 40) + " in";
+    lines.append(QString("<span class=\"%1\">%2: %3 <b>%4</b></span>")
+                     .arg(site.culprit ? "alarm" : "", RanksOf(site.ranks), what, Html(PlaceText(site.place), 160)));
+  }
+  rows->push_back({calls_place, "call sites", std::move(lines)});
 }
 
 int Number(const QStringList& parts, int i) {
@@ -208,52 +258,71 @@ QString VerdictSureness(const Document& document) {
   return QString::fromStdString(ConfidenceWord(finding.confidence())) + (finding.hypothesis() ? ", a hypothesis" : "");
 }
 
-QString VerdictPage(const Document& document, const std::set<int>& unfolded, bool columns) {
+QString VerdictPage(const Document& document, int finding, bool columns) {
   const std::vector<ReportSection> sections = Sections(document);
   if (sections.empty()) return {};
-  std::vector<Row> rows = RowsOf(document, sections.front());
+  const bool first = finding <= 0 || finding >= document.verdict().findings_size();
   const bool data = sections.size() > 1 && sections.back().finding() < 0;
-  if (data) {
-    for (Row& row : RowsOf(document, sections.back())) rows.push_back(std::move(row));
-  }
-  AddUnknown(document, &rows);
-  QString below;
-  const int others = static_cast<int>(sections.size()) - (data ? 1 : 0);
-  for (int s = 1; s < others && s < kMostSections; ++s) {
-    const ReportSection& section = sections[static_cast<size_t>(s)];
-    const bool open = unfolded.count(s) > 0;
-    below += QString("<p style=\"margin:4px 0 2px 0\">%1&nbsp; %2</p>")
-                 .arg(Link(QString("fold:%1").arg(s), open ? "&#9662; also" : "&#9656; also"),
-                      Link(QString("finding:%1").arg(section.finding()), Html(section.title(), 600)));
-    if (open) below += Laid(RowsOf(document, section), false, {});
+  std::vector<Row> rows;
+  QString above, below;
+  int others = 0;
+  for (size_t s = 0; s < sections.size() - (data ? 1 : 0); ++s) {
+    const ReportSection& section = sections[s];
+    if (first ? s == 0 : section.finding() == finding) {
+      rows = RowsOf(document, section);
+    } else if (++others <= kMostSections) {
+      below += QString("<p style=\"margin:4px 0 2px 0\"><span class=\"label\">%1</span>&nbsp; %2</p>")
+                   .arg(s == 0 ? "root cause" : "also",
+                        Link(QString("finding:%1").arg(section.finding()),
+                             Html(s == 0 ? lockstep::Headline(document.verdict().findings(0)) : section.title(), 600)));
+    }
   }
   if (others > kMostSections)
     below += QString("<p>and %1 more findings, in the JSON report</p>").arg(others - kMostSections);
-  return Laid(std::move(rows), columns, below);
+  if (first) {
+    if (data) {
+      for (Row& row : RowsOf(document, sections.back())) rows.push_back(std::move(row));
+    }
+    AddUnknown(document, &rows);
+  } else {
+    above = QString("<p class=\"head\" style=\"margin:0 0 6px 0\">Finding %1 of %2: %3</p>")
+                .arg(finding + 1)
+                .arg(document.verdict().findings_size())
+                .arg(Html(lockstep::Headline(document.verdict().findings(finding)), 600));
+  }
+  AddCode(document, first ? 0 : finding, &rows);
+  return above + Laid(std::move(rows), columns, below);
 }
 
-Selection VerdictLink(const Document& document, const QString& link) {
+Selection VerdictLink(const Document& document, const QString& link, int* finding) {
   const QStringList parts = link.split(':');
   const int f = Number(parts, 1), item = Number(parts, 2);
-  if (parts[0] == "finding") return document.EvidenceLink(f, -1);
-  if (parts[0] == "evidence" && f >= 0 && f < document.verdict().findings_size() && item >= 0 &&
-      item < document.verdict().findings(f).evidence_size())
-    return document.EvidenceLink(f, item);
-  Selection selection;
-  if (parts[0] == "missing") {
+  if (f < 0 || f >= document.verdict().findings_size()) {
+    Selection selection;
+    if (parts[0] != "missing") return selection;
     for (const RankRuns& runs : document.facts().missing())
       selection.ranks = selection.ranks.Union(RankIntervals::Of(runs));
+    return selection;
   }
-  if (parts[0] == "chain" && f >= 0 && f < document.verdict().findings_size() && item >= 0 &&
-      item < document.verdict().findings(f).chain_size()) {
-    const ChainLink& chain = document.verdict().findings(f).chain(item);
-    selection.ranks = RankIntervals::Of(std::vector<int32_t>(chain.ranks().begin(), chain.ranks().end()));
-    for (int32_t c = 0; c < document.comm_count() && selection.comm < 0 && !chain.communicator().id().empty(); ++c) {
-      if (document.index().text(document.index().comms()[static_cast<size_t>(c)].id) == chain.communicator().id())
-        selection.comm = c;
-    }
-    if (selection.comm >= 0 && chain.has_sequence()) selection.seq_first = selection.seq_last = chain.sequence();
+  const Finding& of = document.verdict().findings(f);
+  if (parts[0] == "finding") {
+    if (finding != nullptr) *finding = f;
+    return document.EvidenceLink(f, -1);
   }
+  if (parts[0] == "evidence" && item >= 0 && item < of.evidence_size()) return document.EvidenceLink(f, item);
+  Selection selection;
+  if (parts[0] != "chain" || item < 0 || item >= of.chain_size()) return selection;
+  const ChainLink& chain = of.chain(item);
+  selection.ranks = RankIntervals::Of(std::vector<int32_t>(chain.ranks().begin(), chain.ranks().end()));
+  for (int32_t c = 0; c < document.comm_count() && selection.comm < 0 && !chain.communicator().id().empty(); ++c) {
+    if (document.index().text(document.index().comms()[static_cast<size_t>(c)].id) == chain.communicator().id())
+      selection.comm = c;
+  }
+  const int row = selection.ranks.empty() ? -1 : document.RowOf(selection.ranks.first());
+  const int32_t wait = row < 0 ? -1 : document.FactsAt(row).wait_class();
+  const bool send = wait >= 0 && document.facts().classes(wait).point_to_point();
+  if (chain.has_sequence() && !send && document.HasColumns(selection.comm))
+    selection.seq_first = selection.seq_last = chain.sequence();
   return selection;
 }
 

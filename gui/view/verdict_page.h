@@ -1,29 +1,24 @@
-// What the verdict panel says, as markup with links; words and order without any widget.
-#ifndef LOCKSTEP_GUI_VIEW_VERDICT_PAGE_H_
-#define LOCKSTEP_GUI_VIEW_VERDICT_PAGE_H_
+// The words of the verdict as markup with links: text and order without any widget.
+#pragma once
 
 #include <QString>
-
-#include <set>
 
 #include "gui/model/document.h"
 
 namespace lockstep::gui {
 
-// "HUNG"; "READING" while nothing is decided.
+// "HUNG"; "READING" while there is no verdict yet.
 QString VerdictWord(const Document& document);
 // "8 ranks, 31 s: rank 5 = ..: never entered ..", printable, not escaped.
 QString VerdictHeadline(const Document& document);
-// "high", "medium", "low"; empty where nothing is claimed.
+// "high", "medium", "low"; empty if nothing is claimed.
 QString VerdictSureness(const Document& document);
 
-// `unfolded`: sections of facts().report() beyond the first that are open. `columns`: side by side where there is room.
-// Links: "finding:F", "evidence:F:E", "chain:F:L", "missing", "fold:S".
-QString VerdictPage(const Document& document, const std::set<int>& unfolded, bool columns);
+// What explains the finding: stack, call sites, what to do, the evidence; and links to the other findings. `columns`:
+// side by side. Links: "finding:F", "evidence:F:E", "chain:F:L", "missing".
+QString VerdictPage(const Document& document, int finding, bool columns);
 
-// The target of a link of the page; empty for folds and for links without a target.
-Selection VerdictLink(const Document& document, const QString& link);
+// What a link of the page selects; empty for links without a target. Sets the finding if the link leads to one.
+Selection VerdictLink(const Document& document, const QString& link, int* finding = nullptr);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_VERDICT_PAGE_H_

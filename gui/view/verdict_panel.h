@@ -1,6 +1,5 @@
-// The first page: what happened, who, how sure, the evidence, what to do, and what is unknown.
-#ifndef LOCKSTEP_GUI_VIEW_VERDICT_PANEL_H_
-#define LOCKSTEP_GUI_VIEW_VERDICT_PANEL_H_
+// The sentence above all views: what happened, which ranks, how sure.
+#pragma once
 
 #include <memory>
 
@@ -8,9 +7,7 @@
 
 namespace lockstep::gui {
 
-// Says the same words as `lockstep analyze`. Its links (a finding, a line of evidence, a link of the chain) select the
-// exact cells; Tab and Enter reach them. Never higher than a third of its window, it scrolls; collapsed it is its one
-// sentence.
+// The headline of the report. A click, or Enter, selects its cells. It is as high as the sentence needs.
 class VerdictPanel : public View {
   Q_OBJECT
 
@@ -19,21 +16,11 @@ class VerdictPanel : public View {
   ~VerdictPanel() override;
 
   void SetDocument(DocumentPtr document) override;
-  // The report as plain text, fit for a ticket.
+  // The report as plain text, suitable for a ticket.
   QString CopyText() const override;
-  bool collapsed() const;
-  void SetCollapsed(bool collapsed);
-  QSize sizeHint() const override;
-  QSize minimumSizeHint() const override;
-
- Q_SIGNALS:
-  void CollapsedChanged(bool collapsed);
 
  protected:
-  void resizeEvent(QResizeEvent* event) override;
   void changeEvent(QEvent* event) override;
-  bool event(QEvent* event) override;
-  bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
   struct Impl;
@@ -41,5 +28,3 @@ class VerdictPanel : public View {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_VERDICT_PANEL_H_

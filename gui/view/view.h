@@ -1,6 +1,5 @@
-// What every picture and table of the window can do beside showing itself: copy, export, be found by name.
-#ifndef LOCKSTEP_GUI_VIEW_VIEW_H_
-#define LOCKSTEP_GUI_VIEW_VIEW_H_
+// What all pictures and tables of the window have in common: copy, export, a name.
+#pragma once
 
 #include <QPainter>
 #include <QSize>
@@ -13,35 +12,36 @@
 
 namespace lockstep::gui {
 
-// A view shows one document and one navigator's place. It never talks to another view. Created and used on the window's
+// A view shows one document at one navigator's position, and never calls another view. Created and used on the window's
 // thread. Heavy work goes to a LatestJob or the view's own pool (work_pool.h explains why not Qt's) and returns by a
 // queued call, which checks that the document is still the same.
 class View : public QWidget {
   Q_OBJECT
 
  public:
-  // `navigator` outlives the view.
+  // `navigator` must outlive the view.
   View(Navigator* navigator, const QString& name, QWidget* parent) : QWidget(parent), navigator_(navigator) {
     setObjectName(name);
     setAccessibleName(name);
   }
 
-  // Null: nothing is open. Also called with partial documents while loading.
+  // Null if nothing is open. Also called with partial documents while loading.
   virtual void SetDocument(DocumentPtr document) = 0;
-  // What is selected here as tab-separated text; empty: nothing to copy.
+  // The selection of this view as tab-separated text; empty if there is nothing to copy.
   virtual QString CopyText() const { return {}; }
-  // All that the view lists as CSV; empty: it has no such form.
+  // Everything that the view lists, as CSV; empty if it has no such form.
   virtual QString Csv() const { return {}; }
-  // Draws the view at any size, for PNG and SVG. False: it has no picture.
+  // Draws the view at any size, for PNG and SVG. Returns false if it has no picture.
   virtual bool Paint(QPainter* painter, const QSize& size) { return (void)painter, (void)size, false; }
-  // Zoom where the view can: factor > 1 nearer, at the cursor or the middle.
+  // Zooms if the view supports it: factor > 1 zooms in, at the cursor or the middle.
   virtual void Zoom(double factor) { (void)factor; }
-  virtual void ZoomRows(double factor) { (void)factor; }                    // the axis of ranks or lanes alone
-  virtual void Pan(double right, double down) { (void)right, (void)down; }  // by this share of the visible part
-  virtual void Fit() {}                                                     // shows all of it
+  virtual void ZoomRows(double factor) { (void)factor; }  // only the axis of ranks or lanes
+  // Moves the view by these shares of the visible part.
+  virtual void Pan(double right, double down) { (void)right, (void)down; }
+  virtual void Fit() {}  // shows all of it
   virtual void CentreOnSelection() {}
   virtual void ZoomToSelection() { CentreOnSelection(); }
-  // The view has finished its computations: it shows the selection. Tests wait for it.
+  // The view has finished its computations and shows the selection. Tests wait for it.
   virtual bool Idle() const { return true; }
 
  protected:
@@ -52,5 +52,3 @@ class View : public QWidget {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_VIEW_H_

@@ -6,7 +6,7 @@ namespace lockstep::gui {
 
 std::vector<Tick> Ticks(double first, double last, double pixels_per_unit, double least) {
   std::vector<Tick> ticks;
-  constexpr double kMost = 9e15;  // doubles count without gaps up to here
+  constexpr double kMost = 9e15;  // doubles represent all integers up to here
   if (!(last >= first) || !(pixels_per_unit > 0) || !(least > 0) || std::abs(first) > kMost || std::abs(last) > kMost)
     return ticks;
   const double wanted = least / pixels_per_unit;

@@ -1,7 +1,6 @@
 // Converts between cells of a picture and pixels of the screen. Values without a widget: pixels are real numbers from
-// the picture's top left, cell i covers [i, i + 1).
-#ifndef LOCKSTEP_GUI_VIEW_VIEW_TRANSFORM_H_
-#define LOCKSTEP_GUI_VIEW_VIEW_TRANSFORM_H_
+// the picture's top left, and cell i covers [i, i + 1).
+#pragma once
 
 #include <QString>
 
@@ -14,12 +13,12 @@
 
 namespace lockstep::gui {
 
-// One axis: `cells` of content on `pixels` of screen. Always valid: never farther out than all of it, never nearer than
-// `nearest` pixels a cell, never beyond the ends.
+// One axis: `cells` of content on `pixels` of screen. Always valid: never zoomed out beyond all of it, never in beyond
+// `nearest` pixels per cell, never scrolled beyond the ends.
 class ViewAxis {
  public:
   ViewAxis() = default;
-  // `widest`: the most pixels of a cell when everything is shown. A handful of cells does not fill the screen.
+  // `widest`: maximum pixels of a cell when everything is shown, so that a few cells do not fill the screen.
   ViewAxis(double cells, double pixels, double widest, double nearest)
       : cells_(std::max(cells, 0.0)),
         pixels_(std::max(pixels, 0.0)),
@@ -30,13 +29,13 @@ class ViewAxis {
 
   double cells() const { return cells_; }
   double pixels() const { return pixels_; }
-  double scale() const { return scale_; }  // pixels a cell
+  double scale() const { return scale_; }  // pixels per cell
   double first() const { return first_; }  // at pixel 0
   double last() const { return std::min(first_ + pixels_ / scale_, std::max(cells_, 1.0)); }
   bool fits() const { return scale_ <= least(); }  // all of it is visible
   double ToPixel(double cell) const { return (cell - first_) * scale_; }
   double ToCell(double pixel) const { return first_ + pixel / scale_; }
-  // -1: no cell is there.
+  // -1 if there is no cell.
   int CellAt(double pixel) const {
     const double cell = std::floor(ToCell(pixel));
     return cell >= 0 && cell < cells_ ? static_cast<int>(cell) : -1;
@@ -49,7 +48,7 @@ class ViewAxis {
     scale_ = least();
     first_ = 0;
   }
-  // The cell under `pixel` stays there unless an end of the content comes in sight.
+  // The cell under `pixel` stays there unless an end of the content becomes visible.
   void Zoom(double factor, double pixel) {
     if (!(factor > 0) || !std::isfinite(factor)) return;
     const double cell = ToCell(pixel);
@@ -66,7 +65,7 @@ class ViewAxis {
     if (!(last > first) || !std::isfinite(first) || !std::isfinite(last) || pixels_ <= 0) return Fit();
     scale_ = std::clamp(pixels_ / (last - first), least(), nearest_);
     first_ = (first + last) / 2 - pixels_ / scale_ / 2;
-    // What was asked for begins where it was asked for, where the limits allow that.
+    // The requested part begins where requested, if the limits allow it.
     if (scale_ >= pixels_ / (last - first)) first_ = first;
     Clamp();
   }
@@ -74,14 +73,14 @@ class ViewAxis {
     first_ = cell - pixels_ / scale_ / 2;
     Clamp();
   }
-  // The same picture on a screen of `ratio` times as many pixels.
+  // The same picture on a screen with `ratio` times as many pixels.
   ViewAxis Magnified(double ratio) const {
     ViewAxis out = *this;
     if (!(ratio > 0)) return out;
     for (double* value : {&out.pixels_, &out.widest_, &out.nearest_, &out.scale_}) *value *= ratio;
     return out;
   }
-  // Scrolls as little as shows [first, last) with some room around.
+  // Scrolls as little as possible to show [first, last) with some room around.
   void Reveal(double first, double last, double room) {
     const double span = pixels_ / scale_;
     const double margin = std::min(room, std::max((span - (last - first)) / 2, 0.0));
@@ -109,7 +108,7 @@ struct ViewTransform {
   ViewTransform(double columns, double lines, double width, double height)
       : x(columns, width, kWidest, kNearest), y(lines, height, kTallest, kNearest) {}
 
-  // An axis that is completely visible is not set.
+  // If an axis is completely visible, it is not set.
   Viewport viewport() const {
     Viewport out;
     if (!x.fits()) out.x0 = x.first(), out.x1 = x.first() + x.pixels() / x.scale();
@@ -139,5 +138,3 @@ struct Tick {
 std::vector<Tick> Ticks(double first, double last, double pixels_per_unit, double least);
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_VIEW_TRANSFORM_H_

@@ -23,6 +23,7 @@ namespace {
 
 constexpr double kMargin = 24, kPad = 8, kBar = 7;
 constexpr double kNearest = 4, kFarthest = 0.02;
+constexpr double kReadableScale = 0.8;  // Fit scrolls rather than draw smaller text
 constexpr int kTitleLines = 3;
 
 const char* KindText(WaitClass::Kind kind) {
@@ -30,13 +31,13 @@ const char* KindText(WaitClass::Kind kind) {
     case WaitClass::CAUSE:
       return "CAUSE";
     case WaitClass::IN_CYCLE:
-      return "IN A CIRCLE";
+      return "IN A CYCLE";
     case WaitClass::VICTIM:
       return "waits";
     case WaitClass::NO_DATA:
       return "no data";
     default:
-      return "goes on";
+      return "continues";
   }
 }
 
@@ -74,7 +75,7 @@ const char* HostText(RankFacts::Host state) {
   }
 }
 
-// Words in lines of at most `width`, at most `most` lines, the last one elided.
+// Wraps words into lines of at most `width`, at most `most` lines, the last one elided.
 QStringList Wrap(const QString& text, const QFontMetricsF& metrics, double width, int most) {
   QStringList lines;
   QString line;
@@ -203,7 +204,7 @@ void WaitGraphView::Mark() {
 }
 
 QRectF WaitGraphView::SceneRect() const {
-  // Circles bow out beyond the nodes, with their labels there.
+  // Cycles are curved beyond the nodes, with their labels there.
   double bow = 0;
   const QFontMetricsF metrics(SmallFont());
   for (size_t a = 0; a < layout_.paths.size(); ++a) {
@@ -227,8 +228,18 @@ void WaitGraphView::Fit() {
   const QRectF scene = SceneRect();
   if (scene.isEmpty() || width() < 1 || height() < 1) return;
   scale_ = std::clamp(std::min((width() - kMargin * 2) / scene.width(), (height() - kMargin * 2) / scene.height()),
-                      kFarthest, 1.25);
+                      kReadableScale, 1.25);
   offset_ = QPointF(width() / 2.0, height() / 2.0) - scene.center() * scale_;
+  // If the picture is too large, it is scrolled so that the causes, at the left, are visible.
+  const QSizeF shown = scene.size() * scale_;
+  if (shown.width() > width() - kMargin * 2) offset_.setX(kMargin - scene.left() * scale_);
+  QRectF causes;
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (graph_.nodes[i].kind == WaitClass::CAUSE || graph_.nodes[i].kind == WaitClass::IN_CYCLE)
+      causes |= layout_.rect[i];
+  }
+  if (shown.height() > height() - kMargin * 2 && !causes.isEmpty())
+    offset_.setY(height() / 2.0 - causes.center().y() * scale_);
   update();
 }
 
@@ -275,6 +286,10 @@ void WaitGraphView::CentreOnSelection() {
   }
   if (all.isEmpty()) return;
   offset_ = QPointF(width() / 2.0, height() / 2.0) - all.center() * scale_;
+  // No side may show empty space while the picture continues on the other.
+  const QRectF scene = SceneRect();
+  if (scene.width() * scale_ > width() - kMargin * 2)
+    offset_.setX(std::clamp(offset_.x(), width() - kMargin - scene.right() * scale_, kMargin - scene.left() * scale_));
   fitted_ = false;
   update();
 }
@@ -314,12 +329,11 @@ QString WaitGraphView::NodeText(int node) const {
 
 QString WaitGraphView::Csv() const {
   if (graph_.nodes.empty()) return {};
-  static constexpr const char* kKinds[] = {"goes on", "waits", "cause", "in a circle", "no data"};
-  QString out = "node,what,ranks,state,waits for,why,in a circle\n";
+  QString out = "node,what,ranks,state,waits for,why,in a cycle\n";
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const WaitNode& node = graph_.nodes[i];
-    const QString own = CsvCell(node.title) + ',' + kKinds[std::clamp(static_cast<int>(node.kind), 0, 4)] + ',' +
-                        CsvCell(node.ranks.Text()) + ',' + CsvCell(node.state);
+    const QString own = CsvCell(node.title) + ',' + WaitKindName(node.kind) + ',' + CsvCell(node.ranks.Text()) + ',' +
+                        CsvCell(node.state);
     bool any = false;
     for (const WaitArrow& arrow : graph_.arrows) {
       if (arrow.from != static_cast<int>(i)) continue;
@@ -367,7 +381,7 @@ void WaitGraphView::FocusNode(int node) {
   update();
 }
 
-// Left: to the awaited node; right: to the waiter; up and down within the layer.
+// Left: to the awaited node; right: to the waiting one; up and down within the layer.
 void WaitGraphView::Step(int key) {
   const int n = static_cast<int>(graph_.nodes.size());
   if (n == 0) return;
@@ -623,7 +637,7 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
   double width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
   const double height = metrics.height() * static_cast<double>(lines.size());
-  // Above the line, close to the waiter: the lines are apart there.
+  // Above the line, close to the waiting node, where the lines are apart.
   const QPointF middle = bow ? path.pointAtPercent(0.5) : points[0] - QPointF(10 + width / 2, height / 2 + 2);
   const QRectF label(middle.x() - width / 2 - 3, middle.y() - height / 2 - 1, width + 6, height + 2);
   for (const QRectF& other : *taken) {
@@ -643,7 +657,7 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
 
 void WaitGraphView::Draw(QPainter* painter, const Theme& theme) const {
   std::vector<QRectF> taken;
-  // Circles last, over everything else; but their labels have a place first.
+  // Cycles are drawn last, so that they are on top.
   for (const bool cycle : {false, true}) {
     for (size_t a = 0; a < graph_.arrows.size(); ++a) {
       if (graph_.arrows[a].in_cycle == cycle) DrawArrow(painter, theme, a, &taken);

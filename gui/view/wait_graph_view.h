@@ -1,8 +1,7 @@
-// The waits between ranks: ranks in equal wait states as nodes, causes left, the most distant victims right, circles in
-// the alarm style. Click or Enter selects a node's ranks and operation; left and right follow the arrows; selections of
-// other views are marked.
-#ifndef LOCKSTEP_GUI_VIEW_WAIT_GRAPH_VIEW_H_
-#define LOCKSTEP_GUI_VIEW_WAIT_GRAPH_VIEW_H_
+// The waits between ranks: ranks in equal wait states as nodes, causes on the left, the most distant victims on the
+// right, cycles highlighted. Click or Enter selects a node's ranks and operation; left and right follow the arrows;
+// selections of other views are marked.
+#pragma once
 
 #include <QPainterPath>
 #include <QPointF>
@@ -22,7 +21,7 @@ class WaitGraphView : public View {
   explicit WaitGraphView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
   QString CopyText() const override;  // the chain, causes first
-  QString Csv() const override;       // one line for an arrow, and one for each node without an arrow
+  QString Csv() const override;       // one line for each arrow, and one for each node without an arrow
   bool Paint(QPainter* painter, const QSize& size) override;
   void Zoom(double factor) override;
   void Pan(double right, double down) override;
@@ -31,10 +30,10 @@ class WaitGraphView : public View {
   void ZoomToSelection() override;
 
   const WaitGraph& graph() const { return graph_; }
-  int focused() const { return focus_; }                                      // -1: none
-  QRectF NodeRect(int node) const;                                            // on the widget
+  int focused() const { return focus_; }                                      // -1 if none
+  QRectF NodeRect(int node) const;                                            // in coordinates of the widget
   QString NodeText(int node) const;                                           // at most six lines
-  bool Marked(int node) const { return marked_[static_cast<size_t>(node)]; }  // shares ranks with the selection
+  bool Marked(int node) const { return marked_[static_cast<size_t>(node)]; }  // it shares ranks with the selection
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -61,15 +60,15 @@ class WaitGraphView : public View {
   void FocusNode(int node);
   void Step(int key);
   void ZoomAt(const QPointF& at, double factor);
-  void Show(const QRectF& scene);  // scrolls so that it can be seen
+  void Show(const QRectF& scene);  // scrolls until it is visible
   QRectF SceneRect() const;
   QFont SmallFont() const;
 
   DocumentPtr document_;
   WaitGraph graph_;
   WaitLayout layout_;
-  std::vector<QStringList> lines_;  // of each node: title first
-  std::vector<QString> hosts_;      // what the hosts of its ranks do
+  std::vector<QStringList> lines_;  // for each node: title first
+  std::vector<QString> hosts_;      // what the processes of its ranks do
   std::vector<bool> marked_;
   double scale_ = 1;
   QPointF offset_;      // widget = scene * scale + offset
@@ -80,5 +79,3 @@ class WaitGraphView : public View {
 };
 
 }  // namespace lockstep::gui
-
-#endif  // LOCKSTEP_GUI_VIEW_WAIT_GRAPH_VIEW_H_

@@ -56,6 +56,25 @@ ViewFacts Chain() {
   return facts;
 }
 
+// A picture too large for a readable size is scrolled to the causes.
+TEST(WaitGraphViewTest, ALongChainIsReadableAndBeginsAtTheCause) {
+  ViewFacts facts;
+  AddClass(&facts, WaitClass::CAUSE, 0, 0, -1, -1, "rank 0", "elsewhere: train.py:88 load");
+  for (int i = 1; i < 8; ++i) {
+    AddClass(&facts, WaitClass::VICTIM, i, i, 0, i, "a rank that waits in AllReduce", "in the call");
+    AddEdge(&facts, static_cast<uint32_t>(i), static_cast<uint32_t>(i - 1), "not issued");
+  }
+  Navigator navigator;
+  WaitGraphView view(&navigator);
+  view.resize(800, 400);
+  view.SetDocument(Made(std::move(facts)));
+  const QFontMetricsF text(view.font());
+  EXPECT_GE(view.NodeRect(0).height(), text.height() * 2);
+  EXPECT_TRUE(QRectF(view.rect()).contains(view.NodeRect(0)));
+  EXPECT_TRUE(QRectF(view.rect()).contains(view.NodeRect(1)));
+  EXPECT_GT(view.NodeRect(7).left(), view.width());
+}
+
 TEST(WaitGraphViewTest, ClicksAndKeysSelectWhatANodeIs) {
   Navigator navigator;
   WaitGraphView view(&navigator);
@@ -106,7 +125,7 @@ TEST(WaitGraphViewTest, WhatOthersSelectIsMarked) {
 TEST(WaitGraphViewTest, ZoomKeepsThePlaceUnderTheCursorAndFitShowsAll) {
   Navigator navigator;
   WaitGraphView view(&navigator);
-  view.resize(700, 400);
+  view.resize(1200, 700);
   view.SetDocument(Made(Chain()));
   view.show();
   const QPointF at = view.NodeRect(0).center();
@@ -118,7 +137,7 @@ TEST(WaitGraphViewTest, ZoomKeepsThePlaceUnderTheCursorAndFitShowsAll) {
   EXPECT_NEAR(view.NodeRect(0).center().x(), at.x(), 0.5);
   QTest::keyClick(&view, Qt::Key_F);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(QRectF(view.rect()).contains(view.NodeRect(i)));
-  view.resize(300, 200);
+  view.resize(1000, 500);
   QApplication::processEvents();
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(QRectF(view.rect()).contains(view.NodeRect(i))) << "what fits keeps fitting";
 }

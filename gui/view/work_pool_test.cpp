@@ -17,7 +17,7 @@
 namespace lockstep::gui {
 namespace {
 
-// QPainter waits for parts of its filling in Qt's global pool: our work there would block the window.
+// QPainter waits for parts of its work in Qt's global pool, so our work there would block the window.
 TEST(WorkPoolTest, PaintingDoesNotWaitForTheWorkers) {
   std::mutex mutex;
   std::condition_variable changed;

@@ -1,9 +1,8 @@
 #!/bin/sh
-# Enroot hook (with pyxis too): gives every container the recorder, whatever its image. Copy it to /etc/enroot/hooks.d/ on the nodes.
-# The library and the folder of the rings are mounted, LD_PRELOAD is prepended to; rings lie on the host, where the host's agent sees them
-# and where they outlive the container. A job that wants none of it says `export LOCKSTEP=0`.
-# Settings: /etc/lockstep/enroot.env, variables that docs/recorder.md names, and LOCKSTEP_LIBRARY, LOCKSTEP_DIR. A hook that fails
-# would keep the container from starting: this one never does.
+# Enroot hook (also used by pyxis): gives every container the recorder, whatever its image. Copy it to /etc/enroot/hooks.d/ on the nodes. It mounts
+# the library and the folder of the rings, and adds the library to LD_PRELOAD. The rings are on the host, where the host's agent sees them and they
+# outlive the container. A job opts out with `export LOCKSTEP=0`. Settings are in /etc/lockstep/enroot.env: the variables in docs/recorder.md, and
+# LOCKSTEP_LIBRARY and LOCKSTEP_DIR. Enroot does not start a container whose hook fails, so this one always exits with 0.
 [ -n "$ENROOT_ENVIRON" ] && [ -n "$ENROOT_MOUNTS" ] || exit 0
 value_of() { # last value of a variable in the container's environment
   sed -n "s/^$1=//p" "$ENROOT_ENVIRON" 2>/dev/null | tail -n 1
@@ -21,12 +20,12 @@ inside=/usr/lib/liblockstep.so
 [ -e /etc/lockstep/off ] || [ -e /run/lockstep/off ] && exit 0
 case $(value_of LOCKSTEP) in 0 | off | no | false) exit 0 ;; esac
 case ${LOCKSTEP-} in 0 | off | no | false) exit 0 ;; esac
-# A ring folder that the job names (Slurm's TaskProlog does) holds; it may be of root and open to all, as /dev/shm is.
+# A ring folder that the job names (as Slurm's TaskProlog does) takes precedence. Like /dev/shm, it may belong to root and be writable for all.
 given=$(value_of LOCKSTEP_DIR)
 case $given in /*) [ -d "$given" ] && [ -w "$given" ] && rings=$given ;; esac
 mkdir -p -m 700 "$rings" 2>/dev/null
 [ -d "$rings" ] && { [ -O "$rings" ] || [ "$rings" = "$given" ]; } || exit 0
-# Where LD_PRELOAD comes from the host it names the library already: what it names must then be there.
+# An LD_PRELOAD from the host already names the library, so the library must exist at that path.
 preload=$(value_of LD_PRELOAD)
 named=$(printf '%s' "$preload" | tr ': ' '\n\n' | grep '^/.*/liblockstep\.so$' | head -n 1)
 {
@@ -39,7 +38,7 @@ inside=${named:-$inside}
 mount_once() { # source, target, options
   grep -qF " $2 none " "$ENROOT_MOUNTS" 2>/dev/null || printf '%s %s none %s\n' "$1" "$2" "$3" >>"$ENROOT_MOUNTS" 2>/dev/null
 }
-# An image's own library of that name stays.
+# If the image has a library of this name, it is used.
 [ -n "$named" ] && [ -e "${ENROOT_ROOTFS:-/nowhere}$named" ] || mount_once "$library" "$inside" x-create=file,bind,ro,nosuid,nodev,private
 mount_once "$rings" "$rings" x-create=dir,bind,rw,nosuid,noexec,nodev,private
 exit 0

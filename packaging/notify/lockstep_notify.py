@@ -63,7 +63,7 @@ class Verdict:
         self.hosts = [host for host in named if NODE.match(host)]
         self.strange_hosts = len(told["hosts"]) - len(self.hosts)
         self.incident = printable(os.environ.get("LOCKSTEP_INCIDENT", ""), 500)
-        # The same when the command is started again for the same verdict.
+        # The same if the command is started again for the same verdict.
         self.id = hashlib.sha256(data).hexdigest()[:16]
 
     def subject(self):
@@ -123,7 +123,7 @@ class Record:
         return {node for line in self.recent() for node in line.get("nodes", [])}
 
     def restarts(self, verdict):
-        """Of its job, for other verdicts."""
+        """Counts recent restarts of the verdict's job for other verdicts."""
         return len({line.get("verdict") for line in self.recent() if line.get("job") == verdict.job and line.get("restart")} - {verdict.id})
 
     def write(self, verdict, state, what, nodes=(), restart=False):
@@ -157,7 +157,7 @@ def act(verdict, options, record, what, commands, nodes=(), restart=False):
     if not options.do:
         record.write(verdict, "dry run", f"would {what} (--do is not given)", nodes, restart)
         return
-    # Counted before it is done: a program that is killed meanwhile has used its share.
+    # Counted before the action, so that a program that is killed during it has used its share.
     record.write(verdict, "begun", what, nodes, restart)
     try:
         for command in commands:

@@ -1,11 +1,10 @@
 #!/bin/sh
-# Slurm Prolog: starts this node's agent for a job, where no agent runs as a host service. slurm.conf:
+# Slurm Prolog: starts this node's agent for a job if no agent runs as a service on the host. In slurm.conf:
 #   Prolog=/etc/lockstep/slurm/prolog.sh   Epilog=/etc/lockstep/slurm/epilog.sh   TaskProlog=/etc/lockstep/slurm/task-prolog.sh
 #   PrologFlags=Alloc
-# It reads /etc/lockstep/slurm/environment (or what LOCKSTEP_SLURM_ENVIRONMENT in slurmd's own environment names) for
-# LOCKSTEP_COLLECTOR, LOCKSTEP_KEYS and the like, as `lockstep agent --help` lists them. A prolog that fails would drain the node: this one
-# never does, whatever happens to the agent.
-trap 'exit 0' EXIT  # also where the settings are no shell
+# It reads LOCKSTEP_COLLECTOR, LOCKSTEP_KEYS and other settings (see `lockstep agent --help`) from /etc/lockstep/slurm/environment, or from the file
+# that LOCKSTEP_SLURM_ENVIRONMENT names in slurmd's own environment. Slurm drains a node whose prolog fails, so this one always exits with 0.
+trap 'exit 0' EXIT  # even if the settings are not valid shell
 here=$(dirname "$0")
 settings=${LOCKSTEP_SLURM_ENVIRONMENT:-$here/environment}
 set -a
@@ -15,9 +14,9 @@ set +a
 run=${LOCKSTEP_SLURM_RUN:-/run/lockstep-slurm}/$LOCKSTEP_HOST
 rings=${LOCKSTEP_SLURM_RINGS:-/dev/shm/lockstep-slurm}/$LOCKSTEP_HOST
 mkdir -p -m 0755 "$run" || exit 0
-# Jobs of several users write below it; each ring's own folder and file are private to its user.
+# Jobs of several users write in this folder. Each ring's own folder and file are private to its user.
 mkdir -p "$rings"
-# /dev/shm is anybody's: what somebody else has put there under these names, or a link, is not given away.
+# Anyone can write to /dev/shm. A folder of another user, or a link, must not be opened to all.
 for folder in "$(dirname "$rings")" "$rings"; do
   if [ -L "$folder" ] || [ ! -O "$folder" ]; then
     echo "lockstep: $folder is not the prolog's own folder: no agent is started" >&2
@@ -25,7 +24,7 @@ for folder in "$(dirname "$rings")" "$rings"; do
   fi
 done
 chmod 1777 "$rings"
-# The epilog of another job on this node must not end the agent between our look and our word.
+# The epilog of another job on this node must not end the agent between the check below and the start of this job.
 exec 9>"$run/lock" && flock -w 20 9
 touch "$run/jobs.$SLURM_JOB_ID" 2>/dev/null
 if [ -s "$run/agent.pid" ] && kill -0 "$(cat "$run/agent.pid")" 2>/dev/null; then exit 0; fi
@@ -34,7 +33,7 @@ rm -f "$run/agent.pid"
 LOCKSTEP_RUNTIME_DIR=$run/runtime LOCKSTEP_SPOOL=${LOCKSTEP_SPOOL:-$run/spool} \
   setsid sh -c 'echo $$ >"$1.new" && mv "$1.new" "$1" && exec "$2" agent --rings "$3"' agent \
   "$run/agent.pid" "${LOCKSTEP_PROGRAM:-lockstep}" "$rings" </dev/null >>"$run/agent.out" 2>&1 9>&- &
-# slurmd kills the prolog's process group when the prolog ends: the agent must have left it by then.
+# slurmd kills the prolog's process group when the prolog ends, so the agent must have left that group.
 tries=0
 while [ ! -s "$run/agent.pid" ] && [ $tries -lt 100 ]; do
   sleep 0.05

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Slurm TaskProlog: what it prints goes into the environment of every task. A job opts out with LOCKSTEP=0.
-trap 'exit 0' EXIT  # a task whose prolog fails is not started
+# Slurm TaskProlog: Slurm puts what it prints into the environment of every task. A job opts out with LOCKSTEP=0.
+trap 'exit 0' EXIT  # Slurm does not start a task whose prolog fails
 [ "${LOCKSTEP:-1}" = 0 ] && exit 0
 here=$(dirname "$0")
 settings=${LOCKSTEP_SLURM_ENVIRONMENT:-$here/environment}
 [ -r "$settings" ] && . "$settings"
 library=${LOCKSTEP_LIBRARY:-/usr/lib/liblockstep.so}
-# A library that is not there would make every program of the job say so.
+# If the library were missing, every program of the job would print an error.
 [ -r "$library" ] || exit 0
 host=${SLURMD_NODENAME:-$(uname -n)}
 echo "export LOCKSTEP_HOST=$host"

@@ -1,6 +1,6 @@
-// For the static program: a shared library that it opened would bring the host's C library beside the one inside, of
-// another version as a rule. Only NVML and elfutils' debuginfod are ever asked for; both are told to be absent, which
-// their callers say.
+// dlopen for the static program. A shared library that the program opened would load the host's C library, usually of
+// another version, beside the one that is linked in. The program only asks for NVML and elfutils' debuginfod. Both
+// count as absent, and their callers say so.
 #include <dlfcn.h>
 
 extern "C" {

@@ -1,5 +1,5 @@
-// For static programs: libzmq can use GSSAPI, of which there is no static library, and Lockstep never asks it to (CURVE
-// alone). These answer every call with "failure", RFC 2744's GSS_S_FAILURE.
+// For static programs: libzmq can use GSSAPI, for which there is no static library. Lockstep uses only CURVE and never
+// GSSAPI. These functions return "failure" (RFC 2744's GSS_S_FAILURE) for every call.
 namespace {
 
 constexpr unsigned kFailure = 13u << 16;

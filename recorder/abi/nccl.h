@@ -1,7 +1,6 @@
-// NCCL's public types, as far as a forwarder needs them. Defined here so that the build needs no NCCL. The layouts are
-// those of 2.4 to 2.32 (64-bit).
-#ifndef LOCKSTEP_RECORDER_ABI_NCCL_H_
-#define LOCKSTEP_RECORDER_ABI_NCCL_H_
+// NCCL's public types, as far as a forwarder needs them. They are defined here so that the build does not need NCCL.
+// The layouts are those of NCCL 2.4 to 2.32 (64-bit).
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -37,14 +36,13 @@ static_assert(offsetof(NcclConfig, blocking) == 16 && offsetof(NcclConfig, comm_
 static_assert(sizeof(NcclConfig) == 56);
 
 struct ConfigFacts {
-  bool given = false;  // readable, and a valid NCCL structure
+  bool given = false;  // the configuration is readable and a valid NCCL structure
   bool says_blocking = false;
   bool blocking = true;
   char name[64] = "";
 };
 
-// By NCCL's own rule: reads the size first, then at most that much. Never touches unmapped memory that the caller
-// named.
+// Reads `size` first, then at most that many bytes, as NCCL does. Never touches unmapped memory that the caller named.
 inline ConfigFacts ReadConfig(const NcclConfig* config) noexcept {
   ConfigFacts facts;
   size_t size = 0;
@@ -52,7 +50,7 @@ inline ConfigFacts ReadConfig(const NcclConfig* config) noexcept {
   if (size < offsetof(NcclConfig, blocking) + sizeof(int) || size > 65536) return facts;
   NcclConfig local{};
   const bool has_name = size >= sizeof(local);
-  // A wrong size may reach beyond mapped memory. In that case only the oldest layout is read.
+  // A wrong size may extend beyond mapped memory. In that case only the oldest layout is read.
   if (!ReadHostMemory(config, &local, has_name ? sizeof(local) : size) &&
       !ReadHostMemory(config, &local, offsetof(NcclConfig, blocking) + sizeof(int))) {
     return facts;
@@ -69,5 +67,3 @@ inline ConfigFacts ReadConfig(const NcclConfig* config) noexcept {
 
 #define LOCKSTEP_EXPORT extern "C" __attribute__((visibility("default")))
 #define LOCKSTEP_CALLER __builtin_return_address(0)
-
-#endif  // LOCKSTEP_RECORDER_ABI_NCCL_H_

@@ -1,14 +1,12 @@
-// The names of NCCL's public functions and of those that RCCL has beside them, in lists. Every function that this
-// library exports under such a name is in one of them: a missing name is seen by dlsym where it must not be
-// (library_test.py finds it).
+// Lists of the names of NCCL's public functions and of RCCL's additions. Every function that this library exports under
+// such a name must be in one of the lists. Otherwise dlsym finds it where it must not (library_test.py checks this).
 //
-// The exports carry the hidden version LOCKSTEP, the first that the library defines. The linker takes such a symbol for
-// references without a version, which is what programs and NCCL itself have, and dlsym never finds it: whoever asks
-// dlsym for an NCCL function is told what is there without the recorder, and dlerror says the same.
-#ifndef LOCKSTEP_RECORDER_ABI_NCCL_NAMES_H_
-#define LOCKSTEP_RECORDER_ABI_NCCL_NAMES_H_
+// The exports have the hidden version LOCKSTEP, the first that the library defines. The linker resolves references
+// without a version to such a symbol; programs and NCCL itself have such references. dlsym never finds it. So dlsym
+// returns what it would return without the recorder, and so does dlerror.
+#pragma once
 
-// Recorded: also handed out by the dlsym hook, and exported under its second name, pncclX.
+// These functions are recorded. The dlsym hook returns them too, and each is exported under its second name, pncclX.
 // clang-format off
 #define LOCKSTEP_RECORDED_NAMES(X)                                                                               \
   X(ncclAllGather) X(ncclAllReduce) X(ncclAlltoAll) X(ncclBcast) X(ncclBroadcast) X(ncclGather) X(ncclRecv)      \
@@ -24,8 +22,8 @@
   X(ncclMemAlloc) X(ncclMemFree) X(ncclRedOpCreatePreMulSum) X(ncclRedOpDestroy)                                 \
   X(ncclPutSignal) X(ncclSignal) X(ncclWaitSignal)
 
-// Forwarded and not recorded, with the result if NCCL lacks the function; nccl_forwards.cpp defines them from this
-// list.
+// Forwarded and not recorded. The second column is the result if NCCL does not have the function. nccl_forwards.cpp
+// defines them from this list.
 #define LOCKSTEP_FORWARDED_NAMES(X)                                                                              \
   X(ncclCommCount, kNcclInvalidUsage) X(ncclCommCuDevice, kNcclInvalidUsage)                                     \
   X(ncclCommGetUniqueId, kNcclInvalidUsage) X(ncclCommMemStats, kNcclInvalidUsage)                               \
@@ -50,21 +48,21 @@
   X(ncclTeamRankToWorld, -1) X(ncclTeamWorld, 0) X(ncclWinGetUserPtr, kNcclInvalidUsage)                         \
   X(mscclLoadAlgo, kNcclInvalidUsage) X(mscclUnloadAlgo, kNcclInvalidUsage)
 
-// Also forwarded only. They return text that callers print.
+// These functions are also forwarded only. They return text that callers print.
 #define LOCKSTEP_TEXT_NAMES(X) X(ncclGetErrorString, "NCCL is not loaded") X(ncclGetLastError, "")
 
-// Noted on their way, but not returned by the dlsym hook.
+// Recorded, but the dlsym hook does not return it.
 #define LOCKSTEP_SEEN_NAMES(X) X(ncclGetUniqueId)
 
 #define LOCKSTEP_NCCL_NAMES(X) \
   LOCKSTEP_RECORDED_NAMES(X) LOCKSTEP_FORWARDED_NAMES(X) LOCKSTEP_TEXT_NAMES(X) LOCKSTEP_SEEN_NAMES(X)
 
-// The newest NCCL whose functions are in the lists. The recorder reports newer versions and their additional functions.
+// The newest NCCL whose functions are in the lists. For newer versions, the recorder reports the functions that it does
+// not know.
 #define LOCKSTEP_NEWEST_NCCL 23203
 
-// Required in every file that defines some of them. For names that a file does not define, the directive has no effect.
+// Every file that defines some of these functions must contain this. The directive has no effect on names that the file
+// does not define.
 #define LOCKSTEP_HIDE_FROM_DLSYM(NAME, ...) ".symver " #NAME ", " #NAME "@LOCKSTEP\n"
 __asm__(LOCKSTEP_NCCL_NAMES(LOCKSTEP_HIDE_FROM_DLSYM));
 // clang-format on
-
-#endif  // LOCKSTEP_RECORDER_ABI_NCCL_NAMES_H_

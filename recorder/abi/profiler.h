@@ -1,6 +1,5 @@
-// NCCL's profiler plugin interface, versions 1 to 7, as NCCL 2.23 to 2.32 publish it. Plain structures that NCCL fills.
-#ifndef LOCKSTEP_RECORDER_ABI_PROFILER_H_
-#define LOCKSTEP_RECORDER_ABI_PROFILER_H_
+// NCCL's profiler plugin interface, versions 1 to 7, as published with NCCL 2.23 to 2.32. NCCL fills these structures.
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -193,8 +192,8 @@ struct Descriptor {
     CeColl ce_coll;
   };
 };
-// NCCL's own structures are shorter before version 6 and longer in version 7 (a tag of the user, the kernel's variant):
-// only the member of the event's type is read.
+// NCCL's own structures are shorter before version 6 and longer in version 7 (a user's tag, the kernel's variant). So
+// only the member that belongs to the event's type is read.
 using DescriptorV1 = Descriptor<uint8_t, CollV1, P2pV1, KernelChV3>;
 using DescriptorV2 = Descriptor<uint8_t, CollV2, P2pV2, KernelChV3>;
 using DescriptorV3 = Descriptor<uint8_t, CollV3, P2pV2, KernelChV3>;
@@ -219,7 +218,7 @@ static_assert(offsetof(CollApi, stream) == 32 && offsetof(CollApi, captured) == 
 static_assert(offsetof(P2pApi, stream) == 24 && offsetof(P2pApi, captured) == 32);
 static_assert(sizeof(CeColl) == 88 && offsetof(CeColl, stream) == 80 && sizeof(DescriptorV6) == 112);
 
-// The first word of a state's arguments. With KernelChStop in versions 4 to 7: the GPU's time.
+// The first word of a state's arguments. For KernelChStop in versions 4 to 7 it is the GPU's time.
 union StateArguments {
   uint64_t gpu_ns;
 };
@@ -253,5 +252,3 @@ struct TableV5 {
 };
 
 }  // namespace lockstep::recorder::profiler
-
-#endif  // LOCKSTEP_RECORDER_ABI_PROFILER_H_

@@ -1,6 +1,5 @@
-// Time stamps: the processor's own counter if it is invariant, else CLOCK_MONOTONIC nanoseconds.
-#ifndef LOCKSTEP_RECORDER_BASE_CLOCK_H_
-#define LOCKSTEP_RECORDER_BASE_CLOCK_H_
+// Time stamps: the processor's own counter if it is invariant, else CLOCK_MONOTONIC in nanoseconds.
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -35,12 +34,10 @@ inline uint64_t Now() noexcept {
   return MonotonicNs();
 }
 
-// Picks the counter; `force_monotonic` for tests and for hosts whose counters are known to drift.
+// Picks the counter. `force_monotonic` is for tests and for hosts whose counters are known to drift.
 ring::TickKind ChooseClock(bool force_monotonic) noexcept;
 
-// The three clocks at one instant: the tightest of a few tries.
+// Reads the three clocks at one instant, and returns the tightest of a few tries.
 ring::ClockTriple ReadTriple() noexcept;
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_BASE_CLOCK_H_

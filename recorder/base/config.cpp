@@ -10,10 +10,10 @@
 namespace lockstep::recorder {
 namespace {
 
-// 0: not read; kReady; else the thread that reads.
+// 0: not read yet; kReady: read; otherwise the ID of the thread that is reading.
 constexpr int32_t kReady = -1;
 int32_t g_reader;
-bool g_any;  // something is set in a file
+bool g_any;  // true if a file sets something
 ConfigValues g_values;
 const char* g_problem;
 
@@ -21,7 +21,7 @@ bool IsBlank(char c) noexcept {
   return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-// As keys are written: small letters, '-' for '_'.
+// Converts a character to the form used in keys: lower case, '-' for '_'.
 char KeyChar(char c) noexcept {
   if (c == '_') return '-';
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
@@ -46,21 +46,21 @@ LOCKSTEP_COLD void ReadAll() noexcept {
     g_any = any;
     g_problem = problem;
   }
-  StoreRelease(&g_reader, kReady);  // partner: the acquire in Prepared
+  StoreRelease(&g_reader, kReady);  // pairs with the acquire in Prepared
 }
 
 bool IsGone(int32_t tid) noexcept {
   return Sys(SYS_tgkill, ProcessId(), tid, 0) == -ESRCH;
 }
 
-// True if the values are ready. A child that was forked during its parent's reading reads again.
+// Returns true if the values are ready. A child that was forked while its parent was reading reads again.
 bool Prepared() noexcept {
   int32_t reader = LoadAcquire(&g_reader);
   if (LOCKSTEP_LIKELY(reader == kReady)) return true;
   ErrnoKeeper keep;
-  SignalsHeld held;  // a handler that asks, too, must not come in between
+  SignalsHeld held;  // a signal handler may read the settings too, and must not interrupt the reading
   const int32_t self = ThreadId();
-  // Time for another thread's reading of some kilobytes; after it, this thread continues with defaults.
+  // Waits while another thread reads a few kilobytes. After that, this thread continues with the defaults.
   for (int32_t turns = 0; turns < 10000; ++turns) {
     if (reader == kReady) return true;
     if ((reader == 0 || reader == self || IsGone(reader)) && Swap(&g_reader, reader, self)) {
@@ -86,7 +86,7 @@ void ConfigScan::Line(ConfigValues* values) noexcept {
     if (line_[end - 1] != ']') return;
     for (++begin, --end; begin < end && IsBlank(line_[begin]);) ++begin;
     while (end > begin && IsBlank(line_[end - 1])) --end;
-    // [common] holds the group, and what else programs share with the recorder.
+    // [common] holds the group and everything else that programs share with the recorder.
     ours_ = IsKey(line_ + begin, end - begin, "recorder");
     common_ = IsKey(line_ + begin, end - begin, "common");
     return;
@@ -100,7 +100,7 @@ void ConfigScan::Line(ConfigValues* values) noexcept {
   for (size_t i = 0; i < ring::kRecorderSettingCount; ++i) {
     if (!IsKey(line_ + begin, key_end - begin, ring::kRecorderSettings[i].key)) continue;
     if (common_ && !IsKey(line_ + begin, key_end - begin, "group")) return;
-    // The recorder's own section wins, at any place in the file.
+    // The recorder's own section wins wherever it is in the file.
     if (common_ && (own_ & (uint32_t{1} << i)) != 0) return;
     if (ours_) own_ |= uint32_t{1} << i;
     memcpy(values->text[i], line_ + value, end - value);
@@ -117,7 +117,7 @@ void ConfigScan::Feed(const char* bytes, size_t count, ConfigValues* values) noe
       used_ = 0;
       too_long_ = false;
     } else if (c == 0 || used_ == sizeof(line_) - 1) {
-      too_long_ = true;  // or no text: the line is passed over
+      too_long_ = true;  // the line is too long or not text, and is skipped
     } else {
       line_[used_++] = c;
     }
@@ -142,7 +142,7 @@ bool ReadConfig(const char* path, ConfigValues* values, const char** problem) no
   } else if ((info.st_mode & S_IWOTH) != 0) {
     wrong = "a configuration file can be written by everybody, and was not read";
   } else if (Sys(SYS_geteuid) == 0 && info.st_uid != 0 &&
-             info.st_uid != 65534) {  // 65534: root outside a user namespace
+             info.st_uid != 65534) {  // 65534: root, seen from inside a user namespace
     wrong = "a configuration file is not root's, and was not read";
   } else if (static_cast<uint64_t>(info.st_size) > ring::kMostConfigBytes) {
     wrong = "a configuration file is larger than 32 KiB, and was not read";

@@ -1,8 +1,8 @@
-// The recorder's own settings: the environment first, then the section [recorder] of the file that LOCKSTEP_CONFIG
-// names, then that of /etc/lockstep.conf. Read once, at the first question, with raw system calls into memory of this
-// library; a missing file costs one open. Nothing here fails: unreadable or invalid settings count as unset.
-#ifndef LOCKSTEP_RECORDER_BASE_CONFIG_H_
-#define LOCKSTEP_RECORDER_BASE_CONFIG_H_
+// The recorder's own settings. The environment takes precedence, then the section [recorder] of the file that
+// LOCKSTEP_CONFIG names, then that of /etc/lockstep.conf. They are read once, at the first call, by raw system calls
+// into memory of this library; a missing file costs one open. Nothing here fails: unreadable or invalid settings count
+// as unset.
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,22 +11,23 @@
 
 namespace lockstep::recorder {
 
-// The value of a variable of ring::kRecorderSettings; null: unset. Stays valid. Any thread; preserves errno.
+// The value of a variable of ring::kRecorderSettings; null if unset. The pointer stays valid. Can be called by any
+// thread; preserves errno.
 const char* Setting(const char* variable) noexcept;
 
-// Why an existing file was not read, for the note; null: no such problem.
+// Why an existing file was not read, for the ring's note; null if there was no such problem.
 const char* ConfigProblem() noexcept;
 
 struct ConfigValues {
-  // By the place in ring::kRecorderSettings; an empty text: unset.
+  // Indexed as ring::kRecorderSettings; an empty text means unset.
   char text[ring::kRecorderSettingCount][ring::kMostConfigLine];
 };
 
-// Parses the `bytes` of a file, piece by piece: one state for each file.
+// Parses a file of `bytes`, piece by piece. One object parses one file.
 class ConfigScan {
  public:
   void Feed(const char* bytes, size_t count, ConfigValues* values) noexcept;
-  void End(ConfigValues* values) noexcept;  // a last line without its newline
+  void End(ConfigValues* values) noexcept;  // parses a last line without a newline
 
  private:
   void Line(ConfigValues* values) noexcept;
@@ -34,13 +35,11 @@ class ConfigScan {
   char line_[ring::kMostConfigLine + 1];
   size_t used_ = 0;
   bool too_long_ = false, ours_ = false, common_ = false;
-  uint32_t own_ = 0;  // settings from the recorder's own section
+  uint32_t own_ = 0;  // number of settings in the section [recorder]
 };
 
-// Reads one file; its values override those in `values`. False: the file exists but is not used; `problem` gives the
-// reason and `values` are unchanged.
+// Reads one file; its values override those in `values`. Returns false if the file exists but is not used; then
+// `problem` has the reason and `values` are unchanged.
 bool ReadConfig(const char* path, ConfigValues* values, const char** problem) noexcept;
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_BASE_CONFIG_H_

@@ -40,7 +40,7 @@ std::unique_ptr<ConfigValues> Scan(const std::string& text, size_t piece = 7) {
   return values;
 }
 
-TEST(ConfigScanTest, ItsOwnSectionAlone) {
+TEST(ConfigScanTest, OnlyTheRecordersSectionCounts) {
   const auto values = Scan(
       "gpu = full\n[agent]\ngpu = x\nhost = y\n# c\n [Recorder] \r\n GPU = off \nRing_KiB=512\nnonsense\n= x\nhost "
       "=\n[common]\ngpu = z\n");
@@ -49,13 +49,13 @@ TEST(ConfigScanTest, ItsOwnSectionAlone) {
   EXPECT_EQ(Value(*values, "host"), "");
 }
 
-TEST(ConfigScanTest, TheGroupMayBeCommon) {
+TEST(ConfigScanTest, TheGroupMayBeInTheCommonSection) {
   EXPECT_EQ(Value(*Scan("[common]\ngroup = ops\nhost = x"), "group"), "ops");
   EXPECT_EQ(Value(*Scan("[common]\ngroup = ops\nhost = x"), "host"), "");
   EXPECT_EQ(Value(*Scan("[recorder]\ngroup = own\n[common]\ngroup = ops"), "group"), "own");
 }
 
-TEST(ConfigScanTest, LongLinesAndZeroBytesArePassedOver) {
+TEST(ConfigScanTest, LongLinesAndZeroBytesAreSkipped) {
   const std::string longest(ring::kMostConfigLine - 7, 'x');
   EXPECT_EQ(Value(*Scan("[recorder]\ndeny = " + longest), "deny"), longest);
   EXPECT_EQ(Value(*Scan("[recorder]\ndeny = " + longest + "y\ngpu = off"), "deny"), "");
@@ -63,7 +63,7 @@ TEST(ConfigScanTest, LongLinesAndZeroBytesArePassedOver) {
   EXPECT_EQ(Value(*Scan(std::string("[recorder]\nhost = a\0b\ngpu = off", 31)), "host"), "");
 }
 
-TEST(ConfigScanTest, RandomBytesInAnyPieces) {
+TEST(ConfigScanTest, RandomBytesInAnyPiecesAreHarmless) {
   std::mt19937 random(11);
   const char* const words[] = {
       "[recorder]", "[common]", "gpu", "group", "=",    "\n",   " ",
@@ -78,7 +78,7 @@ TEST(ConfigScanTest, RandomBytesInAnyPieces) {
   }
 }
 
-TEST(ReadingGroupTest, LinesOfTheGroupFile) {
+TEST(ReadingGroupTest, LinesOfTheGroupFileAreParsed) {
   EXPECT_EQ(GroupOfLine("ops:x:500:alice,bob", "ops"), 500);
   EXPECT_EQ(GroupOfLine("ops:x:500:", "op"), -1);
   EXPECT_EQ(GroupOfLine("ops:x", "ops"), -1);
@@ -87,7 +87,7 @@ TEST(ReadingGroupTest, LinesOfTheGroupFile) {
   EXPECT_EQ(GroupOfLine(":x:0:", ""), -1);
   EXPECT_EQ(FindGroup("1234"), 1234);
   EXPECT_EQ(FindGroup("root"), 0);
-  EXPECT_EQ(FindGroup("4294967295"), -1) << "would mean: do not change";
+  EXPECT_EQ(FindGroup("4294967295"), -1) << "as a group id it would mean 'do not change'";
   EXPECT_EQ(FindGroup("-1"), -1);
   EXPECT_EQ(FindGroup("no-such-group-here"), -1);
 }
@@ -99,7 +99,7 @@ class ConfigTest : public support::PreloadRuns {
     ASSERT_EQ(chmod((folder_ + "/conf").c_str(), mode), 0);
   }
   std::string Slurp(const std::string& name) const { return support::ReadFile(folder_ + "/" + name); }
-  // A program that calls NCCL; `prefix` before it.
+  // A program that calls NCCL, with `prefix` before the command.
   int Run(const std::string& environment = "", const std::string& prefix = "") {
     return std::system(("cd '" + folder_ + "'; env LOCKSTEP_CONFIG='" + folder_ +
                         "/conf' RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 " + environment +
@@ -116,7 +116,7 @@ class ConfigTest : public support::PreloadRuns {
   std::string Section() const { return "[recorder]\ndir = " + folder_ + "/rings\nring-kib = 512\njob = by-file\n"; }
 };
 
-TEST_F(ConfigTest, TheFileCountsAndTheEnvironmentMore) {
+TEST_F(ConfigTest, TheEnvironmentOverridesTheFile) {
   Write(Section());
   ASSERT_EQ(Run(), 0) << Slurp("err");
   EXPECT_EQ(OnlyRing().process.job, "by-file");
@@ -124,7 +124,7 @@ TEST_F(ConfigTest, TheFileCountsAndTheEnvironmentMore) {
   EXPECT_EQ(OnlyRing(folder_ + "/other").process.job, "by-environment");
 }
 
-TEST_F(ConfigTest, AFolderWhosePathIsTooLongIsSaid) {
+TEST_F(ConfigTest, AFolderWithTooLongAPathIsReported) {
   const std::string job = "long-path-" + std::to_string(getpid());
   const std::string usual = "/dev/shm/lockstep-" + std::to_string(geteuid()) + "/" + job + ".0";
   ASSERT_EQ(Run("LOCKSTEP_CONFIG= LOCKSTEP_RING_KIB=512 LOCKSTEP_JOB=" + job + " LOCKSTEP_DIR='" + folder_ + "/" +
@@ -140,10 +140,10 @@ TEST_F(ConfigTest, RecordOffIsAKillSwitch) {
   EXPECT_THAT(RingPaths(), IsEmpty());
   EXPECT_EQ(Slurp("err"), "");
   ASSERT_EQ(Run("LOCKSTEP=1"), 0);
-  EXPECT_EQ(RingPaths().size(), 1u) << "the environment counts more";
+  EXPECT_EQ(RingPaths().size(), 1u) << "the environment overrides the file";
 }
 
-TEST_F(ConfigTest, WhatCannotBeTrustedOrReadIsAsIfItWereNotThere) {
+TEST_F(ConfigTest, UntrustedAndUnreadableFilesAreIgnored) {
   const std::string dir = "LOCKSTEP_RING_KIB=512 LOCKSTEP_DIR='" + folder_ + "/rings'";
   Write("[recorder]\nrecord = off\n", 0646);
   ASSERT_EQ(Run(dir), 0);
@@ -162,7 +162,7 @@ TEST_F(ConfigTest, WhatCannotBeTrustedOrReadIsAsIfItWereNotThere) {
   }
 }
 
-TEST_F(ConfigTest, AFileThatIsNotThereCostsOneOpen) {
+TEST_F(ConfigTest, AMissingFileCostsOneOpen) {
   if (std::system("strace -V >/dev/null 2>&1") != 0) GTEST_SKIP() << "no strace";
   if (std::system("strace -o /dev/null true 2>/dev/null") != 0) GTEST_SKIP() << "strace may not trace here";
   ASSERT_EQ(Run("LOCKSTEP_CONFIG= LOCKSTEP_RING_KIB=512 LOCKSTEP_DIR='" + folder_ + "/rings'",
@@ -172,19 +172,19 @@ TEST_F(ConfigTest, AFileThatIsNotThereCostsOneOpen) {
   size_t times = 0;
   for (size_t at = 0; (at = trace.find("\"/etc/lockstep.conf\"", at)) != std::string::npos; ++at) ++times;
   EXPECT_EQ(RingPaths().size(), 1u);
-  // timeout asks for nothing, or once as the program does.
+  // timeout opens the file never, or once as the program does.
   EXPECT_GE(times, 1u);
   EXPECT_LE(times, 2u) << trace;
 }
 
-TEST_F(ConfigTest, RingsAreTheirOwnersAloneUnlessAGroupIsNamed) {
+TEST_F(ConfigTest, OnlyTheOwnerReadsRingsUnlessAGroupIsNamed) {
   Write(Section());
   ASSERT_EQ(Run(), 0);
   EXPECT_EQ(Mode(folder_ + "/rings"), 0700u);
   EXPECT_EQ(Mode(RingPaths().at(0)), 0600u);
   EXPECT_EQ(Mode(std::filesystem::path(RingPaths().at(0)).parent_path()), 0700u);
   std::filesystem::remove_all(folder_ + "/rings");
-  if (geteuid() != 0) GTEST_SKIP() << "a group of somebody else's needs root";
+  if (geteuid() != 0) GTEST_SKIP() << "another user's group needs root";
   Write(Section() + "group = 4321\n");
   ASSERT_EQ(Run(), 0);
   gid_t group = 0;
@@ -194,7 +194,7 @@ TEST_F(ConfigTest, RingsAreTheirOwnersAloneUnlessAGroupIsNamed) {
   EXPECT_EQ(group, 4321u);
   EXPECT_EQ(Mode(RingPaths().at(0), &group), 0640u);
   EXPECT_EQ(group, 4321u);
-  // A member reads, another does not.
+  // A member of the group can read the ring; other users cannot.
   ASSERT_EQ(chmod(folder_.c_str(), 0711), 0);
   const std::string ring = "'" + RingPaths().at(0) + "' >/dev/null 2>&1";
   if (std::system("setpriv --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no setpriv";
@@ -202,16 +202,16 @@ TEST_F(ConfigTest, RingsAreTheirOwnersAloneUnlessAGroupIsNamed) {
   EXPECT_NE(std::system(("setpriv --reuid=12345 --regid=12345 --clear-groups cat " + ring).c_str()), 0);
   EXPECT_NE(std::system(("setpriv --reuid=12345 --regid=4321 --clear-groups sh -c 'echo >> \"$0\"' " + ring).c_str()),
             0)
-      << "nobody else writes";
+      << "nobody else may write";
 }
 
-TEST_F(ConfigTest, AGroupThatTheProcessIsNotInIsSaidInTheNote) {
+TEST_F(ConfigTest, AGroupWithoutTheProcessIsReportedInTheNote) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
   if (std::system("setpriv --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no setpriv";
   Write(Section() + "group = 4321\n");
   ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
   if (std::system("setpriv --reuid=12345 --regid=12345 --clear-groups test -x '" LOCKSTEP_DEATHS_PROGRAM "'") != 0)
-    GTEST_SKIP() << "another user cannot run what was built here";
+    GTEST_SKIP() << "other users cannot run programs in the build folder";
   ASSERT_EQ(Run("", "setpriv --reuid=12345 --regid=12345 --clear-groups"), 0) << Slurp("err");
   EXPECT_THAT(OnlyRing().process.note, HasSubstr("no member of the group"));
   EXPECT_EQ(Mode(RingPaths().at(0)), 0600u);

@@ -1,6 +1,5 @@
-// Reading a folder's names by the system call: libc's opendir allocates.
-#ifndef LOCKSTEP_RECORDER_BASE_DIRECTORY_H_
-#define LOCKSTEP_RECORDER_BASE_DIRECTORY_H_
+// Lists a folder by the system call, because libc's opendir allocates.
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +12,7 @@ struct DirectoryEntry {
   uint64_t inode;
   int64_t offset;
   uint16_t bytes;
-  uint8_t type;  // DT_...; 0: not known
+  uint8_t type;  // DT_...; 0 if unknown
   char name[];
 };
 
@@ -23,7 +22,7 @@ class Directory {
   Directory(long fd, char* buffer, long bytes) noexcept : fd_(fd), buffer_(buffer), bytes_(bytes) {
     Sys(SYS_lseek, fd, 0L, 0L /* SEEK_SET */);
   }
-  // Null at the end. The entry is valid until the next call.
+  // Returns null at the end. The entry is valid until the next call.
   const DirectoryEntry* Next() noexcept {
     if (at_ >= got_) {
       at_ = 0;
@@ -43,5 +42,3 @@ class Directory {
 };
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_BASE_DIRECTORY_H_

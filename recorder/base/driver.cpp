@@ -23,8 +23,8 @@ struct {
   DriverResult (*release)(int);
 } g_cuda;
 
-// The primary context, which the runtime and so NCCL use. It is in use, so that taking and giving it back changes
-// nothing.
+// Finds the primary context, which the CUDA runtime and therefore NCCL use. Since it is in use, retaining and releasing
+// it changes nothing.
 DriverResult CudaDeviceContext(int device, void** context) noexcept {
   unsigned flags = 0;
   int active = 0;
@@ -66,7 +66,7 @@ void FindCuda(Driver* driver) noexcept {
     driver->device_context = CudaDeviceContext;
 }
 
-// HIP's contexts are deprecated: device n is context n + 1 here.
+// HIP's contexts are deprecated. Here, context n + 1 stands for device n.
 struct {
   DriverResult (*get_device)(int*);
   DriverResult (*set_device)(int);
@@ -100,7 +100,7 @@ DriverResult HipDeviceContext(int device, void** context) noexcept {
   return 0;
 }
 
-// The same prototypes under HIP's names.
+// HIP has functions with the same prototypes under its own names.
 void FindHip(Driver* driver) noexcept {
   Find(&driver->write64, "hipStreamWriteValue64");
   Find(&driver->is_capturing, "hipStreamIsCapturing");
@@ -127,7 +127,7 @@ void FindHip(Driver* driver) noexcept {
 
 }  // namespace
 
-// Called on cold ways only; several threads may do the same work, with the same outcome.
+// Called on slow paths only. Several threads may do this work at once; all get the same result.
 bool FindDriver() noexcept {
   const uint32_t state = LoadAcquire(&g_driver_state);
   if (state != 0) return state == 1;

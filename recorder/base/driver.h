@@ -1,17 +1,15 @@
 // The GPU driver's functions for marks, found at run time: CUDA's, or HIP's if there is no CUDA.
-#ifndef LOCKSTEP_RECORDER_BASE_DRIVER_H_
-#define LOCKSTEP_RECORDER_BASE_DRIVER_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 namespace lockstep::recorder {
 
-using DriverResult = int;  // CUresult, hipError_t: 0 is success
+using DriverResult = int;  // a CUresult or hipError_t; 0 is success
 using DevicePointer = unsigned long long;
 
-// Only the functions that are used, with the driver's published prototypes; null if missing. With HIP a context
-// represents a device.
+// The driver functions in use, with the published prototypes; null if missing. With HIP, a context represents a device.
 struct Driver {
   DriverResult (*write64)(void* stream, DevicePointer to, uint64_t value, unsigned flags);
   DriverResult (*is_capturing)(void* stream, int* status);
@@ -29,12 +27,13 @@ struct Driver {
   DriverResult (*attribute)(int* value, int attribute, int device);
   DriverResult (*stream_id)(void* stream, unsigned long long* id);
   DriverResult (*context_id)(void* context, unsigned long long* id);
-  DriverResult (*device_context)(int device, void** context);  // the context of default streams; never creates one
+  // Returns the context of the default streams; never creates one.
+  DriverResult (*device_context)(int device, void** context);
   DriverResult (*event_create)(void** event, unsigned flags);
   DriverResult (*event_record)(void* event, void* stream);
   DriverResult (*event_query)(void* event);
   DriverResult (*event_elapsed)(float* milliseconds, void* from, void* to);
-  bool old_write64;  // the first version of write64, which drivers refuse by default
+  bool old_write64;  // write64 is the first version of the function, which drivers reject by default
 };
 
 inline constexpr DriverResult kDriverNotReady = 600;
@@ -48,13 +47,14 @@ inline bool IsGpuError(DriverResult result) noexcept {
 }
 
 extern Driver g_driver;
-extern uint32_t g_driver_state;  // 0 no driver was loaded yet, 1 complete enough for marks, 2 not
+// 0: no driver is loaded yet; 1: the driver has everything that marks need; 2: it does not.
+extern uint32_t g_driver_state;
 
-// True when it is complete enough for marks. While no driver is loaded the next call looks again.
+// Returns true if the driver has everything that marks need. If no driver is loaded yet, the next call looks again.
 bool FindDriver() noexcept;
 
-// Makes a context current for the calling thread, and restores the earlier one in the destructor. Does nothing for
-// null, or if it is current already.
+// Makes a context current for the calling thread; the destructor restores the earlier one. Does nothing if the context
+// is null or already current.
 class InContext {
  public:
   explicit InContext(void* context) noexcept {
@@ -95,5 +95,3 @@ class RelaxedCapture {
 };
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_BASE_DRIVER_H_

@@ -1,4 +1,4 @@
-// The driver's prototypes as the recorder wrote them down, against NVIDIA's header where there is one.
+// Compares the driver's prototypes in the recorder with NVIDIA's header, if it is installed.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -14,7 +14,8 @@ namespace {
 
 #if LOCKSTEP_HAS_REAL_CUDA
 
-// Passed alike: both pointers (a device address counts as the integer it is), or integers of one size.
+// Both types are passed in the same way: both are pointers (a device address counts as an integer), or integers of one
+// size.
 template <typename A, typename B>
 constexpr bool kPassedAlike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
 
@@ -56,7 +57,7 @@ static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == kCaptureRelaxed);
 static_assert(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS == 122);
 static_assert(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1 == 93);
 
-TEST(DriverAbi, ErrorsOfTheGpuAreToldFromWrongCalls) {
+TEST(DriverAbi, GpuErrorsAreDistinguishedFromWrongCalls) {
   for (int error : {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_ASSERT,
                     CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
                     CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED,
@@ -74,7 +75,7 @@ TEST(DriverAbi, ErrorsOfTheGpuAreToldFromWrongCalls) {
 
 #else
 
-TEST(DriverAbi, ErrorsOfTheGpuAreToldFromWrongCalls) {
+TEST(DriverAbi, GpuErrorsAreDistinguishedFromWrongCalls) {
   GTEST_SKIP() << "no cuda.h of CUDA 12 or later on this machine";
 }
 

@@ -20,7 +20,7 @@ const char* First(const char* const* names) noexcept {
   return nullptr;
 }
 
-// A whole decimal number within [low, high], else `otherwise`.
+// Returns `otherwise` unless the text is a whole decimal number within [low, high].
 int64_t Number(const char* text, int64_t low, int64_t high, int64_t otherwise) noexcept {
   if (text == nullptr || *text == 0) return otherwise;
   int64_t value = 0;
@@ -31,7 +31,7 @@ int64_t Number(const char* text, int64_t low, int64_t high, int64_t otherwise) n
   return value < low || value > high ? otherwise : value;
 }
 
-// Only characters that are safe in a file name, and never a name that begins with a dot.
+// Keeps only characters that are safe in a file name. The name never begins with a dot.
 void Sanitise(char* to, size_t size, const char* from, const char* otherwise) noexcept {
   size_t n = 0;
   for (; from != nullptr && *from != 0 && n + 1 < size; ++from) {
@@ -56,17 +56,17 @@ bool IsOff(const char* value) noexcept {
   return value != nullptr && (Is(value, "0") || Is(value, "off") || Is(value, "no") || Is(value, "false"));
 }
 
-// With one hardware queue a memory operation on a stream that is busy holds up every other stream until its turn has
-// come, an event does not (docs/measurements.md).
+// With one hardware queue, a memory operation on a busy stream holds up every other stream until its turn; an event
+// does not (docs/measurements.md).
 bool OneQueue() noexcept {
   const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   return connections != nullptr && Is(connections, "1");
 }
 
-constexpr uint32_t kWatchSample =
-    61;  // no divisor of how many operations a step has, so that all of them get their turn
+// Prime, so that it rarely divides the number of operations in a step, and each of them gets its turn.
+constexpr uint32_t kWatchSample = 61;
 
-// `sample`: the default for the share of operations with times.
+// `sample` is the default for the share of operations that get times.
 GpuMode ReadGpuMode(uint32_t* sample, char* note, size_t note_bytes) noexcept {
   const char* value = Setting("LOCKSTEP_GPU");
   const bool one_queue = OneQueue();
@@ -105,7 +105,7 @@ void ReadEnvironment(Environment* env) noexcept {
                               "LSB_JOBID",    "JOB_ID",       "FLUX_JOB_ID",         nullptr};
   const char* job = First(jobs);
   char by_port[24];
-  // Jobs without a name, such as torchrun's standalone ones ("none"): two at once on one host have different ports.
+  // Some jobs have no name, such as torchrun's standalone ones ("none"). Two of them on one host use different ports.
   if (job == nullptr || Is(job, "none")) {
     const int64_t port = Number(getenv("MASTER_PORT"), 1, 65535, -1);
     if (port > 0) {
@@ -125,7 +125,7 @@ void ReadEnvironment(Environment* env) noexcept {
   const char* const sizes[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", nullptr};
   const char* const locals[] = {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                                 nullptr};
-  // Slurm's count is of tasks, each of which may start several ranks.
+  // Slurm counts tasks, each of which may start several ranks.
   const char* const local_sizes[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", nullptr};
   env->rank = static_cast<int32_t>(Number(First(ranks), 0, kMost, -1));
   env->world_size = static_cast<int32_t>(Number(First(sizes), 1, kMost, -1));
@@ -205,7 +205,7 @@ long ReadFile(const char* path, char* to, size_t size) noexcept {
 uint64_t ProcessStartTicks() noexcept {
   char text[1024];
   if (ReadFile("/proc/self/stat", text, sizeof(text)) <= 0) return 0;
-  const char* at = strrchr(text, ')');  // the name in brackets may hold anything
+  const char* at = strrchr(text, ')');  // the name in parentheses may contain anything
   if (at == nullptr) return 0;
   for (int field = 2; field < 22 && at != nullptr; ++field) {
     at = strchr(at + 1, ' ');

@@ -1,7 +1,6 @@
-// Reads memory at addresses that the program passed and that may not be mapped: a string of a configuration, the
-// variable of a handle that is filled in later.
-#ifndef LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_
-#define LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_
+// Reads memory that the program passed by address and that may not be mapped: a string of a configuration, or the
+// variable of a handle that NCCL fills in later.
+#pragma once
 
 #include <stddef.h>
 
@@ -11,9 +10,7 @@ namespace lockstep::recorder {
 // calls: for cold paths only.
 bool ReadHostMemory(const void* from, void* to, size_t bytes) noexcept;
 
-// Copies text up to its end, to the end of the mapping, or size - 1 bytes; appends a zero.
+// Copies a string up to its end, the end of the mapping, or size - 1 bytes, and appends a zero.
 void ReadHostText(const char* from, char* to, size_t size) noexcept;
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_

@@ -1,7 +1,6 @@
-// Job-wide identities of communicators, from public data alone: the hash that NCCL itself calls commHash since 2.26, so
-// that they match its own logs.
-#ifndef LOCKSTEP_RECORDER_BASE_IDENTITY_H_
-#define LOCKSTEP_RECORDER_BASE_IDENTITY_H_
+// Job-wide identities of communicators, derived only from public data. The hash is the one that NCCL calls commHash
+// since 2.26, so the identities match NCCL's logs.
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -67,8 +66,8 @@ inline uint64_t SetHash(const int32_t* ranks, int32_t count) noexcept {
   return set | 1;
 }
 
-// Lockstep's own: NCCL gives all shrinks of one parent the same hash. `use`: how many times the parent was shrunk by
-// this set.
+// Lockstep's own hash, because NCCL gives all shrinks of one parent the same hash. `use`: how many times the parent was
+// shrunk by this set.
 inline uint64_t ShrinkId(uint64_t parent, int32_t use, uint64_t set) noexcept {
   NcclHash hash;
   hash.Add("shrink", 6);
@@ -86,5 +85,3 @@ inline uint64_t Combine(uint64_t magic, int32_t number) noexcept {
 }
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_BASE_IDENTITY_H_

@@ -10,8 +10,8 @@
 #include "recorder/base/host_memory.h"
 #include "recorder/base/sys.h"
 
-// The loader's list of glibc. Weak: a loader without it (musl's) would end the program, and a strong one makes the
-// loader itself, by its file's name, a library this one needs.
+// glibc's list of loaded objects. The reference is weak, because a strong one would stop the program under a loader
+// without this symbol (musl's). It would also make the loader itself, by file name, a dependency of this library.
 #pragma weak _r_debug
 
 namespace lockstep::recorder {
@@ -36,13 +36,14 @@ bool Holds(const dl_phdr_info& info, uintptr_t address) noexcept {
   return false;
 }
 
-// Not strcmp: a sanitizer's runtime asks dlsym for the real one before its own may be called.
+// Not strcmp: a sanitizer's runtime asks dlsym for the real strcmp before its own may be called.
 bool IsSame(const char* a, const char* b) noexcept {
   while (*a != 0 && *a == *b) ++a, ++b;
   return *a == *b;
 }
 
-// glibc relocates the pointers of the dynamic section in place on most machines but not for every object (the vdso).
+// On most machines, glibc relocates the pointers in the dynamic section in place, but not for every object (not for the
+// vdso).
 template <typename T>
 const T* At(ElfW(Addr) base, ElfW(Addr) value) noexcept {
   return reinterpret_cast<const T*>(value < base ? value + base : value);
@@ -93,7 +94,7 @@ bool IsDefinition(const Dynamic& dynamic, uint32_t index, const char* name) noex
   const ElfW(Sym)& symbol = dynamic.symbols[index];
   const unsigned type = symbol.st_info & 0xf;
   if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0 || (type != STT_FUNC && type != STT_NOTYPE)) return false;
-  if (dynamic.versions != nullptr && (dynamic.versions[index] & 0x8000) != 0) return false;  // an old version, hidden
+  if (dynamic.versions != nullptr && (dynamic.versions[index] & 0x8000) != 0) return false;  // a hidden old version
   return IsSame(dynamic.strings + symbol.st_name, name);
 }
 
@@ -156,7 +157,7 @@ constexpr int kMaxDefiners = 8;
 struct Definer {
   void* address;
   LoadedObject object;
-  bool after;  // this library
+  bool after;  // true after this library in load order
 };
 
 struct Search {
@@ -164,12 +165,12 @@ struct Search {
   uintptr_t caller;
   Definer definers[kMaxDefiners];
   int found;
-  bool passed;  // this library
+  bool passed;  // true once this library was passed
   const ElfW(Dyn) * caller_entries;
   const char* caller_strings;
 };
 
-// The place of this code: the search skips its own definitions.
+// An address inside this library, by which the search skips the library's own definitions.
 char self_anchor;
 
 uint32_t LookUp(const Dynamic& dynamic, const char* name) noexcept {
@@ -206,7 +207,7 @@ bool IsCudaRuntime(const LoadedObject& object) noexcept {
   return BeginsWith(object.soname, "libcudart.so") || BeginsWith(object.soname, "libamdhip64.so");
 }
 
-// Leaves only what `among` allows, in load order.
+// Keeps only the definitions that `among` allows, in load order.
 void Restrict(Search* search, Among among) noexcept {
   if (among == Among::kAll) return;
   int kept = 0;
@@ -248,7 +249,7 @@ void* FindFunctionFor(const char* name, const void* caller, LoadedObject* owner,
   if (search.found == 0) return nullptr;
   int chosen = 0;
   if (!IsCudaRuntime(search.definers[0].object)) {
-    *definers = 1;  // another tool's hook, or the program's own: it comes before any runtime for every caller
+    *definers = 1;  // defined by another tool's hook or by the program itself; it precedes any runtime for every caller
     search.caller_entries = nullptr;
   }
   for (const ElfW(Dyn)* entry = search.caller_entries; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
@@ -305,7 +306,7 @@ int VisitTables(dl_phdr_info* info, size_t, void* argument) noexcept {
 
 constexpr uint32_t kMostSymbols = 1 << 16;
 
-// One more than the last symbol; 0: the hash table does not say.
+// Returns the index of the last symbol plus one, or 0 if the hash table does not show it.
 uint32_t SymbolsOf(const Dynamic& dynamic) noexcept {
   uint32_t head[4];
   if (dynamic.sysv_hash != nullptr) {
@@ -323,7 +324,7 @@ uint32_t SymbolsOf(const Dynamic& dynamic) noexcept {
     if (!ReadHostMemory(bucket + i, part, count * sizeof(uint32_t))) return 0;
     for (uint32_t k = 0; k < count; ++k) last = part[k] > last ? part[k] : last;
   }
-  // The last chain ends with an odd value.
+  // An odd value ends the last chain.
   for (; last >= first && last < kMostSymbols; ++last) {
     uint32_t value = 0;
     if (!ReadHostMemory(bucket + buckets + (last - first), &value, sizeof(value))) return 0;
@@ -360,7 +361,7 @@ bool KeepLoaded(const LoadedObject& object) noexcept {
     if (place != nullptr) break;
   }
   if (place == nullptr) return false;
-  // By hand, since dlopen's symbol version moved too.
+  // Looked up by hand because dlopen's symbol version changed too.
   using Open = void* (*)(const char*, int);
   const auto open = reinterpret_cast<Open>(FindFunction("dlopen", Among::kAll, nullptr));
   if (open != nullptr) open(object.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
@@ -369,7 +370,7 @@ bool KeepLoaded(const LoadedObject& object) noexcept {
 
 namespace {
 
-// The program comes first; debuggers find the list through its dynamic section, whichever loader wrote it there.
+// The program comes first in the list. Its dynamic section leads debuggers to the list, whichever loader made it.
 int VisitProgram(dl_phdr_info* info, size_t, void* argument) noexcept {
   Dynamic dynamic;
   if (!ReadDynamic(*info, &dynamic)) return 1;
@@ -393,7 +394,7 @@ void* FindNext(const char* name) noexcept {
   const link_map* self = first;
   while (self != nullptr && self->l_ld != _DYNAMIC) self = self->l_next;
   for (const link_map* after : {self, static_cast<const link_map*>(nullptr)}) {
-    // Behind this library; where that is nothing (it was opened late), anywhere.
+    // Search behind this library. If nothing is there because this library was opened late, search everywhere.
     for (const link_map* map = after != nullptr ? after->l_next : first; map != nullptr; map = map->l_next) {
       if (map == self || map->l_ld == nullptr) continue;
       Dynamic dynamic;

@@ -16,9 +16,9 @@ using ring::Header;
 constexpr char kReason[] = "the process became another program (exec) and records anew";
 constexpr int kMostFiles = 8192;
 
-// <host>.<pid>. of the new ring's name: what the old one's begins with too.
+// Length of "<host>.<pid>." in the new ring's name. The old ring's name must begin with the same text.
 size_t CommonPrefix(const char* name) noexcept {
-  const char* end = strrchr(name, '.');  // .ring
+  const char* end = strrchr(name, '.');  // the suffix ".ring"
   while (end != nullptr && end > name && end[-1] != '.') --end;
   return end == nullptr ? 0 : static_cast<size_t>(end - name);
 }
@@ -37,7 +37,7 @@ void Mark(long folder, const char* name, const Header& own) noexcept {
   const long fd = Sys(SYS_openat, folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
   if (fd < 0) return;
   struct stat info {};
-  static Header old;  // entered by one thread at a time
+  static Header old;  // only one thread at a time is in this function
   const bool readable = Sys(SYS_fstat, fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == own.uid &&
                         info.st_size >= static_cast<off_t>(ring::kPage) &&
                         Sys(SYS_pread64, fd, &old, sizeof(old), 0L) == static_cast<long>(sizeof(old));

@@ -8,10 +8,10 @@
 namespace lockstep::recorder {
 namespace {
 
-constexpr int64_t kMostGroups = 0xfffffffe;  // the one after it means "do not change"
+constexpr int64_t kMostGroups = 0xfffffffe;  // the next number means "do not change"
 constexpr size_t kMostFileBytes = 4 << 20;
 
-// Ends at `end` or a zero; -1: no number.
+// Reads a number that ends at `end` or at a zero byte. Returns -1 if there is no number.
 int64_t Number(const char* text, char end) noexcept {
   int64_t value = 0;
   const char* at = text;
@@ -35,7 +35,7 @@ int64_t FindGroup(const char* name) noexcept {
   if (const int64_t number = Number(name, 0); number >= 0) return number;
   const long fd = Sys(SYS_openat, AT_FDCWD, "/etc/group", O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
   if (fd < 0) return -1;
-  // Members come last and may be many; the beginning of a line is enough.
+  // The members come last and may be many, so the beginning of a line is enough.
   char bytes[1024], line[160];
   size_t used = 0;
   int64_t found = -1;

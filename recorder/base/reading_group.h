@@ -1,21 +1,20 @@
 // A group whose members may read the recorder's files (LOCKSTEP_GROUP).
-#ifndef LOCKSTEP_RECORDER_BASE_READING_GROUP_H_
-#define LOCKSTEP_RECORDER_BASE_READING_GROUP_H_
+#pragma once
 
 #include <stdint.h>
 
 namespace lockstep::recorder {
 
-// A number, or a name of /etc/group; libc's own look-up allocates and may load libraries. -1: no such name.
+// `name` is a number or a name in /etc/group. Does not use libc's look-up, which allocates and may load libraries.
+// Returns -1 if there is no such group.
 int64_t FindGroup(const char* name) noexcept;
 
-// For tests: parses one line of such a file, without its line end. -1: another group's line, or not such a line.
+// For tests: parses one line of such a file, without its line end. Returns -1 if the line is not valid or describes
+// another group.
 int64_t GroupOfLine(const char* line, const char* name) noexcept;
 
-// Lets the group read `fd`, a file or folder that the recorder made. False: not permitted, and only the owner can read
-// it.
+// Lets the group read `fd`, a file or folder that the recorder created. Returns false if that is not permitted; then
+// only the owner can read it.
 bool LetGroupRead(long fd, int64_t group, bool folder) noexcept;
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_BASE_READING_GROUP_H_

@@ -18,13 +18,14 @@
 namespace lockstep::recorder {
 namespace {
 
-// One line of the library's file for `strings`: the version of a library that is preloaded by path is in no soname.
+// A line for `strings` to find in the library's file. A library that is preloaded by path shows its version in no
+// soname.
 const char kVersionLine[] = "liblockstep " LOCKSTEP_VERSION;
 
 using ring::Section;
 using ring::SectionKind;
 
-// The raw call: libc's fstat is too new a symbol, and old containers refuse statx.
+// Uses the raw system call because libc's fstat is too new a symbol, and old containers refuse statx.
 bool IsOwnFolder(long fd, bool strict) noexcept {
   struct stat info {};
   if (Sys(SYS_fstat, fd, &info) != 0 || !S_ISDIR(info.st_mode)) return false;
@@ -43,7 +44,7 @@ void MakeParents(const char* path) noexcept {
   Sys(SYS_mkdirat, AT_FDCWD, part, 0700);
 }
 
-// What the user can act on; libc's own texts need its locale.
+// Names only errors that the user can act on. libc's own texts would need its locale.
 const char* ErrorText(long error) noexcept {
   switch (error < 0 ? -error : error) {
     case EACCES:
@@ -88,8 +89,8 @@ const char* UnfitFileSystem(long folder) noexcept {
 }
 
 struct Folders {
-  long top = -1;  // LOCKSTEP_DIR
-  long job = -1;  // <job>.<restart> in it
+  long top = -1;  // the folder in LOCKSTEP_DIR
+  long job = -1;  // its subfolder <job>.<restart>
   Folders() noexcept = default;
   ~Folders() {
     if (top >= 0) Sys(SYS_close, top);
@@ -99,8 +100,8 @@ struct Folders {
   Folders& operator=(const Folders&) = delete;
 };
 
-// Creates missing folders. Others can guess the name of the default folder, so it must be ours and no link; a folder
-// that the user names may be shared.
+// Creates missing folders. Others can guess the name of the default folder, so that folder must belong to this user and
+// not be a link. A folder named by the user may be shared.
 bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* reason,
                  unsigned reason_bytes) noexcept {
   MakeParents(env.folder);
@@ -115,7 +116,7 @@ bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* 
     snprintf(reason, reason_bytes, "the folder %s belongs to another user", env.folder);
     return false;
   }
-  // A folder that others share is theirs to open to a group.
+  // If others share the folder, they decide whether a group may read the files.
   if (group >= 0 && IsOwnFolder(top, true)) LetGroupRead(top, group, true);
   Sys(SYS_mkdirat, top, env.job_folder, 0700);
   const long job = folders->job =
@@ -135,7 +136,7 @@ bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* 
   return true;
 }
 
-// A file beyond the process's limit would be answered with SIGXFSZ, which ends the process.
+// Growing a file beyond the process's limit raises SIGXFSZ, which would end the process.
 uint64_t FileSizeLimit() noexcept {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
@@ -144,7 +145,7 @@ uint64_t FileSizeLimit() noexcept {
 
 struct RingFile {
   long fd = -1;
-  uint64_t bytes = 0;  // all reserved
+  uint64_t bytes = 0;  // the size of the reserved space
   ring::RingPlace place = ring::RingPlace::kFolder;
   char name[256] = {};
 };
@@ -156,7 +157,7 @@ void NameFile(const Environment& env, RingFile* file) noexcept {
            static_cast<unsigned>(random ^ (random >> 32)));
 }
 
-// In the job's folder, else in memory.
+// Makes the file in the job's folder or, if that fails, in memory.
 bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, RingFile* file, char* reason,
               unsigned reason_bytes) noexcept {
   NameFile(env, file);
@@ -173,7 +174,7 @@ bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, R
              ErrorText(file->fd), -file->fd);
     return false;
   }
-  NameFile(env, file);  // a reader of the first one keeps it apart
+  NameFile(env, file);  // a reader of the first file must be able to distinguish the two
   file->fd = MakeMemoryFile(file->name, wanted);
   file->bytes = wanted;
   file->place = ring::RingPlace::kMemory;
@@ -186,7 +187,7 @@ bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, R
   return false;
 }
 
-// Publishes the place of a ring in memory, by a link of the ring's name. A link takes no space of a tmpfs.
+// Publishes where a ring in memory is, by a symbolic link with the ring's name. A link takes no space in a tmpfs.
 bool LeaveLink(const Folders& folders, const RingFile& file) noexcept {
   char target[64];
   snprintf(target, sizeof(target), "/proc/%d/fd/%ld", ProcessId(), file.fd);
@@ -279,7 +280,7 @@ bool AddHelper(RingMap* map) noexcept {
 }
 
 bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
-  static Environment env;  // too large for the stack; one thread at a time enters CreateRing
+  static Environment env;  // too large for the stack; only one thread at a time is in CreateRing
   ReadEnvironment(&env);
   const int64_t group = env.group[0] == 0 ? -1 : FindGroup(env.group);
   Folders folders;
@@ -323,7 +324,7 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
              : in_memory ? "the ring had to go into memory of the process"
                          : "the process is no member of the group");
   }
-  // Two triples a little apart give a first idea of the rate; later ones are better.
+  // Two readings a short time apart give a first estimate of the rate. Later readings improve it.
   header->triples[0] = ReadTriple();
   while (MonotonicNs() - static_cast<uint64_t>(header->triples[0].mono_ns) < 200000) {
   }
@@ -332,7 +333,7 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   const auto span = static_cast<uint64_t>(header->triples[1].mono_ns - header->triples[0].mono_ns);
   header->tick_hz = span == 0 ? 0 : (header->triples[1].ticks - header->triples[0].ticks) * 1000000000u / span;
   header->created_ticks = header->triples[0].ticks;
-  header->state = 1;  // recording
+  header->state = 1;  // 1: recording
   FenceRelease();
   memcpy(header->magic, ring::kMagic, sizeof(ring::kMagic));
   if (in_memory && !LeaveLink(folders, file)) {

@@ -1,6 +1,5 @@
-// Creates the ring file: its place, its size, and the process data in its header.
-#ifndef LOCKSTEP_RECORDER_BASE_RING_FILE_H_
-#define LOCKSTEP_RECORDER_BASE_RING_FILE_H_
+// Creates the ring file: chooses its place and size, and writes the process data into its header.
+#pragma once
 
 #include <stdint.h>
 
@@ -8,8 +7,8 @@
 
 namespace lockstep::recorder {
 
-// A mapped ring file. The mapping is never undone while the process records; in a forked child private memory takes its
-// place.
+// A mapped ring file. The mapping is never removed while the process records; in a forked child, private memory
+// replaces it.
 struct RingMap {
   uint8_t* base = nullptr;
   uint64_t bytes = 0;
@@ -26,23 +25,21 @@ struct RingMap {
   ring::GraphCell* graphs = nullptr;
   ring::GraphOp* graph_ops = nullptr;
   ring::ProfilerState* profiler = nullptr;
-  ring::KernelEntry* kernels = nullptr;  // kernels[0] is `profiler`, not a kernel
+  ring::KernelEntry* kernels = nullptr;  // kernels[0] is `profiler` and not a kernel
   ring::ProxyEntry* proxies = nullptr;
   ring::TimeSlot* times = nullptr;
-  ring::HelperArea* helper = nullptr;  // null: not requested, or no room
+  ring::HelperArea* helper = nullptr;  // null if not requested, or if there is no space
   char path[800] = {};
 };
 
-// Creates, reserves and maps the file by the environment (docs/recorder.md) and fills its header; the file is complete
-// and readable on return. False with a reason (one line, no newline) if there is no ring to record into. Not
-// thread-safe.
+// Creates, reserves and maps the file according to the environment (docs/recorder.md), and fills its header. The file
+// is complete and readable on return. Returns false with a reason (one line, no newline) if there is no ring to record
+// into. Not thread-safe.
 bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept;
 
-// Lays a ring out over `bytes` of zeroed memory: what CreateRing does after mapping. For tests and benchmarks as well.
+// Lays out a ring in `bytes` of zeroed memory, as CreateRing does after mapping. Also for tests and benchmarks.
 void LayOut(RingMap* map, uint8_t* base, uint64_t bytes) noexcept;
-// Adds the helper's section after the others. False: the file has no room for it.
+// Adds the helper's section after the others. Returns false if the file has no space for it.
 bool AddHelper(RingMap* map) noexcept;
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_BASE_RING_FILE_H_

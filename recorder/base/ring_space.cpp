@@ -31,7 +31,7 @@ uint64_t PowerWithin(uint64_t bytes) noexcept {
   return power;
 }
 
-// Adds up the rings of a file system, but for one.
+// Adds up the sizes of all rings on a file system except one.
 class Rings {
  public:
   Rings(long top, long job, long own) noexcept : top_fd_(top) {
@@ -40,7 +40,7 @@ class Rings {
     Sys(SYS_fstat, own, &own_);
   }
 
-  // The folders lockstep-* at the file system's root, and `top` at any place.
+  // Counts the rings in the folders lockstep-* at the root of the file system, and in `top` wherever that is.
   void Count() noexcept {
     all_ = before_ = of_job_ = strangers_ = 0;
     entries_ = 0;
@@ -55,9 +55,10 @@ class Rings {
   }
 
   uint64_t all() const { return all_; }
-  uint64_t before() const { return before_; }  // the part of these that comes first in an order on which all agree
+  // The part of these bytes whose rings come first, in an order that all processes agree on.
+  uint64_t before() const { return before_; }
   uint64_t of_job() const { return of_job_; }
-  uint64_t strangers() const { return strangers_; }  // other users, whose rings cannot be counted
+  uint64_t strangers() const { return strangers_; }  // the number of other users whose rings cannot be counted
 
  private:
   long OpenRoot() const noexcept {
@@ -86,7 +87,7 @@ class Rings {
     if (depth >= kMostDepth || Sys(SYS_fstat, fd, &info) != 0) return;
     if (IsSame(info, top_)) seen_top_ = true;
     const bool of_job = IsSame(info, job_);
-    alignas(8) static char buffers[kMostDepth][2048];  // entered by one thread at a time
+    alignas(8) static char buffers[kMostDepth][2048];  // only one thread at a time is in this function
     Directory directory(fd, buffers[depth], sizeof(buffers[depth]));
     while (const DirectoryEntry* entry = directory.Next()) {
       if (++entries_ > kMostEntries) return;
@@ -111,7 +112,7 @@ class Rings {
     struct stat info {};
     if (Sys(SYS_newfstatat, folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) return;
     if (info.st_dev != own_.st_dev || info.st_ino == own_.st_ino) return;
-    // No sum of 65536 of these overflows.
+    // The sum of 65536 such values cannot overflow.
     const uint64_t bytes = info.st_size < 0 ? 0
                            : static_cast<uint64_t>(info.st_size) < ring::kMaxFileBytes
                                ? static_cast<uint64_t>(info.st_size)
@@ -121,11 +122,11 @@ class Rings {
     if (of_job) of_job_ += bytes;
   }
 
-  // Only a user's own folder counts, not one that another user created.
+  // A folder counts only if it belongs to its user, not if another user created it.
   void Stranger(long root, const char* name) noexcept {
     struct stat info {};
     if (Sys(SYS_newfstatat, root, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
-    char usual[32], of_run[32];  // the recorder's default, and what `lockstep run` makes
+    char usual[32], of_run[32];  // the recorder's default folder, and the one that `lockstep run` makes
     snprintf(usual, sizeof(usual), "%s%u", kFolderPrefix, info.st_uid);
     const int length = snprintf(of_run, sizeof(of_run), "%srun-%u-", kFolderPrefix, info.st_uid);
     if (strcmp(name, usual) != 0 && strncmp(name, of_run, static_cast<size_t>(length)) != 0) return;
@@ -145,7 +146,7 @@ class Rings {
   bool seen_top_ = false;
 };
 
-// Reserves every page now: a hole in a full tmpfs would be a SIGBUS later.
+// Reserves every page now. A hole in a full tmpfs would later raise SIGBUS.
 long Reserve(long fd, uint64_t bytes) noexcept {
   const long result = Sys(SYS_fallocate, fd, 0, 0L, static_cast<long>(bytes));
   if (result != -EOPNOTSUPP && result != -ENOSYS) return result;
@@ -162,7 +163,7 @@ long Reserve(long fd, uint64_t bytes) noexcept {
 LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wanted, int32_t local_ranks) noexcept {
   RingShare share;
   struct statfs system {};
-  // A tmpfs without a limit has no size.
+  // A tmpfs without a size limit reports no size.
   if (Sys(SYS_fstatfs, job, &system) != 0 || system.f_blocks == 0) {
     share.budget = UINT64_MAX;
     share.bytes = Reserve(fd, wanted) == 0 ? wanted : 0;
@@ -174,8 +175,8 @@ LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wante
   const uint64_t size = static_cast<uint64_t>(system.f_blocks) * block;
   const uint64_t room = static_cast<uint64_t>(system.f_bavail) * block + rings.all();
   share.budget = (room < size ? room : size) / kPart / (1 + rings.strangers());
-  // Ranks of this job with rings count among those that share; the number of future ranks is unknown if the launcher
-  // does not give it.
+  // Ranks of this job that already have rings are among those that share the space. If the launcher does not say how
+  // many ranks there are, the number of future ranks is unknown.
   const uint64_t taken = local_ranks > 0 ? rings.all() - rings.of_job() : rings.all();
   const uint64_t left = share.budget > taken ? share.budget - taken : 0;
   const uint64_t part = left / (local_ranks > 0 ? static_cast<uint64_t>(local_ranks) : kUsualLocalRanks);
@@ -183,8 +184,8 @@ LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wante
   if (bytes < ring::kMinFileBytes) bytes = ring::kMinFileBytes;
   const uint64_t until = MonotonicNs() + kMostNs;
   bool fits = false;
-  // If several announce at once, the last one counts the announcements of all others. So nobody takes space until all
-  // that it counts fits. Sizes only shrink meanwhile.
+  // If several processes announce their rings at once, the last one sees the announcements of all others. So no process
+  // takes space until everything that it counts fits. Until then, sizes can only shrink.
   while (Sys(SYS_ftruncate, fd, static_cast<long>(bytes)) == 0) {
     rings.Count();
     share.others = rings.all();
@@ -195,7 +196,7 @@ LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wante
       bytes = rest < ring::kMinFileBytes ? uint64_t{ring::kMinFileBytes} : rest < bytes / 2 ? rest : bytes / 2;
       continue;
     }
-    // Those that come later in the order give up, which makes room for the others.
+    // Processes that come later in the order give up, which makes room for the others.
     if (rings.before() + bytes > share.budget || MonotonicNs() > until) break;
     Sys(SYS_sched_yield);
   }
@@ -204,17 +205,17 @@ LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wante
 }
 
 LOCKSTEP_COLD long MakeMemoryFile(const char* name, uint64_t bytes) noexcept {
-  constexpr long kCloseOnExec = 1, kNoExec = 8;  // MFD_CLOEXEC, MFD_NOEXEC_SEAL (Linux 6.3)
+  constexpr long kCloseOnExec = 1, kNoExec = 8;  // MFD_CLOEXEC and MFD_NOEXEC_SEAL (Linux 6.3)
   long fd = Sys(SYS_memfd_create, name, kCloseOnExec | kNoExec);
   if (fd == -EINVAL) fd = Sys(SYS_memfd_create, name, kCloseOnExec);
   if (fd < 0) return fd;
-  // It stays open: out of the way of a host that counts on low numbers.
+  // The descriptor stays open. A high number keeps it away from programs that rely on low ones.
   const long high = Sys(SYS_fcntl, fd, static_cast<long>(F_DUPFD_CLOEXEC), 256L);
   if (high >= 0) {
     Sys(SYS_close, fd);
     fd = high;
   }
-  Sys(SYS_fchmod, fd, 0600L);  // it was created for everybody
+  Sys(SYS_fchmod, fd, 0600L);  // memfd_create makes the file accessible to everybody
   const long result = Reserve(fd, bytes);
   if (result == 0) return fd;
   Sys(SYS_close, fd);

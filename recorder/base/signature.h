@@ -1,8 +1,7 @@
-// Rolling hash of a communicator's collectives: equal on all its members while they make the same calls. It is affine
-// in the earlier hash, so the operations of a captured graph fold into one factor and one term: a member that launches
-// the graph and one that issues the same operations one by one get the same hash.
-#ifndef LOCKSTEP_RECORDER_BASE_SIGNATURE_H_
-#define LOCKSTEP_RECORDER_BASE_SIGNATURE_H_
+// Rolling hash of a communicator's collectives. It is equal on all members while they make the same calls. The hash is
+// affine in the previous hash, so the operations of a captured graph combine into one factor and one term. Thus a
+// member that launches the graph and one that issues the same operations one by one get the same hash.
+#pragma once
 
 #include <cstdint>
 
@@ -10,10 +9,10 @@
 
 namespace lockstep::recorder {
 
-// Odd, and one less has the factor 2 only once: two operations in swapped order change the hash.
+// Odd, and factor - 1 is divisible by 2 only once, so swapping two operations changes the hash.
 constexpr uint64_t kRollFactor = 0x9fb21c651e98df27u;
 
-// The values that NCCL requires to be equal on all members. Independent of earlier calls.
+// Hashes the values that NCCL requires to be equal on all members. Independent of earlier calls.
 inline uint64_t SignatureOf(ring::CallKind kind, uint8_t datatype, uint8_t reduction, int32_t root_or_peer,
                             uint64_t count) noexcept {
   uint64_t value = static_cast<uint64_t>(kind) | uint64_t{datatype} << 16 | uint64_t{reduction} << 24 |
@@ -28,7 +27,7 @@ inline uint64_t Roll(uint64_t hash, uint64_t signature) noexcept {
   return hash * kRollFactor + signature;
 }
 
-// Operations in their order, as one step; {1, 0}: none. No initializers, so that tables of it are zero pages.
+// A sequence of operations as one step; {1, 0} for none. Has no initializers, so that tables of it are zero pages.
 struct RolledSteps {
   uint64_t factor, term;
 
@@ -44,5 +43,3 @@ struct RolledSteps {
 };
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_BASE_SIGNATURE_H_

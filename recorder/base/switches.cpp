@@ -34,7 +34,7 @@ Word Trim(Word word) noexcept {
   return word;
 }
 
-// `prefix` and a space in front of something: takes it off.
+// Removes `prefix` and the space after it, if something follows.
 bool TakeWord(Word* word, const char* prefix) noexcept {
   const size_t n = strlen(prefix);
   if (word->bytes <= n || strncmp(word->at, prefix, n) != 0 || !IsSpace(word->at[n])) return false;
@@ -42,7 +42,7 @@ bool TakeWord(Word* word, const char* prefix) noexcept {
   return word->bytes > 0;
 }
 
-// "2.18.3" in ncclGetVersion's code; missing parts are `fill`. -1: no version.
+// Converts "2.18.3" to ncclGetVersion's code. `fill` replaces missing parts. Returns -1 if the text is no version.
 int32_t Version(Word word, int32_t fill) noexcept {
   int32_t part[3] = {0, fill, fill};
   int parts = 0;
@@ -60,7 +60,7 @@ int32_t Version(Word word, int32_t fill) noexcept {
     ++i;
   }
   if (parts == 0) return -1;
-  // NCCL's own coding changed with 2.9.
+  // NCCL changed its coding of versions in 2.9.
   if (part[0] < 2 || (part[0] == 2 && part[1] <= 8)) {
     return part[0] * 1000 + part[1] * 100 + (part[2] > 99 ? 99 : part[2]);
   }
@@ -153,7 +153,7 @@ bool DeniedBy(const char* text, size_t bytes, const char* source, const char* pr
 }
 
 bool Denied(int32_t (*version)(), char* reason, size_t reason_bytes) noexcept {
-  static char text[kMostDenyBytes];  // entered by one thread at a time
+  static char text[kMostDenyBytes];  // only one thread at a time is in this function
   char program[1024];
   const long got = Sys(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program, sizeof(program) - 1);
   program[got > 0 ? got : 0] = 0;

@@ -1,5 +1,5 @@
-// What makes the recorder stop or never begin: the operator's files, the deny list, its own cost, its own faults.
-// Always with the job's results as they are without it.
+// Tests what makes the recorder stop or not start: the operator's files, the deny list, its own cost, its own faults.
+// In all cases, the job's results must be those without the recorder.
 #include "recorder/base/switches.h"
 
 #include <fcntl.h>
@@ -47,8 +47,8 @@ class SwitchesTest : public support::PreloadRuns {
     std::string error;
     return ring::ReadRingFile(path, {}, snapshot, &error);
   }
-  // Starts a process that calls NCCL until it is told to stop, waits for its ring, does `act`, waits up to half a
-  // minute for the expected state of the ring, and ends the process.
+  // Starts a process that calls NCCL until it is told to stop, and waits for its ring. Then does `act`, waits up to
+  // half a minute for the expected state of the ring, and ends the process.
   template <typename Act, typename Done>
   Snapshot While(const std::string& environment, Act act, Done done) {
     const std::string flag = folder_ + "/end";
@@ -78,7 +78,7 @@ class SwitchesTest : public support::PreloadRuns {
 
 // --- the operator's switch
 
-TEST_F(SwitchesTest, AFileThatIsThereAtTheStartKeepsEverythingOff) {
+TEST_F(SwitchesTest, AStopFilePresentAtTheStartKeepsTheRecorderOff) {
   std::filesystem::create_directory(rings_);
   Touch(rings_ + "/off");
   const Outcome plain = Calls("", false);
@@ -87,10 +87,10 @@ TEST_F(SwitchesTest, AFileThatIsThereAtTheStartKeepsEverythingOff) {
   EXPECT_EQ(off.status, plain.status);
   EXPECT_EQ(off.err, "lockstep: not recording: switched off by the file " + rings_ + "/off\n");
   EXPECT_THAT(RingPaths(), IsEmpty());
-  EXPECT_EQ(Calls("LOCAL_RANK=1").err, "") << "one line a host";
+  EXPECT_EQ(Calls("LOCAL_RANK=1").err, "") << "only one rank of a host prints the line";
 }
 
-TEST_F(SwitchesTest, AFileThatAppearsStopsARunningProcess) {
+TEST_F(SwitchesTest, AStopFileThatAppearsStopsARunningProcess) {
   const Snapshot ring = While(
       "", [&] { Touch(rings_ + "/off"); },
       [](const Snapshot& s) { return s.process.state == RecorderState::kStopped; });
@@ -100,7 +100,7 @@ TEST_F(SwitchesTest, AFileThatAppearsStopsARunningProcess) {
   EXPECT_EQ(ring.process.state, RecorderState::kStopped);
   EXPECT_EQ(ring.process.stop_reason, "switched off by the file " + rings_ + "/off");
   EXPECT_GT(ring.process.stopped_ns, ring.process.created_mono_ns);
-  // Nothing was recorded after that, though the host went on.
+  // Nothing may have been recorded after that, although the program continued.
   const Snapshot after = OnlyRing();
   EXPECT_EQ(after.process.state, RecorderState::kStopped) << "not a clean exit: the end was not seen";
   EXPECT_EQ(after.comms.at(0).issued_seq, ring.comms.at(0).issued_seq);
@@ -108,8 +108,8 @@ TEST_F(SwitchesTest, AFileThatAppearsStopsARunningProcess) {
   EXPECT_LE(after.comms.at(0).issued_ns, ring.process.stopped_ns);
 }
 
-TEST_F(SwitchesTest, TheHostsFilesAreLookedAtToo) {
-  if (geteuid() != 0 || std::system("unshare -m true 2>/dev/null") != 0) GTEST_SKIP() << "no mounts of one's own here";
+TEST_F(SwitchesTest, TheHostsStopFilesCountToo) {
+  if (geteuid() != 0 || std::system("unshare -m true 2>/dev/null") != 0) GTEST_SKIP() << "cannot create mounts here";
   const std::string host = Command("'" LOCKSTEP_DEATHS_PROGRAM "' calls 100", "", true);
   for (const std::string place : {"/etc", "/run"}) {
     const std::string inside = "mount -t tmpfs tmpfs " + place + " && mkdir " + place + "/lockstep && ";
@@ -128,7 +128,7 @@ TEST_F(SwitchesTest, TheHostsFilesAreLookedAtToo) {
   EXPECT_THAT(RingPaths(), IsEmpty());
 }
 
-TEST_F(SwitchesTest, TheStopWordOfTheRingStopsIt) {
+TEST_F(SwitchesTest, TheStopWordInTheRingStopsTheRecorder) {
   const Snapshot ring = While(
       "",
       [&] {
@@ -143,7 +143,7 @@ TEST_F(SwitchesTest, TheStopWordOfTheRingStopsIt) {
   EXPECT_GT(ring.process.stopped_ns, 0);
 }
 
-TEST_F(SwitchesTest, ScribblingOverTheRingTurnsTheRecorderOff) {
+TEST_F(SwitchesTest, OverwritingTheRingTurnsTheRecorderOff) {
   While(
       "",
       [&] {
@@ -159,7 +159,7 @@ TEST_F(SwitchesTest, ScribblingOverTheRingTurnsTheRecorderOff) {
 
 // --- the deny list
 
-TEST_F(SwitchesTest, DeniedProgramsAndVersionsAreForwardedOnly) {
+TEST_F(SwitchesTest, CallsOfDeniedProgramsAndVersionsAreOnlyForwarded) {
   for (const char* deny : {"exe recorder_deaths_host", "exe */recorder_death?_host", "nccl 2.28.9", "nccl 2.10-2.28",
                            "exe other;nccl 2.28-"}) {
     const Outcome outcome = Calls(std::string("LOCKSTEP_DENY='") + deny + "'");
@@ -188,7 +188,7 @@ bool IsDenied(const std::string& text, int32_t version, const char* program = "/
   return denied;
 }
 
-TEST(DenyListTest, Versions) {
+TEST(DenyListTest, RangesOfVersionsAreDenied) {
   EXPECT_TRUE(IsDenied("nccl 2.28.3", 22803));
   EXPECT_FALSE(IsDenied("nccl 2.28.3", 22804));
   EXPECT_TRUE(IsDenied("nccl 2.28", 22809)) << "all of 2.28";
@@ -204,24 +204,24 @@ TEST(DenyListTest, Versions) {
   }
   g_asked = 0;
   EXPECT_FALSE(IsDenied("exe bash\nexe zsh", 22809));
-  EXPECT_EQ(g_asked, 0) << "nobody wants to know";
-  EXPECT_FALSE(IsDenied("nccl 0-", 0)) << "a version that is not known is in no range";
+  EXPECT_EQ(g_asked, 0) << "no rule needs the version";
+  EXPECT_FALSE(IsDenied("nccl 0-", 0)) << "an unknown version is in no range";
 }
 
-TEST(DenyListTest, Programs) {
+TEST(DenyListTest, ProgramsAreDeniedByPath) {
   EXPECT_TRUE(IsDenied("exe python3.11", 0));
   EXPECT_TRUE(IsDenied("  exe\tpython*  \r\n", 0));
   EXPECT_TRUE(IsDenied("exe /opt/*/python3.1?", 0));
   EXPECT_FALSE(IsDenied("exe /usr/*", 0));
-  EXPECT_FALSE(IsDenied("exe python", 0)) << "the whole name";
+  EXPECT_FALSE(IsDenied("exe python", 0)) << "the pattern must match the whole path";
   EXPECT_FALSE(IsDenied("#exe *\n;;\n", 0));
-  EXPECT_FALSE(IsDenied("exe *", 0, "")) << "a program that is not known is on no list";
+  EXPECT_FALSE(IsDenied("exe *", 0, "")) << "an unknown program is on no list";
 }
 
 TEST(DenyListTest, HostileInputIsBounded) {
   std::string text(32 << 10, '*');
   text.replace(0, 4, "exe ");
-  EXPECT_FALSE(IsDenied(text, 0)) << "a line of such length is none";
+  EXPECT_FALSE(IsDenied(text, 0)) << "a line of this length is ignored";
   std::string stars;
   while (stars.size() < (32 << 10)) stars += "exe *a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b\n";
   EXPECT_FALSE(IsDenied(stars, 0, std::string(1000, 'a').c_str()));
@@ -232,7 +232,7 @@ TEST(DenyListTest, HostileInputIsBounded) {
   }
 }
 
-TEST(DenyListTest, Globs) {
+TEST(DenyListTest, GlobsAreMatched) {
   auto matches = [](const std::string& glob, const char* text) { return MatchesGlob(glob.data(), glob.size(), text); };
   EXPECT_TRUE(matches("", ""));
   EXPECT_TRUE(matches("*", ""));
@@ -245,7 +245,7 @@ TEST(DenyListTest, Globs) {
 
 // --- the budget
 
-TEST(BudgetTest, Words) {
+TEST(BudgetTest, TheBudgetIsParsed) {
   EXPECT_EQ(ReadBudget("5%").permille, 50u);
   EXPECT_EQ(ReadBudget("0.3%").permille, 3u);
   EXPECT_EQ(ReadBudget("2").permille, 20u);
@@ -258,7 +258,7 @@ TEST(BudgetTest, Words) {
   }
 }
 
-TEST_F(SwitchesTest, OverItsBudgetItStepsDownAndThenOff) {
+TEST_F(SwitchesTest, OverItsBudgetTheRecorderReducesMarkersAndThenStops) {
   const std::string program = "'" LOCKSTEP_HOST_PROGRAM "' long ";
   const Outcome plain = Shell(Command(program + "12000", "", false));
   const Outcome outcome = Shell(Command(program + "12000", "LOCKSTEP_GPU=full LOCKSTEP_BUDGET=1ns", true));
@@ -269,20 +269,20 @@ TEST_F(SwitchesTest, OverItsBudgetItStepsDownAndThenOff) {
   EXPECT_EQ(ring.process.state, RecorderState::kStopped);
   EXPECT_THAT(ring.process.stop_reason, HasSubstr("over its budget: own time "));
   EXPECT_THAT(ring.process.stop_reason, HasSubstr(" ns a call, "));
-  // In this order, with its time.
+  // The note lists the steps in this order, with their times.
   EXPECT_THAT(ring.process.note, HasSubstr("marks full to done after "));
   EXPECT_EQ(ring.process.gpu_marks, ring::GpuMarks::kOff);
   EXPECT_FALSE(ring.process.host_waits);
   EXPECT_GT(ring.process.own_call_ns, 1u);
   EXPECT_LT(ring.comms.at(0).issued_seq, 12000u);
-  EXPECT_GT(ring.comms.at(0).issued_seq, 8000u) << "four rounds of judgement";
+  EXPECT_GT(ring.comms.at(0).issued_seq, 8000u) << "four rounds of measurement";
   for (const ring::StreamSnapshot& stream : ring.streams) {
-    EXPECT_EQ(stream.completed, stream.issued) << "no ticket was left without its mark";
+    EXPECT_EQ(stream.completed, stream.issued) << "every ticket must have its mark";
   }
 }
 
-TEST_F(SwitchesTest, ShortOfThatItKeepsWhatItCan) {
-  // Two rounds: marks are off, records and tables continue.
+TEST_F(SwitchesTest, WithTooLittleSpaceTheRecorderKeepsWhatFits) {
+  // Two rounds: markers are off, records and tables continue.
   const std::string program = "'" LOCKSTEP_HOST_PROGRAM "' long 5000";
   const Outcome outcome = Shell(Command(program, "LOCKSTEP_GPU=full LOCKSTEP_BUDGET=1ns", true));
   EXPECT_EQ(outcome.status, 0);
@@ -294,8 +294,8 @@ TEST_F(SwitchesTest, ShortOfThatItKeepsWhatItCan) {
   EXPECT_EQ(ring.comms.at(0).issued_seq, 5000u);
 }
 
-TEST_F(SwitchesTest, TheDefaultBudgetLetsABusyHostBe) {
-  // Nothing but calls: all of the thread's time is ours, and yet little a call.
+TEST_F(SwitchesTest, TheDefaultBudgetAllowsABusyProgram) {
+  // The program makes only calls, so all of the thread's time is the recorder's, although each call costs little.
   const Outcome outcome = Shell(Command("'" LOCKSTEP_DEATHS_PROGRAM "' calls 300000", "", true));
   EXPECT_EQ(outcome.status, 0);
   const Snapshot ring = OnlyRing();

@@ -1,6 +1,5 @@
 // The recorder's system interface, without symbols newer than glibc 2.17 and without touching errno.
-#ifndef LOCKSTEP_RECORDER_BASE_SYS_H_
-#define LOCKSTEP_RECORDER_BASE_SYS_H_
+#pragma once
 
 #include <errno.h>
 #include <stdarg.h>
@@ -17,7 +16,7 @@ namespace lockstep::recorder {
 #define LOCKSTEP_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define LOCKSTEP_COLD __attribute__((noinline, cold))
 
-// Restores errno in the destructor: the program must not see errors of our slow paths.
+// Restores errno in the destructor, because the program must not see errors of the recorder's slow paths.
 class ErrnoKeeper {
  public:
   ErrnoKeeper() noexcept : saved_(errno) {}
@@ -29,8 +28,8 @@ class ErrnoKeeper {
   int saved_;
 };
 
-// Raw calls: the kernel's result, or -errno. libc's own wrappers of stat and fstat carry symbol versions that are too
-// new.
+// Raw system calls, which return the kernel's result or -errno. libc's own wrappers of stat and fstat have symbol
+// versions that are too new.
 template <typename... Args>
 inline long Sys(long number, Args... args) noexcept {
   ErrnoKeeper keep;
@@ -69,20 +68,20 @@ template <typename T, typename V>
 inline T Add(T* p, V v) noexcept {
   return __atomic_fetch_add(p, static_cast<T>(v), __ATOMIC_RELAXED);
 }
-// Raises it to `value`, unless it is there or beyond: two threads' counts may arrive in either order.
+// Raises the variable to `value` if it is lower. Two threads' counts may arrive in either order.
 template <typename T>
 inline void Raise(T* p, T value) noexcept {
   T there = Load(p);
   while (there < value && !__atomic_compare_exchange_n(p, &there, value, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
   }
 }
-// Orders the stores before it ahead of the stores after it; the order of the reader's preads is its partner.
+// Orders the earlier stores before the later ones. Its partner is the order of the reader's preads.
 inline void FenceRelease() noexcept {
   __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-// Blocks every signal of the calling thread during work that must not stay half done when a handler forks or jumps out.
-// Set-up only: two system calls.
+// Blocks every signal of the calling thread while work must not be interrupted by a handler that forks or jumps out.
+// Used only during set-up: two system calls.
 class SignalsHeld {
  public:
   SignalsHeld() noexcept { held_ = Sys(SYS_rt_sigprocmask, 0L /* SIG_BLOCK */, &kAll, &before_, sizeof(before_)) == 0; }
@@ -117,5 +116,3 @@ inline uint64_t Mix(uint64_t x) noexcept {
 }
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_BASE_SYS_H_

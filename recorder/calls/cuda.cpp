@@ -1,5 +1,6 @@
-// The CUDA runtime's names of the short list, but for graphs: host waits, what orders streams, lifetimes. The _ptsz and
-// _ptds twins are for programs built with per-thread default streams.
+// Wrappers of the CUDA runtime functions that Lockstep records, except graphs: calls in which the CPU thread waits,
+// calls that order streams, and calls that create or destroy streams and events. The _ptsz and _ptds twins are for
+// programs built with per-thread default streams.
 #include "recorder/calls/cuda.h"
 #include "recorder/core/gpu_marks.h"
 
@@ -19,7 +20,7 @@ LOCKSTEP_EXPORT int cudaEventSynchronize(void* event) {
   return SeeEventSynchronize(event, [&] { return real(event); });
 }
 
-// Calls in which the host waits for more than one stream, or may: blocking copies, memory.
+// Calls in which the CPU thread waits, or may wait, for more than one stream: blocking copies and memory management.
 #define LOCKSTEP_WAIT(NAME, KIND, PARAMETERS, ARGUMENTS)            \
   LOCKSTEP_EXPORT int NAME PARAMETERS {                             \
     LOCKSTEP_RUNTIME(NAME, ARGUMENTS);                              \
@@ -50,7 +51,7 @@ LOCKSTEP_COPY(cudaMemcpyFromSymbol, (void* to, const void* symbol, size_t bytes,
 LOCKSTEP_WAIT(cudaMemcpyPeer, kMemcpy, (void* to, int to_device, const void* from, int from_device, size_t bytes),
               (to, to_device, from, from_device, bytes))
 
-// Copies in stream order: to and from pageable host memory they wait like the blocking ones.
+// Copies in stream order. If the host memory is pageable, the CPU thread waits as in blocking copies.
 #define LOCKSTEP_STREAM_COPY(NAME, STREAM, PARAMETERS, ARGUMENTS) \
   LOCKSTEP_EXPORT int NAME PARAMETERS {                           \
     LOCKSTEP_RUNTIME(NAME, ARGUMENTS);                            \
@@ -90,8 +91,8 @@ LOCKSTEP_ASYNC_COPY(cudaMemcpy2DFromArrayAsync,
                     (void* to, size_t pitch, const void* array, size_t left, size_t top, size_t width, size_t height,
                      int kind, CudaStream stream),
                     (to, pitch, array, left, top, width, height, kind, stream))
-// CUDA 12.8 and 12.9 have an index of what failed before the stream (3D: before the flags), later ones have not: the
-// longer list is passed on, and which the stream is is not known.
+// CUDA 12.8 and 12.9 have a parameter for the index of the copy that failed, before the stream (3D: before the flags).
+// Later versions do not. The longer list of parameters is passed on. Which of them is the stream is unknown.
 LOCKSTEP_WAIT(cudaMemcpyBatchAsync, kMemcpyAsync,
               (void* to, void* from, void* sizes, size_t count, void* attributes, void* indexes, size_t number,
                void* eighth, void* ninth),
@@ -123,7 +124,7 @@ LOCKSTEP_WAIT(cudaHostAlloc, kHostAlloc, (void** address, size_t bytes, unsigned
 LOCKSTEP_WAIT(cudaHostRegister, kHostAlloc, (void* address, size_t bytes, unsigned flags), (address, bytes, flags))
 LOCKSTEP_WAIT(cudaFreeHost, kHostFree, (void* address), (address))
 LOCKSTEP_WAIT(cudaHostUnregister, kHostFree, (void* address), (address))
-// Ordered by a stream, and yet the host waits where the pool must grow or give back.
+// Ordered by a stream, but the CPU thread waits if the pool must grow or release memory.
 LOCKSTEP_WAIT(cudaMallocAsync, kCudaMallocAsync, (void** address, size_t bytes, CudaStream stream),
               (address, bytes, stream))
 LOCKSTEP_WAIT(cudaMallocAsync_ptsz, kCudaMallocAsync, (void** address, size_t bytes, CudaStream stream),

@@ -1,8 +1,7 @@
-// The work around each of CUDA's calls on the short list, for names of the runtime and of the driver: table updates
-// only. `forward` makes the real call. A call that passes both layers is noted once: the driver's wrappers do nothing
-// while a wrapped call of the runtime is active on the thread.
-#ifndef LOCKSTEP_RECORDER_CALLS_CUDA_CALLS_H_
-#define LOCKSTEP_RECORDER_CALLS_CUDA_CALLS_H_
+// The work around each intercepted CUDA call, under the runtime's and the driver's names: only updates of tables.
+// `forward` makes the real call. A call that passes both layers is recorded once: the driver's wrappers do nothing
+// while the thread is in a wrapped runtime call.
+#pragma once
 
 #include "recorder/core/graphs.h"
 #include "recorder/core/host_waits.h"
@@ -16,7 +15,7 @@ inline bool DriverIsWatched(const void* caller) noexcept {
   return Recording() && g.cuda && (g.cuda_layers & kCudaDriver) != 0 && !t_local.in_runtime && !FromNccl(caller);
 }
 
-// During its lifetime the thread is inside a wrapped call of the runtime.
+// While such an object exists, the thread is inside a wrapped call of the runtime.
 class RuntimeCall {
  public:
   RuntimeCall() noexcept : before_(t_local.in_runtime) { t_local.in_runtime = true; }
@@ -28,7 +27,7 @@ class RuntimeCall {
   bool before_;
 };
 
-// A default stream where null means the thread's own.
+// The default stream to use if null means the calling thread's own.
 inline void* OwnDefault(void* stream) noexcept {
   return stream == nullptr ? reinterpret_cast<void*>(uintptr_t{2}) : stream;
 }
@@ -38,8 +37,8 @@ inline int SeeStreamSynchronize(void* stream, Forward forward) noexcept {
   return AroundStreamWait(ring::CallKind::kStreamSynchronize, stream, forward);
 }
 
-// The CPU thread waits in it if pageable host memory is involved. Checking the memory costs more than noting the call.
-// A call that returns at once is over before anybody looks.
+// The CPU thread waits in this call if pageable host memory is involved. Checking the memory would cost more than
+// recording the call. If the call does not wait, it has returned before any reader looks.
 template <typename Forward>
 inline int SeeAsyncCopy(void* stream, Forward forward) noexcept {
   return AroundStreamWait(ring::CallKind::kMemcpyAsync, stream, forward);
@@ -72,7 +71,7 @@ inline int SeeStreamWait(void* stream, void* event, Forward forward) noexcept {
   return result;
 }
 
-// The handle may have been another stream's, whose end was not seen.
+// The handle may have belonged to another stream whose destruction was not seen.
 template <typename Forward>
 inline int SeeStreamCreate(void** stream, Forward forward) noexcept {
   const int result = forward();
@@ -112,7 +111,7 @@ template <typename Forward>
 inline int SeeCaptureEnd(void* stream, void** graph, Forward forward) noexcept {
   const uint64_t capture = NoteCaptureEnding(stream);
   const int result = forward();
-  // A capture that ends with an error is over too, unless this stream did not begin it or was in none.
+  // A capture also ends if ending it fails, unless this stream did not begin it or was in none.
   constexpr int kInvalidValue = 1, kUnmatched = 903, kWrongThread = 908;
   const bool over =
       result == 0 || (capture != 0 && result != kInvalidValue && result != kUnmatched && result != kWrongThread);
@@ -166,5 +165,3 @@ inline int SeeLaunch(void* exec, void* stream, Forward forward) noexcept {
 }
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CALLS_CUDA_CALLS_H_

@@ -1,5 +1,6 @@
-// The CUDA runtime's names for stream capture and graphs. Where versions of CUDA give one name different parameters,
-// the longer list is passed on: what the shorter version's caller did not set is not read by its library.
+// Wrappers of the CUDA runtime functions for stream capture and graphs. Where versions of CUDA give one name different
+// parameters, the longer list is passed on: a library with the shorter list does not read the parameters that its
+// caller did not set.
 #include "recorder/calls/cuda.h"
 
 using namespace lockstep::recorder;

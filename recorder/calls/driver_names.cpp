@@ -1,5 +1,5 @@
-// The short list for the driver: functions that a CUDA runtime requests from the driver by dlsym and cuGetProcAddress,
-// if it is linked statically (in NCCL, in a framework) or loaded by hand. Only the dlsym hook returns these wrappers;
+// Wrappers of the driver functions that a CUDA runtime requests by dlsym and cuGetProcAddress. The runtime does so if
+// it is linked statically (in NCCL or in a framework) or opened by hand. Only the dlsym hook returns these wrappers;
 // none is exported.
 #include "recorder/abi/nccl.h"
 #include "recorder/calls/cuda_calls.h"
@@ -10,11 +10,11 @@ namespace {
 
 using ring::CallKind;
 
-// A function may have two addresses, one for each way of lookup, and each wrapper represents one. If both the first and
-// the second version are in use, they count as two.
+// A function may have two addresses, one for each way to look it up, and each has its own wrapper. If both the first
+// and the second version of a function are in use, they count as two ways.
 enum Way { kByName = 0, kByAddress = 1, kSecondByName = 2 };
 
-// NAME<way>::Call forwards to NAME<way>::real, and does SEE around it where the call is to be seen.
+// NAME<way>::Call forwards to NAME<way>::real, surrounded by SEE if the call is to be recorded.
 #define LOCKSTEP_DRIVER(NAME, PARAMETERS, ARGUMENTS, SEE)                              \
   template <Way kWay>                                                                  \
   struct NAME {                                                                        \
@@ -53,7 +53,8 @@ LOCKSTEP_DRIVER(cuStreamDestroy, (void* stream), (stream), SeeStreamDestroy(stre
 LOCKSTEP_DRIVER(cuEventCreate, (void** event, unsigned flags), (event, flags), SeeEventCreate(event, forward))
 LOCKSTEP_DRIVER(cuEventDestroy, (void* event), (event), SeeEventDestroy(event, forward))
 
-// Addresses of the driver are integers, sizes as well: what a version with smaller ones did not set is not read.
+// Both driver addresses and sizes are passed as integers. If a version has smaller ones, its library does not read the
+// bits that its caller did not set.
 using Word = uint64_t;
 #define LOCKSTEP_DRIVER_WAIT(NAME, KIND, PARAMETERS, ARGUMENTS) \
   LOCKSTEP_DRIVER(NAME, PARAMETERS, ARGUMENTS, SeeWait(CallKind::KIND, forward))
@@ -69,7 +70,7 @@ LOCKSTEP_DRIVER_COPY(cuMemcpy3D, (Word copy), (copy))
 LOCKSTEP_DRIVER_COPY(cuMemcpyPeer, (Word to, Word to_context, Word from, Word from_context, Word bytes),
                      (to, to_context, from, from_context, bytes))
 LOCKSTEP_DRIVER_COPY(cuMemcpy3DPeer, (Word copy), (copy))
-// In stream order: to and from pageable host memory they wait like the blocking ones.
+// Copies in stream order. If the host memory is pageable, the CPU thread waits as in blocking copies.
 #define LOCKSTEP_DRIVER_ASYNC_COPY(NAME, PARAMETERS, ARGUMENTS)               \
   LOCKSTEP_DRIVER(NAME, PARAMETERS, ARGUMENTS, SeeAsyncCopy(stream, forward)) \
   LOCKSTEP_DRIVER(NAME##_ptsz, PARAMETERS, ARGUMENTS, SeeAsyncCopy(OwnDefault(stream), forward))
@@ -91,8 +92,8 @@ LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpyWithAttributesAsync, (Word to, Word from, Wor
                            (to, from, bytes, attributes, stream))
 LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpy3DWithAttributesAsync, (Word operation, Word flags, void* stream),
                            (operation, flags, stream))
-// The first version has an index of what failed before the stream (3D: before the flags): the longer list is passed on,
-// and which the stream is is not known.
+// The first version has a parameter for the index of the copy that failed, before the stream (3D: before the flags).
+// The longer list of parameters is passed on. Which of them is the stream is unknown.
 #define LOCKSTEP_DRIVER_BATCH(NAME, PARAMETERS, ARGUMENTS)        \
   LOCKSTEP_DRIVER_WAIT(NAME, kMemcpyAsync, PARAMETERS, ARGUMENTS) \
   LOCKSTEP_DRIVER_WAIT(NAME##_ptsz, kMemcpyAsync, PARAMETERS, ARGUMENTS)
@@ -138,7 +139,7 @@ LOCKSTEP_DRIVER(cuStreamEndCapture, (void* stream, void** graph), (stream, graph
                 SeeCaptureEnd(stream, graph, forward))
 LOCKSTEP_DRIVER(cuStreamEndCapture_ptsz, (void* stream, void** graph), (stream, graph),
                 SeeCaptureEnd(OwnDefault(stream), graph, forward))
-// (exec, graph, error node, log, its size), or with flags (exec, graph, flags).
+// The parameters are (exec, graph, error node, log, its size), or with flags (exec, graph, flags).
 LOCKSTEP_DRIVER(cuGraphInstantiate, (void** exec, void* graph, Word third, Word fourth, Word fifth),
                 (exec, graph, third, fourth, fifth), SeeInstantiate(exec, graph, forward))
 LOCKSTEP_DRIVER(cuGraphInstantiateWithFlags, (void** exec, void* graph, Word flags), (exec, graph, flags),
@@ -158,13 +159,13 @@ LOCKSTEP_DRIVER(cuGraphLaunch_ptsz, (void* exec, void* stream), (exec, stream),
 LOCKSTEP_DRIVER(cuGraphExecDestroy, (void* exec), (exec), SeeGraphDestroy(exec, forward))
 LOCKSTEP_DRIVER(cuGraphDestroy, (void* graph), (graph), SeeGraphDestroy(graph, forward))
 
-// Results of cuGetProcAddress are wrapped too. Its flags show whether the per-thread variant was requested.
+// Results of cuGetProcAddress are wrapped too. Its flags show whether the caller asked for the per-thread variant.
 void* AnswerProcAddress(const char* symbol, uint64_t flags, void* found) noexcept;
 
 template <Way kWay>
 struct cuGetProcAddress {
   static void* real;
-  // The first version has no `status`; its library does not read it.
+  // The first version has no `status`, so its library does not read that parameter.
   static int Call(const char* symbol, void** function, int version, uint64_t flags, void* status) {
     using Real = int (*)(const char*, void**, int, uint64_t, void*);
     const int result = reinterpret_cast<Real>(LoadAcquire(&real))(symbol, function, version, flags, status);
@@ -226,7 +227,7 @@ void* cuGetProcAddress<kWay>::real;
       LOCKSTEP_ROW("cuGraphLaunch", cuGraphLaunch, WAY), LOCKSTEP_ROW("cuGraphLaunch_ptsz", cuGraphLaunch_ptsz, WAY), \
       LOCKSTEP_ROW("cuGraphExecDestroy", cuGraphExecDestroy, WAY), LOCKSTEP_ROW("cuGraphDestroy", cuGraphDestroy, WAY)
 
-// Looked up by cuGetProcAddress: the plain name means the version that was asked for.
+// For lookups by cuGetProcAddress: the plain name means the version that the caller asked for.
 const HookedName kProcNames[] = {LOCKSTEP_ROWS(kByAddress),
                                  LOCKSTEP_ROW("cuStreamDestroy", cuStreamDestroy, kByAddress),
                                  LOCKSTEP_ROW("cuEventDestroy", cuEventDestroy, kByAddress),
@@ -293,7 +294,7 @@ void* AnswerProcAddress(const char* symbol, uint64_t flags, void* found) noexcep
 
 }  // namespace
 
-// Looked up by dlsym: the versions that CUDA 11 to 13 use.
+// For lookups by dlsym: the versions that CUDA 11 to 13 use.
 const HookedName kDriverNames[] = {
     LOCKSTEP_ROWS(kByName),
     LOCKSTEP_ROW("cuStreamDestroy_v2", cuStreamDestroy, kByName),
@@ -336,7 +337,7 @@ const HookedName kDriverNames[] = {
     LOCKSTEP_ROW("cuGraphInstantiate_v2", cuGraphInstantiate, kByName),
     LOCKSTEP_ROW("cuGraphExecUpdate_v2", cuGraphExecUpdate, kByName),
     LOCKSTEP_ROW("cuGetProcAddress", cuGetProcAddress, kByName),
-    // The first version's name is another function's than the second's.
+    // The first and the second version of this function have different prototypes.
     LOCKSTEP_ROW("cuGetProcAddress_v2", cuGetProcAddress, kSecondByName),
     LOCKSTEP_ROW("cuMemcpyBatchAsync_v2", cuMemcpyBatchAsync, kSecondByName),
     LOCKSTEP_ROW("cuMemcpyBatchAsync_v2_ptsz", cuMemcpyBatchAsync_ptsz, kSecondByName),

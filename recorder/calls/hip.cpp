@@ -1,5 +1,5 @@
-// HIP's names for the runtime calls in which a host waits and those that order streams: the same subset as CUDA's, seen
-// the same way. The _spt twins are for the per-thread default stream.
+// Wrappers of the HIP functions in which a CPU thread waits and of those that order streams: the same subset as for
+// CUDA, recorded the same way. The _spt twins are for the per-thread default stream.
 #include "recorder/abi/nccl.h"
 #include "recorder/core/host_waits.h"
 #include "recorder/core/real.h"
@@ -56,11 +56,11 @@ LOCKSTEP_HIP_COPY(hipMemcpy, (void* to, const void* from, size_t bytes, int kind
 LOCKSTEP_HIP_COPY(hipMemcpy_spt, (void* to, const void* from, size_t bytes, int kind), (to, from, bytes, kind))
 LOCKSTEP_HIP_COPY(hipMemcpyDtoH, (void* to, void* from, size_t bytes), (to, from, bytes))
 LOCKSTEP_HIP_COPY(hipMemcpyHtoD, (void* to, const void* from, size_t bytes), (to, from, bytes))
-// What PyTorch copies with where CUDA's names have an asynchronous copy and a wait.
+// PyTorch copies with this function where, with CUDA, it uses an asynchronous copy and a wait.
 LOCKSTEP_HIP_STREAM_COPY(hipMemcpyWithStream, kMemcpy,
                          (void* to, const void* from, size_t bytes, int kind, CudaStream stream),
                          (to, from, bytes, kind, stream))
-// To and from pageable memory they wait like the blocking ones.
+// If the host memory is pageable, the CPU thread waits as in blocking copies.
 LOCKSTEP_HIP_ASYNC_COPY(hipMemcpyAsync, (void* to, const void* from, size_t bytes, int kind, CudaStream stream),
                         (to, from, bytes, kind, stream))
 LOCKSTEP_HIP_ASYNC_COPY(hipMemcpy2DAsync,

@@ -16,12 +16,13 @@ namespace {
 struct Request {
   void* handle;
   const char* name;
-  const char* version;  // of dlvsym
+  const char* version;  // only for dlvsym
   const void* caller;
   int which;
 };
 
-// The next dlsym, asked from here: RTLD_NEXT means after this library, RTLD_DEFAULT the global scope alone.
+// Calls the next dlsym from this library. RTLD_NEXT then means "after this library", and RTLD_DEFAULT the global scope
+// alone.
 void* Ask(const Request& request, void* handle) noexcept {
   if (request.which == 1) return lockstep_next_dlvsym(handle, request.name, request.version);
   return (request.which == 2 ? lockstep_libc_dlsym : lockstep_next_dlsym)(handle, request.name);
@@ -32,22 +33,22 @@ bool HookIsOn() noexcept {
   static int state = kUnread;
   int now = Load(&state);
   if (LOCKSTEP_UNLIKELY(now == kUnread)) {
-    if (environ == nullptr) return false;  // libc itself is not up yet
+    if (environ == nullptr) return false;  // libc itself is not initialized yet
     now = ReadHookMode() == HookMode::kDlsym && !SwitchedOff() ? kOn : kPassive;
     Store(&state, now);
   }
   return now == kOn;
 }
 
-// Recognized by its soname, or by the function that creates communicators: a library that contains NCCL, or replaces
-// it.
+// A library counts as NCCL by its soname, or if it has the function that creates communicators: then it contains or
+// replaces NCCL.
 bool IsNccl(const LoadedObject& object) noexcept {
   if (IsNcclLibrary(object)) return true;
   const auto* inside = reinterpret_cast<const void*>(object.text_begin);
   return FindFunctionIn("ncclGetVersion", inside) != nullptr && FindFunctionIn("ncclCommInitRank", inside) != nullptr;
 }
 
-// The function for a caller that would get `found`; null: continue with the next dlsym.
+// Returns the wrapper for a caller that would otherwise get `found`, or null to continue with the next dlsym.
 void* Wrapped(const Request& request, void* found, const HookedNccl& nccl) noexcept {
   LoadedObject owner{};
   uint32_t hash = 0;
@@ -55,16 +56,16 @@ void* Wrapped(const Request& request, void* found, const HookedNccl& nccl) noexc
   if (IsNccl(owner)) {
     const uint32_t copy = AddNccl(owner, IsNcclLibrary(owner));
     if (copy == kNone) return nullptr;
-    if (KeepLoaded(owner)) Ask(request, request.handle);  // dlerror describes the last call
+    if (KeepLoaded(owner)) Ask(request, request.handle);  // Ask again, because dlerror must describe this call.
     return nccl.of_copy[copy];
   }
-  // Another tool comes after this one: the export forwards to it.
+  // Another tool comes after this library. The export forwards to that tool.
   if (request.name[0] != 'p' && Ask(request, RTLD_NEXT) == found) return nccl.wrapper;
   return nullptr;
 }
 
-// What the caller's object would find among its own dependencies, opened RTLD_LOCAL. Another tool's dlsym may hide the
-// caller from the real one, and then the lookup fails.
+// Returns what the caller's object would find among its own dependencies if it was opened with RTLD_LOCAL. Another
+// tool's dlsym may hide the caller from the real dlsym, and then the lookup fails.
 void* AskInScopeOf(const Request& request) noexcept {
   LoadedObject object{};
   uint32_t hash = 0;
@@ -88,7 +89,8 @@ void* AnswerNccl(const Request& request) noexcept {
   const HookedNccl* nccl = FindHookedNccl(request.name[0] == 'p' ? request.name + 1 : request.name);
   if (nccl == nullptr) return nullptr;
   if (request.handle == RTLD_NEXT) {
-    // A tool preloaded before this library: what comes next for it is this library's export, if anything comes at all.
+    // For a tool that was preloaded before this library, the next definition is this library's export, if there is a
+    // definition at all.
     if (!LiesBefore(request.caller)) return nullptr;
     void* found = Ask(request, RTLD_NEXT);
     return found != nullptr ? Wrapped(request, found, *nccl) : nullptr;
@@ -98,15 +100,15 @@ void* AnswerNccl(const Request& request) noexcept {
   return found != nullptr ? Wrapped(request, found, *nccl) : nullptr;
 }
 
-// Bounds of this library, by the linker.
+// The bounds of this library, set by the linker.
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[], _end[];
 
 bool IsOurs(const void* address) noexcept {
   return address >= __ehdr_start && address < _end;
 }
 
-// The exports of the CUDA and HIP runtimes are there for dlsym to find, since references to them may carry a version.
-// Where the runtime itself is not there for the caller, they are not either.
+// The exports of the CUDA and HIP runtimes exist for dlsym to find, because references to them may carry a version.
+// They stay hidden from a caller that has no such runtime.
 void* AnswerRuntime(const Request& request) noexcept {
   if (!IsOurs(Ask(request, request.handle)) && (request.handle != RTLD_NEXT || !LiesBefore(request.caller)))
     return nullptr;
@@ -127,12 +129,12 @@ void* AnswerDriver(const Request& request) noexcept {
   return nullptr;
 }
 
-// dlvsym passes over what has no version; a tool that stands before this library and asks for the dlsym behind itself
-// is given the one it would find with this library in between.
+// dlvsym skips symbols without a version. A tool that precedes this library and asks for the next dlsym gets the one
+// that it would find if this library were absent.
 void* AnswerDlsym(const Request& request) noexcept {
   if (request.handle != RTLD_NEXT || strcmp(request.name, "dlsym") != 0 || !LiesBefore(request.caller)) return nullptr;
   void* found = Ask(request, RTLD_NEXT);
-  if (found == nullptr) return nullptr;  // no such version
+  if (found == nullptr) return nullptr;  // there is no such version
   auto* const libc = reinterpret_cast<decltype(lockstep_libc_dlsym)>(found);
   Swap(&lockstep_libc_dlsym, {}, libc);
   return LoadAcquire(&lockstep_libc_dlsym) == libc ? reinterpret_cast<void*>(&lockstep_dlsym_of_libc) : nullptr;

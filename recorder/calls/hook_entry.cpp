@@ -1,6 +1,6 @@
-// The machine code of the dlsym hook: the exported dlsym and dlvsym, and the wrappers' entries per NCCL library.
-// Written as assembly because a call from compiled code has this library as its caller, which the real dlsym would take
-// for the one that asks.
+// The machine code of the dlsym hook: the exported dlsym and dlvsym, and the wrappers' entry points for each NCCL
+// library. It is written in assembly because a call from compiled code would come from this library. The real dlsym
+// would then take this library for the caller.
 #include "recorder/calls/hook_entry.h"
 
 #include <stddef.h>
@@ -66,7 +66,7 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   ".cfi_endproc\n"                                   \
   ".size " NAME ", .-" NAME "\n"
 
-// Registers that no argument is in. The call has the caller's return address and stack.
+// Uses only registers that hold no argument. The call keeps the caller's return address and stack.
 #define LOCKSTEP_COPY_ENTRY(COPY, NAME)                                         \
   ".p2align 4\n"                                                                \
   ".globl lockstep_copy" #COPY "_" #NAME "\n"                                   \
@@ -81,7 +81,7 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   ".cfi_endproc\n"                                                              \
   ".size lockstep_copy" #COPY "_" #NAME ", .-lockstep_copy" #COPY "_" #NAME "\n"
 
-// The exported second name.
+// The second name under which NCCL exports the function, with a leading "p".
 #define LOCKSTEP_TWIN_ENTRY(NAME)                              \
   ".p2align 4\n.globl p" #NAME "\n.type p" #NAME ", @function\n" \
   ".symver p" #NAME ", p" #NAME "@LOCKSTEP\n"                 \

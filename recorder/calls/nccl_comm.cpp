@@ -1,4 +1,4 @@
-// NCCL's calls that make and end communicators.
+// Wrappers of the NCCL functions that create and destroy communicators.
 #include <stdlib.h>
 
 #include "recorder/abi/nccl.h"
@@ -14,8 +14,8 @@ namespace {
 using ring::CallKind;
 using ring::CommState;
 
-// As NCCL decides: the environment, else the configuration, whose default is blocking; without one a child is as its
-// parent.
+// Decides as NCCL does: by the environment variable, then by the configuration, whose default is blocking. Without a
+// configuration, a child is like its parent.
 bool IsNonblocking(const ConfigFacts& facts, const CommLocal* parent) noexcept {
   const char* forced = getenv("NCCL_COMM_BLOCKING");
   if (forced != nullptr && (forced[0] == '0' || forced[0] == '1') && forced[1] == 0) return forced[0] == '0';
@@ -23,7 +23,7 @@ bool IsNonblocking(const ConfigFacts& facts, const CommLocal* parent) noexcept {
   return parent != nullptr && parent->nonblocking;
 }
 
-// True if the init call comes from the program and a ring exists.
+// Returns true if the init call comes from the program and a ring exists.
 bool StartFor(const void* caller) noexcept {
   if (FromNccl(caller) || !Start() || !ShouldRecord(caller)) return false;
   if (Load(&g.map.header->nccl_version) == 0) {
@@ -45,9 +45,9 @@ bool Grouped() noexcept {
   return t_local.group_depth > 0;
 }
 
-// An init call that gives its handle at once has returned `result`; `out` is the caller's variable.
+// Called after an init call that gives its handle at once returned `result`. `out` is the caller's variable.
 void InitReturned(ThreadState* thread, CommLocal* comm, void** out, int result) noexcept {
-  if (comm == nullptr || comm->entry->ended_ticks != 0) return;  // a watchdog has aborted it meanwhile
+  if (comm == nullptr || comm->entry->ended_ticks != 0) return;  // a watchdog aborted the communicator meanwhile
   if (!Accepted(result)) {
     CommEnded(comm, CommState::kInitFailed);
     return;
@@ -61,7 +61,7 @@ void InitReturned(ThreadState* thread, CommLocal* comm, void** out, int result) 
   }
 }
 
-// Around an init call that returns its handle at once. A watchdog may use the handle in `out` while the call still
+// Surrounds an init call that returns its handle at once. A watchdog may use the handle in `out` while the call still
 // waits for other ranks.
 template <typename Forward>
 int MakeNow(CallKind kind, const CommPlan& plan, void** out, const void* caller, Forward forward) noexcept {
@@ -78,7 +78,7 @@ int MakeNow(CallKind kind, const CommPlan& plan, void** out, const void* caller,
   return result;
 }
 
-// Around split and shrink, whose handle NCCL stores when the child is ready.
+// Surrounds split and shrink. NCCL stores their handle when the child is ready.
 template <typename Forward>
 int MakeLate(CallKind kind, const CommPlan& plan, CommLocal* parent, void** out, bool member, const void* caller,
              Forward forward) noexcept {
@@ -109,8 +109,8 @@ int MakeLate(CallKind kind, const CommPlan& plan, CommLocal* parent, void** out,
   return result;
 }
 
-// With NCCL_COMM_ID set all unique ids are alike: the n-th communicator that a rank makes from the same bytes is
-// another one.
+// With NCCL_COMM_ID, all unique IDs are equal. The n-th communicator that a rank creates from the same bytes then
+// counts as another one.
 CommPlan RootPlan(CallKind kind, const void* unique_id, int size, int rank, const ConfigFacts& facts) noexcept {
   CommPlan plan;
   plan.origin = kind;
@@ -127,8 +127,8 @@ CommPlan RootPlan(CallKind kind, const void* unique_id, int size, int rank, cons
   return plan;
 }
 
-// Around an init call with a unique id. Another thread may still be creating the ring, for longer than this one waits:
-// the communicator's identity is entered when the call returns, because nothing reports it later.
+// Surrounds an init call with a unique ID. If another thread is still creating the ring, this thread may stop waiting
+// for it. Then the identity of the communicator is recorded when the call returns, because nothing reports it later.
 template <typename Forward>
 int MakeRoot(CallKind kind, const void* unique_id, int size, int rank, const NcclConfig* config, void** out,
              const void* caller, Forward forward) noexcept {
@@ -153,7 +153,7 @@ void NameRoot(CommLocal* comm, const void* unique_id) noexcept {
             FirstWord(unique_id));
 }
 
-// How often `parent`, this process's member, was shrunk by a set of ranks.
+// Returns how often `parent`, this process's member, was already shrunk by this set of ranks.
 int32_t ShrinksBefore(const CommLocal* parent, uint64_t set) noexcept {
   int32_t before = 0;
   const uint32_t used = Load(&g.comms_used);
@@ -166,7 +166,7 @@ int32_t ShrinksBefore(const CommLocal* parent, uint64_t set) noexcept {
   return before;
 }
 
-// The communicators of this thread's ncclCommInitAll get their identity.
+// Gives the communicators of this thread's ncclCommInitAll their identity.
 LOCKSTEP_COLD void NameInitAll(const void* unique_id) noexcept {
   if (t_local.epoch != g.epoch || t_local.state == nullptr) return;
   const uint32_t used = Load(&g.comms_used);
@@ -178,7 +178,7 @@ LOCKSTEP_COLD void NameInitAll(const void* unique_id) noexcept {
   }
 }
 
-// The parent of a split, shrink or grow; the host may use a handle that was never seen.
+// Finds the parent of a split, shrink or grow. The program may use a handle that the recorder never saw.
 CommLocal* Parent(NcclComm handle) noexcept {
   ThreadState* thread = Thread();
   if (thread == nullptr || handle == nullptr) return nullptr;
@@ -223,7 +223,7 @@ LOCKSTEP_EXPORT int ncclCommInitRankScalable(NcclComm* comm, int size, int rank,
                   [&] { return real(comm, size, rank, ids_count, ids, config); });
 }
 
-// ncclCommInitAll makes an id for itself and calls this.
+// ncclCommInitAll calls this function to make its own ID.
 LOCKSTEP_EXPORT int ncclGetUniqueId(NcclUniqueId* id) {
   static RealFunction function = {"ncclGetUniqueId"};
   const auto real = reinterpret_cast<decltype(&ncclGetUniqueId)>(RealNccl(&function, LOCKSTEP_CALLER));
@@ -265,7 +265,8 @@ LOCKSTEP_EXPORT int ncclCommInitAll(NcclComm* comms, int devices, const int* lis
   const int result = real(comms, devices, list);
   if (!begun || !Recording() || flight.epoch != g.epoch) return result;
   ErrnoKeeper keep;
-  // Without the inner call (an NCCL linked -Bsymbolic) the process and the ordinal replace it: all members are here.
+  // If there was no inner call (an NCCL linked with -Bsymbolic), the process and the ordinal replace the ID. This is
+  // sufficient because all members are in this process.
   uint8_t id[128] = {};
   const uint64_t substitute[3] = {static_cast<uint64_t>(g.map.header->pid), g.map.header->start_ticks, plan.ordinal};
   memcpy(id, substitute, sizeof(substitute));
@@ -306,7 +307,7 @@ LOCKSTEP_EXPORT int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* c
   plan.device = parent->entry->device;
   const int result = MakeLate(CallKind::kCommSplit, plan, parent, child, color != -1, caller,
                               [&] { return real(comm, color, key, child, config); });
-  if (result == 4 || result == kNcclInvalidUsage) {  // refused before it counted
+  if (result == 4 || result == kNcclInvalidUsage) {  // the call was refused before NCCL counted it
     --parent->children;
     --parent->nccl_children;
   }
@@ -322,8 +323,8 @@ LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, Nccl
   if (!StartFor(caller)) return real(comm, excluded, count, child, config, flags);
   CommLocal* parent = Parent(comm);
   const int32_t size = parent != nullptr ? parent->entry->size : 0;
-  // NCCL looks at the list's entries before it looks at their number; a number that cannot be makes it fail in any
-  // case.
+  // NCCL looks at the entries of the list before it looks at their number. With an impossible number, the call fails in
+  // any case.
   if (parent == nullptr || excluded == nullptr || count < 1 || (size > 0 && count >= size)) {
     return real(comm, excluded, count, child, config, flags);
   }
@@ -332,7 +333,8 @@ LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, Nccl
   plan.origin = CallKind::kCommShrink;
   plan.parent = parent;
   plan.ordinal = ++parent->children;
-  // Only survivors call. They all know how often they shrank by this set, not how often in total.
+  // Only surviving ranks make this call. All of them know how often they shrank by this set, but not how often in
+  // total.
   const uint64_t set = SetHash(excluded, count);
   plan.id = ShrinkId(parent->entry->id, ShrinksBefore(parent, set) + 1, set);
   plan.magic = plan.id;
@@ -368,8 +370,7 @@ LOCKSTEP_EXPORT int ncclCommGrow(NcclComm comm, int size, const NcclUniqueId* id
   plan.parent = parent;
   plan.size = size;
   plan.member_rank = parent != nullptr ? parent->entry->member_rank : rank;
-  // Old members see no id; they get the same number from the parent, which is how NCCL itself makes the id's first
-  // word.
+  // Old members do not see an ID. They get the same number from the parent, as NCCL does for the first word of the ID.
   uint64_t magic = 0;
   if (parent != nullptr) {
     plan.ordinal = ++parent->children;
@@ -386,7 +387,7 @@ LOCKSTEP_EXPORT int ncclCommGrow(NcclComm comm, int size, const NcclUniqueId* id
 
 namespace {
 
-// Around a call on one communicator; `before` and `after` change its state.
+// Surrounds a call on one communicator. `before` and `after` change its state.
 template <typename Before, typename After, typename Forward>
 int OnComm(CallKind kind, NcclComm handle, const void* caller, Before before, After after, Forward forward) noexcept {
   if (handle == nullptr || !ShouldRecord(caller)) return forward();
@@ -407,7 +408,7 @@ int OnComm(CallKind kind, NcclComm handle, const void* caller, Before before, Af
 
 void Nothing(CommLocal*) noexcept {}
 
-// The handle leaves the table before NCCL frees it, since another thread may be given the same value at once.
+// The handle leaves the table before NCCL frees it, since another thread may get the same value at once.
 template <typename Forward>
 int EndComm(CallKind kind, CommState state, NcclComm handle, const void* caller, Forward forward) noexcept {
   uint32_t was = 0;
@@ -492,7 +493,7 @@ LOCKSTEP_COLD void AsyncChanged(CommLocal* comm, int error, const void* caller) 
   Store(&comm->last_async, error);
   if (error == kNcclSuccess) {
     BindChildren(comm);
-    // A blocking one reports it while its own init call still waits.
+    // A blocking communicator reports this state while its own init call still waits.
     if (!comm->ready && (comm->nonblocking || (comm->needs_rank && !comm->group_init))) CommIsReady(comm);
     return;
   }
@@ -505,23 +506,19 @@ LOCKSTEP_COLD void AsyncChanged(CommLocal* comm, int error, const void* caller) 
   EndCall(&flight, error, comm);
 }
 
-}  // namespace
-
-namespace {
-
 uint64_t IssuedOutsideGroups(const CommLocal* comm) noexcept {
   return Load(&comm->in_group) ? Load(&comm->group_issued) : Load(&comm->entry->issued_seq);
 }
 
 RealFunction g_async_error = {"ncclCommGetAsyncError"};
 
-// Polled by watchdogs: only a change of value is worth anything.
+// Watchdogs poll this function, so only a changed value is recorded.
 __attribute__((noinline)) int AsyncErrorForHost(NcclComm handle, int* error, const void* caller) noexcept {
   const auto real = reinterpret_cast<int (*)(NcclComm, int*)>(RealNccl(&g_async_error, caller));
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   if (!Recording() || FromNccl(caller)) return real(handle, error);
   CommLocal* comm = KnownComm(handle);
-  // What was issued before the question is queued when the answer is "success".
+  // If the answer is "success", everything that was issued before the question is queued.
   const uint64_t issued = comm != nullptr ? IssuedOutsideGroups(comm) : 0;
   const uint64_t begun = comm != nullptr ? MarksBegun(*comm) : 0;
   const int result = real(handle, error);
@@ -543,7 +540,7 @@ __attribute__((noinline)) int AsyncErrorForHost(NcclComm handle, int* error, con
 
 }  // namespace
 
-// Every operation comes here, from inside NCCL: such a call is forwarded by the shortest path.
+// NCCL itself calls this function for every operation. Such a call is forwarded by the shortest path.
 LOCKSTEP_EXPORT int ncclCommGetAsyncError(NcclComm handle, int* error) {
   const void* caller = LOCKSTEP_CALLER;
   void* address = LoadAcquire(&g_async_error.address);

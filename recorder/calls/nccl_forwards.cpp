@@ -1,4 +1,4 @@
-// NCCL functions that are passed on and not recorded: questions, parameters, host functions of the device API.
+// NCCL functions that are forwarded but not recorded: queries, parameters, and host functions of the device API.
 #include "recorder/abi/nccl.h"
 #include "recorder/core/real.h"
 
@@ -6,8 +6,9 @@ using namespace lockstep::recorder;
 
 namespace {
 
-// Up to eight words in, two registers out: holds for every function of the list on x86-64 and aarch64, also for those
-// that take or return the three-int ncclTeam_t by value. Words beyond a function's own are its caller's stack, copied.
+// Passes up to eight words in and two registers out. That is enough for every function in the list on x86-64 and
+// aarch64, including those that take or return the three-int ncclTeam_t by value. If a function has fewer parameters,
+// the remaining words are copies of its caller's stack.
 using Word = uintptr_t;
 using Pair = unsigned __int128;
 using AnyFunction = Pair (*)(Word, Word, Word, Word, Word, Word, Word, Word);

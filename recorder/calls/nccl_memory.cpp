@@ -1,4 +1,5 @@
-// NCCL's calls on memory, windows and custom reductions: they can block or change what later calls mean.
+// Wrappers of the NCCL functions for memory, windows and custom reductions. They can block, or change the meaning of
+// later calls.
 #include "recorder/abi/nccl.h"
 #include "recorder/core/ops.h"
 #include "recorder/core/real.h"
@@ -37,7 +38,8 @@ LOCKSTEP_EXPORT int ncclRedOpCreatePreMulSum(int* op, void* scalar, int type, in
   const bool recording = ShouldRecord(caller);
   const int result = Around(CallKind::kRedOpCreate, comm, Sized(0, scalar), caller,
                             [&] { return real(op, scalar, type, residence, comm); });
-  // The handle's number is mangled per communicator; its place in the order of creation is what ranks share.
+  // The number in the handle is mangled for each communicator. What ranks have in common is the handle's place in the
+  // order of creation.
   if (recording && result == kNcclSuccess && op != nullptr && Recording()) {
     CommLocal* local = KnownComm(comm);
     if (local != nullptr) {

@@ -1,4 +1,5 @@
-// NCCL's one-sided calls. They count per peer: signals sent to it, and awaited signals from it.
+// Wrappers of NCCL's one-sided calls. The recorder counts, for each peer, the signals sent to it and the signals
+// awaited from it.
 #include "recorder/abi/nccl.h"
 #include "recorder/base/host_memory.h"
 #include "recorder/core/ops.h"
@@ -47,7 +48,7 @@ LOCKSTEP_EXPORT int ncclSignal(int peer, int signal, int context, unsigned flags
   return Record(op, [&] { return real(peer, signal, context, flags, comm, stream); });
 }
 
-// The record is of the first peer; the others' counts rise when NCCL has accepted the call.
+// The record names the first peer. The counts of the other peers rise when NCCL has accepted the call.
 LOCKSTEP_EXPORT int ncclWaitSignal(int count, void* signals, NcclComm comm, CudaStream stream) {
   static RealFunction function = {"ncclWaitSignal"};
   const auto real = reinterpret_cast<decltype(&ncclWaitSignal)>(RealNccl(&function, LOCKSTEP_CALLER));

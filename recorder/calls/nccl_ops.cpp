@@ -1,4 +1,4 @@
-// NCCL's collectives, sends and receives, groups.
+// Wrappers of NCCL's collectives, sends, receives and groups.
 #include "recorder/abi/nccl.h"
 #include "recorder/core/ops.h"
 #include "recorder/core/real.h"
@@ -17,7 +17,7 @@ using lockstep::ring::CallKind;
 
 namespace {
 
-// Forwards `arguments`, recording `op` around the call.
+// Forwards `arguments` and records `op` around the call.
 template <typename... Parameters, typename... Arguments>
 inline __attribute__((always_inline)) int Record(void* real, const Op& op, int (*)(Parameters...),
                                                  Arguments... arguments) noexcept {
@@ -32,7 +32,8 @@ inline __attribute__((always_inline)) int Record(void* real, const Op& op, int (
 
 }  // namespace
 
-// A wrapper. OP: the recorded fields, up to the communicator; after the parameters come the arguments to forward.
+// Defines a wrapper. OP lists the recorded fields up to the communicator. The arguments to forward follow the
+// parameters.
 #define LOCKSTEP_LIST(...) __VA_ARGS__
 #define LOCKSTEP_OPERATION(NAME, OP, PARAMETERS, ...)                          \
   LOCKSTEP_EXPORT int NAME PARAMETERS {                                        \
@@ -43,7 +44,8 @@ inline __attribute__((always_inline)) int Record(void* real, const Op& op, int (
     return Record(real, op, NAME, __VA_ARGS__);                                \
   }
 
-// Twice: since NCCL 2.31 with a configuration of the one call, which changes nothing that ranks must agree on.
+// Each of these functions exists twice. Since NCCL 2.31 there is also a function with a configuration for the call,
+// which changes nothing that ranks must agree on.
 #define LOCKSTEP_WITH_CONFIG(...) (__VA_ARGS__, const void* config)
 #define LOCKSTEP_COLLECTIVE(NAME, OP, PARAMETERS, ...)  \
   LOCKSTEP_OPERATION(NAME, OP, PARAMETERS, __VA_ARGS__) \
@@ -87,7 +89,7 @@ LOCKSTEP_OPERATION(ncclRecv, (kRecv, type, -1, peer, count, nullptr, buffer),
                    (void* buffer, size_t count, int type, int peer, NcclComm comm, CudaStream stream), buffer, count,
                    type, peer, comm, stream)
 
-// RCCL's own. Those with counts of their own for every pair are not compared: ranks need not agree on them.
+// RCCL's own functions. Those with separate counts for each pair are not compared, since ranks need not agree on them.
 LOCKSTEP_OPERATION(ncclAllReduceWithBias, (kAllReduce, type, reduction, -1, count, send, recv),
                    (const void* send, void* recv, size_t count, int type, int reduction, NcclComm comm,
                     CudaStream stream, const void* bias),
@@ -106,8 +108,8 @@ LOCKSTEP_OPERATION(mscclRunAlgo, (kOtherCollective, type, reduction, -1, count, 
                    send, send_counts, send_offsets, recv, recv_counts, recv_offsets, count, type, root, peer, reduction,
                    algorithm, comm, stream)
 
-// RCCL's newer spelling. A fork of NCCL has a function of this name with one pointer more, before the datatype: ten
-// words are passed on, and only a call whose eighth is a communicator is recorded.
+// RCCL's newer spelling. A fork of NCCL has a function of this name with one more pointer before the datatype. So ten
+// words are passed on, and a call is recorded only if its eighth word is a communicator.
 LOCKSTEP_EXPORT int ncclAlltoAllv(const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
                                   const size_t* recv_counts, const size_t* recv_offsets, uintptr_t type, NcclComm comm,
                                   CudaStream stream, uintptr_t tenth) {
@@ -126,7 +128,7 @@ LOCKSTEP_EXPORT int ncclAlltoAllv(const void* send, const size_t* send_counts, c
 
 namespace {
 
-// The same call again. ShouldRecord detects a group's end that was left by an exception.
+// The same call again. ShouldRecord detects that an exception left the end of a group.
 inline bool Nested(const void* caller) noexcept {
   using namespace lockstep::recorder;
   if (LOCKSTEP_LIKELY(t_local.in_group_call == GroupCall::kNone)) return false;
@@ -147,7 +149,7 @@ LOCKSTEP_EXPORT int ncclGroupStart() {
   t_local.in_group_call = GroupCall::kNone;
   if (result != kNcclSuccess || FromNccl(caller)) return result;
   const bool recording = ShouldRecord(caller);
-  if (!recording && Recording()) return result;  // inside a recorded call: NCCL's own group
+  if (!recording && Recording()) return result;  // inside a recorded call: this is NCCL's own group
   const bool outermost = t_local.group_depth++ == 0;
   if (recording) {
     if (outermost) NoteGroupStart(caller);

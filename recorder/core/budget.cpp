@@ -8,14 +8,15 @@ namespace lockstep::recorder {
 namespace {
 
 constexpr Budget kDefaultBudget = {50, 5000};
-// An interrupt or a preemption inside a sample is not the recorder's cost: the most expensive quarter is left out.
+// The most expensive quarter of the samples is left out, because an interrupt or preemption during a sample is not a
+// cost of the recorder.
 constexpr uint32_t kLeftOut = 4;
 constexpr uint32_t kFewest = 4;
 
 Budget g_budget = kDefaultBudget;
-uint32_t g_stepping;  // one thread at a time takes a step
+uint32_t g_stepping;  // only one thread at a time takes a step
 
-// Mean ticks of one piece of work; 0: not known.
+// Mean ticks of one piece of work, or 0 if unknown.
 uint64_t Mean(const OwnTime& own) noexcept {
   uint32_t n = own.samples < kOwnSamples ? own.samples : kOwnSamples;
   if (n < kFewest) return 0;
@@ -66,11 +67,12 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
            static_cast<unsigned long long>(call_ns), static_cast<unsigned long long>(permille / 10),
            static_cast<unsigned long long>(permille % 10));
   const uint64_t after_ms = Ns(Now() - header->created_ticks) / 1000000;
-  if (g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler) {  // NCCL's own plugin interface cannot be left half-way
+  if (g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler) {  // NCCL's own plugin interface cannot be abandoned
+                                                                // half-way
     const GpuMode from = g.gpu;
     g.gpu = from == GpuMode::kFull ? GpuMode::kDone : GpuMode::kOff;
     if (from == GpuMode::kProfiler) profiler::AskForNothing();
-    // Tickets given so far get their marks: calls and groups that are under way carry that with them.
+    // Operations that already have tickets still get their marks; calls and groups in progress do that.
     Store(&header->gpu_marks, static_cast<uint32_t>(g.gpu));
     Store(&header->stepped_down, header->stepped_down | ring::kSteppedMarks);
     snprintf(line, sizeof(line), "marks %s to %s after %llu.%llu s: %s", Name(from), Name(g.gpu),
@@ -124,7 +126,7 @@ LOCKSTEP_COLD void JudgeOwnTime(ThreadState* thread) noexcept {
     if (own->since == 0) {
       *own = OwnTimes{};
       own->since = now;
-      own->ops.done = 1;  // of the round that begins: the call under way is its first
+      own->ops.done = 1;  // of the round that begins now, whose first call is the current one
     }
     return;
   }

@@ -11,10 +11,10 @@ namespace {
 using ring::CommEntry;
 using ring::CommState;
 
-// Identity changes are rare and bracketed by an odd guard. A reader accepts the lines between two equal even values.
-// Atomic, because a watchdog thread's error or abort may overlap a change by the communicator's own thread: the guard
-// must be even again when both are done, and odd while either works. Signals are blocked: a handler that jumps out
-// would leave it odd for good.
+// Brackets a change of a communicator's identity, which is rare, by an odd guard. A reader accepts the lines between
+// two equal even values. The guard is atomic because an error or abort that a watchdog thread records may overlap a
+// change by the communicator's own thread: the guard must be even after both are done, and odd while either works.
+// Signals are blocked, because a handler that jumps out would leave the guard odd for ever.
 class Editing {
  public:
   explicit Editing(CommEntry* entry) noexcept : entry_(entry) {
@@ -42,7 +42,7 @@ bool IsEnded(uint32_t state) noexcept {
   }
 }
 
-// A fresh entry, else the one that ended longest ago.
+// Returns a fresh entry or, if there is none, the one that ended longest ago.
 CommLocal* Claim() noexcept {
   uint32_t index = Load(&g.comms_used);
   while (index < g.map.capacities.comms && !Swap(&g.comms_used, index, index + 1)) index = Load(&g.comms_used);
@@ -66,9 +66,10 @@ CommLocal* Claim() noexcept {
   return nullptr;
 }
 
-uint32_t g_pending;  // how many entries wait for their handle
+uint32_t g_pending;  // the number of entries that wait for their handle
 
-// The communicator's thread and a watchdog may come at once; one of them takes it and counts it. True for that one.
+// The communicator's thread and a watchdog may come at once. Returns true for the one of them that takes and counts the
+// communicator.
 bool EndPending(CommLocal* comm) noexcept {
   if (__atomic_exchange_n(&comm->pending, nullptr, __ATOMIC_ACQ_REL) == nullptr) return false;
   __atomic_fetch_sub(&g_pending, 1, __ATOMIC_RELAXED);
@@ -149,7 +150,8 @@ LOCKSTEP_COLD void BindHandle(CommLocal* comm, const void* handle) noexcept {
   for (uint32_t i = 0; i < used; ++i) {
     const CommEntry& entry = g.map.comms[i];
     if (entry.handle == value && entry.generation >= generation) generation = entry.generation + 1;
-    // A value that NCCL gives out again cannot be a living communicator's: its end escaped us.
+    // If NCCL gives out this value again, it cannot belong to a living communicator. The recorder missed the end of the
+    // old one.
     if (Load(&g_tables.comm_handles[i]) == handle) CommEnded(&g_tables.comms[i], CommState::kDestroyed);
   }
   {
@@ -166,7 +168,7 @@ LOCKSTEP_COLD void CommIsReady(CommLocal* comm) noexcept {
   CommEntry* entry = comm->entry;
   int32_t rank = entry->member_rank, size = entry->size, device = entry->device;
   if (handle != nullptr) {
-    // Our own questions: NCCL's inner calls are not calls of the program.
+    // NCCL's inner calls are not calls of the program, so the recorder queries the communicator here itself.
     ThreadState* thread = Thread();
     const bool inside = thread != nullptr && thread->inside;
     if (thread != nullptr) thread->inside = true;
@@ -273,7 +275,7 @@ LOCKSTEP_COLD void DropChildren(const CommLocal* parent) noexcept {
   for (uint32_t i = 0; i < used; ++i) {
     CommLocal* comm = &g_tables.comms[i];
     if (LoadAcquire(&comm->pending) == nullptr || comm->pending_parent != parent->index || comm->in_group) continue;
-    // What lies in an old variable may by now be another communicator's handle.
+    // An old variable may by now hold another communicator's handle.
     void** place = LoadAcquire(&comm->pending);
     const bool taken = place != nullptr && KnownComm(StoredHandle(place)) != nullptr;
     if (taken || !BindStored(comm)) CommEnded(comm, CommState::kInitFailed);
@@ -289,7 +291,7 @@ LOCKSTEP_COLD CommLocal* FindCommSlow(ThreadState* thread, const void* handle, b
     CommCache(thread, handle) = {handle, i};
     return &g_tables.comms[i];
   }
-  // Its variable identifies the awaited communicator.
+  // The variable identifies the awaited communicator.
   for (uint32_t i = 0; i < used && Load(&g_pending) != 0; ++i) {
     CommLocal* comm = &g_tables.comms[i];
     void** place = LoadAcquire(&comm->pending);
@@ -298,11 +300,11 @@ LOCKSTEP_COLD CommLocal* FindCommSlow(ThreadState* thread, const void* handle, b
     CommCache(thread, handle) = {handle, i};
     return comm;
   }
-  // The variable NCCL stored to is gone: with one child outstanding there is no doubt whose handle it is.
+  // The variable that NCCL stored to is gone. If only one child is outstanding, the handle must be the child's.
   CommLocal* only = nullptr;
   uint32_t waiting = 0;
   for (uint32_t i = 0; i < Load(&g.comms_used); ++i) {
-    // An init call that is still running gave its handle at once: its variable would hold it.
+    // An init call that is still running returned its handle at once, so its variable would hold the handle.
     if (LoadAcquire(&g_tables.comms[i].pending) == nullptr || g_tables.comms[i].pending_parent == kNone) continue;
     only = &g_tables.comms[i];
     ++waiting;

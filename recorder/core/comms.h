@@ -1,12 +1,11 @@
-// The communicator table: entries, handles, late handles of split and shrink.
-#ifndef LOCKSTEP_RECORDER_CORE_COMMS_H_
-#define LOCKSTEP_RECORDER_CORE_COMMS_H_
+// The communicator table: entries, handles, and handles that split and shrink deliver later.
+#pragma once
 
 #include "recorder/core/process.h"
 
 namespace lockstep::recorder {
 
-// The facts about a communicator before NCCL creates it.
+// What is known of a communicator before NCCL creates it.
 struct CommPlan {
   ring::CallKind origin = ring::CallKind::kNone;
   uint64_t id = 0;
@@ -24,17 +23,18 @@ struct CommPlan {
   bool nonblocking = false;
 };
 
-// Writes an entry in the state "initializing". Null if the table is full of living communicators; counted.
+// Writes an entry in the state "initializing". Returns null if the table is full of communicators in use, which is
+// counted.
 CommLocal* NewComm(const CommPlan& plan) noexcept;
 
-// How many members of `rank` this process has created from a unique id with this hash.
+// How many members with `rank` this process has created from a unique id with this hash.
 uint32_t RootUses(uint64_t root_hash, int32_t rank) noexcept;
 
-// NCCL returned the handle. A handle value that was used before gets the next generation.
+// Called when NCCL has returned the handle. A reused handle value gets the next generation.
 void BindHandle(CommLocal* comm, const void* handle) noexcept;
 
-// The communicator is usable; asks NCCL for rank, size and device if they are unknown. Only for a handle that the
-// program used or that NCCL has just stored: an old variable may contain anything.
+// Called when the communicator is usable. Calls NCCL for rank, size and device if they are unknown. Only for a handle
+// that the program used or that NCCL has just stored, because an old variable may contain anything.
 void CommIsReady(CommLocal* comm) noexcept;
 void CommEnded(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommState(CommLocal* comm, ring::CommState state) noexcept;
@@ -42,23 +42,23 @@ void SetCommId(CommLocal* comm, uint64_t id, uint64_t magic) noexcept;
 // For a communicator that NCCL's profiler interface reported.
 void SetCommFlags(CommLocal* comm, uint32_t flags) noexcept;
 void SetCommName(CommLocal* comm, const char* name) noexcept;
-void SetCommReady(CommLocal* comm) noexcept;  // without asking NCCL
+void SetCommReady(CommLocal* comm) noexcept;  // without calling NCCL
 void NoteAsyncError(CommLocal* comm, int32_t error) noexcept;
 
-// NCCL will store the handle of `comm` at `place`: during the call, at the group's end, or when `parent` (kNone:
-// independent) is ready. The variable is read through the kernel, because it may be unmapped.
+// Called if NCCL will store the handle of `comm` at `place`: during the call, at the group's end, or when `parent`
+// (kNone if it is independent) is ready. The variable is read through the kernel, because it may be unmapped.
 void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept;
-// Binds the handle that NCCL has stored by now; false if there is none.
+// Binds the handle if NCCL has stored it; returns false if not.
 bool BindStored(CommLocal* comm) noexcept;
-// `parent` is ready again after background work: its children's handles are stored.
+// Called when `parent` is ready again after background work, so the handles of its children are stored.
 void BindChildren(const CommLocal* parent) noexcept;
-// The background work failed, or the parent ended: a child without a stored handle never comes.
+// Called when the background work failed or the parent ended: a child without a stored handle will not get one.
 void DropChildren(const CommLocal* parent) noexcept;
 
 bool HasPending() noexcept;
 void ForgetPending() noexcept;  // in a forked child
 
-// By handle, without this thread's cache and without making an entry; null when unknown.
+// Looks up the handle without this thread's cache and without creating an entry; null if unknown.
 inline CommLocal* KnownComm(const void* handle) noexcept {
   const uint32_t used = Load(&g.comms_used);
   for (uint32_t i = 0; i < used && i < ring::kMaxComms; ++i) {
@@ -74,7 +74,7 @@ inline ThreadState::Cached& CommCache(ThreadState* thread, const void* handle) n
   return thread->comms[(value >> 4 ^ value >> 12) & 7];
 }
 
-// The communicator of a handle in use; creates an entry without identity if its creation was not seen.
+// The communicator of a handle in use. Creates an entry without identity if its creation was not recorded.
 inline CommLocal* FindComm(ThreadState* thread, const void* handle) noexcept {
   const ThreadState::Cached& cached = CommCache(thread, handle);
   if (LOCKSTEP_LIKELY(cached.key == handle && Load(&g_tables.comm_handles[cached.index]) == handle &&
@@ -85,5 +85,3 @@ inline CommLocal* FindComm(ThreadState* thread, const void* handle) noexcept {
 }
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CORE_COMMS_H_

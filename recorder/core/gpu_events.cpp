@@ -7,15 +7,15 @@
 namespace lockstep::recorder {
 namespace {
 
-constexpr uint32_t kPairs = 256;  // operations of one stream that can be under way
+constexpr uint32_t kPairs = 256;  // maximum number of operations in progress on one stream
 constexpr uint32_t kPairsAtOnce = 64;
 constexpr uint32_t kNoPair = UINT32_MAX;
 
-// An event with a time delays the GPU by 2 us between two dependent kernels. An event without one costs nothing (H100,
-// docs/measurements.md).
+// An event with a time delays the GPU by 2 us between two dependent kernels. An event without a time costs nothing
+// measurable (H100, docs/measurements.md).
 struct Pair {
-  void *start, *end;    // with times
-  void *began, *ended;  // without; null where every operation is timed
+  void *start, *end;    // events with times
+  void *began, *ended;  // events without times; null if every operation is timed
 };
 constexpr unsigned kWithoutTime = 2;
 
@@ -26,13 +26,13 @@ struct Flight {
   uint64_t enter;  // ticks just before the start was recorded
   uint32_t pair;
   uint32_t stage;
-  bool timed;  // the pair's events with times
-  bool whole;  // start and end are one operation's
+  bool timed;  // the events with times are in use
+  bool whole;  // start and end belong to one operation
 };
 
 enum StreamState : uint32_t { kUnused = 0, kLive = 1, kEnded = 2 };
 
-// Counters rise for ever and are used modulo kPairs.
+// Counters never decrease and are used modulo kPairs.
 struct StreamEvents {
   uint32_t state;
   void* context;
@@ -40,15 +40,15 @@ struct StreamEvents {
   uint32_t made;
   Pair pairs[kPairs];
   uint32_t free[kPairs];
-  uint32_t freed, taken;  // by the consumer, by the producer
+  uint32_t freed, taken;  // `freed` is written by the consumer, `taken` by the producer
   Flight flights[kPairs];
-  uint32_t begun, done;  // by the producer, by the consumer
-  bool open;             // the newest flight waits for its end; the producer's
-  // The consumer's: GPU times of this stream count from the event that was the anchor first.
+  uint32_t begun, done;  // `begun` is written by the producer, `done` by the consumer
+  bool open;             // the newest flight waits for its end; used by the producer only
+  // Used by the consumer only. GPU times of this stream count from the event that was the first anchor.
   void* anchor;
   bool anchored;
   double anchor_ns;
-  // Host time minus GPU time is at least `low` and at most `high`, as of `bounded_ns`.
+  // At `bounded_ns`, host time minus GPU time is at least `low` and at most `high`.
   bool bounded;
   double low, high;
   int64_t bounded_ns;
@@ -57,10 +57,10 @@ StreamEvents g_events[ring::kMaxStreams];
 
 uint64_t g_times_written;
 
-constexpr double kCloseEnough = 2e5;    // ns: of the clocks
-constexpr double kDrift = 5e-5;         // of two clocks, at most: seconds a second
-constexpr double kAnchorEvery = 1e9;    // ns: intervals measured in single precision must stay short
-constexpr double kFloatError = 1.2e-7;  // of an elapsed time, relative
+constexpr double kCloseEnough = 2e5;    // ns: the accuracy of the clock offset that is sufficient
+constexpr double kDrift = 5e-5;         // the largest drift between two clocks, in seconds per second
+constexpr double kAnchorEvery = 1e9;    // ns; intervals measured in single precision must stay short
+constexpr double kFloatError = 1.2e-7;  // relative error of an elapsed time
 
 bool MakePair(Pair* pair) noexcept {
   if (g_driver.event_create(&pair->start, 0) != 0 || g_driver.event_create(&pair->end, 0) != 0) return false;
@@ -78,7 +78,7 @@ void* EndOf(const Pair& pair, bool timed) noexcept {
 
 void PushFree(StreamEvents* events, uint32_t pair) noexcept {
   events->free[events->freed % kPairs] = pair;
-  StoreRelease(&events->freed, events->freed + 1);  // partner: TakePair
+  StoreRelease(&events->freed, events->freed + 1);  // pairs with TakePair
 }
 
 uint32_t TakePair(StreamEvents* events) noexcept {
@@ -88,7 +88,7 @@ uint32_t TakePair(StreamEvents* events) noexcept {
   return pair;
 }
 
-// The consumer's, with the context current: so that the producer finds some.
+// Called by the consumer with the context current, to keep events ready for the producer.
 void Refill(StreamEvents* events) noexcept {
   if (events->made >= kPairs || events->freed - LoadAcquire(&events->taken) >= events->made / 2) return;
   RelaxedCapture relaxed;
@@ -99,7 +99,7 @@ void Refill(StreamEvents* events) noexcept {
   }
 }
 
-// False where another context has taken the place of the one whose events these are.
+// Returns false if another context has replaced the one that these events belong to.
 bool AreOf(const StreamEvents& events, void* context, unsigned long long id) noexcept {
   return events.made != 0 && events.context == context && events.context_id == id;
 }
@@ -116,7 +116,7 @@ LOCKSTEP_COLD bool MakeEvents(uint32_t stream, void* context) noexcept {
   unsigned long long id = 0;
   if (g_driver.context_id != nullptr) g_driver.context_id(context, &id);
   if (!AreOf(*events, context, id)) {
-    // Those of another context are left to it: it may be gone, and they with it.
+    // Events of another context are abandoned: the context may be gone, and the events with it.
     *events = StreamEvents{};
     events->context = context;
     events->context_id = id;
@@ -150,7 +150,7 @@ bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, b
   *result = g_driver.event_record(StartOf(events->pairs[pair], timed), handle);
   // A pair that could not be used goes back through the consumer.
   *flight = {ticket, now, pair, *result == 0 ? kStartRecorded : kDropped, timed, false};
-  StoreRelease(&events->begun, events->begun + 1);  // partner: PollStream
+  StoreRelease(&events->begun, events->begun + 1);  // pairs with PollStream
   events->open = *result == 0;
   return *result == 0;
 }
@@ -165,7 +165,7 @@ bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* res
     *result = g_driver.event_record(EndOf(events->pairs[flight->pair], flight->timed), handle);
     flight->whole = flight->ticket == ticket;
     flight->ticket = ticket;
-    StoreRelease(&flight->stage, *result == 0 ? kEndRecorded : kDropped);  // partner: PollStream
+    StoreRelease(&flight->stage, *result == 0 ? kEndRecorded : kDropped);  // pairs with PollStream
     return *result == 0;
   }
   const uint32_t pair = TakePair(events);
@@ -196,8 +196,8 @@ void ForgetAllEvents() noexcept {
 
 namespace {
 
-// GPU time of the flight's end, counted from the stream's first anchor, and how long it took. False: the driver does
-// not say. The end event becomes the anchor now and then.
+// Sets the GPU time at which the flight ended, counted from the stream's first anchor, and its duration. Returns false
+// if the driver does not tell. From time to time, the end event becomes the anchor.
 bool Measure(StreamEvents* events, Pair* pair, double* end_ns, double* duration_ns, double* error_ns) noexcept {
   float milliseconds = 0;
   if (g_driver.event_elapsed(&milliseconds, pair->start, pair->end) != 0 || !(milliseconds >= 0)) return false;
@@ -224,7 +224,7 @@ bool Measure(StreamEvents* events, Pair* pair, double* end_ns, double* duration_
 void Bound(StreamEvents* events, double low, double high, double error_ns, int64_t now_ns) noexcept {
   const double leak = static_cast<double>(now_ns - events->bounded_ns) * kDrift + error_ns;
   const double low_before = events->low - leak, high_before = events->high + leak;
-  // A contradiction means that a clock was set: earlier bounds are void.
+  // A contradiction means that a clock was set, so earlier bounds are void.
   if (events->bounded && low_before <= high && low <= high_before) {
     if (low_before > low) low = low_before;
     if (high_before < high) high = high_before;
@@ -241,7 +241,7 @@ struct TickScale {
   double ns_per_tick;
 };
 
-// The counter against CLOCK_MONOTONIC since the file was made.
+// The rate of the counter against CLOCK_MONOTONIC, measured since the file was made.
 TickScale ReadScale() noexcept {
   const ring::ClockTriple& first = g.map.header->triples[0];
   TickScale scale = {Now(), static_cast<int64_t>(MonotonicNs()), 1.0};
@@ -282,8 +282,8 @@ void TimeFlight(uint32_t stream, const Flight& flight) noexcept {
             events->high - events->low);
 }
 
-// The stream's events report nothing more. An error is no completion. Whether an unseen operation ended before the
-// error is unknown.
+// Ends the reports of the stream's events. An error is not a completion: it is unknown whether an unobserved operation
+// ended before the error.
 void EndStream(uint32_t stream, DriverResult error) noexcept {
   StoreRelease(&g.map.streams[stream].given, Load(&g.map.marks[stream].completed) + 1);
   if (IsGpuError(error)) {
@@ -324,7 +324,7 @@ Look PollStream(uint32_t stream) noexcept {
         break;
       }
       if (flight->timed && flight->whole) TimeFlight(stream, *flight);
-      // After its times: a reader that sees it completed may expect them.
+      // Stored after the times: a reader that sees the operation completed may expect them.
       StoreRelease(&mark->completed, flight->ticket);
     }
     PushFree(events, flight->pair);

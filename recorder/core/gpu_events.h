@@ -1,9 +1,9 @@
-// LOCKSTEP_GPU=events: CUDA events before and behind the operations of a stream, made beforehand and used again, and
-// one thread of low priority that looks at them. It writes the streams' mark lines and the ring's times.
+// LOCKSTEP_GPU=events: CUDA events before and after the operations of a stream, which are created in advance and
+// reused, and one low-priority thread that polls them. The thread writes the streams' mark lines and the ring's times.
 //
-// A stream's events have one producer at a time (whoever holds the stream's tickets) and one consumer, the thread.
-#ifndef LOCKSTEP_RECORDER_CORE_GPU_EVENTS_H_
-#define LOCKSTEP_RECORDER_CORE_GPU_EVENTS_H_
+// A stream's events have one producer at a time (the owner of the stream's tickets) and one consumer, the polling
+// thread.
+#pragma once
 
 #include <stdint.h>
 
@@ -11,35 +11,35 @@
 
 namespace lockstep::recorder {
 
-// Makes the stream's first events; its context is current. False if the driver cannot, which goes into the note.
+// Creates the stream's first events. The stream's context must be current. Returns false if the driver cannot; the note
+// then says so.
 bool MakeEvents(uint32_t stream, void* context) noexcept;
-// There is room for one more operation.
+// Returns whether there is room for one more operation.
 bool HasEvents(uint32_t stream) noexcept;
-// The stream's context is current. `timed`: use events with times. False: not recorded; returns the driver's error, or
-// 0 if no event was left.
+// The stream's context must be current. `timed`: use events with times. Returns false if nothing was recorded; then the
+// result is the driver's error, or 0 if no event was left.
 bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed,
                  DriverResult* result) noexcept;
 bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* result) noexcept;
-// The last operation whose start was recorded gets no end of its own.
+// The last operation whose start was recorded will not get an end.
 void DropStart(uint32_t stream) noexcept;
-// They were destroyed with their context.
+// The events were destroyed with their context.
 void ForgetStreamEvents(uint32_t stream) noexcept;
-void ForgetAllEvents() noexcept;  // in a forked child, whose thread does not exist
+void ForgetAllEvents() noexcept;  // in a forked child, which does not have the thread
 
-// Starts the thread, once; it finds its work itself. Does nothing in other modes.
+// Starts the thread once; the thread finds its work by itself. Does nothing in other modes.
 void StartPolling() noexcept;
-// Keeps the thread outside the driver between the two calls; the caller takes its place. False: it hangs in the driver.
+// Keeps the thread out of the driver until the matching call; the caller does its work meanwhile. Returns false if the
+// thread hangs in the driver.
 bool HoldPolling() noexcept;
-// In its place: a last look at the streams of a device, of all for -1.
+// Does the thread's work: a last poll of the streams of a device, or of all devices for -1.
 void LookOnce(int32_t device) noexcept;
 void ReleasePolling() noexcept;
 void ForgetPolling() noexcept;  // in a forked child
 
-// For this thread only: polls the due events of a stream. Keen: an operation is active, and an early look helps to
-// align the clocks.
+// Only for the polling thread: polls the due events of a stream. kKeen means that an operation is active, and an early
+// poll helps to align the clocks.
 enum class Look { kIdle, kBusy, kKeen };
 Look PollStream(uint32_t stream) noexcept;
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CORE_GPU_EVENTS_H_

@@ -4,21 +4,20 @@
 #include "recorder/core/gpu_events.h"
 #include "recorder/core/helper.h"
 #include "recorder/core/note.h"
-#include "recorder/core/streams.h"
 
 namespace lockstep::recorder {
 namespace {
 
 using Result = DriverResult;
 
-uint32_t g_registered;  // 0 no, 1 under way, 2 yes, 3 refused
+uint32_t g_registered;  // 0: no, 1: in progress, 2: yes, 3: refused
 uint32_t g_gpu_described;
 
 constexpr unsigned kRegisterPortable = 1, kRegisterDeviceMap = 2;
 constexpr int kHas64BitMemOps = 122, kHas64BitMemOpsV1 = 93;  // device attributes
 constexpr Result kAlreadyRegistered = 712;
 constexpr uint8_t kTries = 8;
-constexpr uint32_t kNobody = 0, kSomebody = UINT32_MAX;  // StreamLocal::busy
+constexpr uint32_t kNobody = 0, kSomebody = UINT32_MAX;  // values of StreamLocal::busy besides thread numbers
 
 uint32_t IndexOf(const StreamLocal* stream) noexcept {
   return static_cast<uint32_t>(stream - g_tables.streams);
@@ -30,7 +29,7 @@ void* HandleOf(const StreamLocal& stream) noexcept {
 bool RegisterMarks() noexcept {
   if (Swap<uint32_t>(&g_registered, 0, 1)) {
     Result result = g_driver.host_register(g.map.marks, g.map.marks_bytes, kRegisterPortable | kRegisterDeviceMap);
-    // Another context's end may have left it registered.
+    // Another context that has ended may have left the memory registered.
     if (result == kAlreadyRegistered) result = 0;
     if (result != 0) {
       char text[96];
@@ -43,7 +42,7 @@ bool RegisterMarks() noexcept {
   return LoadAcquire(&g_registered) == 2;
 }
 
-// The marks of the stream end. What was given to the driver before keeps its meaning, of the rest nothing is known.
+// Ends the marks of the stream. Marks that the driver already has stay valid. Nothing is known about later operations.
 LOCKSTEP_COLD void Fail(StreamLocal* stream, Result error) noexcept {
   stream->ways = 0;
   stream->tries = 0;
@@ -65,7 +64,7 @@ bool Write(StreamLocal* stream, size_t field, uint64_t ticket) noexcept {
   return result == 0;
 }
 
-// Whether the device can write marks; a refusal is reported once.
+// Returns whether the device can write marks. A refusal is reported once.
 bool HasMemoryOperations(int32_t device) noexcept {
   if (g_driver.write64 == nullptr || g_driver.host_register == nullptr || g_driver.host_pointer == nullptr) {
     AddNote("no GPU marks: the driver has no stream memory operations; try LOCKSTEP_GPU=events");
@@ -80,19 +79,19 @@ bool HasMemoryOperations(int32_t device) noexcept {
   return false;
 }
 
-// With the stream's context current.
+// The stream's context must be current.
 bool MapMark(StreamLocal* stream) noexcept {
   ring::MarkLine* mark = &g.map.marks[IndexOf(stream)];
   if (!RegisterMarks()) {
     const uint32_t registered = LoadAcquire(&g_registered);
     if (registered == 3) stream->tries = 0;
-    // Another thread is registering them: no try of this stream's.
+    // Another thread is registering the marks, so this does not count as an attempt.
     if (registered == 1 && stream->tries < kTries) ++stream->tries;
     return false;
   }
   DevicePointer at = 0;
   if (g_driver.host_pointer(&at, mark, 0) != 0 || at == 0) {
-    // The context in which it was registered may be gone.
+    // The context in which the memory was registered may be gone.
     if (Swap<uint32_t>(&g_registered, 2, 0) && !RegisterMarks()) return false;
     if (g_driver.host_pointer(&at, mark, 0) != 0 || at == 0) return false;
   }
@@ -100,13 +99,13 @@ bool MapMark(StreamLocal* stream) noexcept {
   return true;
 }
 
-// Not of a default stream: which one a handle names does not change.
+// Not needed for a default stream, because the stream behind such a handle does not change.
 bool IsCapturing(const StreamLocal& stream) noexcept {
   int status = 0;
   return g_driver.is_capturing(HandleOf(stream), &status) != 0 || status != 0;
 }
 
-// The stream's context, and the driver's number of the stream. The stream does not capture.
+// Finds the stream's context and the driver's number of the stream. The stream must not be capturing.
 bool FindContext(StreamLocal* stream) noexcept {
   stream->context = nullptr;
   stream->identity = 0;
@@ -119,7 +118,7 @@ bool FindContext(StreamLocal* stream) noexcept {
     return stream->context != nullptr;
   }
   // A default stream belongs to the current context. While another device's context is current, a mark would go to the
-  // wrong stream and report work that is not done. NCCL uses the default streams of the device's own context.
+  // wrong stream and report work as done that is not. NCCL uses the default streams of its own device's context.
   const int32_t device = stream->cell->device;
   if (device >= 0 && g_driver.device_context != nullptr && g_driver.device_context(device, &stream->context) == 0)
     return stream->context != nullptr;
@@ -139,7 +138,7 @@ uint64_t LastGiven(const StreamLocal& stream) noexcept {
   return given == 0 ? 0 : given - 1;
 }
 
-// All up to `ticket` is on the stream. Its tickets are the calling thread's.
+// Marks that everything up to `ticket` is on the stream. The tickets must be the calling thread's.
 void GiveEnd(StreamLocal* stream, uint64_t ticket) noexcept {
   if (ticket <= LastGiven(*stream) || stream->ways == 0) return;
   Result result = 0;
@@ -165,8 +164,8 @@ void ForHeldStreams(const CommLocal& comm, Each each) noexcept {
   }
 }
 
-// Like GiveEnd, some time after the use. A stream that captures by now would take the mark into its graph, so that the
-// GPU wrote it at every launch. The progress of its earlier work is then unknown.
+// Like GiveEnd, but some time after the use. If the stream is capturing by now, it would take the mark into its graph,
+// and the GPU would write it at every launch. Then the progress of earlier work remains unknown.
 void GiveLate(StreamLocal* stream, uint64_t ticket) noexcept {
   uint64_t graph = 0;
   if (ticket <= LastGiven(*stream) || stream->ways == 0 || QueryCapture(*stream, &graph) != Capture::kNo) return;
@@ -193,7 +192,7 @@ LOCKSTEP_COLD void EnableMarks(StreamLocal* stream) noexcept {
     stream->tries = 0;
     return;
   }
-  // First seen in a capture: later.
+  // The stream was first seen in a capture. Look it up later.
   if (stream->cell->handle > 2 && IsCapturing(*stream)) {
     stream->tries = kTries;
     return;
@@ -248,8 +247,8 @@ Capture QueryCapture(const StreamLocal& stream, uint64_t* graph) noexcept {
 }
 
 uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept {
-  // Another thread is using the stream at this moment; their order on it is unknown. If it is this thread, it left the
-  // call by a jump or an exception.
+  // Another thread is using the stream now, so the order of the two on the stream is unknown. If it is the same thread,
+  // the previous call was left by a jump or an exception.
   const uint32_t me = thread->index + 1;
   if (!Swap(&stream->busy, kNobody, me)) {
     if (Load(&stream->busy) != me) return 0;
@@ -258,7 +257,7 @@ uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonbloc
   const uint64_t ticket = Load(&stream->cell->issued) + 1;
   if ((stream->ways & kWayEvents) != 0) {
     stream->timed = !nonblocking && !IsHeld(*stream) && ticket % g.gpu_sample == 0;
-    // More operations under way than events: of this one nothing will be known.
+    // More operations are in progress than there are events, so nothing will be known about this operation.
     if (!HasEvents(IndexOf(stream))) {
       StoreRelease(&stream->busy, kNobody);
       return 0;
@@ -306,8 +305,8 @@ LOCKSTEP_COLD void SettleMarks(CommLocal* comm, uint64_t begun) noexcept {
   if (begun == 0) return;
   bool left = false;
   ForHeldStreams(*comm, [&](StreamLocal* stream) noexcept {
-    // A later operation of the communicator would be on the stream now, or its number shows that it was there. A stream
-    // in use is settled another time.
+    // A later operation of the communicator would be on the stream by now, or its number shows that it was there. A
+    // stream in use is settled another time.
     if (!Swap(&stream->busy, kNobody, kSomebody)) {
       left = true;
       return;
@@ -334,7 +333,7 @@ void SettleEarlier(CommLocal* comm) noexcept {
     if (!mine && !Swap(&stream->busy, kNobody, me)) return;
     ClearHold(*comm, stream);
     const uint64_t issued = Load(&stream->cell->issued);
-    // Its newest ticket is that of the use that ends now.
+    // The newest ticket belongs to the use that ends now.
     if (!IsHeld(*stream)) GiveLate(stream, mine ? issued - 1 : issued);
     if (!mine) StoreRelease(&stream->busy, kNobody);
   });
@@ -396,7 +395,7 @@ LOCKSTEP_COLD void BeginDeviceReset(int32_t device) noexcept {
     stream->tries = stream->cell->handle > 2 ? 0 : kTries;
     if (stream->cell->handle > 2) StoreRelease(&g_tables.stream_handles[i], static_cast<const void*>(nullptr));
     ForgetStreamEvents(i);
-    // What was not seen to end never will be.
+    // An end that has not been seen by now will never be seen.
     if (stream->cell->marked != 0) StoreRelease(&stream->cell->given, Load(&g.map.marks[i].completed) + 1);
   }
   Swap<uint32_t>(&g_registered, 2, 0);

@@ -1,4 +1,4 @@
-// The thread that looks at events.
+// The thread that polls events.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -14,13 +14,13 @@ extern "C" int __cxa_atexit(void (*)(void*), void*, void*);
 namespace lockstep::recorder {
 namespace {
 
-uint32_t g_thread;   // 0 none, 1 being made, 2 runs, 3 cannot be made
-uint32_t g_inside;   // it is in the driver
-uint32_t g_holders;  // users outside this file
+uint32_t g_thread;   // 0: none, 1: being created, 2: running, 3: cannot be created
+uint32_t g_inside;   // 1 while the thread is inside the driver
+uint32_t g_holders;  // number of users outside this file
 
 constexpr long kKeenNs = 100000, kBusyNs = 1000000, kIdleNs = 5000000, kQuietNs = 20000000;
-constexpr uint32_t kKeenAtMost = 500;  // looks at short intervals, on end
-constexpr uint32_t kQuietAfter = 200;  // idle looks
+constexpr uint32_t kKeenAtMost = 500;  // the largest number of consecutive polls at short intervals
+constexpr uint32_t kQuietAfter = 200;  // idle polls before the intervals become long
 constexpr int kNice = 5;
 
 void Sleep(long ns) noexcept {
@@ -32,7 +32,7 @@ Look LookAtAll() noexcept {
   Look look = Look::kIdle;
   const uint32_t used = Load(&g.streams_used);
   for (uint32_t i = 0; i < used && i < g.map.capacities.streams; ++i) {
-    // Both sides announce themselves first and look at the other then: one of them gives way.
+    // Both sides announce themselves first and then check the other, so at least one of them gives way.
     __atomic_store_n(&g_inside, 1u, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&g_holders, __ATOMIC_SEQ_CST) == 0) {
       const Look one = PollStream(i);
@@ -49,7 +49,7 @@ void* Poll(void*) {
   bool ready = false;
   uint32_t idle = 0, keen = 0;
   while (Load(g.word) != kOff) {
-    // Set once and never reset: calls of this thread must not spoil a capture of another thread.
+    // Set once and never reset. Calls of this thread must not invalidate a capture of another thread.
     if (!ready && LoadAcquire(&g_driver_state) != 0) {
       int relaxed = kCaptureRelaxed;
       if (g_driver.capture_mode != nullptr) g_driver.capture_mode(&relaxed);
@@ -67,10 +67,12 @@ void* Poll(void*) {
   return nullptr;
 }
 
-// Before the driver's own exit handlers, since these were there first: a thread in the driver must not meet them. A
-// thread that hangs there is not waited for. The last look is this thread's.
+// Runs before the driver's own exit handlers, because those were registered earlier. The polling thread must not be
+// inside the driver when they run, but a polling thread that hangs there is not waited for. Otherwise the exiting
+// thread polls one last time.
 void AtExit(void*) {
-  if (Load(g.word) != kRecording || LoadAcquire(&g_thread) != 2) return;  // a forked child: the thread is not here
+  if (Load(g.word) != kRecording || LoadAcquire(&g_thread) != 2)
+    return;  // in a forked child, the polling thread does not exist
   if (HoldPolling()) LookOnce(-1);
 }
 
@@ -80,7 +82,7 @@ LOCKSTEP_COLD void StartPolling() noexcept {
   if (g.gpu != GpuMode::kEvents || !Swap<uint32_t>(&g_thread, 0, 1)) return;
   ErrnoKeeper keep;
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-  // Its symbol version moved in glibc 2.34.
+  // The symbol version of pthread_create changed in glibc 2.34.
   const auto create = reinterpret_cast<Create>(FindFunction("pthread_create", Among::kAll, nullptr));
   uint64_t all = ~uint64_t{0}, before = 0;
   Sys(SYS_rt_sigprocmask, static_cast<long>(SIG_SETMASK), &all, &before, sizeof(all));

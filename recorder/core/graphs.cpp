@@ -20,50 +20,50 @@ using ring::OpStage;
 
 enum Direction : uint8_t { kCollectives = 0, kSends = 1, kReceives = 2 };
 
-// What one launch adds to one numbering.
+// What one launch adds to one sequence of numbers.
 struct Lane {
   CommLocal* comm;
   uint64_t comm_created;
   ring::PeerEntry* peer_entry;
-  RolledSteps steps;  // of the collectives
+  RolledSteps steps;  // steps of the collectives' numbers
   int32_t peer;
   uint32_t operations;
   Direction direction;
-  // Before the launch under way, for one that fails.
+  // The values before the current launch, to be restored if the launch fails.
   uint64_t before_issued, before_hash;
 };
 
 struct GraphLocal {
   GraphCell* cell;
-  uint32_t busy;     // a thread is adding to it: another's operation is counted only
-  uint32_t last_op;  // index in kGraphOps of the last one added, kNone at first
+  uint32_t busy;     // while one thread adds an operation, another thread's operation is only counted
+  uint32_t last_op;  // index in kGraphOps of the operation added last; kNone at first
   uint32_t lanes;
-  bool unnumbered;  // a launch cannot report its numbers
+  bool unnumbered;  // the numbers of a launch cannot be reported
 };
 
-// Of the largest file's table. Pages that no graph uses are never touched.
+// The largest file's table has as many graphs. Pages that no graph uses are never touched.
 GraphLocal g_graphs[ring::kMaxGraphs];
 Lane g_lanes[ring::kMaxGraphs][ring::kMaxGraphLanes];
 uint32_t g_graphs_used;
 uint32_t g_next_op;
 
-// Graphs and executable graphs by handle. A key whose value is 0 may be taken again.
+// Maps the handles of graphs and executable graphs. A key whose value is 0 may be reused.
 struct Handle {
   const void* key;
   uint64_t value;  // use << 32 | graph + 1
 };
 constexpr uint32_t kHandles = 4096, kHandleProbes = 32;
 Handle g_handles[kHandles];
-uint32_t g_handles_used;  // ever: a program without graphs that matter is not searched
+uint32_t g_handles_used;  // the highest number ever used; a program without relevant graphs is not searched
 
-// Captures by the stream that began them: CUDA does not return the number of an invalidated one.
+// Captures, by the stream that began them: CUDA does not return the number of an invalidated capture.
 struct OpenCapture {
   uint64_t capture;  // 0: free
   const void* stream;
 };
 OpenCapture g_open_captures[16];
 
-// 0: the stream does not capture, or it is unknown.
+// Returns 0 if the stream does not capture or this is unknown.
 uint64_t CaptureOn(const void* stream) noexcept {
   uint64_t capture = 0;
   StreamLocal asked{};
@@ -132,7 +132,7 @@ void MapHandle(const void* handle, uint32_t graph) noexcept {
   Add(&g.map.header->dropped_records, 1);
 }
 
-// The graph that is being captured as `capture`; kNone: nothing was captured into it yet.
+// Returns the graph that is being captured as `capture`, or kNone if nothing has been captured into it yet.
 uint32_t CapturedAs(uint64_t capture) noexcept {
   const uint32_t used = Load(&g_graphs_used);
   for (uint32_t i = used; i > 0; --i) {
@@ -148,7 +148,8 @@ void FreeOps(uint32_t graph) noexcept {
   }
 }
 
-// A cell that was never used, else the one that ended longest ago: records of its launches then have no graph.
+// Returns an unused cell or, if there is none, the one that ended longest ago. Records of the old graph's launches then
+// have no graph.
 LOCKSTEP_COLD uint32_t NewGraph(uint64_t capture) noexcept {
   const uint32_t capacity = g.map.capacities.graphs;
   uint32_t index = Load(&g_graphs_used);
@@ -179,7 +180,7 @@ LOCKSTEP_COLD uint32_t NewGraph(uint64_t capture) noexcept {
   return index;
 }
 
-// Null: the table is full.
+// Returns null if the table is full.
 ring::GraphOp* NewOp() noexcept {
   const uint32_t capacity = g.map.capacities.graph_ops;
   const uint32_t first = Add(&g_next_op, 1);
@@ -215,7 +216,8 @@ Lane* FindLane(uint32_t graph, const CommLocal* comm, Direction direction, int32
 void AddToLane(uint32_t graph, const CapturedOp& op) noexcept {
   const bool collective = ring::IsCollective(op.kind);
   if (!collective && !ring::IsPointToPoint(op.kind)) {
-    Store(&g_graphs[graph].cell->ops_lost, g_graphs[graph].cell->ops_lost + 1);  // one-sided ones are not counted again
+    // One-sided operations are not counted again.
+    Store(&g_graphs[graph].cell->ops_lost, g_graphs[graph].cell->ops_lost + 1);
     return;
   }
   Lane* lane = FindLane(graph, op.comm,
@@ -271,10 +273,10 @@ void AddToGraph(uint32_t graph, const CapturedOp& op) noexcept {
   entry->caller_object = op.site.object;
   entry->comm_created = created;
   local->last_op = static_cast<uint32_t>(entry - g.map.graph_ops);
-  StoreRelease(&entry->owner, graph + 1);  // partner: the reader takes entries of an owner it knows
+  StoreRelease(&entry->owner, graph + 1);  // pairs with the reader, which takes entries whose owner it knows
 }
 
-// Copies everything that `from` holds into `to`: a child graph, a launch under capture.
+// Copies everything that `from` holds into `to`, for a child graph or a launch under capture.
 LOCKSTEP_COLD void Append(uint32_t to, uint32_t from) noexcept {
   GraphLocal* into = &g_graphs[to];
   if (to == from || !Swap<uint32_t>(&into->busy, 0, 1)) {
@@ -331,7 +333,7 @@ void Issue(Lane* lane, uint64_t now) noexcept {
   const uint64_t hash = lane->steps.After(entry->signature_hash);
   lane->before_issued = before;
   lane->before_hash = entry->signature_hash;
-  // As in BeginOp: a reader that sees issued_seq and issued_check equal twice has the hash that belongs to them.
+  // As in BeginOp: a reader that twice sees issued_seq and issued_check equal has the hash that belongs to them.
   StoreRelease(&entry->issued_seq, after);
   FenceRelease();
   Store(&entry->signature_hash, hash);
@@ -364,7 +366,8 @@ void TakeBackLane(Lane* lane) noexcept {
   StoreRelease(&entry->issued_check, lane->before_issued);
 }
 
-// A communicator that ended or lost its table entry after the capture: the launch is a mistake of the program.
+// Returns false if the communicator ended or lost its table entry after the capture. Then the launch is a mistake of
+// the program.
 bool Lives(const Lane& lane) noexcept {
   return lane.comm->entry->created_ticks == lane.comm_created && lane.comm->entry->ended_ticks == 0;
 }
@@ -429,7 +432,7 @@ void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept {
   const uint32_t index = capture != 0 ? CapturedAs(capture) : kNone;
   const uint32_t before = graph != nullptr ? GraphOfHandle(graph) : kNone;
   if (index == kNone) {
-    // The handle may have named another graph, whose end was not seen. A graph with an earlier capture continues.
+    // The handle may have named another graph whose end was not seen. A graph with an earlier capture continues.
     if (graph != nullptr && before != kNone && HasState(&g.map.graphs[before], GraphState::kEnded))
       ForgetGraphHandle(graph);
     return;
@@ -442,7 +445,7 @@ void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept {
     return;
   }
   SetState(cell, GraphState::kCaptured);
-  if (before != kNone && before != index) Append(index, before);  // captured into a graph that held something
+  if (before != kNone && before != index) Append(index, before);  // captured into a graph that was not empty
   MapHandle(graph, index);
 }
 
@@ -461,11 +464,11 @@ void NoteChildAdded(const void* graph, const void* child) noexcept {
   if (inner == kNone) return;
   const uint32_t outer = GraphOfHandle(graph);
   if (outer == kNone) {
-    MapHandle(graph, inner);  // it holds nothing else that matters so far
+    MapHandle(graph, inner);  // nothing else in the graph is of interest so far
   } else if (Load(&g.map.graphs[outer].handles) == 1) {
     Append(outer, inner);
   } else {
-    g_graphs[outer].unnumbered = true;  // earlier instances hold less
+    g_graphs[outer].unnumbered = true;  // earlier instances have fewer operations
   }
 }
 
@@ -532,7 +535,7 @@ bool BeginLaunch(const void* exec, const void* stream, LaunchInFlight* flight) n
   thread->member_slot = nullptr;
   if (LOCKSTEP_UNLIKELY(thread->slots == nullptr) && !thread->overflow) AssignRing(thread);
   if (thread->overflow) {
-    Add(&g.map.header->dropped_records, 1);  // the shared ring has no room for what comes in several slots
+    Add(&g.map.header->dropped_records, 1);  // the shared ring has no room for records of several slots
   } else {
     for (uint32_t first = 0; first < count || first == 0; first += ring::kReplayLanes) {
       const Slot slot = TakeSlot(thread);

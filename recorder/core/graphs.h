@@ -1,24 +1,23 @@
-// CUDA graphs: the operations captured into one, and each launch, which issues them again without an NCCL call. The
-// only question to CUDA is whether a stream captures, which is allowed during capture. Nothing is added to a graph.
-#ifndef LOCKSTEP_RECORDER_CORE_GRAPHS_H_
-#define LOCKSTEP_RECORDER_CORE_GRAPHS_H_
+// CUDA graphs: the operations captured into a graph, and each launch, which issues them again without an NCCL call. The
+// only CUDA query is whether a stream is capturing, which is allowed during capture. Nothing is added to a graph.
+#pragma once
 
 #include "recorder/core/gpu_marks.h"
 #include "recorder/core/process.h"
 
 namespace lockstep::recorder {
 
-// Captures that were begun and not ended, as far as CUDA's calls are recorded.
+// Number of captures that have begun and not ended, as far as CUDA calls are recorded.
 extern uint32_t g_captures;
 inline bool Capturing() noexcept {
   return LOCKSTEP_UNLIKELY(Load(&g_captures) != 0);
 }
 
-// Whether the stream captures, and into which graph: checked before marks are written, or if a capture is known to be
-// active.
+// Returns whether the stream is capturing, and into which graph. Checked before marks are written, or if a capture is
+// known to be active.
 Capture LookForCapture(const StreamLocal& stream, uint64_t* graph) noexcept;
 
-// An operation that NCCL accepted on a stream that captures.
+// An operation that NCCL accepted on a capturing stream.
 struct CapturedOp {
   ring::CallKind kind;
   uint8_t datatype, reduction;
@@ -30,18 +29,18 @@ struct CapturedOp {
   CallSite site;
 };
 void AddCapturedOp(uint64_t capture, const CapturedOp& op) noexcept;
-// A group with captured operations failed or was simulated: the graph's contents are unknown from now on.
+// Called if a group with captured operations failed or was simulated: the graph's contents are unknown from then on.
 void SpoilCapture(uint64_t capture) noexcept;
 
-// After the calls succeeded. The exception is NoteCaptureEnding, which comes before the call and returns the argument
-// of NoteCaptureEnded.
+// These are called after the CUDA call succeeded. The exception is NoteCaptureEnding, which is called before, and
+// returns the argument of NoteCaptureEnded.
 void NoteCaptureBegun(const void* stream) noexcept;
 uint64_t NoteCaptureEnding(const void* stream) noexcept;
-void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept;  // graph null: the capture failed
-void NoteInstantiated(const void* graph, const void* made) noexcept;  // also cloned
+void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept;  // graph null if the capture failed
+void NoteInstantiated(const void* graph, const void* made) noexcept;  // also for clones
 void NoteExecUpdated(const void* exec, const void* graph) noexcept;
 void NoteChildAdded(const void* graph, const void* child) noexcept;
-// Before a handle is destroyed; returns the argument of KeepGraphHandle for a call that fails.
+// Called before a handle is destroyed. Returns the argument of KeepGraphHandle, for a call that fails.
 uint64_t ForgetGraphHandle(const void* handle) noexcept;
 void KeepGraphHandle(const void* handle, uint64_t forgotten) noexcept;
 
@@ -53,12 +52,10 @@ struct LaunchInFlight {
   uint32_t epoch;
   bool captured, mark, waiting;
 };
-// False: the graph is unknown; do not call EndLaunch.
+// Returns false if the graph is unknown; then do not call EndLaunch.
 bool BeginLaunch(const void* exec, const void* stream, LaunchInFlight* flight) noexcept;
 void EndLaunch(LaunchInFlight* flight, int result) noexcept;
 
 void ForgetGraphs() noexcept;  // in a forked child
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CORE_GRAPHS_H_

@@ -14,7 +14,7 @@ uint8_t Value(OpStage stage) noexcept {
   return static_cast<uint8_t>(stage);
 }
 
-// Operations that were queued get the group's end; those that failed by themselves keep that.
+// Gives operations that were queued the stage of the group's end. Operations that failed by themselves keep their own.
 void Settle(uint8_t* stage, OpStage now) noexcept {
   if (*stage == Value(OpStage::kQueued) || *stage == Value(OpStage::kEntered)) *stage = Value(now);
 }
@@ -30,7 +30,7 @@ OpStage StageOf(const ThreadState* thread, uint16_t stream, OpStage stage) noexc
   return stage == OpStage::kLaunched && WasCaptured(thread, stream) ? OpStage::kCaptured : stage;
 }
 
-// An operation the group dropped never happened: the counts of its peer go back.
+// An operation that the group dropped never happened, so the counts of its peer go back.
 void TakeBackPeer(uint32_t comm, int32_t rank, CallKind kind, uint64_t amount) noexcept {
   if (comm >= g.map.capacities.comms) return;
   const uint64_t key = ring::PeerKey(comm, rank);
@@ -53,7 +53,7 @@ bool IsOperation(CallKind kind) noexcept {
 void TakeBackMembers(const ring::MemberSlot* slot) noexcept {
   if ((slot->flags & ring::kMembersCaptured) != 0) return;
   for (uint32_t i = 0; i < slot->used && i < ring::kMembersPerSlot; ++i) {
-    if ((slot->flags & 1u << i) != 0) continue;  // taken back when its call failed
+    if ((slot->flags & 1u << i) != 0) continue;  // the member was taken back when its call failed
     const bool receive = (slot->members[i].word >> 47 & 1) != 0;
     TakeBackPeer(slot->comm, slot->members[i].peer, receive ? CallKind::kRecv : CallKind::kSend, 1);
   }
@@ -70,7 +70,7 @@ void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
     for (uint32_t i = 0; i < thread->group_overflow_count; ++i) {
       const uint64_t number = thread->group_overflow[i];
       ring::OpSlot* slot = ClaimOverflow(number);
-      if (slot == nullptr) continue;  // not ours any more: another thread's record lies there
+      if (slot == nullptr) continue;  // the slot now holds another thread's record
       if (dropped) TakeBackOp(slot);
       FinishSlot(slot, Value(stage), 0, Now());
       ReleaseOverflow(slot, number);
@@ -113,7 +113,7 @@ void SettleComm(ThreadState* thread, CommLocal* comm, OpStage stage, bool droppe
     FenceRelease();
     Store(&entry->signature_hash, comm->group_hash);
     StoreRelease(&entry->issued_check, comm->group_issued);
-  } else if (result == kNcclSuccess) {  // else NCCL's own thread is still queueing them
+  } else if (result == kNcclSuccess) {  // otherwise NCCL's own thread is still queueing the operations
     Store(&entry->launched_seq, entry->issued_seq);
   }
   SettleRecent(thread, entry->collectives, comm->group_recent, entry->recent_collectives, stage);
@@ -130,7 +130,7 @@ void EndMarks(ThreadState* thread, int result) noexcept {
     }
     StoreRelease(&comm->async_returned, comm->async_begun);
   }
-  // Without a launch the stream did not advance: its ticket is passed at once.
+  // Without a launch, the stream did not advance. Its ticket counts as completed at once.
   for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
     const ThreadState::GroupStream& use = thread->group_streams[i];
     if (use.mark) EndMark(&g_tables.streams[use.stream], use.ticket);
@@ -184,7 +184,7 @@ void EndGroup(int result, bool simulated) noexcept {
   ThreadState* thread = Thread();
   if (thread == nullptr) return;
   const uint64_t returned = LOCKSTEP_UNLIKELY(thread->group_sampled != 0) ? Now() : 0;
-  // NCCL forgets the simulation where a communicator is non-blocking: it launches.
+  // If a communicator is non-blocking, NCCL forgets that the group is a simulation, and launches.
   for (uint32_t index = thread->group_comms; simulated && index != kNone; index = g_tables.comms[index].group_next)
     simulated = !g_tables.comms[index].nonblocking;
   const bool dropped = simulated || !Accepted(result);

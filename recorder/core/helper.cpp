@@ -18,12 +18,12 @@ namespace {
 using ring::HelperArea;
 using ring::HelperQuestion;
 
-uint32_t g_started;  // 0 no, 1 being made or there
+uint32_t g_started;  // 0: no, 1: being created or running
 
 constexpr int kNice = 5;
 
 long Memory(uint64_t address, void* to, uint64_t length) noexcept {
-  // The kernel stops at the first page that is not there, but only between the entries of the list.
+  // The kernel stops at the first unmapped page, but only between the entries of the list.
   constexpr uint64_t kParts = ring::kHelperData / ring::kPage + 1;
   iovec there[kParts];
   uint64_t parts = 0, done = 0;
@@ -50,7 +50,7 @@ long File(const char* path, uint64_t from, char* to, uint64_t length) noexcept {
   return done > 0 ? done : got;
 }
 
-// Anybody who may write the file can ask: the question is bounded, and the only effect is reading.
+// Anyone who may write the file can send a request, so its size is bounded and its only effect is reading.
 long Answer(HelperArea* area) noexcept {
   const uint64_t asked = Load(&area->length), address = Load(&area->address);
   const uint64_t length = asked < ring::kHelperData ? asked : uint64_t{ring::kHelperData};
@@ -101,7 +101,7 @@ LOCKSTEP_COLD void StartHelper() noexcept {
   if (g.map.helper == nullptr || !Swap<uint32_t>(&g_started, 0, 1)) return;
   ErrnoKeeper keep;
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-  // Its symbol version moved in glibc 2.34.
+  // The symbol version of pthread_create changed in glibc 2.34.
   const auto create = reinterpret_cast<Create>(FindFunction("pthread_create", Among::kAll, nullptr));
   uint64_t all = ~uint64_t{0}, before = 0;
   Sys(SYS_rt_sigprocmask, static_cast<long>(SIG_SETMASK), &all, &before, sizeof(all));

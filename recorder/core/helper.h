@@ -1,17 +1,14 @@
-// LOCKSTEP_HELPER=on: a thread in the process that answers questions about it, for watchers whom the system refuses
-// ptrace and process_vm_readv. It begins with the first communicator, masks all signals, sleeps until it is asked (one
-// wake-up a second else), and only ever reads: the process's memory by a system call, so that what is not mapped is an
-// error and no fault, and files of /proc/self. It takes no lock, calls nothing of the host's, and no other thread waits
-// for it. Who may write the ring file may ask: the process's own user, and root.
-#ifndef LOCKSTEP_RECORDER_CORE_HELPER_H_
-#define LOCKSTEP_RECORDER_CORE_HELPER_H_
+// LOCKSTEP_HELPER=on: a thread in the process that answers questions about it, for watchers that may not use ptrace and
+// process_vm_readv. It starts with the first communicator, masks all signals, sleeps until it is asked (and wakes once
+// a second), and only reads: the process's memory by a system call, which returns an error for unmapped memory, and
+// files of /proc/self. It takes no lock, calls none of the program's code, and no other thread waits for it. Anyone who
+// may write the ring file may ask: the process's user, and root.
+#pragma once
 
 namespace lockstep::recorder {
 
-// Once; does nothing if it was not requested.
+// Starts the helper thread once. Does nothing if the helper was not requested.
 void StartHelper() noexcept;
-void ForgetHelper() noexcept;  // in a forked child, whose thread does not exist
+void ForgetHelper() noexcept;  // in a forked child, which does not have the thread
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CORE_HELPER_H_

@@ -1,6 +1,5 @@
 // Shared by the wrappers of runtime calls in which a CPU thread waits.
-#ifndef LOCKSTEP_RECORDER_CORE_HOST_WAITS_H_
-#define LOCKSTEP_RECORDER_CORE_HOST_WAITS_H_
+#pragma once
 
 #include "recorder/core/process.h"
 #include "recorder/core/streams.h"
@@ -32,5 +31,3 @@ inline int AroundStreamWait(ring::CallKind kind, const void* stream, Forward for
 }
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CORE_HOST_WAITS_H_

@@ -1,12 +1,9 @@
-// The header's note for people: settings that could not be honored.
-#ifndef LOCKSTEP_RECORDER_CORE_NOTE_H_
-#define LOCKSTEP_RECORDER_CORE_NOTE_H_
+// The header's note, which people read: settings that could not be applied.
+#pragma once
 
 namespace lockstep::recorder {
 
-// Adds a sentence without its full stop; once each, as long as there is room. Cold paths only.
+// Adds a sentence without its full stop. Each sentence is added once, while there is room. Only for cold paths.
 void AddNote(const char* text) noexcept;
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CORE_NOTE_H_

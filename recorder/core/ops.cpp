@@ -25,7 +25,7 @@ uint8_t Stage(OpStage stage) noexcept {
   return static_cast<uint8_t>(stage);
 }
 
-// A newer NCCL's datatypes keep their numbers.
+// Datatypes of a newer NCCL keep their numbers.
 uint8_t Datatype(int32_t datatype) noexcept {
   return datatype < ring::kNoDatatype ? static_cast<uint8_t>(datatype) : ring::kNoDatatype - 1;
 }
@@ -44,13 +44,14 @@ uint8_t Reduction(const CommLocal* comm, int32_t reduction) noexcept {
   if (reduction < 0) return ring::kNoReduction;
   if (LOCKSTEP_LIKELY(reduction < 5)) return static_cast<uint8_t>(reduction);
   const uint8_t custom = CustomReduction(comm, reduction);
-  // A newer NCCL's own, as numbered there.
+  // Reductions that only a newer NCCL has keep their numbers.
   if (custom == ring::kCustomReductionLast && reduction < ring::kCustomReductionBase)
     return static_cast<uint8_t>(reduction);
   return custom;
 }
 
-// The group's record: slot and number are taken with its first operation, so that empty groups leave nothing.
+// Opens the group's record. Its slot and number are taken with the first operation, so that an empty group leaves no
+// record.
 void OpenGroup(ThreadState* thread) noexcept {
   thread->group = ++thread->groups;
   Store(&thread->cell->groups, thread->groups);
@@ -74,15 +75,15 @@ void OpenGroup(ThreadState* thread) noexcept {
   PublishSlot(thread, slot);
 }
 
-// The stream that an operation is put on, and whether that is captured.
+// The stream that an operation is put on, and whether that stream is captured.
 struct Use {
   uint32_t stream = kNone;
-  bool marks = false;  // its progress can be recorded
+  bool marks = false;  // true if the stream's progress can be recorded
   Capture capture = Capture::kNo;
   uint64_t graph = 0;
 };
 
-// A capture is asked for first: nothing else may be asked of a stream that captures.
+// Asks whether the stream captures before anything else, because a capturing stream allows no other query.
 Use LookAtStream(ThreadState* thread, const void* handle, uint32_t stream, int32_t device) noexcept {
   Use use;
   use.stream = stream;
@@ -107,7 +108,7 @@ ThreadState::GroupStream* InGroup(ThreadState* thread, uint32_t stream) noexcept
   return nullptr;
 }
 
-// The group's use of a stream: one ticket for all its operations there. Null: no room for one more.
+// Returns the group's use of a stream, with one ticket for all its operations there, or null if there is no room.
 ThreadState::GroupStream* JoinStream(ThreadState* thread, const Use& use, bool nonblocking) noexcept {
   if (ThreadState::GroupStream* known = InGroup(thread, use.stream)) return known;
   if (thread->group_stream_count == kGroupStreams) return nullptr;
@@ -120,7 +121,7 @@ ThreadState::GroupStream* JoinStream(ThreadState* thread, const Use& use, bool n
   return joined;
 }
 
-// Packs a grouped send or receive with its neighbors; null if it needs its own slot.
+// Packs a grouped send or receive with its neighbors. Returns null if it needs its own slot.
 MemberSlot* AddMember(ThreadState* thread, const Op& op, uint32_t comm, uint32_t stream, uint64_t seq, uint64_t ticket,
                       uint64_t now, uint32_t* member, uint8_t flags) noexcept {
   if (thread->overflow || op.count > ring::kMemberMaxCount || static_cast<uint32_t>(op.datatype) > 14) return nullptr;
@@ -153,7 +154,7 @@ MemberSlot* AddMember(ThreadState* thread, const Op& op, uint32_t comm, uint32_t
   place->seq_low = static_cast<uint32_t>(seq);
   place->address = reinterpret_cast<uint64_t>(receive ? op.recv : op.send);
   *member = slot->used;
-  StoreRelease(&slot->used, slot->used + 1);  // partner: the reader takes `used` members
+  StoreRelease(&slot->used, slot->used + 1);  // pairs with the reader, which takes `used` members
   if (!fits) PublishSlot(thread, fresh);
   return slot;
 }
@@ -168,7 +169,7 @@ void SetEntering(ThreadState* thread, bool entering) noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-// NCCL refused the call, or never saw it: it has no place in the communicator's order. May be done twice.
+// Undoes a call that NCCL refused or never saw, which has no place in the communicator's order. May be called twice.
 LOCKSTEP_COLD void TakeBack(const ThreadState::Undo& undo) noexcept {
   CommEntry* entry = undo.comm->entry;
   if (undo.collective) {
@@ -189,12 +190,13 @@ LOCKSTEP_COLD void TakeBack(const ThreadState::Undo& undo) noexcept {
 
 LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept {
   ErrnoKeeper keep;
-  // On an alternate stack, a handler's frame address proves nothing about the call; the handler may return to it.
+  // On an alternate signal stack, a handler's frame address says nothing about the call, to which the handler may
+  // return.
   stack_t handler{};
   if (Sys(SYS_sigaltstack, nullptr, &handler) == 0 && (handler.ss_flags & SS_ONSTACK) != 0) return false;
   const InsideMark* mark = thread->mark;
   // The stack grows down. A call from above the mark's frame proves that the frame is gone. From below, the frame
-  // exists if its contents still match; it may have been another stack, unmapped since.
+  // exists if its contents still match. It may also have been on another stack that was unmapped since.
   if (reinterpret_cast<uintptr_t>(frame) < reinterpret_cast<uintptr_t>(mark)) {
     InsideMark there{};
     if (ReadHostMemory(mark, &there, sizeof(there)) && there.thread == thread && there.number == thread->marks) {
@@ -204,7 +206,7 @@ LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept 
   if (thread->entering) TakeBack(thread->undo);
   thread->entering = false;
   thread->member_slot = nullptr;
-  // NCCL closes the group before it does the work, from which the call was left.
+  // NCCL closes the group before it does the work that the program jumped out of.
   const auto call = static_cast<CallKind>(thread->cell->call);
   if (call == CallKind::kGroupEnd || call == CallKind::kGroupSimulateEnd) {
     t_local.group_depth = 0;
@@ -228,7 +230,7 @@ ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept {
     ring::PeerEntry* entry = &g.map.peers[at & mask];
     const uint64_t there = LoadAcquire(&entry->key);
     if (LOCKSTEP_LIKELY(there == key)) {
-      if (LOCKSTEP_UNLIKELY(entry->created_ticks != created)) {  // of a predecessor in the communicator's slot
+      if (LOCKSTEP_UNLIKELY(entry->created_ticks != created)) {  // the counts are of the slot's previous communicator
         Store(&entry->sends, 0u);
         Store(&entry->recvs, 0u);
         Store(&entry->signals, 0u);
@@ -250,7 +252,8 @@ ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept {
 }
 
 void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept {
-  // Another thread's group: that thread ended inside it, since one thread at a time may use a communicator.
+  // The group belongs to another thread. That thread ended inside it, since only one thread at a time may use a
+  // communicator.
   if (comm->in_group && comm->group_thread == thread->index) return;
   comm->in_group = true;
   comm->group_thread = thread->index;
@@ -265,7 +268,8 @@ void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept {
 
 namespace {
 
-// Into a CUDA graph: it runs when the graph is launched, and is numbered then.
+// Records an operation that is captured into a CUDA graph. The operation runs, and is numbered, when the graph is
+// launched.
 LOCKSTEP_COLD bool BeginCaptured(const Op& op, const CallSite& site, uint8_t reduction, uint64_t graph, uint64_t now,
                                  OpInFlight* flight) noexcept {
   ThreadState* thread = flight->thread;
@@ -362,8 +366,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     LeaveCall(thread);
     return false;
   }
-  // Asking a non-blocking communicator is allowed only after ncclCommGetAsyncError reported success. The same holds for
-  // one that the open group creates.
+  // A non-blocking communicator may be asked only after ncclCommGetAsyncError reported success. The same holds for one
+  // that the open group creates.
   if (LOCKSTEP_UNLIKELY(!comm->ready) && !comm->nonblocking && !comm->group_init) CommIsReady(comm);
   CommEntry* entry = comm->entry;
   uint32_t stream = FindStream(thread, op.stream, entry->device);
@@ -425,7 +429,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     undo->other = entry->signature_hash;
     SetEntering(thread, true);
     seq = before + 1;
-    // issued_seq first, issued_check last: a reader that sees them equal twice has the hash that belongs to them.
+    // issued_seq first, issued_check last: a reader that twice sees them equal has the hash that belongs to them.
     StoreRelease(&entry->issued_seq, seq);
     FenceRelease();
     Store(&entry->signature_hash, hash);
@@ -483,7 +487,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   recent->caller_low = static_cast<uint32_t>(site.offset);
   recent->enter_ticks = now;
   recent->return_ticks = 0;
-  StoreRelease(&recent->guard, recent_guard);  // partner: the reader takes it only with this guard
+  StoreRelease(&recent->guard, recent_guard);  // pairs with the reader, which takes the record only with this guard
 
   ring::ThreadCell* cell = thread->cell;
   Store(&cell->seq, seq);
@@ -536,7 +540,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
 }
 
 void EndOp(OpInFlight* flight, int result) noexcept {
-  // A fork inside the call: the child has neither the ring nor this thread's state.
+  // The program forked inside the call. The child has neither the ring nor this thread's state.
   if (LOCKSTEP_UNLIKELY(!Recording() || flight->epoch != g.epoch)) return;
   if (LOCKSTEP_UNLIKELY(flight->captured)) {
     EndCaptured(flight, result);
@@ -551,7 +555,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
   const uint64_t returned = LOCKSTEP_UNLIKELY(sampled != 0) ? Now() : 0;
   if (LOCKSTEP_UNLIKELY(!Accepted(result))) {
     TakeBack(thread->undo);
-    // A handle that was never seen being made, and is none: it must not stay in the table.
+    // This handle was never seen being created and is not a communicator. It must not stay in the table.
     const CommEntry* entry = flight->comm->entry;
     if (entry->origin == 0 && entry->issued_seq == 0 && entry->p2p_issued == 0) {
       CommEnded(flight->comm, ring::CommState::kInitFailed);
@@ -560,10 +564,11 @@ void EndOp(OpInFlight* flight, int result) noexcept {
     now = Now();
   } else if (flight->grouped) {
     stage = OpStage::kQueued;
-    now = recent->enter_ticks;  // nothing happens but queueing: not worth a look at the clock
+    now = recent->enter_ticks;  // the call only queues, so the clock need not be read again
   } else {
     stage = OpStage::kLaunched;
-    // In progress: NCCL's own thread is still queueing it; ncclCommGetAsyncError reports its end.
+    // The operation is in progress: NCCL's own thread is still queueing it, and ncclCommGetAsyncError reports the end
+    // of that.
     if (flight->collective && LOCKSTEP_LIKELY(result == kNcclSuccess))
       Store(&flight->comm->entry->launched_seq, thread->undo.issued + 1);
     now = Now();
@@ -571,7 +576,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
   if (LOCKSTEP_UNLIKELY(flight->mark)) {
     StreamLocal* stream = &g_tables.streams[flight->stream];
     if (LOCKSTEP_UNLIKELY(flight->comm->nonblocking) && Accepted(result)) {
-      SettleEarlier(flight->comm);  // else NCCL had refused the call
+      SettleEarlier(flight->comm);  // if earlier operations were not queued yet, NCCL would have refused the call
       if (result == kNcclInProgress) HoldMarks(flight->comm, stream);
     }
     EndMark(stream, flight->ticket);

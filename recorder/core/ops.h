@@ -1,15 +1,14 @@
-// One recorded call: what is written before NCCL is entered and after it returns. Nothing here blocks, allocates or
+// One recorded call: what is written before NCCL is called and after it returns. Nothing here blocks, allocates or
 // fails.
-#ifndef LOCKSTEP_RECORDER_CORE_OPS_H_
-#define LOCKSTEP_RECORDER_CORE_OPS_H_
+#pragma once
 
 #include "recorder/core/comms.h"
 #include "recorder/core/process.h"
 
 namespace lockstep::recorder {
 
-// A collective, a send or receive, or a one-sided call, as the program passed it. A wait for a peer's signals has their
-// number as count.
+// A collective, a send or receive, or a one-sided call, as the program passed it. For a wait for a peer's signals,
+// count is the number of signals.
 struct Op {
   ring::CallKind kind;
   int32_t datatype;      // -1: none
@@ -28,31 +27,29 @@ struct OpInFlight {
   InsideMark inside;
   ThreadState* thread;
   CommLocal* comm;
-  ring::OpSlot* slot;  // null: a member, or a busy overflow slot
+  ring::OpSlot* slot;  // null for a member, or if the overflow slot was busy
   ring::MemberSlot* members;
   ring::RecentOp* recent;
   uint64_t slot_number;
   uint64_t ticket;
-  uint64_t sampled;  // ticks of its beginning if the call is measured; else 0
+  uint64_t sampled;  // ticks at the call's beginning if the call is measured; else 0
   uint32_t stream;
   uint32_t member;
   uint32_t epoch;
   bool collective, grouped, mark, captured;
-  // Only of a captured one.
+  // Only for a captured operation.
   uint8_t reduction;
   const Op* op;
   uint64_t graph;
 };
 
-// Writes the operation and the communicator's progress. False: not recorded; EndOp must not be called.
+// Writes the operation and the communicator's progress. Returns false if nothing is recorded; then do not call EndOp.
 bool BeginOp(const Op& op, OpInFlight* flight) noexcept;
-// The call returned `result`: notes it, or reverts the progress if NCCL refused the call. Writes the GPU's mark.
+// Called when the call has returned `result`. Records the result, or reverts the progress if NCCL refused the call.
+// Writes the GPU mark.
 void EndOp(OpInFlight* flight, int result) noexcept;
 
-// The counts of a peer; null if the table is full, which is counted.
-ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept;
-
-// The peer's count that a call of this kind increments; waits increment theirs by the number of signals.
+// The peer's counter that a call of this kind increments; a wait adds the number of its signals.
 inline uint64_t* PeerCounter(ring::PeerEntry* peer, ring::CallKind kind) noexcept {
   switch (kind) {
     case ring::CallKind::kSend:
@@ -66,20 +63,21 @@ inline uint64_t* PeerCounter(ring::PeerEntry* peer, ring::CallKind kind) noexcep
   }
 }
 
-// The outermost group end: `forward` is called between the two. EndGroup(kSimulated) is for ncclGroupSimulateEnd.
-// `mark` is on the caller's stack until EndGroup.
+// Around the outermost group end: the caller calls `forward` between the two. EndGroup(kSimulated) is for
+// ncclGroupSimulateEnd. `mark` is on the caller's stack until EndGroup.
 bool BeginGroupEnd(ring::CallKind kind, InsideMark* mark) noexcept;
 void EndGroup(int result, bool simulated) noexcept;
-// GroupStart at depth 0.
+// Called for GroupStart at depth 0.
 void NoteGroupStart(const void* caller) noexcept;
-// The depth has changed.
+// Called when the depth has changed.
 void NoteGroupDepth() noexcept;
-// The counts of sends and receives with one peer; made at its first use, null if there is no room.
+// The counts of sends and receives with one peer. Created at the first use; null if the table is full, which is
+// counted.
 ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept;
-// Adds `comm` to the group's communicator list; at most once per group.
+// Adds `comm` to the group's list of communicators, at most once for each group.
 void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept;
 
-// Any other recorded call: one record and the thread's cell.
+// Any other recorded call: writes one record and the thread's cell.
 struct CallInFlight {
   InsideMark inside;
   ThreadState* thread;
@@ -95,10 +93,10 @@ struct CallArguments {
 };
 bool BeginCall(ring::CallKind kind, const CommLocal* comm, const CallArguments& arguments, const void* caller,
                CallInFlight* flight) noexcept;
-// `comm` may become known only now.
+// `comm` may be known only now.
 void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept;
 
-// True when a call from `caller` on this thread is to be recorded.
+// Returns true if a call from `caller` on this thread is to be recorded.
 inline bool ShouldRecord(const void* caller) noexcept {
   if (LOCKSTEP_UNLIKELY(!Recording()) || FromNccl(caller)) return false;
   ThreadState* thread = Thread();
@@ -107,5 +105,3 @@ inline bool ShouldRecord(const void* caller) noexcept {
 }
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CORE_OPS_H_

@@ -18,8 +18,8 @@
 
 namespace lockstep::recorder {
 
-// glibc's, since 2.3.2; pthread_atfork itself is part of every program instead. Weak: other C libraries have
-// pthread_atfork alone.
+// glibc has this function since 2.3.2, while pthread_atfork is linked into every program. Weak, because other C
+// libraries have only pthread_atfork.
 extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
                                                        void* object);
 
@@ -33,7 +33,7 @@ constinit thread_local ThreadLocal t_local{};
 namespace {
 
 struct Site {
-  uintptr_t address;  // 0 free, 1 being filled
+  uintptr_t address;  // 0: free, 1: being filled
   uint64_t offset;
   uint32_t object;
 };
@@ -56,12 +56,12 @@ LOCKSTEP_COLD CallSite AddSite(Site* site, const void* caller) noexcept {
   if (site != nullptr && Swap<uintptr_t>(&site->address, 0, 1)) {
     site->offset = found.offset;
     site->object = found.object;
-    StoreRelease(&site->address, reinterpret_cast<uintptr_t>(caller));  // partner: the acquire in FindCallSite
+    StoreRelease(&site->address, reinterpret_cast<uintptr_t>(caller));  // pairs with the acquire in FindCallSite
   }
   return found;
 }
 
-// One line for the node: only its first rank speaks, or a process that does not know its rank.
+// Prints one line per node: only the first rank of the node, or a process that does not know its rank, prints it.
 void SayOnce(const char* reason) noexcept {
   if (!Swap(&g.said, false, true)) return;
   const char* local = getenv("LOCAL_RANK");
@@ -70,16 +70,16 @@ void SayOnce(const char* reason) noexcept {
   if (local != nullptr && strcmp(local, "0") != 0) return;
   char line[640];
   const int size = snprintf(line, sizeof(line), "lockstep: not recording: %s\n", reason);
-  // Only what can be written at once: a full pipe would block the host, one without a reader would signal it. Not by
-  // libc's poll, at which a cancelled thread would end.
+  // Writes only if the text fits at once: a full pipe would block the program, and one without a reader would send it a
+  // signal. libc's poll is not used, because a cancelled thread would end there.
   pollfd to{2, POLLOUT, 0};
   timespec at_once{0, 0};
   if (size > 0 && Sys(SYS_ppoll, &to, 1L, &at_once, nullptr, 8L) == 1 && to.revents == POLLOUT)
     Sys(SYS_write, 2, line, static_cast<size_t>(size) < sizeof(line) ? static_cast<size_t>(size) : sizeof(line) - 1);
 }
 
-// In a forked child: private memory at the address of the parent's ring. A child that a signal handler forked continues
-// in the middle of a recorded call and writes there. The parent's ring is out of its reach.
+// In a forked child, maps private memory at the address of the parent's ring. A child that a signal handler forked
+// continues in the middle of a recorded call and writes there. So it cannot change the parent's ring.
 void DetachFromParent() noexcept {
   if (!g.ring_is_file || g.map.base == nullptr || Load(g.word) == kRecording) return;
   Sys(SYS_mmap, g.map.base, g.map.bytes, long{PROT_READ | PROT_WRITE},
@@ -93,9 +93,9 @@ bool WatchForks() noexcept {
   return at_fork != nullptr && at_fork(nullptr, nullptr, DetachFromParent) == 0;
 }
 
-// A forked child that creates its own communicator: forget the parent's tables.
+// In a forked child that creates its own communicator, forgets the parent's tables.
 void ForgetParent() noexcept {
-  DetachFromParent();  // a child made without libc's fork has the mapping still
+  DetachFromParent();  // a child that was not made by libc's fork still has the mapping
   ++g.epoch;
   g.map = RingMap{};
   g.stop_word = &g_no_stop;
@@ -131,7 +131,7 @@ uint32_t* MakePage(const char** reason) noexcept {
   return static_cast<uint32_t*>(page);
 }
 
-// Why this process must not be recorded; empty: no reason. `env` is read.
+// Fills in `reason` if this process must not be recorded, or leaves it empty. `env` has already been read.
 void ReasonAgainst(const Environment& env, char* reason, size_t reason_bytes) noexcept {
   reason[0] = 0;
   SetOffFiles(env.folder);
@@ -148,7 +148,7 @@ LOCKSTEP_COLD bool StartNow() noexcept {
     StoreRelease(g.word, kOff);
     return false;
   }
-  profiler::RequestPlugin();  // may open libraries: not while others wait for the ring
+  profiler::RequestPlugin();  // RequestPlugin may open libraries, so it must not run while others wait for the ring
   SignalsHeld held;
   if (Load(g.word) == kIdle && LoadAcquire(&g.word) == &g_idle_word) {
     const char* why = "";
@@ -182,12 +182,12 @@ LOCKSTEP_COLD bool StartNow() noexcept {
     BeginTables(env.gpu, env.cuda);
     static bool watching_forks;  // children inherit the handler
     if (!watching_forks) watching_forks = WatchForks();
-    // In a child that was made meanwhile the word is wiped: then this is not ours to start.
+    // In a child that was made meanwhile, the word was reset. Then this thread must not start the recorder.
     if (!Swap(word, kStarting, kRecording)) return false;
     StartHelper();
     return true;
   }
-  // Another thread is making the ring: a fraction of a millisecond at set-up, and bounded.
+  // Another thread is creating the ring. That takes a fraction of a millisecond, and the wait is bounded.
   const uint64_t since = MonotonicNs();
   while (LoadAcquire(word) == kStarting && MonotonicNs() - since < 500000000) Sys(SYS_sched_yield);
   return LoadAcquire(word) == kRecording;
@@ -289,7 +289,7 @@ uint32_t AddNccl(const LoadedObject& object, bool pure) noexcept {
 void LeaveGroup(ThreadState* thread) noexcept {
   for (uint32_t i = thread->group_comms; i != kNone;) {
     CommLocal* comm = &g_tables.comms[i];
-    if (comm->group_thread != thread->index) break;  // it has joined another thread's group since
+    if (comm->group_thread != thread->index) break;  // the communicator has joined another thread's group since
     i = comm->group_next;
     comm->in_group = comm->group_init = false;
     comm->group_next = kNone;
@@ -321,7 +321,7 @@ LOCKSTEP_COLD ThreadState* RegisterThread() noexcept {
   ThreadState* thread = &g_tables.threads[index];
   ring::ThreadCell* cell = &g.map.threads[index];
   ForgetThreadStreams(index);
-  // A predecessor that ended inside a group: its communicators are free to join another.
+  // The previous thread in this cell ended inside a group. Its communicators may join another group now.
   if (thread->cell != nullptr) LeaveGroup(thread);
   *thread = ThreadState{};
   thread->index = index;
@@ -357,8 +357,8 @@ LOCKSTEP_COLD void AssignRing(ThreadState* thread) noexcept {
 
 namespace {
 
-// A thread that was cancelled or left by pthread_exit inside a call must not look like one that is held up there. A few
-// a time, so that it costs nothing; a thread that ends leaves its cell as it is.
+// A thread that was cancelled or called pthread_exit inside an NCCL call must not look like one that is stuck there.
+// Only a few cells are checked at a time, so that this costs nothing. A thread that ends leaves its cell unchanged.
 void FindGoneThreads() noexcept {
   static uint32_t next;
   const uint32_t used =
@@ -366,7 +366,7 @@ void FindGoneThreads() noexcept {
   uint32_t asked = 0;
   for (uint32_t i = 0; i < used && asked < 8; ++i) {
     ring::ThreadCell* cell = &g.map.threads[Add(&next, 1) % used];
-    const int32_t tid = LoadAcquire(&cell->tid);  // partner: the release in EnterCell
+    const int32_t tid = LoadAcquire(&cell->tid);  // pairs with the release in EnterCell
     if (tid == 0 || Load(&cell->gone) != 0) continue;
     if (Load(&cell->call) == 0 && Load(&cell->wait) == 0 && Load(&cell->group_depth) == 0) continue;
     ++asked;
@@ -374,7 +374,7 @@ void FindGoneThreads() noexcept {
   }
 }
 
-// Impossible unless another process wrote into the file, or the recorder has a bug.
+// Can only find something if another process wrote into the file or the recorder has a bug.
 const char* Inconsistency() noexcept {
   const ring::Header* header = g.map.header;
   if (memcmp(header->magic, ring::kMagic, sizeof(ring::kMagic)) != 0 || header->file_bytes != g.map.bytes) {
@@ -431,17 +431,18 @@ CallSite FindCallSite(const void* caller) noexcept {
   uint32_t at = static_cast<uint32_t>((address * 0x9e3779b97f4a7c15u) >> 40);
   for (uint32_t probe = 0; probe < kSiteProbes; ++probe, ++at) {
     Site* site = &g_sites[at % kSites];
-    const uintptr_t here = LoadAcquire(&site->address);  // partner: the release in AddSite
+    const uintptr_t here = LoadAcquire(&site->address);  // pairs with the release in AddSite
     if (LOCKSTEP_LIKELY(here == address)) return {site->offset, site->object};
     if (here == 0) return AddSite(site, caller);
   }
   return {0, 0};
 }
 
-// The only thing that happens at exit: say that the process ended on its own.
+// The only action at exit: record that the process ended by itself.
 __attribute__((destructor)) static void MarkCleanExit() {
   if (Load(g.word) != kRecording || g.map.header == nullptr) return;
-  if (g.map.header->pid != ProcessId()) return;  // a child on its parent's pages (vfork, clone with CLONE_VM)
+  if (g.map.header->pid != ProcessId())
+    return;  // the process is a child that shares its parent's pages (vfork, or clone with CLONE_VM)
   Stop(ring::RecorderState::kCleanExit, "");
 }
 

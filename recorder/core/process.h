@@ -1,7 +1,6 @@
-// The recorder's state in this process: whether it records, its threads, its tables. One writer per part; nothing here
-// is ever freed, locked or waited for once recording has begun.
-#ifndef LOCKSTEP_RECORDER_CORE_PROCESS_H_
-#define LOCKSTEP_RECORDER_CORE_PROCESS_H_
+// The recorder's state in this process: whether it records, its threads, its tables. Each part has one writer. Once
+// recording has begun, nothing here is freed, locked or waited for.
+#pragma once
 
 #include <stdint.h>
 
@@ -20,58 +19,58 @@ namespace lockstep::recorder {
 
 inline constexpr uint32_t kNone = UINT32_MAX;
 
-// The process's data about a communicator beside its entry in the file. NCCL allows one thread at a time to use a
+// What the process knows of a communicator beyond its entry in the file. NCCL allows only one thread at a time to use a
 // communicator, so the fields have one writer unless noted.
 struct CommLocal {
   ring::CommEntry* entry;
   uint32_t index;
-  uint32_t library;  // NCCL library that created it, as AskedLibrary counts
+  uint32_t library;  // the NCCL library that created the communicator, numbered as in AskedLibrary
   bool nonblocking;
-  bool ready;              // NCCL may be asked about it
-  bool needs_rank;         // child of a split or shrink: rank and size are unknown yet
-  uint32_t children;       // split, shrink, grow: the ordinal
-  uint32_t nccl_children;  // NCCL's own child counter, part of a child's hash
-  uint64_t magic;          // first 8 bytes of the unique id, or the id: NCCL derives a grown communicator's id from it
-  uint64_t root_hash;      // of the unique id's bytes; 0: not created from one
-  uint32_t awaits_id;      // 1 + the thread inside ncclCommInitAll, until NCCL has made an id for it
-  uint32_t root_use;       // how often this process created a member of this rank from these bytes, this one included
+  bool ready;              // NCCL may be called with the communicator
+  bool needs_rank;         // child of a split or shrink whose rank and size are not known yet
+  uint32_t children;       // number of split, shrink and grow calls: the ordinal
+  uint32_t nccl_children;  // NCCL's own child counter, which is part of a child's hash
+  uint64_t magic;          // first 8 bytes of the unique id, or the id. NCCL derives a grown communicator's id from it
+  uint64_t root_hash;      // hash of the unique id's bytes; 0 if not created from one
+  uint32_t awaits_id;      // 1 + the thread inside ncclCommInitAll, until NCCL has created an id for the communicator
+  uint32_t root_use;       // how often this process created a member of this rank from these bytes, including this one
   int32_t last_async;      // written by the polling thread
-  // Of a non-blocking communicator: operations that were begun, and those whose call has returned. Also whether its
-  // work may still be on its way to some stream (StreamLocal::held).
+  // For a non-blocking communicator: the numbers of operations that have begun and whose call has returned. Also shows
+  // whether its work may not be on a stream yet (StreamLocal::held).
   uint32_t async_begun, async_returned;
   bool holds;
   uint32_t reductions;           // number of PreMulSum handles so far
-  int32_t reduction_handles[8];  // the newest; [ordinal % 8]
-  // While its operations are queued in an open group: the state to restore if the group fails.
+  int32_t reduction_handles[8];  // the newest handles; [ordinal % 8]
+  // The state to restore if the group fails, while operations are queued in an open group.
   bool in_group;
   uint32_t group_thread;  // index of the group's thread
-  bool group_init;        // its init call is part of the group
+  bool group_init;        // the communicator's init call is part of the group
   uint32_t group_next;    // next communicator of that group
   uint64_t group_issued, group_hash;
   uint64_t group_recent, group_recent_p2p;
   // The caller's variable for the handle; null once bound.
   void** pending;
-  uint32_t pending_parent;  // kNone: no parent
+  uint32_t pending_parent;  // kNone if there is no parent
 };
 
-// Separate cache lines: threads on neighboring streams would otherwise contend at every mark.
+// Aligned to cache lines, because threads on neighboring streams would otherwise contend at every mark.
 struct alignas(64) StreamLocal {
   ring::StreamCell* cell;
   ring::MarkLine* mark;
-  uint64_t device_mark;  // the mark line's address for the GPU; 0: none
+  uint64_t device_mark;  // the mark line's address for the GPU; 0 for none
   void* context;         // the stream's CUDA context
-  uint64_t identity;     // the driver's own number of the stream; 0: unknown
-  uint8_t ways;          // kWayMarks, kWayEvents; 0: its progress is not recorded
-  uint8_t tries;         // remaining attempts; the obstacle may be temporary
+  uint64_t identity;     // the driver's own number of the stream; 0 if unknown
+  uint8_t ways;          // kWayMarks, kWayEvents; 0 if the stream's progress is not recorded
+  uint8_t tries;         // remaining attempts, because the obstacle may be temporary
   bool timed;            // the current use has events with times
   uint32_t busy;         // 1 + index of the thread between ticket and mark; only that thread orders them on the stream
-  // Communicators, by bit, with work that may not be on the stream yet: no mark may come before it.
+  // Communicators, by bit, whose work may not be on the stream yet. No mark may precede that work.
   uint64_t held[ring::kMaxComms / 64];
 };
 
 struct ThreadState;
-// On the stack of a recorded call while it runs. It separates a nested call (by NCCL or a signal handler) from the next
-// call of a thread that left the first one by an exception or a jump.
+// An object on the stack of a recorded call, for as long as the call runs. It distinguishes a nested call (by NCCL or a
+// signal handler) from the next call of a thread. That thread left the first call by an exception or a jump.
 struct InsideMark {
   const ThreadState* thread;
   uint64_t number;
@@ -83,34 +82,35 @@ inline constexpr uint32_t kGroupOverflow = 64;
 // A thread's own state; only its thread touches it.
 struct ThreadState {
   ring::ThreadCell* cell;
-  ring::OpSlot* slots;  // null: none yet, or the overflow ring
+  ring::OpSlot* slots;  // null if there is none yet, or for the overflow ring
   uint64_t mask;
   uint64_t begun, ops, groups;
   uint32_t index;
-  bool overflow;           // no ring was left
-  bool inside;             // within a recorded call: NCCL's own calls are not recorded
-  const InsideMark* mark;  // of that call, on its stack
-  uint64_t marks;          // given so far
-  // The call is counted but has not reached NCCL yet. This is the state to restore if a signal handler jumps out or
-  // NCCL refuses the call.
+  bool overflow;           // there was no ring left
+  bool inside;             // within a recorded call; NCCL's own calls are not recorded
+  const InsideMark* mark;  // mark of the current call, on the call's stack
+  uint64_t marks;          // number of tickets given
+  // True while the call is counted but has not reached NCCL yet. The fields below are the state to restore if a signal
+  // handler jumps out or NCCL refuses the call.
   bool entering;
   struct Undo {
     CommLocal* comm;
-    uint64_t* counter;  // of the peer; null: no room in the table
+    uint64_t* counter;  // counter of the peer; null if the table has no room
     bool collective;
-    uint64_t issued, other;  // collective: sequence and hash before; else the peer's count and the communicator's
+    // For a collective, the previous sequence number and hash; else the counts of the peer and of the communicator.
+    uint64_t issued, other;
   } undo;
-  const void* wait_frame;  // of the thread's current wait
+  const void* wait_frame;  // stack frame of the thread's current wait
   OwnTimes own;
-  uint64_t group_sampled;  // as OpInFlight::sampled, of the group's end
+  uint64_t group_sampled;  // like OpInFlight::sampled, for the group's end
   // Direct-mapped caches.
   struct Cached {
     const void* key;
     uint32_t index;
   } comms[8], streams[8];
   // The open group.
-  uint64_t group;         // its number; 0 outside or before its first operation
-  uint64_t group_header;  // slot number of its record
+  uint64_t group;         // number of the group; 0 outside a group or before its first operation
+  uint64_t group_header;  // slot number of the group's record
   uint64_t group_enter;
   uint64_t group_ops;
   const void* group_caller;
@@ -121,21 +121,21 @@ struct ThreadState {
     uint32_t stream;
     uint64_t ticket;
     uint64_t graph;
-    bool mark;  // a mark may be written: no capture, no communicator with background work
+    bool mark;  // a mark may be written, because there is no capture and no communicator with background work
     bool captured;
   } group_streams[kGroupStreams];
   uint32_t group_overflow_count;
   uint64_t group_overflow[kGroupOverflow];
 };
 
-// Kept in initial-exec thread-local storage: a few bytes.
 enum class GroupCall : uint8_t { kNone, kStart, kEnd };
+// Lies in initial-exec thread-local storage, so it must stay a few bytes.
 struct ThreadLocal {
   ThreadState* state;
   uint32_t epoch;
-  int32_t group_depth;      // also counted while nothing is recorded: a group may contain the first init
+  int32_t group_depth;      // also counted while nothing is recorded, because a group may contain the first init
   GroupCall in_group_call;  // another tool's shim may pass one group call through here twice
-  bool in_runtime;          // inside a wrapped call of the CUDA runtime: its driver calls were noted already
+  bool in_runtime;          // inside a wrapped call of the CUDA runtime, so its driver calls are already recorded
 };
 extern constinit thread_local ThreadLocal t_local __attribute__((tls_model("initial-exec")));
 
@@ -143,7 +143,7 @@ struct CodeRange {
   uintptr_t begin, bytes;
 };
 
-// Values of *Process::word. A forked child's page is wiped, so it finds kIdle there.
+// Values of *Process::word. A forked child's page is wiped, so it reads kIdle there.
 inline constexpr uint32_t kIdle = 0;
 inline constexpr uint32_t kRecording = 1;
 inline constexpr uint32_t kStarting = 2;
@@ -154,9 +154,9 @@ struct Process {
   uint32_t* word;
   const uint32_t* stop_word;
   uint64_t next_calibration = 0;  // ticks
-  CodeRange nccl{};               // code of the first NCCL found: calls from there are internal
-  uint32_t nccl_copies = 0;       // used places of nccl_texts
-  uint32_t epoch = 1;             // changes when a child process starts over
+  CodeRange nccl{};               // code of the first NCCL found; calls from there are internal
+  uint32_t nccl_copies = 0;       // used entries of nccl_texts
+  uint32_t epoch = 1;             // changes when a child process starts its own recording
   GpuMode gpu = GpuMode::kOff;
   uint32_t gpu_sample = 1;
   bool cuda = false;
@@ -164,15 +164,15 @@ struct Process {
   uint8_t cuda_layers = 0;      // kCudaRuntime, kCudaDriver
   alignas(64) RingMap map{};
   CodeRange more_nccl[kMaxNcclCopies]{};
-  uintptr_t nccl_texts[kMaxNcclCopies]{};  // start of the code of each NCCL library; 0: none
-  bool begun = false;                      // a ring was requested, in this process or its parent
-  bool ring_is_file = false;               // not memory of a test
-  bool said = false;                       // the one line was printed
+  uintptr_t nccl_texts[kMaxNcclCopies]{};  // start of the code of each NCCL library; 0 for none
+  bool begun = false;                      // a ring was requested in this process or its parent
+  bool ring_is_file = false;               // false for memory of a test
+  bool said = false;                       // the warning line was printed
   uint32_t threads_used = 0, rings_used = 0, comms_used = 0, streams_used = 0, root_comms = 0;
 };
 extern Process g;
 
-// All zero at first, so that it takes no bytes of the library's file, and no page before its use.
+// All zero at first, so that it takes no bytes in the library's file, and no page before its first use.
 struct Tables {
   const void* comm_handles[ring::kMaxComms];
   CommLocal comms[ring::kMaxComms];
@@ -182,7 +182,7 @@ struct Tables {
 };
 extern Tables g_tables;
 
-// The progress of streams is recorded, by marks or by events.
+// Returns true if the progress of streams is recorded, by marks or by events.
 inline bool Marking() noexcept {
   return g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler;
 }
@@ -191,32 +191,33 @@ inline bool Recording() noexcept {
   return Load(g.word) == kRecording;
 }
 
-// True if `caller` is in NCCL itself.
+// Returns true if `caller` is in NCCL itself.
 bool FromOtherNccl(const void* caller) noexcept;
 inline bool FromNccl(const void* caller) noexcept {
   const auto address = reinterpret_cast<uintptr_t>(caller);
   if (address - g.nccl.begin < g.nccl.bytes) return true;
   return LOCKSTEP_UNLIKELY(g.nccl_copies > 1) && FromOtherNccl(caller);
 }
-// The NCCL library that contains `caller`; kNone: none.
+// The NCCL library that contains `caller`; kNone if there is none.
 uint32_t NcclCopyOf(const void* caller) noexcept;
 // The number of the NCCL library `object`, which must stay mapped; kNone if there are too many. `pure`: all its code is
-// NCCL's, so that calls from there are internal.
+// NCCL's, so calls from there are internal.
 uint32_t AddNccl(const LoadedObject& object, bool pure) noexcept;
 
-// Starts recording if nothing prevents it; called before the first communicator is created. True if recording.
+// Starts recording unless something prevents it. Called before the first communicator is created. Returns true if
+// recording.
 bool Start() noexcept;
 
-// Starts on a ring in the caller's memory: for tests and benchmarks of the core alone.
+// Starts on a ring in the caller's memory, for tests and benchmarks of the core alone.
 void StartOn(uint8_t* zeroed, uint64_t bytes, GpuMode gpu) noexcept;
 
-// Stops for good in this process; the header gets reason and time.
+// Stops for good in this process, and writes the reason and time into the header.
 void Stop(ring::RecorderState state, const char* reason) noexcept;
-// The same for a stop that nobody requested; prints one line on standard error.
+// The same for a stop that nobody requested; also prints one line on standard error.
 void StopAndSay(const char* reason) noexcept;
 
 ThreadState* RegisterThread() noexcept;
-// Removes the communicators of the thread's open group from it: it was left without its end.
+// Removes the communicators of the thread's open group from it, because the group was left without its end.
 void LeaveGroup(ThreadState* thread) noexcept;
 
 // This thread's state, created at its first call; null if there is no room.
@@ -225,7 +226,7 @@ inline ThreadState* Thread() noexcept {
   return RegisterThread();
 }
 
-// Occasionally measures the recorder's own work in CUDA's calls, from construction to destruction.
+// Measures some of the recorder's own work in CUDA calls, from construction to destruction.
 class TableTime {
  public:
   TableTime() noexcept {
@@ -248,12 +249,12 @@ class TableTime {
 // Gives the thread its own ring, or the shared one.
 void AssignRing(ThreadState* thread) noexcept;
 
-// The periodic work of every half second, on the next calling thread: the operator's switch, the clocks, threads that
-// ended inside a call. May stop recording.
+// The periodic work, every half second, on the next thread that makes a call: the operator's switch, the clocks, and
+// threads that ended inside a call. May stop recording.
 void Calibrate(uint64_t now) noexcept;
 
-// Detects a call of `thread` that was left without returning (an exception, a jump out of a signal handler), and
-// corrects the state. `frame`: of the current call.
+// Detects that `thread` left a call without returning (by an exception, or a jump out of a signal handler), and
+// corrects the state. `frame` is the stack frame of the current call.
 bool LeftTheCall(ThreadState* thread, const void* frame) noexcept;
 
 inline void EnterCall(ThreadState* thread, InsideMark* mark) noexcept {
@@ -268,7 +269,7 @@ inline void LeaveCall(ThreadState* thread) noexcept {
   thread->inside = false;
 }
 
-// The call site of `caller`: offset in its object and hash of the object's build id. Cached.
+// The call site of `caller`: its offset in its object, and a hash of the object's build id. Cached.
 struct CallSite {
   uint64_t offset;
   uint32_t object;
@@ -276,5 +277,3 @@ struct CallSite {
 CallSite FindCallSite(const void* caller) noexcept;
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CORE_PROCESS_H_

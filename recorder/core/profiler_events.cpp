@@ -3,7 +3,6 @@
 #include "recorder/abi/profiler.h"
 #include "recorder/base/identity.h"
 #include "recorder/core/comms.h"
-#include "recorder/core/gpu_marks.h"
 #include "recorder/core/ops.h"
 #include "recorder/core/profiler_handles.h"
 #include "recorder/core/profiler_match.h"
@@ -20,12 +19,13 @@ using ring::ProxyState;
 
 constexpr uint32_t kEventsAlways = kEventColl | kEventP2p | kEventProxyOp | kEventProxyStep;
 
-// One mask for the whole process, read by NCCL at every operation.
+// One mask for the whole process. NCCL reads it at every operation.
 int* g_mask;
 int32_t g_pid;
 bool g_quiet;
 
-// NCCL keeps up to 8 steps of a network operation under way. Only the thread that carries it out touches them.
+// NCCL keeps up to 8 steps of a network operation in progress. Only the thread that carries out the operation uses
+// them.
 constexpr uint32_t kSteps = 8;
 struct Step {
   uint32_t number_plus_one;  // 0: free
@@ -37,7 +37,7 @@ ring::ProfilerState* State() noexcept {
   return g.map.profiler;
 }
 
-// The recorder was stopped, or this is a forked child: NCCL need not report further.
+// Returns false if the recorder was stopped or this is a forked child. Then NCCL need not report more.
 bool Wanted() noexcept {
   if (LOCKSTEP_LIKELY(Recording() && Load(g.stop_word) == 0 && !Load(&g_quiet))) return true;
   if (Recording() && g_mask != nullptr) Store(g_mask, 0);
@@ -52,14 +52,15 @@ int EventsFor(int version) noexcept {
   return static_cast<int>(events);
 }
 
-// Free, or of an operation without further events: ended, or overtaken by a later one of its communicator.
+// Returns true for an entry that is free or whose operation has no further events. The operation ended, or a later
+// operation of its communicator overtook it.
 bool Reusable(const KernelEntry& entry) noexcept {
   if (Load(&entry.guard) == 0 || (Load(&entry.flags) & ring::kKernelEnded) != 0) return true;
   return Load(&entry.started_channels) == Load(&entry.completed_channels) &&
          Load(&entry.order) < CompletedOrder(entry.comm);
 }
 
-// A few looks, so that the time is bounded; entries of stuck operations are never taken.
+// Tries a few entries, so that the time is bounded. Entries of stuck operations are never taken.
 template <typename Entry, typename Free>
 Entry* Claim(Entry* entries, uint32_t first, uint32_t count, uint64_t* begun, uint64_t* dropped, Free free) noexcept {
   constexpr int kLooks = 16;
@@ -86,11 +87,12 @@ template <typename Entry>
 Handle Publish(Type type, Entry* entries, Entry* entry) noexcept {
   const uint32_t guard = entry->guard + 1;
   if (guard == 0) return 0;
-  StoreRelease(&entry->guard, guard);  // partner: the reader takes an entry whose guard is even and twice the same
+  // Pairs with the reader, which takes an entry whose guard is even and twice the same.
+  StoreRelease(&entry->guard, guard);
   return MakeEntry(type, static_cast<uint32_t>(entry - entries), guard);
 }
 
-// The entry a handle names, while it is still of that use.
+// Returns the entry that a handle names, if the entry is still in the same use.
 template <typename Entry>
 Entry* EntryOf(Handle handle, Entry* entries, uint32_t count) noexcept {
   const uint32_t index = EntryIndex(handle);
@@ -127,7 +129,7 @@ ProxyState ProxyStateOf(int state) noexcept {
   }
 }
 
-// What the oldest step under way waits for is what the operation waits for.
+// The operation waits for what its oldest step in progress waits for.
 void ShowOldest(ProxyEntry* entry, const Step* steps) noexcept {
   uint32_t oldest = 0;
   uint8_t state = 0;
@@ -188,7 +190,7 @@ void EndProxyOp(Handle handle) noexcept {
   __atomic_or_fetch(&entry->flags, ring::kProxyEnded, __ATOMIC_RELEASE);
 }
 
-// Enqueued, not done. Without kernel events nothing more comes.
+// The operation is enqueued, not done. Without kernel events, nothing more is reported.
 void EndTask(Handle handle) noexcept {
   KernelEntry* entry = TaskOf(handle);
   if (entry == nullptr) {
@@ -215,7 +217,7 @@ bool BeginComm(int version, const CommFacts& facts, int* mask, Handle* context) 
   g_pid = ProcessId();
   g_mask = mask;
   Store(mask, EventsFor(version));
-  // CPU calls identify their operation; without them it is found by its contents.
+  // CPU calls identify their operation. Without them, the operation is found by its contents.
   if (version < 5) g.profiler_finds = true;
   *context = NewContext(facts);
   return true;
@@ -244,7 +246,7 @@ Handle BeginTask(Handle context, Handle parent, const Task& task) noexcept {
   ErrnoKeeper keep;
   const Identity identity = Identify(context, parent, task);
   if (identity.comm == kNone) return 0;
-  // A captured operation has no number: each launch of its graph gets one.
+  // A captured operation has no number, since each launch of its graph gets its own.
   if (identity.seq == 0 && !identity.captured) Add(&State()->unmatched, 1);
   KernelEntry* entry = ClaimKernel();
   if (entry == nullptr) return 0;
@@ -270,7 +272,7 @@ Handle BeginTask(Handle context, Handle parent, const Task& task) noexcept {
 Handle BeginProxyOp(Handle context, Handle parent, int rank, int pid, int channel, int peer, int steps,
                     bool send) noexcept {
   if (!Wanted()) return 0;
-  // With PXN the operation, its context and its parent belong to another process, whatever their values.
+  // With PXN, the operation, its context and its parent belong to another process, whatever their values are.
   const bool remote = pid != g_pid;
   const KernelEntry* task = remote || TypeOf(parent) != Type::kTask ? nullptr : TaskOf(parent);
   const uint32_t comm = remote ? kNone : task != nullptr ? task->comm : CommOfContext(context);
@@ -387,7 +389,7 @@ void EndEvent(Handle handle) noexcept {
 }
 
 void AskForNothing() noexcept {
-  g_quiet = true;  // the mask is NCCL's, which may be gone by now: it is cleared when NCCL calls next
+  g_quiet = true;  // the mask belongs to NCCL, which may be unloaded by now, so it is cleared at NCCL's next call
 }
 
 void ForgetEvents() noexcept {

@@ -1,8 +1,7 @@
 // Records NCCL's profiler events of every interface version: communicators, operations, kernels, network steps. Runs on
 // the program's threads, NCCL's own and the driver's callback thread. Never blocks, allocates or uses a pointer that
 // NCCL passes back. Handles are numbers with an index and a stamp, so that stale, foreign or invalid ones are rejected.
-#ifndef LOCKSTEP_RECORDER_CORE_PROFILER_EVENTS_H_
-#define LOCKSTEP_RECORDER_CORE_PROFILER_EVENTS_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,26 +15,26 @@ struct Op;
 
 namespace profiler {
 
-using Handle = uint64_t;  // 0: none
+using Handle = uint64_t;  // 0 for none
 
-// A communicator as init reports it; versions 1 to 3 report only that it exists.
+// A communicator as init reports it. Versions 1 to 3 report only that it exists.
 struct CommFacts {
   bool known;
   uint64_t id;
   const char* name;
   int size, rank;
 };
-// False: the events are not wanted, and NCCL must not be asked for them. *context may be 0 in both cases.
+// Returns false if the events are not wanted; NCCL must then not be asked for them. *context may be 0 in both cases.
 bool BeginComm(int version, const CommFacts& facts, int* mask, Handle* context) noexcept;
 void EndComm(Handle context) noexcept;
 
 // An operation as NCCL launches it.
 struct Task {
   ring::CallKind kind;
-  int datatype;      // ncclDataType_t, -1 unknown
-  int root_or_peer;  // -1 none
-  int rank;          // member rank it belongs to
-  uint64_t count;    // in NCCL's own datatype: bytes for some operations
+  int datatype;      // ncclDataType_t; -1 if unknown
+  int root_or_peer;  // -1 if none
+  int rank;          // member rank that it belongs to
+  uint64_t count;    // in NCCL's own datatype, which is bytes for some operations
   const void* send;
   const void* recv;
   uint64_t comm_hash;  // versions 1 to 3, else 0
@@ -48,7 +47,7 @@ Handle BeginTask(Handle context, Handle parent, const Task& task) noexcept;
 struct Api {
   ring::CallKind kind;
   int datatype;
-  int root;  // -1 none
+  int root;  // -1 if none
   int rank;
   uint64_t count;
   const void* stream;
@@ -66,17 +65,17 @@ Handle BeginKernel(Handle parent, int channel, uint64_t gpu_ns) noexcept;
 void NoteState(Handle handle, int state, uint64_t gpu_ns) noexcept;
 void EndEvent(Handle handle) noexcept;
 
-// NCCL's words. kOtherCollective and -1 for unknown ones.
+// The kind for a name that NCCL uses; kOtherCollective for unknown ones.
 ring::CallKind KindOf(const char* func) noexcept;
 int DatatypeOf(const char* name) noexcept;
 ring::CallKind KindOf(uint8_t func) noexcept;  // version 1
 int DatatypeOf(uint8_t datatype) noexcept;
-unsigned BytesOf(int datatype) noexcept;  // 0 unknown
+unsigned BytesOf(int datatype) noexcept;  // 0 if unknown
 
-// Called by the core for a CPU call, in versions whose events must be matched by their contents.
+// Called by the core for a CPU call, if the interface version requires matching events by their contents.
 void NotePending(const CommLocal* comm, const Op& op, uint64_t seq) noexcept;
 
-// NCCL may omit later events.
+// Lets NCCL omit later events.
 void AskForNothing() noexcept;
 
 // In a forked child.
@@ -84,5 +83,3 @@ void ForgetEvents() noexcept;
 
 }  // namespace profiler
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CORE_PROFILER_EVENTS_H_

@@ -1,8 +1,7 @@
-// The numbers that NCCL gets as handles. Bits 63 to 60: type; 59 to 54: a stamp of this process, so that another
-// process's handle (PXN) is rejected; the rest by type. An entry's handle contains the entry's number and the low bits
-// of its guard: once the entry is reused the handle is stale.
-#ifndef LOCKSTEP_RECORDER_CORE_PROFILER_HANDLES_H_
-#define LOCKSTEP_RECORDER_CORE_PROFILER_HANDLES_H_
+// The numbers that NCCL gets as handles. Bits 63 to 60 are the type, and 59 to 54 a stamp of this process, so that
+// another process's handle (PXN) is rejected; the rest depends on the type. An entry's handle contains the entry's
+// number and the low bits of its guard, so it becomes stale when the entry is reused.
+#pragma once
 
 #include <stdint.h>
 
@@ -31,14 +30,14 @@ inline Handle Make(Type type, uint64_t rest) noexcept {
   return static_cast<uint64_t>(type) << 60 | ProcessStamp() << 54 | rest;
 }
 
-// kNone if it is not a handle of this process.
+// Returns kNone if the value is not a handle of this process.
 inline Type TypeOf(Handle handle) noexcept {
   const uint64_t type = handle >> 60;
   if (type > kLastType || (handle >> 54 & 63) != ProcessStamp()) return Type::kNone;
   return static_cast<Type>(type);
 }
 
-// Entries: number 16, stamp 16, then 22 bits for a step's number or a channel.
+// Entries: 16 bits of number, 16 of stamp, then 22 bits for a step's number or a channel.
 inline constexpr uint32_t kStepMask = (1u << 22) - 1;
 inline uint32_t StampOf(uint32_t guard) noexcept {
   return guard >> 1 & 0xffff;
@@ -74,8 +73,8 @@ inline ring::ProxyEntry* StepEntry(Handle handle, ring::ProxyEntry* entries, uin
   return StampOf(LoadAcquire(&entry->guard)) == EntryStamp(handle) ? entry : nullptr;
 }
 
-// A CPU call: captured 1, kind 6, communicator 8, its use 6, sequence number 33. All by value, because the calls of a
-// captured graph are named as parents at every replay, long after they ended.
+// A CPU call: 1 bit captured, 6 bits kind, 8 communicator, its use 6, sequence number 33. The handle contains all
+// values, because replays name the calls of a captured graph as parents long after they ended.
 inline constexpr uint64_t kApiSeqMask = (uint64_t{1} << 33) - 1;
 inline uint64_t UseOf(const ring::CommEntry& entry) noexcept {
   return Mix(entry.created_ticks) & 63;
@@ -86,5 +85,3 @@ inline Handle MakeApi(bool captured, ring::CallKind kind, uint32_t comm, uint64_
 }
 
 }  // namespace lockstep::recorder::profiler
-
-#endif  // LOCKSTEP_RECORDER_CORE_PROFILER_HANDLES_H_

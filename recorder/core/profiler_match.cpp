@@ -12,8 +12,8 @@ using ring::CallKind;
 
 uint64_t g_order[ring::kMaxComms], g_completed_order[ring::kMaxComms];
 
-// CPU calls of one communicator that NCCL has not reported yet, newest overwriting oldest. Written by the
-// communicator's thread; taken by the thread that launches.
+// CPU calls of one communicator that NCCL has not reported yet. New ones overwrite the oldest. The communicator's
+// thread writes them; the thread that launches takes them.
 struct Pending {
   CallKind kind;
   uint8_t taken;
@@ -26,7 +26,7 @@ constexpr uint32_t kPending = 128;
 struct Waiting {
   uint64_t written;
   uint64_t last_collective;
-  uint64_t created_ticks;  // of the table entry's use
+  uint64_t created_ticks;  // when the current use of the table entry began
   Pending ops[kPending];
 };
 Waiting g_waiting[ring::kMaxComms];
@@ -78,7 +78,7 @@ Identity FindPending(const CommLocal& comm, const Task& task, uint64_t after, bo
   return found;
 }
 
-// The host's call that the thread is in right now, when it is of that communicator and is this operation.
+// Returns the host call that the thread is in now, if it is this operation on this communicator.
 Identity FindCurrent(const CommLocal& comm, const Task& task) noexcept {
   const Identity call = CurrentCall();
   if (call.comm != comm.index) return {};
@@ -86,8 +86,8 @@ Identity FindCurrent(const CommLocal& comm, const Task& task) noexcept {
   return same ? call : Identity{};
 }
 
-// A context that init could not tie to a communicator: by the call the thread is in, by NCCL's own hash, else by an
-// operation that fits.
+// Finds the communicator of a context that init could not identify: by the call that the thread is in, by NCCL's own
+// hash, or by an operation that fits.
 void BindLate(Handle context, const Task& task) noexcept {
   const Identity call = CurrentCall();
   if (call.comm != kNone) {
@@ -128,7 +128,7 @@ void NotePending(const CommLocal* comm, const Op& op, uint64_t seq) noexcept {
   }
   const bool collective = ring::IsCollective(op.kind);
   if (collective && seq <= waiting.last_collective) {
-    // Refused or dropped operations gave their numbers back.
+    // Operations that were refused or dropped gave their numbers back.
     for (Pending& old : waiting.ops) {
       if (ring::IsCollective(old.kind) && old.seq >= seq) Store(&old.taken, 1u);
     }
@@ -145,7 +145,7 @@ void NotePending(const CommLocal* comm, const Op& op, uint64_t seq) noexcept {
   place.recv = op.recv;
   place.seq = seq;
   StoreRelease(&place.taken, 0u);
-  StoreRelease(&waiting.written, n + 1);  // partner: the acquire in FindPending
+  StoreRelease(&waiting.written, n + 1);  // pairs with the acquire in FindPending
 }
 
 Identity Identify(Handle context, Handle parent, const Task& task) noexcept {
@@ -156,7 +156,7 @@ Identity Identify(Handle context, Handle parent, const Task& task) noexcept {
     const bool same_use = comm < g.map.capacities.comms && g_tables.comms[comm].entry != nullptr &&
                           UseOf(*g_tables.comms[comm].entry) == (parent >> 33 & 63);
     if (same_use) {
-      // The number of a CPU call; for a send or receive that nothing else reported, the stream plus one.
+      // The number of a CPU call or, for a send or receive that nothing else reported, the stream plus one.
       const uint64_t low = parent & kApiSeqMask;
       if (!IsOwn(comm) || !ring::IsPointToPoint(task.kind)) return {comm, kind, low, captured};
       const void* stream = nullptr;
@@ -170,7 +170,7 @@ Identity Identify(Handle context, Handle parent, const Task& task) noexcept {
   if (IsOwn(comm->index)) return {comm->index, task.kind, RecordOwn(comm, task, nullptr), false};
   const Identity current = FindCurrent(*comm, task);
   if (current.comm != kNone) {
-    FindPending(*comm, task, current.seq - 1);  // it waits no longer
+    FindPending(*comm, task, current.seq - 1);  // the call no longer waits
     return current;
   }
   return FindPending(*comm, task, comm->in_group ? comm->group_issued : 0);

@@ -1,44 +1,43 @@
-// Matches events to operations. A recorded CPU call keeps its one record. An event creates one only if no call was seen
-// (statically linked NCCL).
-#ifndef LOCKSTEP_RECORDER_CORE_PROFILER_MATCH_H_
-#define LOCKSTEP_RECORDER_CORE_PROFILER_MATCH_H_
+// Matches events to operations. A recorded CPU call keeps its one record. An event creates a record only if no call was
+// seen (statically linked NCCL).
+#pragma once
 
 #include "recorder/core/process.h"
 #include "recorder/core/profiler_events.h"
 
 namespace lockstep::recorder::profiler {
 
-// Starts recording if nothing prevents it. A process that only the profiler reports gets no GPU marks.
+// Starts recording unless something prevents it. A process that only the profiler reports gets no GPU marks.
 bool StartForProfiler() noexcept;
 
-// Contexts. A communicator with a recorded creation is found by its identity, else at its first operation.
+// Contexts. A communicator whose creation was recorded is found by its identity, others at their first operation.
 Handle NewContext(const CommFacts& facts) noexcept;
-uint32_t ForgetContext(Handle context) noexcept;  // its communicator's index, kNone
+uint32_t ForgetContext(Handle context) noexcept;  // returns the index of the context's communicator, or kNone
 void ForgetContexts() noexcept;
 uint32_t CommOfContext(Handle context) noexcept;  // kNone while unknown
 // Ties the context to the communicator of a CPU call.
 void Bind(Handle context, uint32_t comm) noexcept;
 // Like CommOfContext, but creates a communicator if none is known.
 CommLocal* OwnComm(Handle context, int rank, uint64_t hash) noexcept;
-bool IsOwn(uint32_t comm) noexcept;  // made by OwnComm or NewContext
+bool IsOwn(uint32_t comm) noexcept;  // whether OwnComm or NewContext created the communicator
 
 struct Identity {
   uint32_t comm = kNone;
   ring::CallKind kind = ring::CallKind::kNone;
-  uint64_t seq = 0;  // 0: no record was found
+  uint64_t seq = 0;  // 0 if no record was found
   bool captured = false;
 };
 Identity Identify(Handle context, Handle parent, const Task& task) noexcept;
 
-// The operation of the CPU call that the calling thread is in; comm kNone: none.
+// The operation of the CPU call that the calling thread is in; comm is kNone if there is none.
 Identity CurrentCall() noexcept;
 
-// Operations in the order in which NCCL launches them, by communicator.
+// Counts operations of a communicator in the order in which NCCL launches them.
 uint64_t NextOrder(uint32_t comm) noexcept;
 void NoteCompleted(uint32_t comm, uint64_t order) noexcept;
 uint64_t CompletedOrder(uint32_t comm) noexcept;
 
-// Number of records of operations without a CPU call. 0: there was no room.
+// Records an operation without a CPU call and returns the record's number, or 0 if there was no room.
 uint64_t RecordOwn(CommLocal* comm, const Task& task, const void* stream) noexcept;
 
 void BeginGroupEndOf(Handle group) noexcept;
@@ -46,5 +45,3 @@ void EndGroupOf(Handle group) noexcept;
 void EndApi(Handle api) noexcept;
 
 }  // namespace lockstep::recorder::profiler
-
-#endif  // LOCKSTEP_RECORDER_CORE_PROFILER_MATCH_H_

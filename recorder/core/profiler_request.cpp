@@ -15,14 +15,14 @@ namespace {
 
 constexpr char kVariable[] = "NCCL_PROFILER_PLUGIN";
 constexpr char kStatic[] = "STATIC_PLUGIN";
-constexpr size_t kLongestPath = 254;  // NCCL cuts longer values
+constexpr size_t kLongestPath = 254;  // NCCL truncates longer values
 
 bool OwnObject(LoadedObject* object) noexcept {
   uint32_t hash = 0;
   return FindObject(reinterpret_cast<const void*>(&RequestPlugin), object, &hash);
 }
 
-// As NCCL compares: any beginning of the word, in any case.
+// Compares as NCCL does: any beginning of the word counts, in upper or lower case.
 bool SaysStatic(const char* value) noexcept {
   return *value != 0 && strncasecmp(value, kStatic, strlen(value)) == 0;
 }
@@ -32,7 +32,7 @@ const char* FileOf(const char* path) noexcept {
   return slash != nullptr ? slash + 1 : path;
 }
 
-// NCCL reads these files later and never overwrites a set value.
+// NCCL reads these files later and never overwrites a value that is set.
 bool InConfiguration(const char* path) noexcept {
   static char text[65536];
   const long fd = Sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -70,7 +70,7 @@ F LinkerFunction(const char* name) noexcept {
   return reinterpret_cast<F>(FindFunction(name, Among::kAll, nullptr));
 }
 
-// Whether NCCL would find another profiler in the library `name`, which it is about to open.
+// Returns whether NCCL would find another profiler in the library `name`, which it is about to open.
 bool HasOtherPlugin(const char* name, bool close) noexcept {
   const auto open = LinkerFunction<Open>("dlopen");
   const auto look = LinkerFunction<Look>("dlsym");
@@ -92,7 +92,7 @@ bool HasOtherPlugin(const char* name, bool close) noexcept {
   return other;
 }
 
-// Where no profiler is named, NCCL takes libnccl-profiler.so, else one that the network plugin brings.
+// If no profiler is named, NCCL takes libnccl-profiler.so or one that the network plugin contains.
 bool OtherPluginIsThere() noexcept {
   if (HasOtherPlugin("libnccl-profiler.so", true)) return true;
   const char* net = getenv("NCCL_NET_PLUGIN");
@@ -105,7 +105,7 @@ bool OtherPluginIsThere() noexcept {
     if (next != nullptr) *next++ = 0;
     char path[440];
     snprintf(path, sizeof(path), "libnccl-net-%s.so", name);
-    // Left open: network plugins do not take well to being closed and opened again.
+    // The library stays open, since some network plugins fail if they are closed and opened again.
     if (*name != 0 && (HasOtherPlugin(name, false) || (strchr(name, '/') == nullptr && HasOtherPlugin(path, false)))) {
       return true;
     }
@@ -119,11 +119,11 @@ bool ModeIsProfiler() noexcept {
   return mode != nullptr && strcasecmp(mode, "profiler") == 0;
 }
 
-// Null: the variable names this library now.
+// Returns null if the variable now names this library.
 const char* WhyNot() noexcept {
   LoadedObject own{};
   if (!OwnObject(&own)) return "LOCKSTEP_GPU=profiler: the recorder does not find itself; used done";
-  // A path from LD_PRELOAD; a relative one may mean another file by now.
+  // A path from LD_PRELOAD. A relative path may refer to another file by now.
   const bool usable = own.name != nullptr && own.name[0] == '/' && strlen(own.name) <= kLongestPath;
   const char* value = getenv(kVariable);
   if (value != nullptr && *value != 0) {
@@ -137,7 +137,7 @@ const char* WhyNot() noexcept {
 }
 
 const char* g_why_not;
-uint32_t g_asked;  // 0 not yet, 1 under way, 2 done
+uint32_t g_asked;  // 0: not yet, 1: in progress, 2: done
 
 }  // namespace
 
@@ -154,7 +154,7 @@ LOCKSTEP_COLD void RequestPlugin() noexcept {
     StoreRelease(&g_asked, 2);
     return;
   }
-  // Another thread looks for plugins: NCCL must not be entered before that is settled.
+  // Another thread is looking for plugins. NCCL must not be called before that is finished.
   const uint64_t since = MonotonicNs();
   while (LoadAcquire(&g_asked) == 1 && MonotonicNs() - since < 5000000000) Sys(SYS_sched_yield);
 }

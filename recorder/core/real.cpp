@@ -7,7 +7,8 @@ namespace lockstep::recorder {
 
 namespace {
 
-// "the loaded NCCL lacks: ncclCommGrow, ncclCommRevoke", each once, as far as there is room.
+// Adds the name to "the loaded NCCL lacks: ncclCommGrow, ncclCommRevoke", once for each function and as far as there is
+// room.
 void NoteMissing(RealFunction* function) noexcept {
   if (!Recording() || Load(&function->noted) != 0) return;
   static uint32_t writing;
@@ -30,7 +31,7 @@ constinit thread_local AskedLibrary lockstep_asked{};
 
 namespace {
 
-// `function` of the n-th NCCL library, counted from 0.
+// Returns `function` of the n-th NCCL library, counted from 0.
 void* OfCopy(RealFunction* function, uint32_t copy) noexcept {
   void* own = LoadAcquire(&function->in_copy[copy]);
   if (LOCKSTEP_LIKELY(own != nullptr)) return own;
@@ -40,11 +41,8 @@ void* OfCopy(RealFunction* function, uint32_t copy) noexcept {
   return own;
 }
 
-}  // namespace
-
-namespace {
-
-// The second name exists so that a tool may define the first and call the second: it is called, never the first again.
+// The second name exists so that a tool can define the first name and call the second. So this calls the second, never
+// the first again.
 LOCKSTEP_COLD void* FindTwin(RealFunction* function) noexcept {
   ErrnoKeeper keep;
   char name[64] = "p";
@@ -105,7 +103,8 @@ LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noex
 
 namespace {
 
-// With several CUDA runtimes the choice is the caller's; remembered per call site, like the sites of NCCL calls.
+// If there are several CUDA runtimes, the caller determines which one is used. The choice is remembered for each call
+// site, as for NCCL calls.
 struct CudaSite {
   const void* caller;  // null: free
   const RealFunction* function;
@@ -142,7 +141,7 @@ LOCKSTEP_COLD void* ResolveCuda(RealFunction* function, const void* caller) noex
 
 namespace {
 
-// Our own call, inside a call of the program.
+// A call by the recorder itself, inside a call of the program.
 void* OfLibrary(RealFunction* function, uint32_t library) noexcept {
   if (library != 0 && library != kAskedTwin) return OfCopy(function, library - 1);
   const uint32_t now = lockstep_asked.now;

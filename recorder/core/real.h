@@ -1,7 +1,6 @@
-// The real functions behind the exported names. Each is searched at its first use among the loaded objects, and stored
-// in one atomic pointer; a failure is not stored, because NCCL may be loaded later.
-#ifndef LOCKSTEP_RECORDER_CORE_REAL_H_
-#define LOCKSTEP_RECORDER_CORE_REAL_H_
+// The real functions behind the exported names. Each is searched among the loaded objects at its first use and stored
+// in one atomic pointer. A failure is not stored, because NCCL may be loaded later.
+#pragma once
 
 #include <stdint.h>
 
@@ -19,9 +18,9 @@ inline bool Accepted(int result) noexcept {
 
 inline constexpr uint32_t kMaxNcclCopies = 4;
 
-// For NCCL functions that dlsym returned: the wanted library, counted from 1; kAskedTwin: the function was called by
-// its second name, pncclX; 0: neither. The machine code in hook_entry.cpp writes it, RealNccl takes it. `now` is the
-// value of the current call on this thread.
+// For NCCL functions that dlsym returned: the library to call, counted from 1; kAskedTwin if the function was called by
+// its second name, pncclX; 0 for neither. The machine code in hook_entry.cpp writes it, and RealNccl reads it. `now` is
+// the value of the current call on this thread.
 struct AskedLibrary {
   uint32_t asked, now;
 };
@@ -34,15 +33,15 @@ struct RealFunction {
   const char* name;
   void* address = nullptr;
   uintptr_t begin = 0, bytes = 0;  // code of the NCCL library around `address`
-  const void* host = nullptr;      // the last caller that is in no NCCL
+  const void* host = nullptr;      // the last caller outside NCCL
   void* in_copy[kMaxNcclCopies] = {};
   void* twin = nullptr;  // pncclX of the loaded library
-  uint32_t noted = 0;    // whether its absence from the loaded NCCL was noted
+  uint32_t noted = 0;    // whether a note says that the loaded NCCL lacks the function
 };
 
-// Null if no loaded library defines it, which is written into the ring's note. If a process has two NCCL libraries,
-// each gets its own functions for inner calls. A caller that looked a function up in one library gets that library's
-// function; all others get the first library's.
+// Returns null if no loaded library defines the function; the ring's note then says so. If a process has two NCCL
+// libraries, inner calls use the functions of their own library. A caller that looked a function up in one library gets
+// that library's function; all others get the first library's.
 void* ResolveNccl(RealFunction* function, const void* caller) noexcept;
 void* ResolveAsked(RealFunction* function, uint32_t library) noexcept;
 inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
@@ -61,7 +60,7 @@ inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
   return ResolveNccl(function, caller);
 }
 
-// CUDA runtimes of two versions may be loaded at once: then the caller's own is called.
+// If CUDA runtimes of two versions are loaded, this returns the function of the caller's own.
 void* ResolveCuda(RealFunction* function, const void* caller) noexcept;
 inline void* RealCuda(RealFunction* function, const void* caller) noexcept {
   void* address = LoadAcquire(&function->address);
@@ -69,18 +68,16 @@ inline void* RealCuda(RealFunction* function, const void* caller) noexcept {
   return ResolveCuda(function, caller);
 }
 
-// Asks the real NCCL about a usable communicator. `library`: its creator, as AskedLibrary counts. False if it cannot
-// answer.
+// Calls the real NCCL about a usable communicator. `library` is its creator, numbered as in AskedLibrary. Returns false
+// if NCCL cannot answer.
 enum class AskedOfComm { kUserRank, kCount, kDevice };
 bool AskComm(AskedOfComm what, uint32_t library, const void* comm, int* value) noexcept;
 
-// A function of libc: dlopen and the like, whose symbol versions moved. Null: there is none.
+// A function of libc whose symbol version moved, such as dlopen. Returns null if there is none.
 void* LibcFunction(RealFunction* function) noexcept;
 
-// ncclGetVersion of the library behind the current call, null if it has none; and its result, or 0.
+// ncclGetVersion of the library behind the current call, or null if it has none; and its result, or 0.
 const void* NcclVersionFunction() noexcept;
 int32_t NcclVersion() noexcept;
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CORE_REAL_H_

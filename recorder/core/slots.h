@@ -1,21 +1,20 @@
-// Takes and publishes slots of the event rings. The thread's own ring needs no atomic read-modify-write.
-#ifndef LOCKSTEP_RECORDER_CORE_SLOTS_H_
-#define LOCKSTEP_RECORDER_CORE_SLOTS_H_
+// Reserves and publishes slots of the event rings. A thread's own ring needs no atomic read-modify-write.
+#pragma once
 
 #include "recorder/core/process.h"
 
 namespace lockstep::recorder {
 
 struct Slot {
-  ring::OpSlot* op;  // null: the overflow ring's slot was busy; the drop is counted
+  ring::OpSlot* op;  // null if the overflow ring's slot was busy; the drop is counted
   uint64_t number;
 };
 
-// The shared ring: a slot is claimed by compare-and-swap. A writer that was delayed for a whole lap keeps its slot; the
-// newer record is dropped and counted.
+// The shared ring: a slot is claimed by compare-and-swap. If a writer is delayed for a whole lap, it keeps its slot,
+// and the newer record is dropped and counted.
 Slot TakeOverflow() noexcept;
 void PublishOverflow(const Slot& slot) noexcept;
-// The record with this number, for changes by its own writer: null if its slot was reused.
+// The record with this number, for changes by its own writer; null if its slot was reused.
 ring::OpSlot* ClaimOverflow(uint64_t number) noexcept;
 void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept;
 void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept;
@@ -46,7 +45,7 @@ inline void PublishSlot(ThreadState* thread, const Slot& slot) noexcept {
   }
 }
 
-// Sets everything to "not applicable" except the guard, which keeps others out on the shared ring.
+// Sets every field to "not applicable", except the guard, which keeps other writers out of a shared slot.
 inline void FillEmpty(ring::OpSlot* op) noexcept {
   memset(reinterpret_cast<char*>(op) + sizeof(op->guard), 0, sizeof(*op) - sizeof(op->guard));
   op->datatype = ring::kNoDatatype;
@@ -57,5 +56,3 @@ inline void FillEmpty(ring::OpSlot* op) noexcept {
 }
 
 }  // namespace lockstep::recorder
-
-#endif  // LOCKSTEP_RECORDER_CORE_SLOTS_H_

@@ -7,14 +7,14 @@ namespace lockstep::recorder {
 namespace {
 
 constexpr uintptr_t kLegacy = 1, kPerThread = 2;
-constexpr uint64_t kRetired = UINT64_MAX;  // StreamCell::owner: the thread has ended
+constexpr uint64_t kRetired = UINT64_MAX;  // value of StreamCell::owner after the thread has ended
 
 bool IsDefault(const void* handle) noexcept {
   return reinterpret_cast<uintptr_t>(handle) <= kPerThread;
 }
 
-// Event -> stream and ticket at its last record. A full neighbourhood forgets its oldest: a lost dependency, never a
-// wrong one.
+// Maps an event to the stream and ticket of its last record. When the neighboring places are full, the oldest is
+// forgotten, so that a dependency can be lost but is never wrong.
 struct EventEntry {
   const void* event;
   uint64_t value;  // (stream + 1) << 48 | ticket
@@ -23,25 +23,26 @@ constexpr uint32_t kEvents = 4096;
 constexpr uint32_t kEventProbes = 8;
 constexpr uint64_t kTicketMask = (uint64_t{1} << 48) - 1;
 EventEntry g_events[kEvents];
-uint32_t g_default_streams;  // in the table
+uint32_t g_default_streams;  // number of default streams in the table
 
 uint32_t EventSlot(const void* event) noexcept {
   return static_cast<uint32_t>(Mix(reinterpret_cast<uintptr_t>(event)) % kEvents);
 }
 
-// A cell that was never used, else one whose stream is destroyed and idle: its tickets continue to rise.
+// Returns an unused cell or, if there is none, one whose stream is destroyed and idle. The tickets of that cell
+// continue to rise.
 uint32_t ClaimStream() noexcept {
   uint32_t index = Load(&g.streams_used);
   while (index < g.map.capacities.streams && !Swap(&g.streams_used, index, index + 1)) index = Load(&g.streams_used);
   if (index < g.map.capacities.streams) return index;
   for (index = 0; index < g.map.capacities.streams; ++index) {
     const ring::StreamCell* cell = &g.map.streams[index];
-    const bool retired = cell->handle <= kPerThread && cell->owner == kRetired;
+    const bool retired = cell->handle <= kPerThread && Load(&cell->owner) == kRetired;
     if (Load(&cell->in_use) != 1 || (cell->handle <= kPerThread && !retired) ||
         (!retired && Load(&g_tables.stream_handles[index]) != nullptr)) {
       continue;
     }
-    // Pending marks would report about the previous stream.
+    // Marks that are still pending would report on the previous stream.
     if (Load(&cell->marked) != 0 && Load(&g.map.marks[index].completed) + 1 < Load(&cell->given)) continue;
     if (Swap<uint32_t>(&g.map.streams[index].in_use, 1, 2)) return index;
   }
@@ -54,7 +55,7 @@ uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept 
   ring::StreamCell* cell = &g.map.streams[index];
   cell->handle = reinterpret_cast<uintptr_t>(handle);
   cell->device = device;
-  cell->owner = owner;
+  Store(&cell->owner, owner);  // ForgetThreadStreams also looks at places that are being filled
   cell->marked = 0;
   cell->first_error = 0;
   cell->given = 0;
@@ -68,7 +69,7 @@ uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept 
   local->ways = 0;
   local->tries = 8;
   local->timed = false;
-  local->busy = 0;
+  Store(&local->busy, 0u);
   memset(local->held, 0, sizeof(local->held));
   EnableMarks(local);
   StoreRelease(&cell->in_use, 1u);
@@ -78,7 +79,7 @@ uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept 
   return index;
 }
 
-// 0 and 1 name the same stream where the host was not built for per-thread default streams.
+// 0 and 1 name the same stream if the program was not built for per-thread default streams.
 uintptr_t PlainValue(uintptr_t value) noexcept {
   return value == kLegacy ? 0 : value;
 }
@@ -91,19 +92,15 @@ uint32_t FindDefault(uintptr_t value, int32_t device, uint64_t owner) noexcept {
   for (uint32_t i = 0; i < used && i < g.map.capacities.streams; ++i) {
     const ring::StreamCell* cell = &g.map.streams[i];
     if (LoadAcquire(&cell->in_use) != 0 && cell->handle == PlainValue(value) && cell->device == device &&
-        cell->owner == owner) {
+        Load(&cell->owner) == owner) {
       return i;
     }
   }
   return kNone;
 }
 
-}  // namespace
-
-namespace {
-
-// Asked for every event and copy on a default stream: at once where no operation used one. Such a stream is not worth a
-// place in the table.
+// Called for every event and copy on a default stream, so it returns at once if no operation used a default stream.
+// A default stream without operations gets no place in the table.
 uint32_t KnownDefault(const void* handle) noexcept {
   if (LOCKSTEP_LIKELY(Load(&g_default_streams) == 0)) return kNone;
   const ThreadState* thread = Thread();
@@ -135,7 +132,7 @@ void KeepStream(uint32_t index, const void* handle) noexcept {
 void ForgetThreadStreams(uint32_t thread) noexcept {
   const uint32_t used = Load(&g.streams_used);
   for (uint32_t i = 0; i < used && i < g.map.capacities.streams; ++i) {
-    if (g.map.streams[i].owner == uint64_t{thread} + 1) Store(&g.map.streams[i].owner, kRetired);
+    Swap(&g.map.streams[i].owner, uint64_t{thread} + 1, kRetired);
     Swap<uint32_t>(&g_tables.streams[i].busy, thread + 1, 0);
   }
 }
@@ -160,7 +157,7 @@ void NoteEventRecorded(const void* event, const void* stream) noexcept {
   const TableTime timed;
   uint32_t index = KnownStream(stream);
   uint64_t capture = 0;
-  // In a capture it orders the captured work, and has no time.
+  // In a capture, the event orders the captured work and has no time.
   if (index != kNone && Capturing() && LookForCapture(g_tables.streams[index], &capture) != Capture::kNo) index = kNone;
   uint64_t value = 0;
   if (index != kNone) {
@@ -199,22 +196,23 @@ uint32_t EventStream(const void* event, uint64_t* ticket) noexcept {
 
 namespace {
 
-// The marks show that nothing waits there any more.
+// Returns true if the marks show that nothing waits there any more.
 bool IsOver(const ring::Dependency& wait) noexcept {
   const uint32_t stream = Load(&wait.stream_plus_one);
   return stream == 0 || (Load(&g.map.streams[stream - 1].marked) != 0 &&
                          Load(&g.map.marks[stream - 1].completed) >= Load(&wait.ticket));
 }
 
-// The place among the target's waits for a wait for `source`. An earlier, unfinished wait for the same stream holds up
-// the work between the two, and is kept if there is room. Without marks this is unknown, and the newest counts.
+// Returns the place, among the waits of `target`, for a wait for `source`. An earlier, unfinished wait for the same
+// stream holds up the work between the two waits, so it is kept if there is room. Without marks this is unknown, and
+// the newest wait counts.
 uint32_t PlaceOfWait(const ring::StreamCell& target, uint32_t source, uint16_t after) noexcept {
   const bool marked = Load(&g.map.streams[source].marked) != 0;
   uint32_t same = kNone, over = kNone, oldest = 0;
   for (uint32_t i = 0; i < ring::kDependencies; ++i) {
     const ring::Dependency& wait = target.depends_on[i];
     const bool is_same = Load(&wait.stream_plus_one) == source + 1;
-    // Nothing came between the two: the later wait holds the earlier one.
+    // Nothing came between the two waits, so the later one replaces the earlier one.
     if (is_same && (!marked || Load(&target.waits_after[i]) == after)) return i;
     if (is_same && (same == kNone || Load(&wait.ticket) > Load(&target.depends_on[same].ticket))) same = i;
     if (over == kNone && IsOver(wait)) over = i;
@@ -269,8 +267,8 @@ bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept {
     Calibrate(now);
     if (!Recording()) return false;
   }
-  // One wait inside another is NCCL's or the runtime's own; one that begins no deeper in the stack than the last has
-  // taken the place of one that was left by an exception or a jump.
+  // A wait inside another is a wait of NCCL or of the runtime. If it begins no deeper in the stack than the last wait,
+  // an exception or a jump has left that one. Then this wait takes its place.
   const void* frame = __builtin_frame_address(0);
   if (Load(&cell->wait) != 0 && reinterpret_cast<uintptr_t>(frame) < reinterpret_cast<uintptr_t>(thread->wait_frame)) {
     return false;

@@ -1,4 +1,4 @@
-// Calls and groups that were not recorded themselves: NCCL's profiler interface reports them from version 5 on.
+// Records calls and groups that the wrappers did not see. NCCL's profiler interface reports them from version 5 on.
 #include "recorder/core/ops.h"
 #include "recorder/core/profiler_handles.h"
 #include "recorder/core/profiler_match.h"
@@ -9,14 +9,14 @@ namespace {
 
 using ring::CallKind;
 
-// What a thread has open. Only its thread touches it.
+// What a thread has open. Only that thread uses it.
 struct OwnCalls {
   uint32_t epoch;
   bool in_call;   // `flight` is an operation whose call has not returned
   bool in_p2p;    // inside a send or receive, which gets its record when NCCL launches it
-  bool implicit;  // NCCL's own group around a lone call
+  bool implicit;  // NCCL's own group around a single call
   bool explicit_group;
-  bool ending;  // inside the group's end
+  bool ending;  // inside the end of the group
   InsideMark mark;
   OpInFlight flight;
 };
@@ -37,7 +37,7 @@ void Leave(OwnCalls* own, ThreadState* thread) noexcept {
   own->in_call = own->in_p2p = false;
 }
 
-// Marks would be put behind work that NCCL has launched already: only where there are none the stream is of use.
+// Marks would follow work that NCCL has launched already, so the stream is useful only where there are no marks.
 const void* StreamFor(const void* stream) noexcept {
   return g.gpu == GpuMode::kProfiler || g.gpu == GpuMode::kOff ? stream : UnknownStream();
 }
@@ -57,7 +57,7 @@ uint64_t RecordOwn(CommLocal* comm, const Task& task, const void* stream) noexce
   ThreadState* thread = Thread();
   if (thread == nullptr) return 0;
   OwnCalls* own = CallsOf(thread);
-  if (thread->inside && !own->ending && !own->in_call) return 0;  // within a call of another library's
+  if (thread->inside && !own->ending && !own->in_call) return 0;  // inside a call that another library makes
   const void* on = stream != nullptr ? StreamFor(stream) : UnknownStream();
   const Op op = {task.kind, task.datatype, -1, task.root_or_peer, task.count, task.send, task.recv, HandleFor(comm),
                  on,        nullptr};
@@ -118,7 +118,7 @@ void EndApi(Handle) noexcept {
   if (CurrentCall().comm != kNone) return;
   ThreadState* thread = Thread();
   if (thread == nullptr) return;
-  // A lone call lasts until NCCL's group around it has ended: the work is launched there.
+  // A single call lasts until NCCL's group around it has ended, because the work is launched there.
   OwnCalls* own = CallsOf(thread);
   if (!own->implicit) Leave(own, thread);
 }

@@ -12,11 +12,11 @@ using ring::CallKind;
 using ring::CommState;
 
 struct Context {
-  uint32_t guard;  // odd while in use; the handle's stamp
+  uint32_t guard;  // odd while in use; part of the handle
   uint32_t comm;   // kNone: not known yet
-  uint64_t id;     // 0 with versions 1 to 3
+  uint64_t id;     // 0 with interface versions 1 to 3
   int32_t size, rank;
-  int32_t device;  // current while NCCL initializes
+  int32_t device;  // the device that was current while NCCL initialized
 };
 constexpr uint32_t kContexts = 512;
 Context g_contexts[kContexts];
@@ -40,9 +40,9 @@ bool Fits(const ring::CommEntry& entry, const CommFacts& facts) noexcept {
   return (entry.member_rank < 0 || entry.member_rank == facts.rank) && (entry.size < 0 || entry.size == facts.size);
 }
 
-// The entry that a call of the host wrote for this communicator. Where identities differ (a shrunk communicator, NCCL
-// before 2.26), or a rank is not known yet (several children of one split in a process), the only one that is being
-// made and fits; *maybe: there are several.
+// Finds the entry that a call of the program wrote for this communicator. The identities may differ (a shrunk
+// communicator, or NCCL before 2.26), or a rank may not be known yet (several children of one split in a process). Then
+// takes the only entry that is being created and fits. Sets *maybe if there are several.
 uint32_t FindMade(const CommFacts& facts, bool* maybe) noexcept {
   uint32_t same = kNone, any = kNone, sames = 0, anys = 0;
   const uint32_t used = Load(&g.comms_used);
@@ -74,7 +74,7 @@ LOCKSTEP_COLD CommLocal* MakeOwn(Handle handle, Context* context, uint64_t id) n
   plan.device = context->device;
   CommLocal* comm = NewComm(plan);
   if (comm == nullptr) return nullptr;
-  // NCCL cannot be asked anything: the handle is ours.
+  // NCCL cannot be asked anything, because this handle is the recorder's own.
   comm->ready = true;
   comm->needs_rank = false;
   BindHandle(comm, reinterpret_cast<const void*>(handle));

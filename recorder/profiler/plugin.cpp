@@ -1,4 +1,4 @@
-// The profiler plugin's doors: one table per interface version, looked up by NCCL with dlsym.
+// The entry points of the profiler plugin: one table for each interface version, which NCCL looks up with dlsym.
 #include <stdlib.h>
 
 #include "recorder/abi/nccl.h"
@@ -181,7 +181,7 @@ TableV5 g_v7 = {kName, InitV5To7<7>, Start<7, DescriptorV7>, Stop, Record<7>, Fi
 }  // namespace
 }  // namespace lockstep::recorder::profiler
 
-// NCCL looks these names up with dlsym, in an object that it opened or, with NCCL_PROFILER_PLUGIN=STATIC_PLUGIN, in the
+// NCCL looks these names up with dlsym in an object that it opened or, with NCCL_PROFILER_PLUGIN=STATIC_PLUGIN, in the
 // whole program. There, an unrequested Lockstep in LD_PRELOAD would hide a plugin of the user. So the symbols are
 // indirect: dlsym runs the function below, which returns the table, or null as if there were none.
 #define LOCKSTEP_PROFILER_TABLE(version)                                                          \

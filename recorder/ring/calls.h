@@ -1,7 +1,6 @@
 // The calls that Lockstep records. Their numbers are permanent, because ring files and dumps contain them: values are
 // only added.
-#ifndef LOCKSTEP_RECORDER_RING_CALLS_H_
-#define LOCKSTEP_RECORDER_RING_CALLS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -18,9 +17,9 @@ enum class CallKind : uint16_t {
   kAlltoAll = 6,
   kGather = 7,
   kScatter = 8,
-  kBarrier = 9,           // frameworks' barrier, seen in Flight Recorder dumps only
+  kBarrier = 9,           // a framework's barrier; only in Flight Recorder dumps
   kCoalesced = 10,        // a framework's coalesced batch of several collectives
-  kOtherCollective = 15,  // a collective whose name we do not know
+  kOtherCollective = 15,  // a collective with an unknown name
   // Point to point: one sequence number per communicator, peer and direction.
   kSend = 16,
   kRecv = 17,
@@ -47,7 +46,7 @@ enum class CallKind : uint16_t {
   kCommRevoke = 42,
   kCommSuspend = 43,
   kCommResume = 44,
-  kCommAsyncError = 45,  // a change of what ncclCommGetAsyncError reports
+  kCommAsyncError = 45,  // a change of the result of ncclCommGetAsyncError
   // Other NCCL calls that can block or affect later calls.
   kRedOpCreate = 48,
   kRedOpDestroy = 49,
@@ -59,7 +58,7 @@ enum class CallKind : uint16_t {
   kWindowDeregister = 55,
   kGetUniqueId = 56,
   kOtherNccl = 63,
-  // CUDA waits of CPU threads: thread cells only, never event records.
+  // Waits of CPU threads in CUDA calls. They are only in thread cells, never in event records.
   kStreamSynchronize = 64,
   kEventSynchronize = 65,
   kDeviceSynchronize = 66,
@@ -75,7 +74,7 @@ enum class CallKind : uint16_t {
   kGraphDestroy = 76,
   kMemPoolTrim = 77,
   kMemcpyAsync = 78,  // waits if pageable host memory is involved
-  kLaunch = 79,       // of a kernel and the like; never in a ring file, stacks show a wait for queue space
+  kLaunch = 79,       // launch of a kernel and the like; never in a ring file, but stacks show a wait for queue space
   // A communicator that only NCCL's profiler interface reported; how it was created is unknown.
   kProfilerComm = 80,
 };
@@ -86,7 +85,7 @@ constexpr bool IsCollective(CallKind kind) {
 constexpr bool IsPointToPoint(CallKind kind) {
   return kind == CallKind::kSend || kind == CallKind::kRecv;
 }
-// One-sided: one number per communicator, peer and direction, signals sent and signals waited for.
+// One-sided calls have one number per communicator, peer and direction: signals sent and signals waited for.
 constexpr bool IsOneSided(CallKind kind) {
   return kind >= CallKind::kPutSignal && kind <= CallKind::kWaitSignal;
 }
@@ -97,7 +96,7 @@ constexpr bool IsHostWait(CallKind kind) {
   return kind >= CallKind::kStreamSynchronize && kind <= CallKind::kLaunch;
 }
 
-// "AllReduce", "Send", "CommInitRank", "cudaStreamSynchronize"; "call 77" never: unknown values give "unknown call".
+// "AllReduce", "Send", "CommInitRank", "cudaStreamSynchronize". Unknown values give "unknown call".
 constexpr const char* CallName(CallKind kind) {
   switch (kind) {
     case CallKind::kNone:
@@ -228,15 +227,13 @@ constexpr const char* CallName(CallKind kind) {
   return "unknown call";
 }
 
-// ncclDataType_t and ncclRedOp_t are stored with NCCL's numbers (nccl.h 2.32); these additional values mean "not
+// ncclDataType_t and ncclRedOp_t are stored with NCCL's numbers (nccl.h 2.32). These additional values mean "not
 // applicable".
 constexpr uint8_t kNoDatatype = 0xff;
 constexpr uint8_t kNoReduction = 0xff;
-// Reductions from ncclRedOpCreatePreMulSum: 0x10 + creation ordinal in the communicator (saturating at 0x7f). NCCL
-// mangles the handle's own number per communicator, so other ranks cannot use it.
+// Reductions from ncclRedOpCreatePreMulSum: 0x10 + creation ordinal in the communicator (at most 0x7f). NCCL scrambles
+// the handle's own number for each communicator, so ranks cannot compare it.
 constexpr uint8_t kCustomReductionBase = 0x10;
 constexpr uint8_t kCustomReductionLast = 0x7f;
 
 }  // namespace lockstep::ring
-
-#endif  // LOCKSTEP_RECORDER_RING_CALLS_H_

@@ -1,14 +1,14 @@
-// Where no ring may lie. Shared by the recorder, which makes none there, and the agent, which reads none there.
-#ifndef LOCKSTEP_RECORDER_RING_FILE_SYSTEMS_H_
-#define LOCKSTEP_RECORDER_RING_FILE_SYSTEMS_H_
+// File systems on which a ring must not be. Shared by the recorder, which creates none there, and the agent, which
+// reads none there.
+#pragma once
 
 #include <stdint.h>
 
 namespace lockstep::ring {
 
-// The name of a file system (statfs::f_type) that is unfit, else null. A server may hold whoever reads there. A page of
-// a mapped file that must be brought or written elsewhere first makes the host wait. One that can no longer be written
-// ends it (SIGBUS), which reserved space does not prevent where every write takes new space.
+// The name of an unsuitable file system (statfs::f_type), else null. A reader may hang if a server does not answer. The
+// process waits if a page of a mapped file must first be fetched or written elsewhere. It ends by SIGBUS if a page can
+// no longer be written; reserving space does not prevent that on a file system where every write takes new space.
 inline const char* UnfitFileSystem(uint32_t type) noexcept {
   switch (type) {
     case 0x6969:
@@ -41,5 +41,3 @@ inline const char* UnfitFileSystem(uint32_t type) noexcept {
 }
 
 }  // namespace lockstep::ring
-
-#endif  // LOCKSTEP_RECORDER_RING_FILE_SYSTEMS_H_

@@ -1,5 +1,5 @@
-// The ring file's bytes. One file per recorded process, in shared memory; docs/ring-file.md is the specification in
-// prose, with an example.
+// The ring file's bytes. There is one file for each recorded process, in shared memory. docs/ring-file.md is the
+// specification in prose, with an example.
 //
 //   page 0  Header: identity, state, process, clock triples, table of sections
 //   then, each section from a page on, in the writer's order:
@@ -16,13 +16,12 @@
 //           HelperArea                questions to a thread in the process, if it was asked for
 //
 // Rules that keep it readable while it is written, and in later versions:
-//  - Little endian, naturally aligned. A cache line has one writer: one thread, or the GPU, or whoever sets the stop
-//    word.
-//  - A reader finds sections by kind in the header's table and steps by the table's stride. So later versions may
-//    append fields and sections; `min_reader_version` says when an old reader must give up.
-//  - Times are ticks of the counter named in the header; the clock triples convert them.
-#ifndef LOCKSTEP_RECORDER_RING_LAYOUT_H_
-#define LOCKSTEP_RECORDER_RING_LAYOUT_H_
+// - Little endian, naturally aligned. A cache line has one writer: one thread, the GPU, or the process that sets the
+//   stop word.
+// - A reader finds sections by kind in the header's table and steps by the table's stride. So later versions may append
+//   fields and sections; `min_reader_version` says when an old reader must give up.
+// - Times are ticks of the counter named in the header; the clock triples convert them.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -47,16 +46,16 @@ enum class SectionKind : uint32_t {
   kComms = 1,     // CommEntry
   kPeers = 2,     // PeerEntry, open addressing
   kThreads = 3,   // ThreadCell
-  kRings = 4,     // one ring per `stride` bytes, Slots inside
-  kOverflow = 5,  // one ring of Slots shared by threads without their own
+  kRings = 4,     // one ring in every `stride` bytes, made of Slots
+  kOverflow = 5,  // one ring of Slots, shared by threads that do not have their own
   kStreams = 6,   // StreamCell
-  kMarks = 7,     // MarkLine, index as in kStreams; on separate pages, registered with the GPU driver
+  kMarks = 7,     // MarkLine, indexed as kStreams; on separate pages that are registered with the GPU driver
   kGraphs = 8,    // GraphCell
   kGraphOps = 9,  // GraphOp, the captured operations of all graphs
   kTimes = 10,    // TimeSlot
   kKernels = 11,  // element 0: ProfilerState; then KernelEntry
   kProxies = 12,  // ProxyEntry
-  kHelper = 13,   // HelperArea, one; only where the process was started with LOCKSTEP_HELPER=on
+  kHelper = 13,   // HelperArea, one; only if the process was started with LOCKSTEP_HELPER=on
 };
 
 struct Section {
@@ -64,15 +63,15 @@ struct Section {
   uint32_t reserved;
   uint64_t offset;  // from the file's start, a multiple of kPage
   uint64_t stride;  // bytes from one element to the next
-  uint64_t count;   // elements
+  uint64_t count;   // number of elements
 };
 static_assert(sizeof(Section) == 32);
 inline constexpr uint32_t kMaxSections = 16;
 
 enum class TickKind : uint32_t { kMonotonicNs = 1, kTsc = 2, kCntvct = 3 };
 
-// One instant on three clocks. `ticks` is written last; 0 means empty. A writer that was delayed for several rounds may
-// share the place with another: `check` (0 in old files) detects a mix of the two.
+// One instant on three clocks. `ticks` is written last; 0 means empty. If a writer was delayed for several rounds, two
+// may write the same entry: `check` (0 in old files) detects a mix of the two.
 struct ClockTriple {
   uint64_t ticks;
   int64_t mono_ns;
@@ -85,7 +84,7 @@ constexpr uint64_t ClockCheck(const ClockTriple& triple) {
           static_cast<uint64_t>(triple.real_ns)) |
          1;
 }
-inline constexpr uint32_t kClockTriples = 8;  // [0] is from the creation, the others rotate
+inline constexpr uint32_t kClockTriples = 8;  // [0] is taken at the creation; the others are overwritten in turn
 
 // Page 0.
 struct Header {
@@ -98,21 +97,21 @@ struct Header {
   uint64_t file_bytes;
   uint32_t section_count;
   TickKind tick_kind;
-  uint64_t tick_hz;  // estimate from creation; 0 unknown
+  uint64_t tick_hz;  // estimate from the creation; 0 if unknown
   uint64_t created_ticks;
-  // Line 1: written from outside the process: anything but 0 stops recording.
+  // Line 1: written from outside the process. Any value except 0 stops recording.
   uint32_t stop_word;
   uint32_t reserved1[15];
-  // Line 2: the recorder's own state, rare changes.
+  // Line 2: the recorder's own state, which changes rarely.
   uint32_t state;      // RecorderState
   uint32_t gpu_marks;  // GpuMarks
   uint32_t host_waits;
   int32_t nccl_version;
   int32_t cuda_version;
   int32_t gpu_index;
-  uint64_t dropped_records;  // threads or communicators beyond the tables, and busy overflow slots
+  uint64_t dropped_records;  // records of threads or communicators beyond the tables, and of busy overflow slots
   uint64_t overflow_begun;   // slots of the overflow ring handed out
-  uint64_t comms_used;       // entries ever used; later ones are zero
+  uint64_t comms_used;       // entries that were ever used; later ones are zero
   uint32_t threads_used;
   uint32_t streams_used;
   uint64_t triples_written;
@@ -130,20 +129,20 @@ struct Header {
   char gpu_uuid[48];
   char gpu_pci[32];
   char stop_reason[160];
-  char note[160];  // settings that could not be honored, e.g. an unknown LOCKSTEP_GPU word
+  char note[160];  // settings that could not be applied, for example an unknown LOCKSTEP_GPU word
   char recorder_version[32];
   ClockTriple triples[kClockTriples];
   Section sections[kMaxSections];
   // From 1800: later additions; zero in files of older recorders.
   uint64_t stopped_ticks;  // when `state` left "recording"
-  uint32_t own_call_ns;    // the recorder's own time a call, and its share of the calling thread's time, at the last
-                           // measurement
+  // The recorder's own time for a call, and its share of the calling thread's time, at the last measurement.
+  uint32_t own_call_ns;
   uint32_t own_permille;
-  uint32_t stepped_down;      // kStepped...: switched off because of the budget
+  uint32_t stepped_down;      // kStepped...: what was switched off because of the budget
   uint32_t place;             // RingPlace
   uint64_t wanted_bytes;      // requested size; 0 in older files
   uint32_t unwrapped;         // functions that the loaded NCCL exports and the recorder does not know
-  int32_t newest_nccl;        // the newest NCCL with all functions known
+  int32_t newest_nccl;        // the newest NCCL whose functions are all known
   char unwrapped_names[480];  // as many of their names as fit, separated by spaces
 };
 inline constexpr uint32_t kSteppedMarks = 1, kSteppedTables = 2;
@@ -154,8 +153,8 @@ static_assert(offsetof(Header, stopped_ticks) == 1800);
 static_assert(sizeof(Header) == 2320);
 static_assert(sizeof(Header) <= kPage);
 
-// A communicator's last operations, newest overwriting oldest: recent[n % count] holds operation n (from 0), guard n
-// + 1.
+// A communicator's last operations; the newest overwrites the oldest. recent[n % count] holds operation n (from 0),
+// with guard n + 1.
 struct RecentOp {
   uint64_t guard;  // 0 while being written
   uint16_t kind;
@@ -180,12 +179,12 @@ struct Checkpoint {
   uint64_t hash;
 };
 inline constexpr uint32_t kCheckpoints = 8;
-inline constexpr uint32_t kCheckpointEvery = 16;  // collectives
+inline constexpr uint32_t kCheckpointEvery = 16;  // only collectives are counted
 
 inline constexpr uint32_t kExcludedKept = 20;
 inline constexpr uint32_t kCommBlocking = 1;      // CommEntry::flags
-inline constexpr uint32_t kCommFromProfiler = 2;  // the profiler plugin wrote its entry and its operations
-inline constexpr uint32_t kCommProfiled = 4;      // NCCL's profiler reported it
+inline constexpr uint32_t kCommFromProfiler = 2;  // the profiler plugin wrote the communicator's entry and operations
+inline constexpr uint32_t kCommProfiled = 4;      // NCCL's profiler reported the communicator
 
 inline constexpr uint32_t kEditor = 1u << 28;  // CommEntry::guard
 constexpr bool IsBeingChanged(uint32_t guard) {
@@ -211,7 +210,7 @@ struct CommEntry {
   uint64_t created_ticks, ready_ticks, ended_ticks;
   uint64_t async_error_ticks;
   int32_t async_error;
-  uint32_t lost_peers;  // peers without room in the peer table
+  uint32_t lost_peers;  // number of peers without room in the peer table
   char name[64];
   int32_t excluded[kExcludedKept];
   uint64_t reserved1[8];
@@ -221,8 +220,8 @@ struct CommEntry {
   uint64_t signature_hash;
   uint64_t issued_check;
   uint64_t launched_seq;
-  uint64_t p2p_issued;                      // sends and receives, all peers
-  uint64_t recent_collectives, recent_p2p;  // written so far
+  uint64_t p2p_issued;                      // sends and receives to all peers
+  uint64_t recent_collectives, recent_p2p;  // number written so far
   // Lines 6, 7.
   Checkpoint checkpoints[kCheckpoints];  // [(seq / 16) % 8]
   // Lines 8 to 31.
@@ -234,15 +233,15 @@ static_assert(offsetof(CommEntry, checkpoints) == 384);
 static_assert(offsetof(CommEntry, collectives) == 512);
 static_assert(sizeof(CommEntry) == 2048);
 
-// Send and receive counts of one peer of one communicator. key: 0 empty, else (use << 32), so that a reused entry of
-// the communicator table does not inherit its predecessor's peers; see PeerKey.
+// Send and receive counts of one peer of one communicator. The key is 0 if empty, else it includes (use << 32), so that
+// a reused communicator entry does not inherit its predecessor's peers; see PeerKey.
 struct PeerEntry {
   uint64_t key;
   uint64_t sends, recvs;
   uint64_t last_send_ticks, last_recv_ticks;
-  uint64_t created_ticks;  // of the communicator entry's use
-  uint64_t signals;        // sent to the peer by one-sided calls
-  uint64_t waited;         // total of the peer's signals that one-sided waits asked for
+  uint64_t created_ticks;  // creation of the communicator entry's use
+  uint64_t signals;        // signals sent to the peer by one-sided calls
+  uint64_t waited;         // number of the peer's signals that one-sided waits asked for
 };
 static_assert(sizeof(PeerEntry) == 64);
 constexpr uint64_t PeerKey(uint32_t comm, int32_t peer) {
@@ -257,9 +256,9 @@ struct ThreadCell {
   uint64_t seq;
   uint64_t since_ticks;
   uint64_t last_call_ticks;
-  uint64_t begun;   // slots handed out in this thread's ring; stored before a slot is overwritten
-  uint64_t ops;     // operations recorded: program order
-  uint64_t groups;  // explicit groups so far
+  uint64_t begun;   // slots used in this thread's ring; stored before a slot is overwritten
+  uint64_t ops;     // operations recorded, in program order
+  uint64_t groups;  // number of explicit groups so far
   uint64_t group_since_ticks;
   // Line 1: CUDA waits.
   uint16_t wait;
@@ -270,11 +269,11 @@ struct ThreadCell {
   uint64_t last_wait_ticks;
   uint64_t waits;
   uint64_t reserved1[3];
-  // Line 2: who.
-  int32_t tid;    // 0: cell not in use
+  // Line 2: the thread's identity.
+  int32_t tid;    // 0 if the cell is not in use
   uint32_t use;   // how often the cell was assigned to a thread
-  uint16_t ring;  // index in kRings, kNoIndex16: uses the overflow ring
-  uint16_t gone;  // 1: the thread ended inside the calls of lines 0 and 1; set by another thread
+  uint16_t ring;  // index in kRings; kNoIndex16 if the thread uses the overflow ring
+  uint16_t gone;  // 1 if the thread ended inside the calls of lines 0 and 1; set by another thread
   uint16_t reserved2[2];
   char name[16];
   uint64_t created_ticks;
@@ -286,9 +285,9 @@ static_assert(sizeof(ThreadCell) == 192);
 
 enum class SlotType : uint8_t { kEmpty = 0, kOp = 1, kMembers = 2, kReplay = 3 };
 
-// Event rings. In a thread's ring slot n (from 0) is at n % capacity with guard n + 1. A reader accepts it if the guard
-// fits and n + capacity >= ThreadCell::begun, read afterwards. In the overflow ring guard is (n + 1) << 1, odd while
-// written.
+// Event rings. In a thread's ring, slot n (from 0) is at n % capacity and has guard n + 1. A reader accepts it if the
+// guard matches and n + capacity >= ThreadCell::begun, read afterwards. In the overflow ring the guard is (n + 1) << 1,
+// and odd during a write.
 struct OpSlot {
   uint64_t guard;
   uint8_t type;  // SlotType::kOp
@@ -300,14 +299,14 @@ struct OpSlot {
   uint64_t count;
   uint64_t seq;
   uint32_t index_low;  // ThreadCell::ops before this operation, low half
-  uint32_t group_low;  // group number, low half; 0 none
+  uint32_t group_low;  // group number, low half; 0 for none
   uint16_t stream;
   uint16_t thread;  // index in kThreads
   int32_t result;
   uint64_t ticket;
   uint64_t graph;
   uint64_t enter_ticks;
-  uint64_t return_ticks;  // 0: has not returned
+  uint64_t return_ticks;  // 0 if the call has not returned
   uint64_t caller;
   uint64_t send_address, recv_address;
   uint64_t reserved[2];
@@ -325,18 +324,18 @@ static_assert(sizeof(Member) == 24);
 inline constexpr uint64_t kMemberMaxCount = (uint64_t{1} << 43) - 1;
 inline constexpr uint32_t kMembersPerSlot = 4;
 inline constexpr uint8_t kMembersNoTicket = 0x10;  // MemberSlot::flags; bits 0 to 3: that member's call failed
-inline constexpr uint8_t kMembersCaptured = 0x20;  // into a CUDA graph: never counted
+inline constexpr uint8_t kMembersCaptured = 0x20;  // captured into a CUDA graph: never counted
 
 struct MemberSlot {
   uint64_t guard;
   uint8_t type;  // SlotType::kMembers
   uint8_t stage;
-  uint8_t used;  // members that are complete
+  uint8_t used;  // number of complete members
   uint8_t flags;
   uint16_t stream;
   uint16_t comm;
-  uint64_t enter_ticks;  // of the first member
-  uint32_t index_low;    // of the first member, the others follow
+  uint64_t enter_ticks;  // entry time of the first member
+  uint32_t index_low;    // index of the first member; the others follow
   uint32_t group_low;
   Member members[kMembersPerSlot];
 };
@@ -344,9 +343,9 @@ static_assert(sizeof(MemberSlot) == 128);
 static_assert(offsetof(MemberSlot, type) == offsetof(OpSlot, type));
 static_assert(offsetof(MemberSlot, stage) == offsetof(OpSlot, stage));
 
-// One launch of a CUDA graph with captured operations: it issues all of them, in the order of their capture. Each lane
+// One launch of a CUDA graph with captured operations. It issues all of them, in the order of their capture. Each lane
 // (a communicator's collectives, or its sends to or receives from one peer) continues its own numbering. A launch with
-// more than four lanes takes several slots in a row, `first_lane` 0, 4, ...
+// more than four lanes takes several consecutive slots, with `first_lane` 0, 4, ...
 struct ReplayLane {
   uint64_t word;  // number of the first operation: 40 bits | how many: 24, from the lowest bit
   uint16_t comm;
@@ -362,50 +361,50 @@ struct ReplaySlot {
   uint64_t guard;
   uint8_t type;   // SlotType::kReplay
   uint8_t stage;  // kEntered, kLaunched, kFailed
-  uint8_t used;   // lanes in this slot
+  uint8_t used;   // number of lanes in this slot
   uint8_t first_lane;
   uint16_t stream;
   uint16_t graph;   // index in kGraphs
-  uint64_t replay;  // of the graph, from 1
+  uint64_t replay;  // number of this launch of the graph, from 1
   uint64_t ticket;
   uint64_t enter_ticks;
   uint64_t return_ticks;
-  uint32_t index_low;  // of the first operation, the others follow
+  uint32_t index_low;  // index of the first operation; the others follow
   int32_t result;
   uint32_t graph_use;  // GraphCell::use
   uint16_t thread;
-  uint16_t lanes;  // of the launch
+  uint16_t lanes;  // number of lanes of the launch
   ReplayLane lane[kReplayLanes];
 };
 static_assert(sizeof(ReplaySlot) == 128);
 static_assert(offsetof(ReplaySlot, type) == offsetof(OpSlot, type));
 static_assert(offsetof(ReplaySlot, stage) == offsetof(OpSlot, stage));
 
-// One of a graph's last launches. `number` is 0 while it is written.
+// One of a graph's last launches. `number` is 0 during a write.
 struct GraphLaunch {
   uint64_t number;
-  uint64_t ticket;  // 0: no GPU mark
+  uint64_t ticket;  // 0 without GPU marks
   uint64_t ticks;
   uint16_t stream;
   uint16_t thread;
-  int32_t result;  // of the call; -1: has not returned
+  int32_t result;  // result of the call; -1 if the call has not returned
 };
 static_assert(sizeof(GraphLaunch) == 32);
 inline constexpr uint32_t kGraphLaunches = 8;
 
-// What was captured as one CUDA graph. Its clones and everything instantiated or updated from it are the same graph
-// here.
+// What was captured as one CUDA graph. Its clones, and everything instantiated or updated from it, count as the same
+// graph.
 struct GraphCell {
   uint32_t state;     // GraphState; written last when the cell is claimed
   uint32_t use;       // how often the cell was assigned to a graph
-  uint64_t id;        // of the capture, as CUDA numbers them; equals OpSlot::graph of the captured operations
+  uint64_t id;        // number of the capture, as CUDA counts; equals OpSlot::graph of the captured operations
   uint64_t exec;      // the last launched handle
-  uint32_t ops;       // captured
+  uint32_t ops;       // number of captured operations
   uint32_t ops_lost;  // operations missing in kGraphOps, or without a number at launch
   uint32_t lanes;
-  uint32_t handles;         // graphs and executable graphs of this cell that are not destroyed
-  uint64_t captured_ticks;  // capture ended
-  uint64_t ended_ticks;     // last handle destroyed
+  uint32_t handles;         // number of graphs and executable graphs of this cell that are not destroyed
+  uint64_t captured_ticks;  // when the capture ended
+  uint64_t ended_ticks;     // when the last handle was destroyed
   uint64_t reserved0;
   // Line 1.
   uint64_t launches;
@@ -417,16 +416,16 @@ static_assert(sizeof(GraphCell) == 384);
 
 // A run of equal, consecutive operations captured into a graph.
 struct GraphOp {
-  uint32_t owner;     // index of its graph + 1; 0 free
+  uint32_t owner;     // index of the operation's graph + 1; 0 free
   uint32_t use;       // GraphCell::use
-  uint32_t position;  // of the first in the graph's order of capture
-  uint32_t repeats;   // how many
+  uint32_t position;  // position of the first operation in the graph's order of capture
+  uint32_t repeats;   // number of equal operations
   uint16_t kind;
   uint16_t comm;
   uint16_t stream;
   uint8_t datatype, reduction;
   int32_t root_or_peer;
-  uint32_t group;  // number of the explicit group, low half; 0 none
+  uint32_t group;  // number of the explicit group, low half; 0 for none
   uint64_t count;
   uint64_t caller;
   uint32_t caller_object;
@@ -435,20 +434,20 @@ struct GraphOp {
 };
 static_assert(sizeof(GraphOp) == 64);
 
-// Work that the waiting stream got after the wait runs behind everything up to a ticket of the other stream. Two
+// Work that the waiting stream gets after the wait runs behind everything up to a ticket of the other stream. Two
 // threads may make the same stream wait at once: `check` (0 in old files) detects a mix of the two.
 struct Dependency {
-  uint32_t stream_plus_one;  // 0: none
+  uint32_t stream_plus_one;  // 0 for none
   uint32_t check;
   uint64_t ticket;
 };
-// Tickets of the waiting stream at that time: only later ones wait. Packed into 16 bits; 0 in files of older recorders:
-// unknown.
+// The last ticket of the waiting stream at that time; only later tickets wait. Packed into 16 bits; 0 in files of older
+// recorders, which means unknown.
 inline constexpr uint64_t kDependencyTurns = 65535;
 constexpr uint16_t PackGiven(uint64_t given) {
   return static_cast<uint16_t>(given % kDependencyTurns + 1);
 }
-// The newest number not above `issued` with this packed value; false: none.
+// The largest number up to `issued` with this packed value; returns false if there is none.
 constexpr bool UnpackGiven(uint16_t packed, uint64_t issued, uint64_t* given) {
   if (packed == 0) return false;
   const uint64_t back = (issued % kDependencyTurns + kDependencyTurns - (packed - 1u)) % kDependencyTurns;
@@ -465,21 +464,22 @@ struct StreamCell {
   int32_t device;
   uint32_t in_use;
   uint64_t issued;      // tickets given to operations on this stream
-  uint32_t marked;      // GPU marks are written for it
-  int32_t first_error;  // CUresult of the first mark that failed, or of a query: the GPU's error, never a completion
-  uint64_t owner;       // thread for the per-thread default stream, else 0
-  // 1 + the last ticket whose completion mark the driver accepted, 0 in files of older recorders: of later tickets
+  uint32_t marked;      // whether GPU marks are written for the stream
+  int32_t first_error;  // CUresult of the first mark or query that failed: the GPU's error, never a completion
+  uint64_t owner;       // the thread, for a per-thread default stream; else 0
+  // 1 + the last ticket whose completion mark the driver accepted; 0 in files of older recorders. Of later tickets
   // nothing is known, not even that their work was queued.
   uint64_t given;
-  uint32_t timed_every;  // events: one operation in this many is timed; else 0
-  // events: 1 if the start of every operation is marked. 0 in files of older recorders: only of timed operations.
+  uint32_t timed_every;  // mode `events`: one operation in this many is timed; else 0
+  // mode `events`: 1 if the start of every operation is marked; 0 in files of older recorders, which mark only timed
+  // operations.
   uint32_t starts_marked;
-  uint16_t waits_after[kDependencies];  // PackGiven, of each dependency
+  uint16_t waits_after[kDependencies];  // PackGiven of each dependency
   Dependency depends_on[kDependencies];
 };
 static_assert(sizeof(StreamCell) == 128);
 
-// Written by the GPU alone; with events by the polling thread.
+// Written only by the GPU; in mode `events`, only by the polling thread.
 struct MarkLine {
   uint64_t started;
   uint64_t completed;
@@ -487,22 +487,22 @@ struct MarkLine {
 };
 static_assert(sizeof(MarkLine) == 64);
 
-// When the GPU reached and passed a ticket of a stream, measured by CUDA events. One thread writes them, oldest
-// overwritten first: slot n (from 0) is at n % count with guard n + 1, 0 while it is written. A reader accepts a value
-// after two equal readings.
+// When the GPU reached and passed a ticket of a stream, measured by CUDA events. One thread writes the slots and
+// overwrites the oldest: slot n (from 0) is at n % count and has guard n + 1, or 0 during a write. A reader accepts a
+// value after two equal reads.
 struct TimeSlot {
   uint64_t guard;
   uint64_t ticket;
-  uint64_t started, completed;  // ticks; both are late by the same time, so that their difference is exact
+  uint64_t started, completed;  // ticks; both are late by the same time, so their difference is exact
   uint32_t stream;
-  uint32_t uncertainty_ns;  // they are late by at most this; UINT32_MAX: or more
+  uint32_t uncertainty_ns;  // the times are late by at most this; UINT32_MAX means at least that
   uint64_t reserved;
 };
 static_assert(sizeof(TimeSlot) == 48);
 
 // Reports of NCCL's profiler interface; all zero if the plugin was not loaded.
 struct ProfilerState {
-  uint32_t interface_version;  // 1 to 6; 0: not loaded
+  uint32_t interface_version;  // 1 to 7; 0 if not loaded
   uint32_t events;             // requested NCCL event bits
   uint64_t kernels_begun, proxies_begun;
   uint64_t kernels_dropped, proxies_dropped;  // dropped because every entry belonged to a running operation
@@ -514,38 +514,38 @@ struct ProfilerState {
 };
 static_assert(sizeof(ProfilerState) == 128);
 
-inline constexpr uint8_t kKernelLaunched = 1;  // KernelEntry::flags: NCCL has queued it
+inline constexpr uint8_t kKernelLaunched = 1;  // KernelEntry::flags: NCCL has queued the kernel
 inline constexpr uint8_t kKernelCaptured = 2;  // of a graph: an entry per replay
 inline constexpr uint8_t kKernelEnded = 4;     // no further event will follow
 inline constexpr uint8_t kKernelCopyEngine = 8;
 
-// One operation as its kernel ran, by channel. `guard` is odd while the identity is being written and rises with every
-// use of the entry; the rest are single words that NCCL's progress thread changes afterwards.
+// One operation as its kernel ran, by channel. `guard` is odd while the identity is written and rises with every use of
+// the entry. The other fields are single words that NCCL's progress thread changes later.
 struct KernelEntry {
   uint32_t guard;
   uint16_t comm;
   uint16_t kind;  // CallKind
-  int32_t peer;   // of a send or receive, else -1
+  int32_t peer;   // peer of a send or receive, else -1
   uint8_t flags;
-  uint8_t channels;  // channels that take part; 0: not reported
+  uint8_t channels;  // number of participating channels; 0 if not reported
   uint16_t reserved0;
-  uint64_t seq;  // as in the operation's record; 0: no matching record
+  uint64_t seq;  // as in the operation's record; 0 if no record matches
   uint64_t enqueued_ticks;
-  // By bit of the channel's number.
+  // Each bit stands for the channel with that number.
   uint64_t started_channels, completed_channels;
-  // GPU's clock, nanoseconds; 0: not reported.
+  // GPU clock in nanoseconds; 0 if not reported.
   uint64_t first_started_gpu_ns, last_completed_gpu_ns;
-  // When the CPU was told of these.
+  // When the CPU received these reports.
   uint64_t first_started_ticks, last_completed_ticks;
   uint64_t count;
-  uint64_t order;  // of the communicator's operations as NCCL launched them
+  uint64_t order;  // number of the operation in the order in which NCCL launched those of the communicator
   uint64_t reserved[4];
 };
 static_assert(sizeof(KernelEntry) == 128);
 
 inline constexpr uint8_t kProxySend = 1;  // ProxyEntry::flags; else a receive
 inline constexpr uint8_t kProxyEnded = 2;
-inline constexpr uint8_t kProxyRemote = 4;  // for another process's operation, which has the record
+inline constexpr uint8_t kProxyRemote = 4;  // runs for another process's operation, which has the record
 
 // One network operation: the steps of one channel to or from one peer. `guard` as in KernelEntry.
 struct ProxyEntry {
@@ -554,16 +554,16 @@ struct ProxyEntry {
   uint16_t kind;  // CallKind of the operation
   uint64_t seq;
   int32_t peer;  // member rank at the other end
-  int32_t rank;  // member rank on whose behalf it runs
+  int32_t rank;  // member rank on whose behalf the operation runs
   uint8_t channel;
   uint8_t flags;
-  uint8_t state;  // ProxyState (profiler.h) of the oldest step that is not done
+  uint8_t state;  // ProxyState (profiler.h) of the oldest unfinished step
   uint8_t reserved0;
   uint32_t steps, begun, done;
   uint32_t step;  // number of that oldest step, from 0
   uint32_t reserved1;
   uint64_t started_ticks;
-  uint64_t changed_ticks;  // its last event
+  uint64_t changed_ticks;  // time of the last event
 };
 static_assert(sizeof(ProxyEntry) == 64);
 
@@ -571,8 +571,8 @@ static_assert(sizeof(ProxyEntry) == 64);
 // question, increments `asked` and wakes the thread (a shared futex). The answer is complete when `answered` equals
 // `asked`.
 enum class HelperQuestion : uint32_t {
-  kMemory = 1,   // the process's own memory at `address`; unmapped memory gives no answer, never a fault
-  kMaps = 2,     // /proc/self/maps from the byte `address` on
+  kMemory = 1,   // the process's own memory at `address`; unmapped memory gives no answer and no fault
+  kMaps = 2,     // /proc/self/maps, starting at byte `address`
   kWchan = 3,    // /proc/self/task/THREAD/wchan
   kSyscall = 4,  // /proc/self/task/THREAD/syscall
 };
@@ -583,12 +583,12 @@ struct HelperArea {
   uint32_t question;  // HelperQuestion
   uint64_t address;
   uint64_t length;  // at most kHelperData
-  int32_t thread;   // as the process numbers it
+  int32_t thread;   // the number that the process itself uses
   uint32_t reserved0;
   uint64_t reserved1[4];
-  // Line 1: the thread's.
+  // Line 1: written by the thread.
   uint32_t answered;
-  uint32_t state;  // 1: it waits for questions
+  uint32_t state;  // 1 if the thread waits for questions
   int64_t result;  // bytes in `data`, fewer than requested if there are no more; or -errno
   uint64_t reserved2[6];
   unsigned char reserved3[kPage - 128];
@@ -597,7 +597,7 @@ struct HelperArea {
 static_assert(offsetof(HelperArea, answered) == 64);
 static_assert(offsetof(HelperArea, data) == kPage);
 
-// The number of each in a file of `bytes`. Powers of two, so that the writer masks.
+// The number of elements of each section in a file of `bytes`. Powers of two, so that the writer can mask.
 struct Capacities {
   uint32_t comms, peers, threads, rings, ring_slots, overflow_slots, streams;
   uint32_t kernels, proxies;
@@ -619,7 +619,7 @@ constexpr Capacities CapacitiesFor(uint64_t bytes) {
   return {32, 256, 32, 2, 256, 256, 32, 48, 96, 16, 96, 256};
 }
 
-// The largest file's tables, for the process's own fixed arrays.
+// The tables of the largest file, for the process's own fixed arrays.
 inline constexpr uint32_t kMaxComms = 256;
 inline constexpr uint32_t kMaxThreads = 128;
 inline constexpr uint32_t kMaxStreams = 256;
@@ -627,5 +627,3 @@ inline constexpr uint32_t kMaxProxies = 2048;
 inline constexpr uint32_t kMaxGraphs = 256;
 
 }  // namespace lockstep::ring
-
-#endif  // LOCKSTEP_RECORDER_RING_LAYOUT_H_

@@ -1,7 +1,7 @@
-// The GPU mark lines of a ring file alone: a few hundred bytes, cheap enough to be read a hundred times a second.
-// Hostile input: pread into own memory, places and numbers bounded. No dependency beyond libc and libstdc++.
-#ifndef LOCKSTEP_RECORDER_RING_MARKS_H_
-#define LOCKSTEP_RECORDER_RING_MARKS_H_
+// Reads only the GPU mark lines of a ring file: a few hundred bytes, cheap enough for a hundred reads a second. The
+// file is untrusted: it is read by pread into own memory, and positions and numbers are bounded. Depends only on libc
+// and libstdc++.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -18,11 +18,10 @@ struct Mark {
   uint64_t started = 0, completed = 0;  // tickets
 };
 
-// False: the file has no such section, or its place is impossible. The place is constant.
+// Returns false if the file has no such section, or its position is impossible. The position never changes.
 bool FindMarks(int fd, MarksPlace* out);
-// The first `lines` of them (or fewer), by StreamSnapshot::index. False: the file is now too short.
+// Reads the first `lines` mark lines (or fewer), indexed as StreamSnapshot::index. Returns false if the file is now too
+// short.
 bool ReadMarks(int fd, const MarksPlace& place, size_t lines, std::vector<Mark>* out);
 
 }  // namespace lockstep::ring
-
-#endif  // LOCKSTEP_RECORDER_RING_MARKS_H_

@@ -1,6 +1,5 @@
-// States that NCCL's profiler interface reports. Ring files and dumps contain the values: they are only added to.
-#ifndef LOCKSTEP_RECORDER_RING_PROFILER_H_
-#define LOCKSTEP_RECORDER_RING_PROFILER_H_
+// States that NCCL's profiler interface reports. Values never change, because ring files and dumps contain them.
+#pragma once
 
 #include <cstdint>
 
@@ -8,18 +7,18 @@ namespace lockstep::ring {
 
 // What one step of a network operation waits for.
 enum class ProxyState : uint8_t {
-  kNone = 0,           // no step is under way
-  kPosted = 1,         // a step has begun; no later state is known
-  kSendGpuWait = 2,    // for this GPU to fill the buffer
-  kSendPeerWait = 3,   // for space at the peer
-  kSendWait = 4,       // for the network to take the data
-  kRecvWait = 5,       // for data from the peer over the network
-  kRecvFlushWait = 6,  // for received data to reach the GPU's memory
-  kRecvGpuWait = 7,    // for this GPU to read the data
+  kNone = 0,           // no step is in progress
+  kPosted = 1,         // a step has begun, and no later state is known
+  kSendGpuWait = 2,    // waits for this GPU to fill the buffer
+  kSendPeerWait = 3,   // waits for space at the peer
+  kSendWait = 4,       // waits for the network to take the data
+  kRecvWait = 5,       // waits for data from the peer over the network
+  kRecvFlushWait = 6,  // waits for received data to reach the GPU's memory
+  kRecvGpuWait = 7,    // waits for this GPU to read the data
 };
 inline constexpr uint8_t kLastProxyState = 7;
 
-// NCCL's names, as its own traces have them.
+// NCCL's names, as in its own traces.
 constexpr const char* ProxyStateName(ProxyState state) {
   switch (state) {
     case ProxyState::kNone:
@@ -48,5 +47,3 @@ constexpr bool WaitsForNetwork(ProxyState state) {
 }
 
 }  // namespace lockstep::ring
-
-#endif  // LOCKSTEP_RECORDER_RING_PROFILER_H_

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cinttypes>
-#include <cstdio>
 
 #include "recorder/ring/reader_internal.h"
 
@@ -42,7 +40,7 @@ int64_t ReadClock(clockid_t id) {
   return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
 }
 
-// This process's view of the recording counter; 0 when it cannot be read here.
+// Returns the recording counter as this process sees it, or 0 if this process cannot read it.
 uint64_t OwnTicks(TickKind kind) {
 #if defined(__x86_64__)
   if (kind == TickKind::kTsc) return __builtin_ia32_rdtsc();
@@ -91,7 +89,7 @@ void Clock::Calibrate(const Header& header, bool same_boot) {
     last_ticks = own;
     last_ns = ReadClock(CLOCK_MONOTONIC);
   }
-  // Over too short a time the reading of the clocks itself is the larger error; the header's estimate is no worse then.
+  // Over a very short time, the error of reading the clocks dominates, and the header's estimate is just as good.
   if (last_ticks > ticks_ && last_ns - mono_ns_ > 1000000) {
     ns_per_tick_ = static_cast<long double>(last_ns - mono_ns_) / static_cast<long double>(last_ticks - ticks_);
   }
@@ -140,13 +138,13 @@ std::string OwnBootId() {
 struct Expected {
   SectionKind kind;
   Table Reading::*table;
-  uint64_t smallest;  // bytes an element of the first layout has
-  uint64_t most;      // elements
+  uint64_t smallest;  // bytes per element in the first layout
+  uint64_t most;      // largest number of elements
   const char* name;
-  bool may_miss = false;  // files of older recorders have none
+  bool may_miss = false;  // files of older recorders do not have it
 };
 
-// Far above what any layout needs; a hostile file of 64 MiB must not be blown up to gigabytes.
+// Far above what any layout needs. A malicious file of 64 MiB must not expand to gigabytes.
 constexpr uint64_t kMostElements = 4096;
 
 void FindSections(Reading* reading) {
@@ -170,7 +168,7 @@ void FindSections(Reading* reading) {
                      std::to_string(kMaxSections));
     sections = kMaxSections;
   }
-  // Sections of a sound file lie beside each other: what all take together is no more than the file.
+  // Sections of a valid file do not overlap, so together they are no larger than the file.
   uint64_t left = reading->file.size();
   for (const Expected& expected : kExpected) {
     Table* table = &(reading->*expected.table);
@@ -303,14 +301,15 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
     internal::ReadGraphs(&reading);
     const bool launches = std::any_of(out->graphs.begin(), out->graphs.end(),
                                       [](const GraphSnapshot& graph) { return graph.launches > 0; });
-    // Of graph launches and of what only the profiler follows, the recent operations do not show the oldest in flight.
+    // For graph launches, and for operations that only the profiler follows, the recent operations do not show the
+    // oldest one in flight.
     const bool unmarked = out->process.gpu_marks == GpuMarks::kProfiler;
     if (whole_file || launches || unmarked) internal::ReadOps(&reading, cells, whole_file);
     if (whole_file) internal::ReadTimes(&reading);
     internal::ReadProfiler(&reading);
   }
   if (!whole_file) {
-    // Only the whole rings show it.
+    // Only a read of the whole rings shows lost records.
     for (CommSnapshot& comm : out->comms) comm.lost_records = 0;
     for (ThreadSnapshot& thread : out->threads) thread.overwritten = 0;
   }

@@ -10,7 +10,7 @@ GraphState CleanGraphState(uint32_t state) {
   return state <= static_cast<uint32_t>(GraphState::kSpoilt) ? static_cast<GraphState>(state) : GraphState::kNone;
 }
 
-// The launches that a cell keeps, oldest first, as far as two reads agree on them.
+// Returns the launches that a cell keeps, oldest first, as far as two reads agree on them.
 std::vector<GraphLaunch> LaunchesOf(const GraphCell& first, const GraphCell& second) {
   std::vector<GraphLaunch> launches;
   for (uint32_t i = 0; i < kGraphLaunches; ++i) {
@@ -79,7 +79,7 @@ void ReadGraphs(Reading* reading) {
   for (GraphTemplate& graph : reading->templates) {
     std::sort(graph.ops.begin(), graph.ops.end(),
               [](const GraphOp& a, const GraphOp& b) { return a.position < b.position; });
-    // Behind a gap nothing can be numbered.
+    // Nothing can be numbered after a gap.
     uint64_t next = 0;
     size_t whole = 0;
     for (; whole < graph.ops.size() && graph.ops[whole].position == next && next < kMostReplayed; ++whole)
@@ -102,7 +102,7 @@ size_t AddReplay(Reading* reading, std::span<const OpSlot* const> slots, uint32_
                  bool one_by_one) {
   ReplaySlot head;
   std::memcpy(&head, slots[0], sizeof(head));
-  if (head.first_lane != 0) return 1;  // its beginning is overwritten
+  if (head.first_lane != 0) return 1;  // the beginning is overwritten
   std::vector<LaneNumber> lanes;
   size_t used = 0;
   for (; used < slots.size(); ++used) {

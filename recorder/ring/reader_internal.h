@@ -1,6 +1,5 @@
-// Shared by the reader's files only.
-#ifndef LOCKSTEP_RECORDER_RING_READER_INTERNAL_H_
-#define LOCKSTEP_RECORDER_RING_READER_INTERNAL_H_
+// Shared only by the reader's files.
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -13,12 +12,12 @@
 
 namespace lockstep::ring::internal {
 
-// The trusted part of the file: bounded reads that never map.
+// The file, read with bounds and never mapped.
 class File {
  public:
   File(int fd, uint64_t size) : fd_(fd), size_(size) {}
   uint64_t size() const { return size_; }
-  // Reads exactly `bytes` at `offset`; false if the file does not contain them (any more).
+  // Reads exactly `bytes` at `offset`; returns false if the file does not contain them (any more).
   bool Read(uint64_t offset, void* to, uint64_t bytes) const { return ReadUpTo(offset, to, bytes) == bytes; }
   // Reads up to `bytes` at `offset` and returns the number read. The file's owner may truncate it at any time.
   uint64_t ReadUpTo(uint64_t offset, void* to, uint64_t bytes) const;
@@ -28,12 +27,12 @@ class File {
   uint64_t size_;
 };
 
-// Ticks to CLOCK_MONOTONIC nanoseconds by a straight line.
+// Converts ticks to CLOCK_MONOTONIC nanoseconds by a straight line.
 class Clock {
  public:
-  // From the header's triples, or this process's own fresh pair on the same boot.
+  // Uses the header's triples, or this process's own fresh pair on the same boot.
   void Calibrate(const Header& header, bool same_boot);
-  int64_t ToNs(uint64_t ticks) const;  // 0 for 0
+  int64_t ToNs(uint64_t ticks) const;  // returns 0 for 0
   int64_t RealOffset() const { return real_offset_; }
 
  private:
@@ -49,13 +48,14 @@ struct Table {
   bool present = false;
 };
 
-// Limits for single operations of graph launches, by thread and by graph: a hostile file must not grow without bound.
+// Limits for single operations of graph launches, for each thread and each graph, so that a hostile file cannot use
+// unbounded memory.
 constexpr uint64_t kMostReplayed = 4096;
 
 struct GraphTemplate {
-  uint32_t use = 0;  // 0: no such graph
+  uint32_t use = 0;  // 0 if there is no such graph
   uint64_t id = 0;
-  uint64_t total = 0;  // operations in `ops`
+  uint64_t total = 0;  // number of operations in `ops`
   std::vector<GraphOp> ops;
 };
 
@@ -64,16 +64,17 @@ struct Reading {
   Header header;
   Clock clock;
   Table comms, peers, threads, rings, overflow, streams, marks;
-  // Creation stamps of the communicators: they separate records of an earlier user of a table entry.
+  // Creation times of the communicators. They separate records of an earlier user of a table entry.
   std::vector<uint64_t> comm_created;
   std::vector<uint64_t> stream_issued;
   Snapshot* out;
   Table kernels{}, proxies{}, times{};
   Table graphs{}, graph_ops{};
-  std::vector<GraphTemplate> templates{};  // by index in the graph table
+  std::vector<GraphTemplate> templates{};  // indexed as the graph table
   uint64_t replayed_groups = 0;
-  // What a hostile file may cost beside its bytes. Reads of single entries until they are twice the same: a sound ring
-  // needs a few, one that changes all the time is taken as it is. Operations of graph launches told one by one.
+  // What a hostile file may cost beyond its size. Single entries are read until two reads agree: a sound ring needs a
+  // few reads, and an entry that keeps changing is finally taken as it is. Also limits the operations of graph launches
+  // that are listed one by one.
   uint64_t rereads = 1 << 14;
   uint64_t replays = 1 << 18;
 
@@ -81,8 +82,8 @@ struct Reading {
   void Problem(const std::string& text);
 };
 
-// Elements [0, count) of a table as consecutive T; a larger stride is cut, a smaller one zero-filled. Fewer if the file
-// ends.
+// Elements [0, count) of a table as consecutive T. A larger stride is cut, a smaller one filled with zeros. Returns
+// fewer if the file ends.
 template <typename T>
 std::vector<T> ReadTable(const Reading& reading, const Table& table, uint64_t count) {
   std::vector<T> result;
@@ -99,7 +100,7 @@ std::vector<T> ReadTable(const Reading& reading, const Table& table, uint64_t co
   return result;
 }
 
-// The same one by one, without storing all: large tables are read again and again.
+// The same, one element at a time without storing all, because large tables are read often.
 template <typename T, typename Function>
 void ForEachOf(const Reading& reading, const Table& table, Function function) {
   alignas(8) unsigned char bytes[16384];
@@ -121,32 +122,30 @@ void ForEachOf(const Reading& reading, const Table& table, Function function) {
   }
 }
 
-// At most `size` characters up to the first zero; replaces all but printable ASCII and UTF-8 by '?'.
+// At most `size` characters up to the first zero. Replaces everything except printable ASCII and UTF-8 by '?'.
 std::string Text(const char* from, size_t size);
 
-// Restores a counter from its `low` bits: the largest value not above `now` with these bits.
+// Restores a counter from its `low` bits: the largest value up to `now` with these bits.
 uint64_t Widen(uint64_t low, unsigned bits, uint64_t now);
 
 void ReadComms(Reading* reading);
 void ReadStreams(Reading* reading);
 void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells);
 void ReadGraphs(Reading* reading);
-// The number of operations of the launch that begins in this slot; 0: none begins there.
+// The number of operations of the launch that begins in this slot; 0 if none begins there.
 uint64_t ReplayedOps(const Reading& reading, const OpSlot& slot);
-// The launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Returns its number of
-// slots.
+// Adds the launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Returns its number
+// of slots.
 size_t AddReplay(Reading* reading, std::span<const OpSlot* const> slots, uint32_t thread, uint64_t thread_ops,
                  bool one_by_one);
-// Into the operations that ReadOps and ReadComms found.
+// Adds times to the operations that ReadOps and ReadComms found.
 void ReadTimes(Reading* reading);
-// `whole`: every record; else the newest of every thread.
+// Reads every record if `whole`, else the newest of every thread.
 void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells, bool whole);
 void ReadProfiler(Reading* reading);
 
-// Shared by rings and recent operations.
+// Used for rings and for recent operations.
 OpStage CleanStage(uint8_t stage);
 uint32_t CommOf(const Reading& reading, uint16_t slot, uint64_t enter_ticks);
 
 }  // namespace lockstep::ring::internal
-
-#endif  // LOCKSTEP_RECORDER_RING_READER_INTERNAL_H_

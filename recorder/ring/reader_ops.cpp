@@ -1,4 +1,4 @@
-// The event rings.
+// Reads the event rings.
 #include <algorithm>
 #include <cstddef>
 #include <unordered_map>
@@ -8,12 +8,12 @@
 namespace lockstep::ring::internal {
 namespace {
 
-// The streams were read before the rings: so many tickets may have been given since.
+// The streams were read before the rings, and so many tickets may have been given since.
 constexpr uint64_t kIssuedSince = 4096;
-// Limits of a digest: records of a thread, and single operations of graph launches.
+// Limits of a digest: records of a thread, and individual operations of graph launches.
 constexpr uint64_t kNewestRecords = 512, kNewestReplayed = 512;
 
-// Values of the thread's cell of which a record keeps only low halves.
+// Values of the thread's cell of which a record keeps only the lower half.
 struct Context {
   uint32_t thread;
   uint64_t ops, groups, created_ticks;
@@ -26,7 +26,7 @@ uint32_t StreamOf(const Reading& reading, uint16_t stream) {
 void AddOp(const Reading& reading, const OpSlot& slot, const Context& context, std::vector<OpSnapshot>* ops) {
   OpSnapshot op;
   const bool returned =
-      slot.return_ticks != 0;  // stored last: until then stage, result and a group's count are on their way
+      slot.return_ticks != 0;  // stored last: until then, the stage, the result and a group's count are not complete
   op.comm = CommOf(reading, slot.comm, slot.enter_ticks);
   op.kind = static_cast<CallKind>(slot.kind);
   op.stage = returned ? CleanStage(slot.stage) : OpStage::kEntered;
@@ -87,7 +87,7 @@ void AddSlot(const Reading& reading, const OpSlot& slot, const Context& context,
   }
 }
 
-// A group's call site is in its record; its members have no room for one.
+// Gives the members of a group the call site in the group's record, because they have no room for one.
 void SpreadCallers(std::vector<OpSnapshot>* ops, size_t from) {
   const OpSnapshot* header = nullptr;
   for (size_t i = from; i < ops->size(); ++i) {
@@ -101,7 +101,7 @@ void SpreadCallers(std::vector<OpSnapshot>* ops, size_t from) {
   }
 }
 
-// Reads the slot at `at` again until it is twice the same.
+// Reads the slot at `at` again until two reads are equal.
 void SettleSlot(const Reading& reading, uint64_t at, OpSlot* slot) {
   constexpr int kTries = 8;
   for (int i = 0; i < kTries; ++i) {
@@ -115,7 +115,7 @@ void SettleSlot(const Reading& reading, uint64_t at, OpSlot* slot) {
 
 constexpr uint64_t kAbsurd = uint64_t{1} << 62;
 
-// The records before number `begun`, as many as `records` has room for, oldest first.
+// Returns the records before number `begun`, as many as `records` has room for, oldest first.
 bool ReadSlots(const Reading& reading, uint64_t at, uint64_t slots, uint64_t begun, std::vector<OpSlot>* records) {
   const uint64_t count = records->size();
   if (count == 0) return true;
@@ -140,7 +140,7 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
                      " could not be read whole");
     return;
   }
-  // What changes in place: the newest record and the newest group's.
+  // Only two records change in place: the newest one and the newest group's.
   const auto settle = [&](uint64_t n) { SettleSlot(*reading, at + n % slots * sizeof(OpSlot), &records[n - oldest]); };
   if (kept > 0) settle(begun - 1);
   for (uint64_t n = begun; n > oldest && cell.groups != 0; --n) {
@@ -150,7 +150,7 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
     settle(n - 1);
     break;
   }
-  // After the slots: a write that has begun by now may have overwritten what was read.
+  // Read after the slots: a write that has begun by now may have overwritten what was read.
   ThreadCell after = cell;
   reading->file.Read(reading->threads.offset + context.thread * reading->threads.stride, &after, sizeof(after));
   if (after.begun > kAbsurd || after.begun < begun) {
@@ -178,9 +178,9 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
   uint64_t damaged = 0;
   for (uint64_t n = oldest; n < begun; ++n) {
     const OpSlot& slot = records[n - oldest];
-    if (n + slots < after.begun) continue;  // overwritten while we read
+    if (n + slots < after.begun) continue;  // overwritten while this thread read it
     if (slot.guard != n + 1) {
-      damaged += n + 1 < begun ? 1 : 0;  // the newest may not be finished
+      damaged += n + 1 < begun ? 1 : 0;  // the newest record may not be complete
       continue;
     }
     if (slot.type == static_cast<uint8_t>(SlotType::kReplay)) {

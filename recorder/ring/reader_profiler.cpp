@@ -1,4 +1,4 @@
-// Reports of NCCL's profiler interface: kernels by channel, network operations by step.
+// Reads what NCCL's profiler interface reported: kernels by channel, network operations by step.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -10,12 +10,12 @@ namespace lockstep::ring::internal {
 namespace {
 
 constexpr uint64_t kFarNs = uint64_t{1} << 62;
-// The GPU's clock drifts against the CPU's: only measurements near an operation show the offset there.
+// The GPU's clock drifts against the CPU's, so only measurements near an operation show the offset at that time.
 constexpr int64_t kNearNs = 30'000'000'000;
-// Where no call of the host is known near it.
+// The uncertainty if no host call is known near the operation.
 constexpr int64_t kUnbounded = 1'000'000;
 
-// Entries that two reads agree to be of the same use; the later words are taken.
+// Returns the entries that belong to the same use in both reads, with the values of the later read.
 template <typename T>
 std::vector<T> SettledTable(const Reading& reading, const Table& table) {
   std::vector<T> first = ReadTable<T>(reading, table, table.count);
@@ -28,7 +28,7 @@ std::vector<T> SettledTable(const Reading& reading, const Table& table) {
   return result;
 }
 
-// GPU clock against host clock, as one operation bounds it: host minus GPU is at least `low`, at most `high`.
+// Host time minus GPU time, as one operation bounds it: at least `low` and at most `high`.
 struct Bound {
   int64_t gpu_ns;
   int64_t low, high;
@@ -36,13 +36,14 @@ struct Bound {
 
 struct Timed {
   size_t kernel;      // position in Snapshot::kernels
-  int64_t called_ns;  // of the CPU call; 0 unknown
+  int64_t called_ns;  // when the CPU call was made; 0 if unknown
   int64_t gpu_started, gpu_completed;
   int64_t told_started, told_completed;
 };
 
-// An operation cannot start before the CPU call, although NCCL reports it after the launch, when it may already run. No
-// event is reported before it happened. The shortest reporting delay near it bounds the lateness of a time.
+// Converts GPU times to the host clock. An operation cannot start before the CPU call, although NCCL may report it
+// after the launch, when it already runs. No event is reported before it happened. The shortest reporting delay near an
+// operation bounds how late a time can be.
 void LayClocksTogether(const std::vector<Timed>& timed, std::vector<KernelSnapshot>* kernels) {
   std::vector<Bound> bounds;
   for (const Timed& t : timed) {
@@ -70,8 +71,8 @@ void LayClocksTogether(const std::vector<Timed>& timed, std::vector<KernelSnapsh
 
 using CallKey = std::tuple<uint32_t, uint16_t, uint64_t, int32_t>;
 
-// When the CPU calls were entered. Operations that only the profiler reported may have been launched before their
-// record was made, unless NCCL reported the call itself.
+// Returns when the CPU calls were entered. An operation that only the profiler reported may have been launched before
+// its record was made, unless NCCL reported the call itself.
 std::map<CallKey, int64_t> CallTimes(const Snapshot& snapshot) {
   constexpr uint32_t kTellsCalls = 5;
   std::map<uint32_t, bool> own;

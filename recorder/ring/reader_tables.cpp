@@ -1,4 +1,4 @@
-// Communicators, streams, threads: the digest.
+// Reads communicators, streams and threads: the digest.
 #include <algorithm>
 #include <cstddef>
 
@@ -31,8 +31,8 @@ bool SameIdentity(const CommEntry& a, const CommEntry& b) {
 
 constexpr size_t kProgressBytes = offsetof(CommEntry, launched_seq) - offsetof(CommEntry, issued_seq);
 
-// Reads until the identity is the same twice, and the progress whole and the same twice; what a dying writer left half
-// done stays so.
+// Reads until the identity is twice the same and the progress is complete and twice the same. What a dying writer left
+// incomplete stays incomplete.
 void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* before) {
   constexpr int kTries = 8;
   bool identity = SameIdentity(*before, *entry);
@@ -59,8 +59,8 @@ void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* befor
   if (!progress) entry->signature_hash = 0;
 }
 
-// `after` is a later copy of the same operations, which are at `offset` of the file: one with an unchanged guard was
-// not touched while `ops` was read. An operation that returned meanwhile is read again until two readings agree.
+// `after` is a later copy of the same operations, which are at `offset` in the file. An operation with an unchanged
+// guard was not touched while `ops` was read. One that returned meanwhile is read again until two reads agree.
 void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, const RecentOp* after, uint32_t size,
                uint64_t written, uint64_t offset) {
   constexpr int kTries = 8;
@@ -123,7 +123,7 @@ void FillComm(const Reading& reading, const CommEntry& entry, CommSnapshot* comm
   comm->ended_ns = clock.ToNs(entry.ended_ticks);
   comm->issued_seq = entry.issued_seq;
   comm->issued_ns = clock.ToNs(entry.issued_ticks);
-  // The copy of a live entry may have a later launch than issue; the result belongs to the issue.
+  // In the copy of a live entry, the launch may be newer than the issue. The result belongs to the issue.
   comm->launched_seq = std::min(entry.launched_seq, entry.issued_seq);
   comm->signature_hash = entry.signature_hash;
   comm->peers_lost = entry.lost_peers;
@@ -169,7 +169,7 @@ void ReadComms(Reading* reading) {
   for (size_t i = 0; i < count; ++i) {
     CommEntry& entry = second[i];
     Settle(reading, i, &entry, &first[i]);
-    if (entry.created_ticks == 0) continue;  // claimed, not written yet
+    if (entry.created_ticks == 0) continue;  // claimed, but not written yet
     reading->comm_created[i] = entry.created_ticks;
     place[i] = static_cast<uint32_t>(reading->out->comms.size());
     CommSnapshot comm;
@@ -177,7 +177,7 @@ void ReadComms(Reading* reading) {
     FillComm(*reading, entry, &comm);
     for (uint32_t c = 0; c < kCheckpoints; ++c) {
       const Checkpoint& checkpoint = entry.checkpoints[c];
-      // Only what two reads agree on: sequence and hash are two words.
+      // Takes only what two reads agree on, because sequence number and hash are two words.
       if (checkpoint.seq == 0 || checkpoint.seq != first[i].checkpoints[c].seq ||
           checkpoint.hash != first[i].checkpoints[c].hash) {
         continue;
@@ -187,7 +187,7 @@ void ReadComms(Reading* reading) {
     std::sort(comm.checkpoints.begin(), comm.checkpoints.end(),
               [](const HashCheckpoint& a, const HashCheckpoint& b) { return a.seq < b.seq; });
     any_peer |= entry.p2p_issued != 0 || entry.recent_p2p != 0;
-    comm.lost_records = entry.issued_seq + entry.p2p_issued;  // ReadOps subtracts what it finds
+    comm.lost_records = entry.issued_seq + entry.p2p_issued;  // ReadOps subtracts the operations that it finds
     reading->out->comms.push_back(std::move(comm));
     CommEntry after = entry;
     ReadEntry(*reading, i, &after);
@@ -203,7 +203,7 @@ void ReadComms(Reading* reading) {
 void ReadStreams(Reading* reading) {
   const uint64_t used = std::min<uint64_t>(reading->header.streams_used, reading->streams.count);
   const std::vector<MarkLine> marks = ReadTable<MarkLine>(*reading, reading->marks, used);
-  // The cells after the marks: what the GPU has completed was issued before.
+  // The cells are read after the marks: what the GPU has completed was issued before.
   const std::vector<StreamCell> cells = ReadTable<StreamCell>(*reading, reading->streams, used);
   reading->stream_issued.assign(cells.size(), 0);
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -239,8 +239,8 @@ void ReadStreams(Reading* reading) {
 
 namespace {
 
-// Call, communicator, sequence number and start only have a meaning together, so a cell is read until two readings
-// agree. False: its thread moves faster than that, and is in no lasting call.
+// Call, communicator, sequence number and start only have a meaning together, so a cell is read until two reads agree.
+// Returns false if its thread changes faster than that; then the thread is in no lasting call.
 bool SettleThread(Reading* reading, uint64_t index, ThreadCell* cell) {
   constexpr int kTries = 8;
   constexpr size_t kMoving = offsetof(ThreadCell, tid);

@@ -1,4 +1,4 @@
-// Hostile ring files: for any bytes, the reader returns in bounded time and memory and reports the problem.
+// Tests hostile ring files: for any bytes, the reader returns in limited time and memory, and reports the problem.
 #include "recorder/ring/reader.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A file as the writer lays it out, with some of everything in it.
+// Returns a file as the writer creates it, with something in every section.
 std::vector<unsigned char> Valid() {
   constexpr uint64_t kBytes = 1 << 20;
   std::vector<unsigned char> bytes(kBytes, 0);
@@ -115,7 +115,7 @@ class ReaderTest : public ::testing::Test {
     ASSERT_EQ(ftruncate(fd_, static_cast<off_t>(bytes.size())), 0);
     ASSERT_EQ(pwrite(fd_, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
-  // Both ways of reading; the bounds follow from the file's size, not from its claims.
+  // Reads in both ways. The limits follow from the file's size, not from the numbers in the file.
   bool ReadBoth(Snapshot* snapshot, std::string* error) {
     ReadRing(fd_, {true}, snapshot, error);
     const bool read = ReadRing(fd_, {false}, snapshot, error);
@@ -140,7 +140,7 @@ TEST_F(ReaderTest, ReadsAWholeFile) {
 }
 
 // docs/ring-file.md shows parts of a file that the recorder wrote; the rest is zero here.
-TEST_F(ReaderTest, TheExampleOfThePageIsRead) {
+TEST_F(ReaderTest, TheExampleOnThePageIsRead) {
   std::vector<unsigned char> file(512 << 10, 0);
   for (const auto& [offset, bytes] : BytesInPage(LOCKSTEP_SOURCE "/docs/ring-file.md")) {
     ASSERT_LE(offset + bytes.size(), file.size());
@@ -168,7 +168,7 @@ TEST_F(ReaderTest, TheExampleOfThePageIsRead) {
   EXPECT_EQ(snapshot.ops[1].seq, 1u);
   EXPECT_EQ(snapshot.ops[1].count, 1024u);
   EXPECT_GT(snapshot.ops[1].enter_ns, snapshot.ops[0].return_ns);
-  // The page's picture of the whole file.
+  // The page lists the whole file.
   std::ifstream page(LOCKSTEP_SOURCE "/docs/ring-file.md");
   const std::regex picture("    ([0-9a-f]{5})  +([0-9]+) +[a-z ]+ ([0-9]+) x ([0-9]+).*");
   const auto* header = reinterpret_cast<const Header*>(file.data());
@@ -186,7 +186,7 @@ TEST_F(ReaderTest, TheExampleOfThePageIsRead) {
   EXPECT_EQ(sections, header->section_count);
 }
 
-TEST_F(ReaderTest, TruncationAtEveryPageIsSteppedOver) {
+TEST_F(ReaderTest, ATruncatedFileIsReadUpToTheCut) {
   const std::vector<unsigned char> whole = Valid();
   for (size_t size = 0; size < whole.size(); size += kPage) {
     Put({whole.begin(), whole.begin() + static_cast<long>(size)});
@@ -202,7 +202,7 @@ TEST_F(ReaderTest, TruncationAtEveryPageIsSteppedOver) {
   }
 }
 
-TEST_F(ReaderTest, RandomBytesAreNoRing) {
+TEST_F(ReaderTest, RandomBytesAreNotARing) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 50; ++i) {
     std::vector<unsigned char> bytes(1 + random() % 20000);
@@ -215,14 +215,14 @@ TEST_F(ReaderTest, RandomBytesAreNoRing) {
   }
 }
 
-TEST_F(ReaderTest, FlippedBytesNeverBreakTheReader) {
+TEST_F(ReaderTest, ChangedBytesNeverBreakTheReader) {
   std::mt19937_64 random(2);
   const std::vector<unsigned char> whole = Valid();
   for (int i = 0; i < 1500; ++i) {
     std::vector<unsigned char> bytes = whole;
     const int flips = 1 + static_cast<int>(random() % 40);
     for (int f = 0; f < flips; ++f) {
-      // Half of them in the header and its section table, where they hurt most.
+      // Half of the changes are in the header and the section table, where they do most harm.
       const size_t at = random() % 2 == 0 ? 16 + random() % (sizeof(Header) - 16) : random() % bytes.size();
       bytes[at] = static_cast<unsigned char>(random());
     }
@@ -248,8 +248,8 @@ TEST_F(ReaderTest, HugeNumbersInEveryWordAreBounded) {
   }
 }
 
-// The largest file: every table claims all of it, and every byte is plausible.
-TEST_F(ReaderTest, TablesThatLieOnEachOtherOverTheWholeFileAreBounded) {
+// In the largest file, every table claims all of the file, and every byte is plausible.
+TEST_F(ReaderTest, OverlappingTablesOverTheWholeFileAreBounded) {
   std::vector<unsigned char> bytes(kMaxFileBytes, 1);
   const std::vector<unsigned char> whole = Valid();
   std::memcpy(bytes.data(), whole.data(), kPage);
@@ -276,7 +276,7 @@ TEST_F(ReaderTest, TablesThatLieOnEachOtherOverTheWholeFileAreBounded) {
   EXPECT_FALSE(snapshot.problems.empty());
 }
 
-// What is no number of elements, bytes or slots at all, in every section in turn.
+// Impossible numbers of elements, bytes or slots, in each section in turn.
 TEST_F(ReaderTest, ImpossibleSectionsAreNamedAndLeftOut) {
   const std::vector<unsigned char> whole = Valid();
   const uint64_t values[] = {0, 1, 7, 127, kPage - 1, ~uint64_t{0}, ~uint64_t{0} - kPage, uint64_t{1} << 63};
@@ -295,7 +295,7 @@ TEST_F(ReaderTest, ImpossibleSectionsAreNamedAndLeftOut) {
   }
 }
 
-TEST_F(ReaderTest, AFileThatChangesWhileItIsReadDoesNoHarm) {
+TEST_F(ReaderTest, AFileThatChangesWhileItIsReadIsHarmless) {
   const std::vector<unsigned char> whole = Valid();
   Put(whole);
   std::atomic<bool> stop{false};
@@ -333,7 +333,7 @@ TEST_F(ReaderTest, NewerLayoutsAreReadAsFarAsTheyAllow) {
   EXPECT_THAT(error, HasSubstr("version"));
 }
 
-TEST_F(ReaderTest, OnlyRegularFilesAndNoLinks) {
+TEST_F(ReaderTest, OnlyRegularFilesAreReadAndNoLinks) {
   const support::TempFolder folder;
   const std::string& base = folder.path();
   Snapshot snapshot;
@@ -348,7 +348,7 @@ TEST_F(ReaderTest, OnlyRegularFilesAndNoLinks) {
   EXPECT_FALSE(ReadRingFile(base + "/absent", {}, &snapshot, &error));
 }
 
-TEST(Dependency, TellsAfterHowManyTicketsTheStreamWasMadeToWait) {
+TEST(Dependency, ShowsAfterHowManyTicketsTheStreamWaits) {
   for (const uint64_t after :
        {uint64_t{0}, uint64_t{1}, uint64_t{65534}, uint64_t{65535}, uint64_t{65536}, uint64_t{10'000'000'000}}) {
     for (const uint64_t since : {0, 1, 1000, 65534}) {
@@ -358,14 +358,14 @@ TEST(Dependency, TellsAfterHowManyTicketsTheStreamWasMadeToWait) {
     }
   }
   uint64_t found = 5;
-  EXPECT_FALSE(UnpackGiven(0, 100, &found)) << "an older recorder's";
+  EXPECT_FALSE(UnpackGiven(0, 100, &found)) << "an older recorder writes no number";
   EXPECT_EQ(found, 5u);
-  // Nothing was issued that could have been packed: hostile, and a number all the same.
+  // Nothing was issued that could have been packed. The value is hostile, but the number is valid.
   EXPECT_TRUE(UnpackGiven(PackGiven(500), 3, &found));
 }
 
-// The owner of a ring may truncate it during reading. One read returns the rest.
-TEST(RingFile, WhatIsLeftOfAFileThatWasCutIsReadAtOnce) {
+// The owner of a ring may truncate the ring while it is read. One read returns the rest.
+TEST(RingFile, TheRestOfATruncatedFileIsReadAtOnce) {
   const std::string path = ::testing::TempDir() + "/cut.ring";
   support::WriteFile(path, std::string(640, 'x'));
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-// When operations ran, as CUDA events measured it.
+// Reads when operations ran, as CUDA events measured it.
 #include <cstring>
 #include <unordered_map>
 
@@ -15,7 +15,7 @@ constexpr uint64_t kTicketBits = 48;
 
 void Apply(const std::unordered_map<uint64_t, Times>& times, std::vector<OpSnapshot>* ops) {
   for (OpSnapshot& op : *ops) {
-    // The launch of a graph has one ticket: its time is not the time of one operation in it.
+    // The launch of a graph has one ticket, so its time is not the time of one of its operations.
     if (op.ticket == 0 || op.stream == UINT32_MAX || op.replay != 0) continue;
     const auto found = times.find(uint64_t{op.stream} << kTicketBits | op.ticket);
     if (found == times.end()) continue;

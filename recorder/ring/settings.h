@@ -1,48 +1,47 @@
 // Names of the recorder's settings, in the environment and in the section [recorder] of a configuration file. The
 // recorder shares them with the programs that check or describe such a file.
-#ifndef LOCKSTEP_RECORDER_RING_SETTINGS_H_
-#define LOCKSTEP_RECORDER_RING_SETTINGS_H_
+#pragma once
 
 #include <stddef.h>
 
 namespace lockstep::ring {
 
 inline constexpr char kConfigFile[] = "/etc/lockstep.conf";
-inline constexpr char kConfigVariable[] = "LOCKSTEP_CONFIG";  // names a further file, read after that one
+inline constexpr char kConfigVariable[] = "LOCKSTEP_CONFIG";  // names a second file, which is read after the first
 inline constexpr size_t kMostConfigBytes = 32 << 10;          // a larger file is refused
-inline constexpr size_t kMostFolderPath = 319;                // of LOCKSTEP_DIR
-inline constexpr size_t kMostConfigLine = 512;                // without its end
+inline constexpr size_t kMostFolderPath = 319;                // maximum length of LOCKSTEP_DIR
+inline constexpr size_t kMostConfigLine = 512;                // without the line end
 
 struct RecorderSetting {
   const char* variable;
   const char* key;
-  const char* kind;      // "on|off" and the like, else a word for the value
-  const char* fallback;  // the default, for people
+  const char* kind;      // "on|off" and the like, else a word that describes the value
+  const char* fallback;  // the default, for people to read
   const char* meaning;
 };
 
-// docs/options.md is made from it.
+// docs/options.md is generated from this table.
 inline constexpr RecorderSetting kRecorderSettings[] = {
-    {"LOCKSTEP", "record", "on|off", "on", "off: nothing is done in this process and its children"},
+    {"LOCKSTEP", "record", "on|off", "on", "off: record nothing in this process and its children"},
     {"LOCKSTEP_HOOK", "hook", "dlsym|symbols|off", "dlsym",
-     "symbols: linked calls only; dlsym: also what is looked up by hand; off: every call is forwarded only"},
+     "symbols: record linked calls only; dlsym: also functions that are looked up; off: only forward calls"},
     {"LOCKSTEP_DIR", "dir", "FOLDER", "/dev/shm/lockstep-UID",
      "folder of the ring files, made with mode 0700 (with a group 0750)"},
     {"LOCKSTEP_GROUP", "group", "GROUP", "",
-     "a group (name or number) whose members may read the rings; the process has to be a member, or root"},
+     "a group (name or number) whose members may read the rings; the process must belong to a member or to root"},
     {"LOCKSTEP_JOB", "job", "NAME", "the launcher's", "job's name"},
     {"LOCKSTEP_RESTART", "restart", "NUMBER", "the launcher's, else 0", "restart count"},
     {"LOCKSTEP_STEP", "step", "NAME", "the launcher's", "job step"},
     {"LOCKSTEP_HOST", "host", "NAME", "uname", "host's name"},
     {"LOCKSTEP_RING_KIB", "ring-kib", "NUMBER", "4096",
-     "size of the ring, 256 to 65536, rounded down to a power of two; less where there is no room"},
+     "size of the ring, 256 to 65536, rounded down to a power of two; less where space is short"},
     {"LOCKSTEP_GPU", "gpu", "off|done|full|events|watch|profiler|auto", "auto", "how the GPU's progress is recorded"},
     {"LOCKSTEP_GPU_SAMPLE", "gpu-sample", "NUMBER", "1", "with events: time one operation in this many on each stream"},
     {"LOCKSTEP_CUDA", "cuda", "on|off|runtime|driver", "on",
-     "at which layer CUDA's calls are seen; off: they are forwarded only"},
+     "layer at which CUDA calls are intercepted; off: they are only forwarded"},
     {"LOCKSTEP_DENY", "deny", "RULES", "", "programs and NCCL versions to leave alone, with semicolons between them"},
     {"LOCKSTEP_BUDGET", "budget", "N%|Nns|off", "5% and more than 5 us a call",
-     "what recording may cost before it turns itself down"},
+     "what recording may cost before the recorder records less"},
     {"LOCKSTEP_HELPER", "helper", "on|off", "off", "a thread in the process answers questions about it"},
     {"LOCKSTEP_CLOCK", "clock", "counter|monotonic", "counter",
      "monotonic: clock_gettime instead of the processor's counter"},
@@ -50,5 +49,3 @@ inline constexpr RecorderSetting kRecorderSettings[] = {
 inline constexpr size_t kRecorderSettingCount = sizeof(kRecorderSettings) / sizeof(kRecorderSettings[0]);
 
 }  // namespace lockstep::ring
-
-#endif  // LOCKSTEP_RECORDER_RING_SETTINGS_H_

@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
-"""The recorder's wrappers against an nccl.h and CUDA's headers, NVIDIA's or the stand-in's: every function must take and give what the real
-one does.
-
+"""Compares the recorder's wrappers with an nccl.h and CUDA's headers, NVIDIA's or the stand-in's: every function must have
+the real one's parameters and result.
 abi_test.py COMPILER SOURCE_FOLDER INCLUDE_FOLDER...
-
-Exits with 77, saying why, where no nccl.h is installed.
+Exits with status 77 and the reason if no nccl.h is installed.
 """
 
 import os
@@ -68,7 +66,7 @@ struct Fits<R (*)(A...)> : std::bool_constant<(Registers<A>() + ... + 0) <= 8 &&
 """
 
 
-# Those that the device's functions overload.
+# Functions that the device interface overloads.
 OF_A_TEAM = {name: "ncclTeam_t (*)(ncclComm_t)" for name in ("ncclTeamCftMultimem", "ncclTeamLsa", "ncclTeamRail", "ncclTeamWorld")}
 OF_A_TEAM["ncclTeamCft"] = "ncclTeam_t (*)(ncclComm_t, ncclCftTeamMode_t)"
 OF_A_TEAM |= {name: "int (*)(ncclComm_t, ncclTeam_t, int)" for name in ("ncclTeamRankToLsa", "ncclTeamRankToWorld")}
@@ -78,12 +76,13 @@ def find(name):
     return next((folder for folder in FOLDERS if (folder / name).exists()), None)
 
 
-# Versions of CUDA give these different parameters; the longest list is passed on.
+# Versions of CUDA give these different parameters; the longest list is forwarded.
 LONGER = {"cudaGraphInstantiate", "cudaGraphExecUpdate", "cudaMemcpyBatchAsync", "cudaMemcpy3DBatchAsync"}
 
 
 def compiles(unit, folders):
-    """What the compiler says of it; empty: nothing."""
+    """Returns what the compiler prints. An empty string means that it accepts
+    the source."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "unit.cpp")
         with open(path, "w", encoding="utf-8") as file:
@@ -95,7 +94,8 @@ def compiles(unit, folders):
 
 
 def check_cuda(folder, exports):
-    """The runtime's names without their per-thread twins, and the driver's."""
+    """Returns the names of the runtime's functions without their per-thread
+    twins, and of the driver's."""
     runtime = (folder / "cuda_runtime_api.h").read_text(errors="replace")
     names = sorted(name for name in exports if name.startswith("cuda") and "_pt" not in name and
                    re.search(r"\b%s\s*\(" % name, runtime))

@@ -1,5 +1,5 @@
-// An NCCL that writes the operation it was given to a pipe on entry: the record of that operation is published by then.
-// Operations are identified by their count, which the program chooses.
+// An NCCL that writes each operation to a pipe when the operation is entered. At that time, its record is already
+// published. The count, which the program chooses, identifies an operation.
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Over a million recorded calls with new threads, communicators, children, streams, groups and events. Counts and
-// prints the allocations meanwhile. Two getppid calls enclose it, for a counter of system calls.
+// Makes over a million recorded calls with new threads, communicators, children, streams, groups and events, and prints
+// how many allocations happened. Two getppid calls enclose this part, so that a tracer can count its system calls.
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -62,7 +62,7 @@ void Round(void* comm, void* other, void* stream, void* event, int calls) {
   cudaDeviceSynchronize();
 }
 
-// A thread's whole life with NCCL: communicators and streams come and go.
+// A thread's whole life with NCCL: it creates and destroys communicators and streams.
 void Live(int rounds, int calls) {
   UniqueId id;
   ncclGetUniqueId(&id);
@@ -110,14 +110,14 @@ extern "C" void free(void* old) {
 
 int main() {
   std::thread threads[kThreads];
-  // The threads are there, and have made no call yet.
+  // The threads exist and have made no call yet.
   for (std::thread& thread : threads) {
     thread = std::thread([] {
       ++g_ready;
       while (!g_go.load()) sched_yield();
       Live(kRounds, 1024);
       ++g_over;
-      while (!g_counted.load()) usleep(1000);  // a thread's end is the C library's business
+      while (!g_counted.load()) usleep(1000);  // the C library decides what happens at a thread's end
     });
   }
   while (g_ready.load() != kThreads) sched_yield();

@@ -1,4 +1,5 @@
-// A million calls after warm-up allocate nothing: no malloc of any kind, no mapping, no break moved. In every GPU mode.
+// Checks, in every GPU mode, that a million calls after warm-up allocate nothing: no malloc, no mapping, no change of
+// the break.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
@@ -27,10 +28,10 @@ constexpr size_t kNumberAt = offsetof(user, regs.orig_rax);
 #endif
 
 struct Outcome {
-  bool traced = false;  // where tracing is refused it runs all the same
+  bool traced = false;  // if tracing is refused, the program runs without counting
   int status = -1;
   std::string out;
-  std::map<long, uint64_t> calls;  // system calls between the two marks
+  std::map<long, uint64_t> calls;  // number of each system call between the two marks
 };
 
 class AllocationTest : public ::testing::TestWithParam<const char*> {
@@ -99,7 +100,7 @@ class AllocationTest : public ::testing::TestWithParam<const char*> {
   const std::string folder_ = temp_.path();
 };
 
-TEST_P(AllocationTest, NothingIsAllocatedByAMillionCalls) {
+TEST_P(AllocationTest, AMillionCallsAllocateNothing) {
   const Outcome outcome = Run(GetParam());
   ASSERT_TRUE(WIFEXITED(outcome.status)) << outcome.status;
   ASSERT_EQ(WEXITSTATUS(outcome.status), 0);

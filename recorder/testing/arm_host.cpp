@@ -1,6 +1,6 @@
-// A host for machines of another kind than the one that builds: every way in, on the NCCL that does nothing, with no
-// other library.
-//   arm_host linked | by-hand LIBRARY | threads      prints what the host sees; the same with and without the recorder
+// A program for machines of another architecture than the build machine. The program calls an NCCL that does nothing,
+// in every way, with no other library.
+//   arm_host linked | by-hand LIBRARY | threads      prints results; the same with and without the recorder
 #include <dlfcn.h>
 
 #include <cerrno>
@@ -42,7 +42,7 @@ int Linked() {
   return failed;
 }
 
-// As ctypes does: opened privately, every function looked up.
+// Opens the library with RTLD_LOCAL and looks up every function, as ctypes does.
 int ByHand(const char* library) {
   void* opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) return 2;

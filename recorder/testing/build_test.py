@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The recorder builds where there is a compiler and CMake and nothing else, and for 64-bit ARM, where it is run by an emulator.
+"""Checks that a compiler and CMake are enough to build the recorder. Builds
+it for 64-bit ARM too, and runs it in an emulator.
 
 build_test.py SOURCE BUILD_FOLDER RING_PRINT CXX
 """
@@ -33,8 +34,9 @@ def library_test(library):
 
 
 class AloneTest(unittest.TestCase):
-    def test_with_a_compiler_and_cmake_and_nothing_else(self):
-        """Every other tool is off the PATH, and every package that CMake could find is kept from it."""
+    def test_a_compiler_and_cmake_are_enough(self):
+        """Removes every other tool from the PATH, and hides every package
+        that CMake could find."""
         top = pathlib.Path(FOLDER, "alone")
         tools = top / "tools"
         shutil.rmtree(tools, ignore_errors=True)
@@ -44,7 +46,7 @@ class AloneTest(unittest.TestCase):
             path = shutil.which(name)
             if path is None:
                 self.skipTest(f"no {name} here")
-            # A version manager's stand-in finds its program by way of the PATH.
+            # A version manager's wrapper finds its program through the PATH.
             (tools / name).symlink_to(os.path.realpath(path))
         (tools / "c++").symlink_to(os.path.realpath(shutil.which(CXX) or CXX))
         environment = {"PATH": str(tools), "HOME": "/nonexistent", "LC_ALL": "C"}
@@ -101,10 +103,10 @@ class ArmTest(unittest.TestCase):
         for nothing in ("lost", "problems", "without_site", "wrong_seq", "unfinished", "backwards"):
             self.assertEqual(ring[nothing], "0", nothing)
 
-    def test_loads_everywhere_and_shows_the_wrapped_names_alone(self):
+    def test_the_arm_library_loads_everywhere_and_exports_only_the_wrapped_names(self):
         library_test(self.library)
 
-    def test_records_a_linked_host(self):
+    def test_a_linked_program_is_recorded_on_arm(self):
         said = self.host_says("linked")
         ring = self.ring()
         self.check_whole(ring)
@@ -112,7 +114,7 @@ class ArmTest(unittest.TestCase):
         self.assertEqual((ring["comm0.issued"], ring["comm0.rank"], ring["comm0.size"]), ("100", "2", "4"))
         self.assertEqual(said, self.host_says("linked", recorded=False))
 
-    def test_records_a_host_that_looks_its_functions_up(self):
+    def test_a_program_that_looks_functions_up_is_recorded_on_arm(self):
         said = self.host_says("by-hand", str(self.nccl))
         ring = self.ring()
         self.check_whole(ring)
@@ -120,7 +122,7 @@ class ArmTest(unittest.TestCase):
         self.assertEqual((ring["comm0.issued"], ring["comm0.rank"]), ("50", "1"))
         self.assertEqual(said, self.host_says("by-hand", str(self.nccl), recorded=False))
 
-    def test_lookups_answer_as_without_the_recorder(self):
+    def test_lookups_on_arm_answer_as_without_the_recorder(self):
         twins = []
         for twin in (1, 2):
             folder = self.top / f"twin{twin}"
@@ -140,7 +142,7 @@ class ArmTest(unittest.TestCase):
             self.assertEqual(recorded, 0 if arguments[0] == "probe" else 1, arguments)
             self.assertEqual(said, self.host_says(*arguments, program=host, recorded=False))
 
-    def test_records_threads(self):
+    def test_threads_are_recorded_on_arm(self):
         self.assertEqual(self.host_says("threads", kib=4096), "0\n")
         ring = self.ring()
         self.check_whole(ring)

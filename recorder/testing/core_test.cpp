@@ -1,4 +1,4 @@
-// The core and the reader together, without preloading: calls are made on the core, and read back from the file.
+// Tests core and reader together, without preloading: calls are made on the core and read back from the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -49,7 +49,7 @@ class CoreTest : public ::testing::Test {
     ASSERT_NE(base, MAP_FAILED);
     base_ = static_cast<uint8_t*>(base);
     StartOn(base_, bytes, GpuMode::kOff);
-    SetBudget({});  // a sanitizer is slower than any
+    SetBudget({});  // a sanitizer makes calls slower than any budget
     t_local.group_depth = 0;
   }
   void TearDown() override {
@@ -57,7 +57,7 @@ class CoreTest : public ::testing::Test {
     if (base_ != nullptr) munmap(base_, bytes_);
     if (fd_ >= 0) close(fd_);
   }
-  // As an init call would.
+  // Adds a communicator, as an init call does.
   CommLocal* MakeComm(uintptr_t handle, int rank, int size) {
     CommPlan plan;
     plan.origin = CallKind::kCommInitRank;
@@ -142,7 +142,7 @@ TEST_F(CoreTest, ACollectiveIsReadBackAsItWasPassed) {
   EXPECT_FALSE(snapshot.streams[0].marked);
 }
 
-TEST_F(CoreTest, ACallThatHasNotReturnedShowsInTheThreadCell) {
+TEST_F(CoreTest, ACallInProgressShowsInTheThreadsCell) {
   Begin(1 << 20);
   MakeComm(0x100, 0, 2);
   OpInFlight flight;
@@ -163,7 +163,7 @@ TEST_F(CoreTest, ACallThatHasNotReturnedShowsInTheThreadCell) {
   EXPECT_EQ(snapshot.comms[0].launched_seq, 1u);
 }
 
-TEST_F(CoreTest, ARefusedCallTakesNoPlaceInTheOrder) {
+TEST_F(CoreTest, ARefusedCallHasNoSequenceNumber) {
   Begin(1 << 20);
   MakeComm(0x100, 0, 2);
   for (int i = 0; i < 15; ++i) Do(Collective(0x100, 10));
@@ -182,10 +182,10 @@ TEST_F(CoreTest, ARefusedCallTakesNoPlaceInTheOrder) {
   const Snapshot last = Read();
   EXPECT_EQ(last.comms[0].peers.at(0).sends, 1u);
   EXPECT_EQ(last.ops.back().seq, 1u);
-  EXPECT_EQ(last.ops.back().stage, OpStage::kLaunched) << "InProgress is no error";
+  EXPECT_EQ(last.ops.back().stage, OpStage::kLaunched) << "ncclInProgress is not an error";
 }
 
-TEST_F(CoreTest, HashesAgreeWhileTheOperationsDoAndKeepTheLastEightCheckpoints) {
+TEST_F(CoreTest, HashesAgreeAsLongAsOperationsDo) {
   Begin(1 << 20);
   MakeComm(0x100, 0, 2);
   MakeComm(0x200, 1, 2);
@@ -209,7 +209,7 @@ TEST_F(CoreTest, HashesAgreeWhileTheOperationsDoAndKeepTheLastEightCheckpoints) 
   }
 }
 
-TEST_F(CoreTest, AWrappedRingKeepsTheNewestAndCountsTheRestPerCommunicator) {
+TEST_F(CoreTest, AWrappedRingKeepsTheNewestAndCountsLossesPerCommunicator) {
   Begin(512 << 10);
   MakeComm(0x100, 0, 2);
   MakeComm(0x200, 0, 2);
@@ -226,7 +226,7 @@ TEST_F(CoreTest, AWrappedRingKeepsTheNewestAndCountsTheRestPerCommunicator) {
   EXPECT_EQ(snapshot.comms[1].lost_records, 1u);
   EXPECT_EQ(snapshot.threads[0].calls, 2001u);
   EXPECT_EQ(snapshot.threads[0].overwritten, 2001u - 512u);
-  // The one operation of the quiet communicator is still there, beside the ring.
+  // The quiet communicator's only operation is still in its table entry, outside the ring.
   bool found = false;
   for (const OpSnapshot& op : snapshot.recent) found |= op.comm == 1 && op.seq == 1;
   EXPECT_TRUE(found);
@@ -265,7 +265,7 @@ TEST_F(CoreTest, ASixtyFourWayAllToAllIsPacked) {
   EXPECT_EQ(snapshot.comms[0].lost_records, 0u);
 }
 
-TEST_F(CoreTest, AFailedGroupTakesEverythingBack) {
+TEST_F(CoreTest, AFailedGroupIsTakenBackCompletely) {
   Begin(1 << 20);
   MakeComm(0x100, 0, 4);
   Do(Collective(0x100, 5));
@@ -285,8 +285,8 @@ TEST_F(CoreTest, AFailedGroupTakesEverythingBack) {
   EXPECT_EQ(snapshot.ops[1].result, 5);
 }
 
-// A send too large to be packed has its own record, and so has every send of a thread without a ring.
-TEST_F(CoreTest, AFailedGroupTakesBackWhatIsNotPacked) {
+// A send that is too large to be packed has its own record, and so has every send of a thread without a ring.
+TEST_F(CoreTest, AFailedGroupTakesBackUnpackedRecordsToo) {
   for (const bool shared : {false, true}) {
     Begin(1 << 20);
     if (shared) g.rings_used = g.map.capacities.rings;
@@ -310,7 +310,7 @@ TEST_F(CoreTest, AFailedGroupTakesBackWhatIsNotPacked) {
   }
 }
 
-TEST_F(CoreTest, AnOperationThatFailedInAGroupStaysFailedOnTheSharedRing) {
+TEST_F(CoreTest, AFailedOperationInAGroupStaysFailedOnTheSharedRing) {
   Begin(1 << 20);
   g.rings_used = g.map.capacities.rings;
   MakeComm(0x100, 0, 4);
@@ -325,7 +325,7 @@ TEST_F(CoreTest, AnOperationThatFailedInAGroupStaysFailedOnTheSharedRing) {
   EXPECT_EQ(snapshot.ops[2].result, 4);
 }
 
-TEST_F(CoreTest, AHandleThatIsNoneLeavesThePlaceFree) {
+TEST_F(CoreTest, AnInvalidHandleLeavesTheEntryFree) {
   Begin(512 << 10);  // 32 communicators
   for (uintptr_t i = 1; i <= 100; ++i) Do(Collective(0x10000 * i, 1), 4);
   EXPECT_EQ(Read().records_lost, 0u);
@@ -340,7 +340,7 @@ TEST_F(CoreTest, AThreadThatEndsInsideAGroupFreesItsCommunicators) {
     Do(Collective(0x100, 1));
   }).join();
   EXPECT_EQ(Read().threads.back().group_depth, 1u);
-  // Its place in the table goes to another thread once the table is full.
+  // When the table is full, another thread gets its place.
   g.threads_used = g.map.capacities.threads;
   std::thread([] {
     GroupStart();
@@ -353,7 +353,7 @@ TEST_F(CoreTest, AThreadThatEndsInsideAGroupFreesItsCommunicators) {
   EXPECT_EQ(snapshot.ops.back().stage, OpStage::kLaunched);
 }
 
-// The communicator's thread and a watchdog change its entry at once: the guard is even afterwards.
+// The communicator's thread and a watchdog change its entry at the same time. Afterwards the guard must be even.
 TEST_F(CoreTest, TwoThreadsThatChangeACommunicatorLeaveItReadable) {
   Begin(1 << 20);
   CommLocal* comm = MakeComm(0x100, 0, 4);
@@ -403,13 +403,13 @@ TEST_F(CoreTest, NestedGroupsLaunchAtTheOutermostEnd) {
   EXPECT_EQ(snapshot.threads[0].group_depth, 0u);
 }
 
-TEST_F(CoreTest, ThreadsBeyondTheRingsShareOneAndNothingIsTorn) {
+TEST_F(CoreTest, ThreadsWithoutARingShareOneAndNoRecordIsTorn) {
   Begin(512 << 10);  // four rings
   constexpr int kThreads = 8, kCalls = 100000;
   for (int t = 0; t < kThreads; ++t) MakeComm(0x100 * static_cast<uintptr_t>(t + 1), t, kThreads);
   std::atomic<bool> stop{false};
   std::atomic<int> torn{0};
-  // A reading during a write must be consistent: the count identifies the call and its thread.
+  // A read during a write must be consistent: the count identifies the call and its thread.
   std::thread reader([&] {
     while (!stop.load()) {
       const Snapshot snapshot = Read();
@@ -439,7 +439,7 @@ TEST_F(CoreTest, ThreadsBeyondTheRingsShareOneAndNothingIsTorn) {
   EXPECT_EQ(torn.load(), 0);
   const Snapshot snapshot = Read();
   EXPECT_THAT(snapshot.problems, IsEmpty());
-  EXPECT_THAT(snapshot.threads, SizeIs(kThreads + 1)) << "the writers, and the one that made the communicators";
+  EXPECT_THAT(snapshot.threads, SizeIs(kThreads + 1)) << "the writers, and the thread that created the communicators";
   ASSERT_THAT(snapshot.comms, SizeIs(kThreads));
   std::set<uint32_t> seen;
   uint64_t kept = 0;
@@ -454,11 +454,11 @@ TEST_F(CoreTest, ThreadsBeyondTheRingsShareOneAndNothingIsTorn) {
     lost += comm.lost_records;
   }
   EXPECT_EQ(kept + lost, static_cast<uint64_t>(kThreads) * kCalls);
-  EXPECT_GE(seen.size(), 5u) << "four with rings of their own, and the shared one";
+  EXPECT_GE(seen.size(), 5u) << "four threads with their own rings, and the shared ring";
 }
 
-// Cells, progress and records as another process reads them during writes: the values belong together.
-TEST_F(CoreTest, WhatIsReadWhileItIsWrittenBelongsTogether) {
+// Another process reads cells, progress and records during writes. The values must belong together.
+TEST_F(CoreTest, ValuesReadDuringAWriteBelongTogether) {
   Begin(1 << 20);
   // Two communicators used in turn: a sequence number identifies the communicator, a count of the first identifies the
   // call.
@@ -508,7 +508,7 @@ TEST_F(CoreTest, WhatIsReadWhileItIsWrittenBelongsTogether) {
   EXPECT_GT(looks, 0u);
 }
 
-TEST_F(CoreTest, HandlesAreReusedByGeneration) {
+TEST_F(CoreTest, AReusedHandleIsANewGeneration) {
   Begin(1 << 20);
   CommLocal* first = MakeComm(0x100, 0, 2);
   Do(Collective(0x100, 1));
@@ -526,7 +526,7 @@ TEST_F(CoreTest, HandlesAreReusedByGeneration) {
   EXPECT_EQ(snapshot.ops.at(1).comm, 1u);
 }
 
-TEST_F(CoreTest, AFullTableReusesEndedEntriesAndCountsWhatHasNoPlace) {
+TEST_F(CoreTest, AFullTableReusesEndedEntriesAndCountsTheRest) {
   Begin(512 << 10);  // 32 communicators
   for (uintptr_t i = 1; i <= 32; ++i) {
     ASSERT_NE(MakeComm(i * 0x100, 0, 2), nullptr);
@@ -540,10 +540,10 @@ TEST_F(CoreTest, AFullTableReusesEndedEntriesAndCountsWhatHasNoPlace) {
   ASSERT_THAT(snapshot.comms, SizeIs(32));
   EXPECT_EQ(snapshot.comms[4].id, 0x9900u * 31);
   EXPECT_EQ(snapshot.comms[4].issued_seq, 0u);
-  EXPECT_EQ(snapshot.ops.at(4).comm, UINT32_MAX) << "records of the entry's earlier owner are not the new one's";
+  EXPECT_EQ(snapshot.ops.at(4).comm, UINT32_MAX) << "the new owner must not have records of the entry's earlier owner";
 }
 
-TEST_F(CoreTest, CustomReductionsAreKnownByTheOrderOfTheirCreation) {
+TEST_F(CoreTest, CustomReductionsAreNumberedInOrderOfCreation) {
   Begin(1 << 20);
   CommLocal* comm = MakeComm(0x100, 0, 2);
   comm->reduction_handles[0] = 0x5151;
@@ -575,7 +575,7 @@ TEST(LoadedTest, EveryFunctionOfAnObjectIsNamedOnce) {
   EXPECT_EQ(calls, 0) << "no object";
 }
 
-TEST(IdentityTest, ChildrenDifferByOrdinalColourAndExcludedSet) {
+TEST(IdentityTest, ChildrenDifferByOrdinalColorAndExcludedSet) {
   unsigned char id[128] = {};
   for (int i = 0; i < 128; ++i) id[i] = static_cast<unsigned char>(i);
   const uint64_t root = RootId(id);

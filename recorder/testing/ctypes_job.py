@@ -46,7 +46,8 @@ SIGNATURES = {
 
 
 class Library:
-    """One opened library; each function is looked up once, each result checked."""
+    """One opened library. Each function is looked up once, and each result
+    is checked."""
 
     def __init__(self, path):
         self._library = ctypes.CDLL(path)

@@ -1,5 +1,5 @@
-// A program that lives and dies in the ways the recorder must survive, on an NCCL that does nothing
-// (deaths_nccl.cpp). What it prints is compared by recorder_deaths_test.
+// A program that runs and ends in the ways that the recorder must survive, on an NCCL that does nothing
+// (deaths_nccl.cpp). recorder_deaths_test compares what it prints.
 //   recorder_deaths_host MODE [ARGUMENT...]
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +76,7 @@ int Await(pid_t child) {
   return status;
 }
 
-// --- a signal at any instruction: a tracer steps through the call after each SIGUSR2 and delivers SIGUSR1 somewhere.
+// --- A signal at any instruction: a tracer steps through the call after each SIGUSR2 and delivers SIGUSR1 somewhere.
 void* g_comm;
 void* g_other;
 volatile sig_atomic_t g_forked_child, g_handled;
@@ -105,7 +105,7 @@ void HandleJump(int) {
   siglongjmp(g_before, 1);
 }
 
-// The child continues where the handler interrupted its parent; some of them then begin a record.
+// The child continues where the handler interrupted its parent. Some of these children then begin a record.
 void AsForkedChild() {
   if (g_handled % 16 == 0) {
     void* own = Make();
@@ -132,7 +132,7 @@ int Stepped(const std::string& what, const std::string& way, int rounds) {
   while (left > 0) {
     left = left - 1;
     if (sigsetjmp(g_before, 1) != 0) {
-      if (what == "group") ncclGroupEnd();  // the group that was left open, perhaps
+      if (what == "group") ncclGroupEnd();  // the group may have been left open
       continue;
     }
     kill(getpid(), SIGUSR2);
@@ -150,7 +150,7 @@ int Stepped(const std::string& what, const std::string& way, int rounds) {
   return 0;
 }
 
-// A timer's signals at a high rate, whose handler calls NCCL too.
+// Signals of a timer at a high rate, whose handler calls NCCL too.
 int Storm() {
   g_comm = Make();
   g_other = Make();
@@ -168,7 +168,7 @@ int Storm() {
   return 0;
 }
 
-// --- calls that are left
+// --- Calls that are left by an exception or a jump.
 void Throw() {
   throw std::runtime_error("thrown");
 }
@@ -208,7 +208,7 @@ void* InGroup(void* comm) {
   return nullptr;
 }
 
-// Threads that end in every place; the process continues with the same communicators.
+// Threads end in every possible place, while the process continues to use the same communicators.
 int Threads() {
   void* first = Make();
   void* second = Make();
@@ -236,7 +236,7 @@ int Threads() {
   return 0;
 }
 
-// More threads than there are cells, one after the other.
+// Makes more threads than there are cells, one after the other.
 int ManyThreads() {
   void* comm = Make();
   for (int i = 0; i < 3000; ++i) {
@@ -249,7 +249,7 @@ int ManyThreads() {
   return 0;
 }
 
-// --- processes
+// --- Processes.
 std::string RingBytes() {
   std::string all;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(std::getenv("LOCKSTEP_DIR"))) {
@@ -263,7 +263,7 @@ std::string RingBytes() {
   return all;
 }
 
-// Forked data loaders: they misuse what they inherited, and leave in several ways.
+// Forked data loaders that misuse what they inherited and exit in several ways.
 int Loaders() {
   void* comm = Make();
   for (int i = 0; i < 10; ++i) Reduce(comm);
@@ -294,7 +294,7 @@ int InClone(void* comm) {
   return 0;
 }
 
-// Children of every other kind.
+// Starts children in other ways than fork: vfork, posix_spawn, system, popen, clone.
 int Children() {
   void* comm = Make();
   Reduce(comm);
@@ -314,18 +314,18 @@ int Children() {
   bad += std::system("true") != 0;
   FILE* pipe = popen("true", "r");
   bad += pipe == nullptr || pclose(pipe) != 0;
-  // The kernel's clone without libc: no fork handlers run.
+  // Uses the kernel's clone without libc, so that no fork handlers run.
   for (const long flags : {long{SIGCHLD}, long{CLONE_FS | CLONE_FILES | SIGCHLD}, long{0}}) {
     child = static_cast<pid_t>(syscall(SYS_clone, flags, nullptr, nullptr, nullptr, nullptr));
     if (child == 0) {
-      Reduce(comm);  // still the parent's: not recorded
+      Reduce(comm);  // this is the parent's communicator, so the call is not recorded
       void* own = Make();
       Reduce(own);
       _exit(DeathsReached(own) == 1 ? 0 : 1);
     }
     bad += Await(child) != 0;
   }
-  // A process in its parent's memory, with its own stack: its actions count as the parent's.
+  // This child shares its parent's memory and has its own stack. Its actions count as the parent's.
   const size_t bytes = 1 << 18;
   void* stack = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   child = clone(InClone, static_cast<char*>(stack) + bytes, CLONE_VM | SIGCHLD, comm);
@@ -356,7 +356,7 @@ int Calls(int count) {
   return 0;
 }
 
-// Calls until the file is there, then some more.
+// Makes calls until the file exists, and then some more.
 int Until(const char* path) {
   void* comm = Make();
   int wrong = 0;
@@ -370,7 +370,7 @@ int Until(const char* path) {
   return 0;
 }
 
-// Fills the file system that the ring lies on, then writes to every part of the ring.
+// Fills the file system of the ring, then writes to every part of the ring.
 int Fill(const char* path) {
   void* comm = Make();
   Reduce(comm);
@@ -398,8 +398,8 @@ int Fill(const char* path) {
   return 0;
 }
 
-// Refuses system calls with the given error, as a container does, and becomes the program: deny ERROR NUMBERS
-// PROGRAM...
+// Makes these system calls fail with the given error, as a container does, and then executes the program: deny ERROR
+// NUMBERS PROGRAM...
 int Deny(int error, char* numbers, char** program) {
   std::vector<sock_filter> filter = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   for (char* word = std::strtok(numbers, ","); word != nullptr; word = std::strtok(nullptr, ",")) {

@@ -1,11 +1,10 @@
-// An NCCL that counts the calls that reach it and calls the host back from inside one, for hosts that die or jump
-// there.
+// An NCCL that counts calls and calls the program back from inside one, for programs that end or jump there.
 #include <stddef.h>
 
 #include "tests/support/stub_nccl.h"
 
 extern "C" {
-__attribute__((visibility("default"))) void (*deaths_callback)();  // called inside ncclAllReduce
+__attribute__((visibility("default"))) void (*deaths_callback)();  // ncclAllReduce calls this function
 }
 API unsigned long DeathsReached(const Comm* comm) {
   return comm->reached;

@@ -1,12 +1,12 @@
-// Opens NCCL by hand, RTLD_LOCAL, as language bindings do: its inner calls still come by the preloaded recorder, which
-// must find the real functions where dlsym(RTLD_NEXT) finds none.
+// Opens NCCL by hand with RTLD_LOCAL, as language bindings do. NCCL's inner calls still go through the preloaded
+// recorder, which must find the real functions although dlsym(RTLD_NEXT) finds none.
 //   recorder_dlopen_host PATH_OF_LIBNCCL
 #include <dlfcn.h>
 
 #include <cstdio>
 
 int main(int argc, char** argv) {
-  // Before anything is loaded: a recorder's own symbol may answer, the call must fail softly.
+  // NCCL is not loaded yet. The recorder's own symbol may be found, but the call must fail cleanly.
   auto early = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "ncclGetVersion"));
   int version = -1;
   if (early != nullptr) early(&version);

@@ -1,4 +1,4 @@
-// Other tools that are preloaded beside the recorder and stand in the way of lookups.
+// Other tools that are preloaded beside the recorder and interfere with lookups.
 //   LOCKSTEP_TOOL: 1 a dlsym, 2 a dlvsym, each a plain function that calls the next; 3 a dlsym as a tail jump; 4 a shim
 //   that calls NCCL by its second names; 5 a shim that opens NCCL by hand; 6 lookups while the process starts
 #ifndef _GNU_SOURCE
@@ -18,7 +18,7 @@ API int lockstep_test_hooked;
 int lockstep_test_hooked = 0;
 
 #if LOCKSTEP_TOOL == 1 || LOCKSTEP_TOOL == 3
-// As such tools do: the versions since 2.34, and before.
+// Finds the next function as such tools do: first the version since 2.34, then the older ones.
 static void* Next(const char* name) {
   for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
     void* found = dlvsym(RTLD_NEXT, name, version);
@@ -31,7 +31,7 @@ static void* Next(const char* name) {
 #if LOCKSTEP_TOOL == 1
 API void* dlsym(void* handle, const char* name) {
   static const auto next = reinterpret_cast<void* (*)(void*, const char*)>(Next("dlsym"));
-  void* volatile found = next(handle, name);  // no tail call
+  void* volatile found = next(handle, name);  // prevents a tail call
   ++lockstep_test_hooked;
   return found;
 }
@@ -89,7 +89,7 @@ API int ncclGroupEnd() {
   return Real(&ncclGroupEnd, "ncclGroupEnd")();
 }
 #elif LOCKSTEP_TOOL == 6
-// Before main, before other libraries are set up.
+// Runs before main and before other libraries are initialized.
 __attribute__((constructor(101))) static void Begin() {
   const auto next = reinterpret_cast<void* (*)(size_t)>(dlsym(RTLD_NEXT, "malloc"));
   if (next == nullptr) abort();

@@ -1,5 +1,5 @@
-// Looks for the profiler's tables in the two ways NCCL's plugin loader has, with the real NCCL loaded where there is
-// one.
+// Looks for the profiler's tables in the two ways of NCCL's plugin loader. Loads the real NCCL first, if it is
+// installed.
 //   recorder_find_profiler LIBRARY REAL_NCCL
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
-// A program that uses GPUs in the ways that marks and events must bear; gpu_test.cpp runs it. It prints a line when
-// what is to be looked at is there, goes on when a line comes in, and ends by itself when its input ends.
+// A program that uses GPUs in ways that markers and events must survive. gpu_test.cpp runs it. The program prints a
+// line when the test can check something, continues when it reads a line, and exits when its input ends.
 //   recorder_gpu_host MODE
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -35,7 +35,7 @@ void Say(const char* text) {
   std::fflush(stdout);
 }
 
-// False: the input has ended.
+// Returns false if the input has ended.
 bool Await() {
   char line[64];
   return std::fgets(line, sizeof(line), stdin) != nullptr;
@@ -60,7 +60,7 @@ float* Buffer() {
   return buffer;
 }
 
-// A communicator of this process alone, on a device.
+// Creates a communicator of this process alone, on a device.
 ncclComm_t Alone(int device, bool blocking = true) {
   int before = 0;
   CHECK(cudaGetDevice(&before));
@@ -91,7 +91,7 @@ void Reduce(ncclComm_t comm, cudaStream_t stream) {
   CHECK(ncclAllReduce(g_buffer, g_buffer, kCount, ncclFloat, ncclSum, comm, stream));
 }
 
-// Groups over two streams and two communicators, one stream closed.
+// Groups over two streams and two communicators. One stream is blocked.
 int Groups() {
   ncclComm_t a = Alone(0), b = Alone(0);
   cudaStream_t open, closed;
@@ -122,7 +122,7 @@ int Groups() {
   return 0;
 }
 
-// The second device's member does not come.
+// The second device's member never joins the operation.
 int NeverEnds() {
   std::vector<ncclComm_t> comms = Pair();
   cudaStream_t streams[2];
@@ -156,14 +156,14 @@ int NeverReaches() {
   _exit(0);
 }
 
-// An error that ends the context, while an operation is queued behind it.
+// An error that ends the context while an operation is queued behind it.
 int Sticky() {
   ncclComm_t comm = Alone(0);
   cudaStream_t stream;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   Reduce(comm, stream);
   CHECK(cudaStreamSynchronize(stream));
-  // An error of the program stays for the program.
+  // The recorder must leave the program's own error in place.
   EXPECT(cudaSetDevice(1000) == cudaErrorInvalidDevice);
   EXPECT(cudaPeekAtLastError() == cudaErrorInvalidDevice);
   Close(stream);
@@ -181,7 +181,8 @@ int Sticky() {
   _exit(0);
 }
 
-// Contexts and devices that the host switches between calls; legacy and per-thread default streams of another device.
+// The program switches contexts and devices between calls, and uses legacy and per-thread default streams of another
+// device.
 int Contexts() {
   CHECK(cudaSetDevice(1));
   CUcontext second = nullptr;
@@ -197,7 +198,7 @@ int Contexts() {
   for (int i = 0; i < 3; ++i) Reduce(comm, stream);
   CHECK(cuCtxGetCurrent(&current));
   EXPECT(current == first);
-  // The closed legacy stream of device 0 has nothing to do with device 1's.
+  // The blocked legacy stream of device 0 does not affect that of device 1.
   Close(nullptr);
   for (int i = 0; i < 2; ++i) Reduce(comm, nullptr);
   for (int i = 0; i < 4; ++i) Reduce(comm, cudaStreamPerThread);
@@ -221,7 +222,7 @@ int Contexts() {
   return 0;
 }
 
-// Streams that come and go at one address; not every tool sees the driver's own calls.
+// Streams are created and destroyed at one address. Not every tool sees the calls inside the driver.
 int Reused() {
   ncclComm_t comm = Alone(0);
   CUstream stream = nullptr, again = nullptr;
@@ -229,14 +230,14 @@ int Reused() {
   Close(reinterpret_cast<cudaStream_t>(stream));
   Reduce(comm, reinterpret_cast<cudaStream_t>(stream));
   CHECK(cuStreamDestroy(stream));
-  // The old stream's work is still under way, so its marks come late.
+  // The old stream's work is still in progress, so its marks come late.
   std::vector<CUstream> others;
   for (int i = 0; i < 20000; ++i) {
     CHECK(cuStreamCreate(&again, 1));
     if (again == stream) break;
     others.push_back(again);
     if (i == 0) {
-      g_gate = true;  // its place is free when it has ended
+      g_gate = true;  // the stream's place is free when its work has ended
       usleep(20000);
     }
   }
@@ -259,7 +260,7 @@ int Reused() {
   return 0;
 }
 
-// More operations under way than there are events.
+// More operations in progress than there are events.
 int Many() {
   ncclComm_t comm = Alone(0);
   cudaStream_t stream;
@@ -270,7 +271,7 @@ int Many() {
     usleep(3000);
   }
   Close(stream);
-  // No more than the launch queue holds, of 256 that have two events each and of the rest that have none.
+  // The number must fit into the launch queue: 256 operations have two events each, and the others have none.
   for (int i = 0; i < 500; ++i) Reduce(comm, stream);
   Say("all are queued");
   if (!Await()) return 1;
@@ -285,7 +286,7 @@ int Many() {
   return 0;
 }
 
-// Work of a known length: the other member comes so much later.
+// Runs work of a known duration: the other member joins that much later.
 int Timed() {
   std::vector<ncclComm_t> comms = Pair();
   cudaStream_t streams[2];
@@ -304,7 +305,7 @@ int Timed() {
   return 0;
 }
 
-// A non-blocking communicator's work reaches its stream late; a blocking one uses the same stream meanwhile.
+// The work of a non-blocking communicator reaches its stream late, and a blocking one uses the same stream meanwhile.
 int Nonblocking() {
   ncclComm_t slow = Alone(0, false), quick = Alone(0);
   cudaStream_t stream;
@@ -324,7 +325,7 @@ int Nonblocking() {
   CHECK(cudaStreamSynchronize(stream));
   Say("it was queued");
   if (!Await()) return 1;
-  // Groups: only their end starts anything, whatever the state was before.
+  // In a group, only the end starts work, whatever the state was before.
   CHECK(ncclGroupStart());
   EXPECT(ncclAllReduce(g_buffer, g_buffer, kCount, ncclFloat, ncclSum, slow, stream) == ncclSuccess);
   CHECK(ncclCommGetAsyncError(slow, &state));
@@ -335,7 +336,7 @@ int Nonblocking() {
   state = ncclInProgress;
   while (state == ncclInProgress) CHECK(ncclCommGetAsyncError(slow, &state));
   CHECK(cudaStreamSynchronize(stream));
-  // An ended one delays nobody.
+  // An ended communicator delays no other.
   EXPECT(ncclAllReduce(g_buffer, g_buffer, kCount, ncclFloat, ncclSum, slow, stream) == ncclInProgress);
   CHECK(ncclCommAbort(slow));
   Reduce(quick, stream);
@@ -345,7 +346,7 @@ int Nonblocking() {
   return 0;
 }
 
-// A process that records and forks; the child has its own communicator, and another one uses nothing.
+// The process records and forks. One child has its own communicator; another child uses nothing.
 int Forks() {
   const pid_t idle = fork();
   if (idle == 0) exit(0);
@@ -379,7 +380,7 @@ int Forks() {
   return 0;
 }
 
-// All streams and events go with the device, and others come.
+// The device reset destroys all streams and events, and new ones are created.
 int Reset() {
   for (int round = 0; round < 3; ++round) {
     CHECK(cudaSetDevice(0));
@@ -399,7 +400,7 @@ int Reset() {
   return 0;
 }
 
-// Two threads with a stream in common: the order of their operations is unknown.
+// Two threads use one stream. The order of their operations is unknown.
 int Shared() {
   cudaStream_t stream;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -422,8 +423,8 @@ int Shared() {
   return 0;
 }
 
-// Collectives of a stream that is captured by turns, and another thread's capture in global mode, which forbids much to
-// others.
+// Collectives run on a stream that is captured from time to time. Another thread captures in global mode, which forbids
+// other threads many calls.
 int Captures() {
   ncclComm_t comm = Alone(0), other = Alone(0);
   cudaStream_t stream, aside;
@@ -454,8 +455,8 @@ int Captures() {
   return 0;
 }
 
-// Streams that wait for each other by turns, as a training step's do: the second one is made to wait for the first
-// between its own operations, twice, while nothing of the first is done.
+// Streams wait for each other in turn, as in a training step. The second stream must wait for the first between its own
+// operations, twice, while no work of the first has completed.
 int Waits() {
   ncclComm_t comm = Alone(0), other = Alone(0);
   cudaStream_t first, second;
@@ -465,7 +466,7 @@ int Waits() {
   CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   for (int i = 0; i < 3; ++i) Reduce(comm, first);
   CHECK(cudaStreamSynchronize(first));
-  // Over before it is noted.
+  // The work has ended before it is recorded.
   CHECK(cudaEventRecord(event, first));
   CHECK(cudaStreamWaitEvent(second, event, 0));
   Close(first);
@@ -483,7 +484,7 @@ int Waits() {
   return 0;
 }
 
-// A stream that is busy, and an operation on another one.
+// One stream is busy, and an operation runs on another.
 int Beside() {
   ncclComm_t comm = Alone(0), other = Alone(0);
   cudaStream_t busy, free;
@@ -506,7 +507,7 @@ int Beside() {
   return 0;
 }
 
-// A non-blocking communicator's work reaches its stream and completes; before any query, the stream is captured.
+// The work of a non-blocking communicator reaches its stream and completes. The stream is captured before any query.
 int CapturedLate() {
   ncclComm_t slow = Alone(0, false), quick = Alone(0);
   cudaStream_t stream;
@@ -532,7 +533,8 @@ int CapturedLate() {
   return 0;
 }
 
-// Threads that copy behind a closed stream, one after another: to pageable memory in every way, at last to pinned.
+// Threads copy behind a blocked stream, one after another: first to pageable memory in every way, and then to pinned
+// memory.
 int Copies() {
   ncclComm_t comm = Alone(0);
   cudaStream_t stream;

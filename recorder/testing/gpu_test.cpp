@@ -1,4 +1,5 @@
-// LOCKSTEP_GPU's modes, as users meet them: preloaded, on the stand-in driver, which is looked at while programs run.
+// Tests the modes of LOCKSTEP_GPU as users see them: preloaded, on the stand-in driver. Rings are examined while
+// programs run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -37,7 +38,7 @@ using ::testing::SizeIs;
 
 constexpr auto kPatience = std::chrono::seconds(30);
 
-// The program, its input and output.
+// The program under test, with its input and output.
 class Program {
  public:
   Program(const std::string& folder, const std::string& mode, const std::vector<std::string>& environment) {
@@ -73,7 +74,7 @@ class Program {
   }
   void GoOn() { EXPECT_EQ(write(to_, "\n", 1), 1); }
   void Kill() { kill(pid_, SIGKILL); }
-  // Its status as waitpid gives it.
+  // Ends the program's input and returns its wait status.
   int Finish() {
     if (pid_ == 0) return status_;
     close(to_);
@@ -98,7 +99,7 @@ class GpuTest : public support::PreloadRuns {
     if (!gpu.empty()) more.push_back("LOCKSTEP_GPU=" + gpu);
     return Program(rings_, mode, more);
   }
-  // Also of a process that continues writing.
+  // Reads the rings, even of a process that continues to write.
   std::vector<Snapshot> Rings() const {
     std::vector<Snapshot> snapshots;
     for (const std::string& path : RingPaths()) {
@@ -112,14 +113,14 @@ class GpuTest : public support::PreloadRuns {
     EXPECT_THAT(rings, SizeIs(1));
     return rings.empty() ? Snapshot() : rings[0];
   }
-  // Reads until the condition is true; the last reading in any case.
+  // Reads until the condition is true or time is up, and returns the last reading.
   Snapshot RingWhere(const std::function<bool(const Snapshot&)>& condition) const {
     const auto until = std::chrono::steady_clock::now() + kPatience;
     while (true) {
       Snapshot ring = Ring();
       if (condition(ring)) return ring;
       if (std::chrono::steady_clock::now() > until) {
-        ADD_FAILURE() << "it never came";
+        ADD_FAILURE() << "the expected line never came";
         return ring;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -140,7 +141,7 @@ std::vector<OpSnapshot> Reductions(const Snapshot& ring) {
   return found;
 }
 
-TEST_F(GpuTest, OffTouchesNoStream) {
+TEST_F(GpuTest, SwitchedOffMarkersTouchNoStream) {
   Program program = Start("contexts", "off");
   EXPECT_EQ(program.Line(), "all is done");
   const Snapshot ring = Ring();
@@ -165,8 +166,8 @@ TEST_F(GpuTest, AutoIsDoneExceptWithOneConnection) {
   }
 }
 
-// As `lockstep run` asks for it: the most that holds nothing up.
-TEST_F(GpuTest, WatchIsFullOrWithOneConnectionEventsMostOfWhichHaveNoTimes) {
+// `lockstep run` requests this mode: as much as possible without delaying other streams.
+TEST_F(GpuTest, WatchIsFullOrEventsWithOneConnection) {
   for (const bool one : {false, true}) {
     Program program =
         Start("contexts", "watch", {one ? "CUDA_DEVICE_MAX_CONNECTIONS=1" : "CUDA_DEVICE_MAX_CONNECTIONS=8"});
@@ -180,9 +181,9 @@ TEST_F(GpuTest, WatchIsFullOrWithOneConnectionEventsMostOfWhichHaveNoTimes) {
   }
 }
 
-// With one hardware queue a write on a busy stream holds up the others: neither the default nor what `lockstep run`
-// asks for writes there.
-TEST_F(GpuTest, WithOneConnectionNothingIsHeldUpUnlessWritesWereAskedFor) {
+// With one hardware queue, a write on a busy stream delays the others. Neither the default mode nor that of `lockstep
+// run` writes then.
+TEST_F(GpuTest, WithOneConnectionNothingIsDelayedUnlessWritesAreRequested) {
   for (const std::string mode : {"auto", "watch", "events", "done", "full"}) {
     for (const bool one : {false, true}) {
       SCOPED_TRACE(mode + (one ? ", one connection" : ""));
@@ -194,20 +195,21 @@ TEST_F(GpuTest, WithOneConnectionNothingIsHeldUpUnlessWritesWereAskedFor) {
   }
 }
 
-// One mark a stream: the start before the outermost end, the completion after it, whatever is between.
-TEST_F(GpuTest, AGroupOverStreamsAndCommunicatorsIsOneMarkAStream) {
+// A group has one marker for each stream: the start before the outermost end, and the completion after it, whatever is
+// in between.
+TEST_F(GpuTest, AGroupHasOneMarkerForEachStream) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);
     const bool starts = mode != "done";
     Program program = Start("groups", mode);
     ASSERT_EQ(program.Line(), "group is open");
     Snapshot ring = RingWhere([&](const Snapshot& r) { return Stands(r, 0, starts, 1) && Stands(r, 1, starts, 1); });
-    EXPECT_EQ(ring.streams[0].issued, 2u) << "the group has its ticket";
+    EXPECT_EQ(ring.streams[0].issued, 2u) << "the group must have a ticket";
     program.GoOn();
     ASSERT_EQ(program.Line(), "group was launched");
-    // The communicator on the closed stream delays no other.
+    // The communicator on the blocked stream delays no other communicator.
     ring = RingWhere([&](const Snapshot& r) { return Stands(r, 0, 2 * starts, 2); });
-    EXPECT_TRUE(Stands(ring, 1, starts, 1)) << "the stream has not come to it";
+    EXPECT_TRUE(Stands(ring, 1, starts, 1)) << "the stream has not reached the group";
     EXPECT_EQ(ring.streams[1].given, 2u);
     program.GoOn();
     ASSERT_EQ(program.Line(), "all is done");
@@ -227,7 +229,7 @@ TEST_F(GpuTest, AStreamThatNeverReachesTheOperationHasNotStartedIt) {
     const bool starts = mode != "done";
     Program program = Start("never_reaches", mode);
     ASSERT_EQ(program.Line(), "it hangs");
-    // Nothing to wait for: time in which a wrong start would show.
+    // There is nothing to wait for. During this time, a wrong start would become visible.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const Snapshot ring = RingWhere([&](const Snapshot& r) { return Stands(r, 0, starts, 1); });
     EXPECT_EQ(ring.streams[0].issued, 2u);
@@ -244,30 +246,30 @@ TEST_F(GpuTest, AnOperationThatNeverEndsHasStarted) {
     ASSERT_EQ(program.Line(), "it hangs");
     Snapshot ring = RingWhere([&](const Snapshot& r) { return Stands(r, 0, 2 * starts, 1); });
     EXPECT_EQ(ring.streams[0].issued, 3u);
-    // What is there is there after the process, too.
+    // The data is still there after the process.
     program.Kill();
     program.Finish();
     EXPECT_TRUE(Stands(Ring(), 0, 2 * starts, 1));
   }
 }
 
-TEST_F(GpuTest, AnErrorIsNeverACompletion) {
+TEST_F(GpuTest, AnErrorIsNotACompletion) {
   for (const std::string mode : {"off", "done", "full", "events"}) {
     SCOPED_TRACE(mode);
     Program program = Start("sticky", mode);
-    // The program itself sees that no error is consumed, hidden or added.
+    // The program checks that no error is consumed, hidden or added.
     ASSERT_EQ(program.Line(), "it is broken");
     if (mode == "off") continue;
-    // With events, the thread may notice it after the program.
+    // With events, the recorder's thread may notice the error after the program does.
     const Snapshot ring = RingWhere([&](const Snapshot& r) {
       const StreamSnapshot& stream = r.streams.at(0);
       return stream.first_error != 0 && (mode != "events" || stream.given == stream.completed);
     });
     EXPECT_EQ(ring.streams[0].first_error, 700);
     const uint64_t given = ring.streams[0].given, last = Reductions(ring).back().ticket;
-    EXPECT_TRUE(last == 0 || last > given) << "of what came later nothing is known: " << last;
+    EXPECT_TRUE(last == 0 || last > given) << "later work is unknown: " << last;
     if (mode == "events") {
-      // Work that nobody had checked before the error stays unknown.
+      // Work that was not checked before the error stays unknown.
       EXPECT_LE(ring.streams[0].completed, 1u);
     } else {
       EXPECT_EQ(ring.streams[0].completed, 1u);
@@ -277,11 +279,11 @@ TEST_F(GpuTest, AnErrorIsNeverACompletion) {
   }
 }
 
-TEST_F(GpuTest, MarksGoToTheStreamsOwnContextWhateverIsCurrent) {
+TEST_F(GpuTest, MarkersUseTheStreamsContextWhateverIsCurrent) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);
     Program program = Start("contexts", mode);
-    // The program itself sees that its contexts stay as they were.
+    // The program checks that its contexts stay as they were.
     ASSERT_EQ(program.Line(), "all is done");
     const auto all_done = [](const Snapshot& r) {
       return std::all_of(r.streams.begin(), r.streams.end(),
@@ -294,13 +296,13 @@ TEST_F(GpuTest, MarksGoToTheStreamsOwnContextWhateverIsCurrent) {
       EXPECT_TRUE(stream.marked);
       issued.insert(stream.issued);
     }
-    // One stream from two threads, the legacy stream, and the default stream of each thread.
+    // One stream used by two threads, the legacy stream, and the default stream of each thread.
     EXPECT_EQ(issued, (std::multiset<uint64_t>{4, 2, 4, 1}));
     EXPECT_EQ(program.Finish(), 0);
   }
 }
 
-TEST_F(GpuTest, AHandleGivenOutAgainIsAnotherStream) {
+TEST_F(GpuTest, AReusedHandleIsAnotherStream) {
   for (const std::string mode : {"full", "events"}) {
     SCOPED_TRACE(mode);
     Program program = Start("reused", mode);
@@ -320,7 +322,7 @@ TEST_F(GpuTest, AHandleGivenOutAgainIsAnotherStream) {
   }
 }
 
-TEST_F(GpuTest, WhatDeviceOrDriverLacksIsSaid) {
+TEST_F(GpuTest, AMissingDeviceOrDriverFeatureIsReported) {
   struct Case {
     const char *lacks, *gpu, *says;
   };
@@ -333,10 +335,10 @@ TEST_F(GpuTest, WhatDeviceOrDriverLacksIsSaid) {
     EXPECT_THAT(ring.process.note, HasSubstr("LOCKSTEP_GPU=events"));
     for (const StreamSnapshot& stream : ring.streams) {
       EXPECT_FALSE(stream.marked);
-      EXPECT_EQ(stream.first_error, 0) << "the GPU is well";
+      EXPECT_EQ(stream.first_error, 0) << "the GPU has no error";
     }
     EXPECT_EQ(program.Finish(), 0);
-    // The note recommends LOCKSTEP_GPU=events. With it, the streams are marked.
+    // The note recommends LOCKSTEP_GPU=events, with which the streams are marked.
     Program events = Start("contexts", "events", {c.lacks});
     ASSERT_EQ(events.Line(), "all is done");
     EXPECT_TRUE(Ring().streams.at(0).marked);
@@ -361,23 +363,23 @@ TEST_F(GpuTest, EventsMeasureHowLongOperationsTook) {
     for (size_t i = 0; i < ops.size(); ++i) {
       const OpSnapshot& op = ops[i];
       ASSERT_GT(op.started_ns, 0);
-      EXPECT_GE(op.started_ns, op.enter_ns) << "nothing begins before it is asked for";
+      EXPECT_GE(op.started_ns, op.enter_ns) << "an operation must not begin before its call";
       EXPECT_LE(op.completed_ns, ring.read_mono_ns);
       EXPECT_LT(op.time_uncertainty_ns, 10'000'000'000);
       longest = std::max(longest, op.completed_ns - op.started_ns);
-      // True times lie in [time - uncertainty, time]: one operation ends before the next is asked for.
+      // True times are in [time - uncertainty, time]: one operation ends before the next is requested.
       if (i > 0) {
         EXPECT_LE(ops[i - 1].completed_ns - ops[i - 1].time_uncertainty_ns, op.enter_ns);
       }
     }
   }
-  // The other member came 20 ms after it was asked for; a loaded machine may have begun late.
+  // The other member joined 20 ms after the call, but a busy machine may have begun late.
   EXPECT_GE(longest, 15'000'000);
   for (size_t i = 0; i < 8; ++i) EXPECT_GE(by_stream[0][i].completed_ns, by_stream[1][i].enter_ns);
   EXPECT_EQ(program.Finish(), 0);
 }
 
-TEST_F(GpuTest, OneOperationInSoManyIsTimedAndStartsAndEndsOfAllAreKnown) {
+TEST_F(GpuTest, OneOperationInSeveralIsTimedAndAllStartsAndEndsAreKnown) {
   Program program = Start("timed", "events", {"LOCKSTEP_GPU_SAMPLE=4"});
   ASSERT_EQ(program.Line(), "all is done");
   const Snapshot ring = RingWhere([](const Snapshot& r) { return Stands(r, 0, 8, 8) && Stands(r, 1, 8, 8); });
@@ -392,7 +394,7 @@ TEST_F(GpuTest, OneOperationInSoManyIsTimedAndStartsAndEndsOfAllAreKnown) {
   EXPECT_EQ(timed, 4);
 }
 
-TEST_F(GpuTest, EventsAreMadeOnceAndWhatFindsNoneIsUnknown) {
+TEST_F(GpuTest, EventsAreReusedAndOperationsWithoutOneAreUnknown) {
   Program program = Start("many", "events");
   ASSERT_EQ(program.Line(), "all are queued");
   const Snapshot ring = Ring();
@@ -414,13 +416,13 @@ TEST_F(GpuTest, EventsAreMadeOnceAndWhatFindsNoneIsUnknown) {
   EXPECT_EQ(program.Finish(), 0);
 }
 
-TEST_F(GpuTest, ANonblockingCommunicatorsMarkWaitsUntilItsWorkIsQueued) {
+TEST_F(GpuTest, ANonblockingCommunicatorsMarkerWaitsUntilItsWorkIsQueued) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);
     Program program = Start("nonblocking", mode, {"STANDIN_ASYNC_DELAY_US=400000"});
     ASSERT_EQ(program.Line(), "it is on its way");
     Snapshot ring = RingWhere([](const Snapshot& r) { return r.streams.at(0).completed == 1; });
-    // The state of the other communicator's operation behind it is unknown too: its mark would count for both.
+    // The state of the other communicator's operation behind it is also unknown, because its mark would count for both.
     EXPECT_EQ(ring.streams[0].issued, 3u);
     EXPECT_EQ(ring.streams[0].given, 1u);
     program.GoOn();
@@ -438,15 +440,15 @@ TEST_F(GpuTest, ANonblockingCommunicatorsMarkWaitsUntilItsWorkIsQueued) {
     EXPECT_EQ(ring.streams[0].given, 6u);
     for (const OpSnapshot& op : Reductions(ring)) {
       if (!ring.comms.at(op.comm).blocking) {
-        EXPECT_EQ(op.completed_ns, 0) << "its length was not measured";
+        EXPECT_EQ(op.completed_ns, 0) << "its duration was not measured";
       }
     }
     EXPECT_EQ(program.Finish(), 0);
   }
 }
 
-// Its mark would become part of the graph.
-TEST_F(GpuTest, ANonblockingCommunicatorsMarkDoesNotGoIntoACapture) {
+// The marker would become part of the graph.
+TEST_F(GpuTest, ANonblockingCommunicatorsMarkerStaysOutOfACapture) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);
     Program program = Start("captured_late", mode, {"STANDIN_ASYNC_DELAY_US=100000"});
@@ -457,8 +459,8 @@ TEST_F(GpuTest, ANonblockingCommunicatorsMarkDoesNotGoIntoACapture) {
   }
 }
 
-// What came on a stream before it was made to wait does not wait; two waits that are not over are both known.
-TEST_F(GpuTest, AWaitHoldsUpWhatComesAfterIt) {
+// Work put on a stream before the wait does not wait. Two waits that are not over are both known.
+TEST_F(GpuTest, AWaitHoldsUpOnlyLaterWork) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);
     Program program = Start("waits", mode);
@@ -477,7 +479,7 @@ TEST_F(GpuTest, AWaitHoldsUpWhatComesAfterIt) {
   }
 }
 
-TEST_F(GpuTest, ACopyIsAHostWaitWhileItDoesNotReturn) {
+TEST_F(GpuTest, ACopyIsACpuWaitUntilItReturns) {
   Program program = Start("copies", "done");
   const auto waits = [](const Snapshot& ring) {
     std::vector<std::pair<CallKind, uint32_t>> found;
@@ -489,7 +491,7 @@ TEST_F(GpuTest, ACopyIsAHostWaitWhileItDoesNotReturn) {
   for (const std::string way : {"1d", "2d", "peer", "batch", "ptsz", "driver by name", "driver by address"}) {
     SCOPED_TRACE(way);
     ASSERT_EQ(program.Line(), way);
-    // Which of a batch's parameters is the stream depends on the version of CUDA.
+    // The CUDA version decides which parameter of a batch is the stream.
     const uint32_t stream = way == "batch" ? UINT32_MAX : 0;
     const Snapshot ring = RingWhere([&](const Snapshot& now) { return !waits(now).empty(); });
     EXPECT_THAT(waits(ring), ElementsAre(std::pair(CallKind::kMemcpyAsync, stream)));
@@ -502,7 +504,7 @@ TEST_F(GpuTest, ACopyIsAHostWaitWhileItDoesNotReturn) {
   EXPECT_EQ(program.Finish(), 0);
 }
 
-TEST_F(GpuTest, AForkedChildMakesItsOwn) {
+TEST_F(GpuTest, AForkedChildCreatesItsOwnMarkers) {
   for (const std::string mode : {"full", "events"}) {
     SCOPED_TRACE(mode);
     Program program = Start("forks", mode);
@@ -516,7 +518,7 @@ TEST_F(GpuTest, AForkedChildMakesItsOwn) {
   }
 }
 
-TEST_F(GpuTest, ADeviceResetTakesMarksAndEventsWithIt) {
+TEST_F(GpuTest, ADeviceResetRemovesMarkersAndEvents) {
   for (const std::string mode : {"done", "events"}) {
     SCOPED_TRACE(mode);
     Program program = Start("reset", mode);
@@ -525,12 +527,12 @@ TEST_F(GpuTest, ADeviceResetTakesMarksAndEventsWithIt) {
     for (const StreamSnapshot& stream : ring.streams) EXPECT_EQ(stream.first_error, 0);
     uint64_t known = 0;
     for (const OpSnapshot& op : Reductions(ring)) known += op.ticket != 0;
-    EXPECT_GE(known, 150u) << "after each reset anew";
+    EXPECT_GE(known, 150u) << "markers work again after each reset";
     EXPECT_EQ(program.Finish(), 0);
   }
 }
 
-TEST_F(GpuTest, ThreadsThatShareAStreamNeverMakeTicketsGoBack) {
+TEST_F(GpuTest, ThreadsThatShareAStreamNeverMakeTicketsDecrease) {
   for (const std::string mode : {"full", "events"}) {
     SCOPED_TRACE(mode);
     Program program = Start("shared", mode);
@@ -539,7 +541,7 @@ TEST_F(GpuTest, ThreadsThatShareAStreamNeverMakeTicketsGoBack) {
       return std::all_of(r.streams.begin(), r.streams.end(),
                          [](const StreamSnapshot& s) { return s.completed == s.issued; });
     });
-    // Threads that meet a stream for the first time at one moment may each have an entry for it.
+    // Threads that see a stream for the first time at the same moment may each have an entry for it.
     std::set<std::pair<uint32_t, uint64_t>> tickets;
     uint64_t issued = 0;
     for (const StreamSnapshot& stream : ring.streams) issued += stream.issued;
@@ -553,11 +555,11 @@ TEST_F(GpuTest, ThreadsThatShareAStreamNeverMakeTicketsGoBack) {
   }
 }
 
-TEST_F(GpuTest, NothingIsPutIntoACaptureAndNoneIsSpoilt) {
+TEST_F(GpuTest, NothingIsAddedToACaptureAndNoneIsInvalidated) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);
     Program program = Start("captures", mode);
-    // The program itself sees that each capture ends well.
+    // The program checks that each capture ends well.
     ASSERT_EQ(program.Line(), "all is done");
     const Snapshot ring = Ring();
     int captured = 0;

@@ -1,4 +1,4 @@
-// A program that captures NCCL operations into CUDA graphs and launches them; the graph tests run it with and without
+// A program that captures NCCL operations into CUDA graphs and launches them. The graph tests run it with and without
 // the recorder and compare what it prints.
 //   recorder_graph_host MODE
 #include <cuda.h>
@@ -48,7 +48,7 @@ int AllReduce(const Rank& rank, size_t count = kCount) {
   return ncclAllReduce(rank.data, rank.data, count, ncclFloat, ncclSum, rank.comm, rank.stream);
 }
 
-// Three alike, another, one in a group with a send to itself.
+// Issues three equal operations, a different one, and one in a group with a send to the rank itself.
 void Issue(const Rank& rank) {
   for (int i = 0; i < 3; ++i) CHECK(AllReduce(rank));
   CHECK(ncclBroadcast(rank.data, rank.data, kCount, ncclFloat, 0, rank.comm, rank.stream));
@@ -76,8 +76,8 @@ void Finish(const Rank& rank) {
   CHECK(cudaStreamDestroy(rank.stream));
 }
 
-// The same calls on two communicators: on one as replays, some of them captured with more calls into another graph, on
-// the other one by one.
+// Makes the same calls on two communicators: on one by replays, some of which were captured with more calls into
+// another graph, and on the other one by one.
 int Beside() {
   const Rank replaying = Start(), plain = Start();
   CHECK(AllReduce(replaying));
@@ -121,7 +121,7 @@ int Replays() {
   return 0;
 }
 
-// Clones, updates, children and launches under capture keep the captured operations; a failed launch does not count.
+// Clones, updates, children and launches under capture keep the captured operations. A failed launch does not count.
 int Kin() {
   const Rank rank = Start();
   cudaGraph_t graph = Capture(rank), clone = nullptr, outer = nullptr, again = nullptr, second = nullptr;
@@ -135,18 +135,18 @@ int Kin() {
   cudaGraphInstantiateParams params{};
   CHECK(cudaGraphInstantiateWithParams(&params_exec, clone, &params));
   CHECK(cudaGraphLaunch(params_exec, rank.stream));
-  // The same shape captured again, into the existing executable graph.
+  // Captures the same operations again, into the existing executable graph.
   second = Capture(rank);
   cudaGraphExecUpdateResultInfo info{};
   CHECK(cudaGraphExecUpdate(first_exec, second, &info));
   CHECK(cudaGraphLaunch(first_exec, rank.stream));
-  // As a child of another graph.
+  // Uses the graph as a child of another graph.
   cudaGraphNode_t node = nullptr;
   CHECK(cudaGraphCreate(&outer, 0));
   CHECK(cudaGraphAddChildGraphNode(&node, outer, nullptr, 0, graph));
   CHECK(cudaGraphInstantiate(&outer_exec, outer));
   CHECK(cudaGraphLaunch(outer_exec, rank.stream));
-  // Launched while capturing.
+  // Launches while capturing.
   CHECK(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeRelaxed));
   CHECK(AllReduce(rank));
   CHECK(cudaGraphLaunch(clone_exec, rank.stream));
@@ -166,7 +166,7 @@ int Kin() {
   return 0;
 }
 
-// The first use of a stream is in a capture, of each mode; another thread makes NCCL calls on another stream meanwhile.
+// The first use of a stream is in a capture of each mode, while another thread makes NCCL calls on another stream.
 int Modes() {
   for (const auto mode :
        {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed}) {
@@ -199,7 +199,7 @@ int Modes() {
       CHECK(cudaStreamSynchronize(other.stream));
     }
   }
-  // A capture that the program itself spoils stays spoilt, with CUDA's own errors, and the next one is well.
+  // A capture that the program itself invalidates stays invalid, with CUDA's own errors. The next capture works.
   const Rank rank = Start();
   CHECK(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeGlobal));
   CHECK(AllReduce(rank));
@@ -220,7 +220,7 @@ void BlockForEver(void*) {
   while (true) pause();
 }
 
-// Two launches end, the third does not reach its operations, a fourth is behind it; then the process is killed.
+// Two launches end, the third does not reach its operations, and a fourth waits behind it. Then the process is killed.
 int Stuck() {
   const Rank rank = Start();
   cudaGraph_t graph = Capture(rank);
@@ -234,7 +234,7 @@ int Stuck() {
   return 0;
 }
 
-// As a statically linked CUDA runtime: everything is the driver's, found by dlsym and cuGetProcAddress.
+// Uses only the driver, found by dlsym and cuGetProcAddress, as a statically linked CUDA runtime does.
 int StaticRuntime() {
   const Rank rank = Start();
   void* library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -259,7 +259,7 @@ int StaticRuntime() {
   CHECK(DRIVER(cuGraphInstantiateWithFlags)(&exec, graph, 0));
   CHECK(DRIVER(cuGraphDestroy)(graph));
   for (int i = 0; i < 5; ++i) CHECK(DRIVER(cuGraphLaunch)(exec, rank.stream));
-  // Another stream is made to wait for the graph's.
+  // Another stream must wait for the graph's stream.
   CUevent event = nullptr;
   CUstream other = nullptr;
   CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
@@ -278,7 +278,7 @@ int StaticRuntime() {
   return synchronize(rank.stream);
 }
 
-// More graphs, and more operations in them, than a small file has room for; handles come again.
+// Uses more graphs, with more operations, than fit into a small file. Handles are reused.
 int Many() {
   const Rank rank = Start();
   for (int round = 0; round < 80; ++round) {

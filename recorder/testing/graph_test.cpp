@@ -1,4 +1,5 @@
-// CUDA graphs as the recorder sees them: captured operations, launches, and captures that nothing of ours disturbs.
+// Tests CUDA graphs as the recorder sees them: captured operations, launches, and captures that the recorder does not
+// disturb.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -34,7 +35,7 @@ class GraphTest : public support::PreloadRuns {
     *out = outcome.out;
     return outcome.status;
   }
-  // The one ring of a run that must go as it goes without the recorder.
+  // Returns the only ring of a run, which must behave as without the recorder.
   Snapshot Record(const std::string& mode, const std::string& environment) const {
     std::string out, bare;
     EXPECT_EQ(Run(mode, "", false, &bare), Run(mode, environment, true, &out)) << out;
@@ -55,7 +56,7 @@ class EachMarksTest : public GraphTest, public ::testing::WithParamInterface<con
 INSTANTIATE_TEST_SUITE_P(Marks, EachMarksTest, ::testing::Values("off", "done", "full", "events"),
                          [](const auto& mode) { return std::string(mode.param); });
 
-// What a watcher judges by: read often, so not the whole ring.
+// A watcher uses this data. It reads often, so it does not read the whole ring.
 TEST_F(GraphTest, ADigestShowsWhatTheNewestLaunchesIssued) {
   const Snapshot ring = Record("replays", "LOCKSTEP_GPU=done");
   ring::ReadOptions options;
@@ -73,7 +74,7 @@ TEST_F(GraphTest, ADigestShowsWhatTheNewestLaunchesIssued) {
   EXPECT_EQ(digest.comms[0].lost_records, 0u);
 }
 
-TEST_P(EachMarksTest, LaunchesIssueWhatWasCapturedInTheOrderOfTheCalls) {
+TEST_P(EachMarksTest, LaunchesIssueTheCapturedCallsInTheirOrder) {
   const Snapshot ring = Record("replays", std::string("LOCKSTEP_GPU=") + GetParam());
   ASSERT_THAT(ring.graphs, SizeIs(1));
   const GraphSnapshot& graph = ring.graphs[0];
@@ -84,8 +85,8 @@ TEST_P(EachMarksTest, LaunchesIssueWhatWasCapturedInTheOrderOfTheCalls) {
   EXPECT_EQ(graph.completed, std::string(GetParam()) == "off" ? 0u : 5u);
   EXPECT_GT(graph.captured_ns, 0);
   EXPECT_GT(graph.last_launch_ns, graph.captured_ns);
-  // Captured: recorded without a number. Then number 1 before the capture, and four collectives a launch and one behind
-  // it.
+  // Captured operations have no number. Number 1 is before the capture; then come four collectives for each launch, and
+  // one after the last.
   EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kCaptured), ElementsAre(0, 0, 0));
   EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kLaunched),
               ElementsAre(1, 2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19, 21, 22, 23, 24, 26));
@@ -116,8 +117,8 @@ TEST_P(EachMarksTest, LaunchesIssueWhatWasCapturedInTheOrderOfTheCalls) {
   EXPECT_EQ(tickets, std::string(GetParam()) == "off" ? 0u : 30u);
 }
 
-// A rank that replays a step beside one that issues it call by call has done the same.
-TEST_F(GraphTest, AReplayHashesAsTheCallsThatItStandsFor) {
+// A rank that replays a step has done the same as a rank that issues its calls one by one.
+TEST_F(GraphTest, AReplayHashesLikeTheCallsThatItReplaces) {
   const Snapshot ring = Record("beside", "LOCKSTEP_GPU=done");
   ASSERT_THAT(ring.comms, SizeIs(2));
   EXPECT_EQ(ring.comms[0].issued_seq, 1u + 3 * 10);
@@ -126,7 +127,7 @@ TEST_F(GraphTest, AReplayHashesAsTheCallsThatItStandsFor) {
   EXPECT_EQ(ring.comms[0].signature_hash, ring.comms[1].signature_hash);
 }
 
-TEST_P(EachMarksTest, CapturesOfEveryModeAreLeftAsTheyAre) {
+TEST_P(EachMarksTest, CapturesOfEveryModeStayUnchanged) {
   const Snapshot ring = Record("modes", std::string("LOCKSTEP_GPU=") + GetParam());
   size_t captured = 0;
   for (const GraphSnapshot& graph : ring.graphs) captured += graph.operations == 7 && graph.launches == 3;
@@ -139,19 +140,19 @@ TEST_P(EachMarksTest, CapturesOfEveryModeAreLeftAsTheyAre) {
 TEST_F(GraphTest, ClonesUpdatesChildrenAndNestedLaunchesAreCounted) {
   const Snapshot ring = Record("kin", "LOCKSTEP_GPU=done");
   ASSERT_THAT(ring.graphs, SizeIs(3));
-  EXPECT_EQ(ring.graphs[0].launches, 4u);  // itself, its clone twice, as a child
-  EXPECT_EQ(ring.graphs[1].launches, 1u);  // what the executable graph was updated to
-  EXPECT_EQ(ring.graphs[2].launches, 2u);  // one of them after a launch that failed
+  EXPECT_EQ(ring.graphs[0].launches, 4u);  // the graph itself, its clone twice, and the graph as a child
+  EXPECT_EQ(ring.graphs[1].launches, 1u);  // the graph that the executable graph was updated to
+  EXPECT_EQ(ring.graphs[2].launches, 2u);  // one of the two launches follows a failed one
   EXPECT_EQ(ring.graphs[2].operations, 7u);
   EXPECT_EQ(ring.graphs[2].operations_lost, 0u);
   EXPECT_EQ(ring.graphs[0].state, GraphState::kEnded);
-  EXPECT_EQ(ring.graphs[2].state, GraphState::kCaptured);  // its executable graph lives
+  EXPECT_EQ(ring.graphs[2].state, GraphState::kCaptured);  // the graph's executable still exists
   ASSERT_THAT(ring.comms, SizeIs(1));
   EXPECT_EQ(ring.comms[0].issued_seq, 4u * 5 + 5 * 2);
   EXPECT_EQ(ring.comms[0].lost_records, 0u);
 }
 
-TEST_F(GraphTest, ARingTellsTheReplayAfterTheProcessIsKilled) {
+TEST_F(GraphTest, TheRingShowsTheReplayAfterTheProcessIsKilled) {
   std::string out;
   const int status = Run("stuck", "LOCKSTEP_GPU=full", true, &out);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + 9) << status << out;
@@ -161,12 +162,12 @@ TEST_F(GraphTest, ARingTellsTheReplayAfterTheProcessIsKilled) {
   EXPECT_EQ(ring.graphs[0].completed, 2u);
   ASSERT_LT(ring.graphs[0].stream, ring.streams.size());
   EXPECT_EQ(ring.streams[ring.graphs[0].stream].completed, 2u);
-  EXPECT_EQ(ring.streams[ring.graphs[0].stream].started, 2u);  // the work ahead of the third is not NCCL's
+  EXPECT_EQ(ring.streams[ring.graphs[0].stream].started, 2u);  // the work before the third launch is not NCCL's
   EXPECT_EQ(ring.ops.back().replay, 4u);
 }
 
-// A statically linked runtime shows by its requests to the driver.
-TEST_F(GraphTest, AStaticRuntimeIsSeenThroughTheDriversLookups) {
+// A statically linked runtime is recognized by its requests to the driver.
+TEST_F(GraphTest, AStaticRuntimeIsRecognizedByTheDriversLookups) {
   std::string out;
   Run("static", "LOCKSTEP_GPU=done", true, &out);
   const Snapshot ring = OnlyRing();
@@ -184,8 +185,8 @@ TEST_F(GraphTest, AStaticRuntimeIsSeenThroughTheDriversLookups) {
   EXPECT_EQ(ring.threads[0].wait_ticket, 6u);
 }
 
-// The stand-in's runtime calls the driver, like the real one: a launch counts once, whichever layers are watched.
-TEST_F(GraphTest, WhatBothLayersSeeIsOneRecord) {
+// Like the real runtime, the stand-in's calls the driver. A launch counts once, whichever layers are intercepted.
+TEST_F(GraphTest, ACallThroughBothLayersIsOneRecord) {
   for (const char* layers : {"on", "runtime", "driver"}) {
     std::filesystem::remove_all(folder_ + "/rings");
     const Snapshot ring = Record("replays", std::string("LOCKSTEP_CUDA=") + layers);
@@ -194,7 +195,8 @@ TEST_F(GraphTest, WhatBothLayersSeeIsOneRecord) {
     EXPECT_EQ(ring.comms[0].issued_seq, 26u) << layers;
   }
   std::filesystem::remove_all(folder_ + "/rings");
-  // Nothing is watched: captured operations are recognized by the marks' own question, launched ones are not.
+  // Nothing is intercepted here. Captured operations are recognized by the query for markers; launched ones are not
+  // recognized.
   const Snapshot ring = Record("replays", "LOCKSTEP_CUDA=off LOCKSTEP_GPU=done");
   EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kCaptured), ElementsAre(0, 0, 0));
   EXPECT_EQ(ring.comms[0].issued_seq, 6u);
@@ -202,7 +204,7 @@ TEST_F(GraphTest, WhatBothLayersSeeIsOneRecord) {
   EXPECT_EQ(ring.graphs[0].launches, 0u);
 }
 
-TEST_F(GraphTest, MoreGraphsThanTheFileHoldsAreTakenInTurn) {
+TEST_F(GraphTest, ExcessGraphsReuseTheTablesEntries) {
   const Snapshot ring = Record("many", "LOCKSTEP_GPU=done LOCKSTEP_RING_KIB=512");
   EXPECT_THAT(ring.graphs, SizeIs(32));
   uint64_t launches = 0;

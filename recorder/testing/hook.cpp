@@ -1,5 +1,4 @@
-// Another tool that is preloaded beside the recorder, before or behind it: counts calls and passes them on by
-// RTLD_NEXT.
+// Another tool, preloaded before or behind the recorder. It counts calls and forwards them through RTLD_NEXT.
 #include <dlfcn.h>
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
-// A program that calls NCCL in the ways the recorder must see through; the preload tests run it with and without the
-// recorder. It prints what calls returned, so that the two can be compared.
+// A program that calls NCCL in the ways that the recorder must handle. The preload tests run it with and without the
+// recorder. The program prints what calls returned, so that the two runs can be compared.
 //   recorder_host MODE
 #include <cuda_runtime.h>
 #include <errno.h>
@@ -62,7 +62,7 @@ void Finish(std::vector<Device>* devices) {
   }
 }
 
-// One process with two devices: InitAll, every collective in a group of both, sends and receives, a grouped split.
+// One process drives two devices: InitAll, every collective in a group of both, sends and receives, a grouped split.
 int Kinds() {
   std::vector<Device> devices = MakeDevices();
   ncclComm_t comms[kDevices];
@@ -112,7 +112,7 @@ int Kinds() {
   return 0;
 }
 
-// A thread per device, ids from one call.
+// One thread drives each device, with ids from one call.
 int Threads() {
   std::vector<Device> devices = MakeDevices();
   ncclUniqueId id;
@@ -142,7 +142,7 @@ void AwaitSuccess(ncclComm_t comm) {
   CHECK(state);
 }
 
-// A non-blocking communicator of one, a child whose handle comes late, another member without a color.
+// A non-blocking communicator with one rank, a child whose handle comes late, and another rank without a color.
 int Nonblocking() {
   cudaStream_t stream;
   float* buffer;
@@ -177,8 +177,8 @@ int Nonblocking() {
   return 0;
 }
 
-// The child of a recorded process: it leaves its parent's ring alone, and gets its own ring with its first
-// communicator. NCCL is used only after the fork.
+// Forks a child that leaves its parent's ring alone and gets its own ring with its first communicator. NCCL is used
+// only after the fork.
 int Fork(bool parent_first) {
   ncclUniqueId id;
   ncclComm_t comm = nullptr;
@@ -189,7 +189,7 @@ int Fork(bool parent_first) {
   const pid_t child = fork();
   if (child == 0) {
     ncclComm_t own = nullptr;
-    ncclGroupStart();  // the parent's state must not be touched through these
+    ncclGroupStart();  // these calls must not touch the parent's state
     ncclGroupEnd();
     CHECK(ncclGetUniqueId(&id));
     CHECK(ncclCommInitRank(&own, 1, id, 0));
@@ -209,7 +209,7 @@ int Fork(bool parent_first) {
   return 0;
 }
 
-// Results and errno of good and bad calls, to be compared with a run without the recorder.
+// Results and errno of valid and invalid calls, to be compared with a run without the recorder.
 int Results() {
   errno = 77;
   auto say = [](const char* what, int result) { std::printf("%s %d errno %d\n", what, result, errno); };
@@ -278,7 +278,7 @@ int NonblockingGroup() {
   return 0;
 }
 
-// One thread, one current device, the default streams of two.
+// One thread uses the default streams of two devices, while one device is current.
 int DefaultStreams() {
   std::vector<Device> devices = MakeDevices();
   ncclComm_t comms[kDevices];
@@ -301,7 +301,7 @@ int DefaultStreams() {
   return 0;
 }
 
-// Many operations on one stream, in groups now and then, with events that CUDA's tables take in.
+// Many operations on one stream, some of them in groups, with events that CUDA's tables hold.
 int Long(int rounds) {
   cudaStream_t stream, other;
   float* buffer;
@@ -331,7 +331,7 @@ int Long(int rounds) {
   return 0;
 }
 
-// Streams come and go, on two devices in turn; their handles are given out again.
+// Streams are created and destroyed on two devices in turn, and their handles are reused.
 int StreamChurn(int rounds) {
   std::vector<Device> devices = MakeDevices();
   for (int i = 0; i < kDevices; ++i) {
@@ -353,7 +353,7 @@ int StreamChurn(int rounds) {
   return 0;
 }
 
-// Misuse until the process is killed inside a call: completed calls must be in the ring.
+// Misuses NCCL until the process is killed inside a call. The ring must have all completed calls.
 int Die() {
   ncclUniqueId id;
   CHECK(ncclGetUniqueId(&id));

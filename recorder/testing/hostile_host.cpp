@@ -1,5 +1,5 @@
-// A program that holds NCCL in ways the recorder must survive. It prints what calls returned; the preload tests compare
-// that with a run without the recorder.
+// A program that loads and uses NCCL in ways that the recorder must survive. It prints what calls returned; the preload
+// tests compare that with a run without the recorder.
 //   hostile_host MODE LIBNCCL [ARGUMENT...]
 #include <dlfcn.h>
 #include <errno.h>
@@ -66,7 +66,7 @@ int Reduce(void* comm, void* stream, size_t count = 1, const void* send = nullpt
   return Find<AllReduce>("ncclAllReduce")(send, nullptr, count, 7, 0, comm, stream);
 }
 
-// Two NCCL libraries of one name, each used by its handle: inner calls must stay in their own.
+// Loads two NCCL libraries with the same name, each used by its handle. Inner calls must stay in their own library.
 int Two(char** paths) {
   void* libraries[] = {Open(paths[0], RTLD_LOCAL), Open(paths[1], RTLD_LOCAL)};
   for (int round = 0; round < 2; ++round) {
@@ -96,7 +96,7 @@ void Throw() {
   throw std::runtime_error("thrown");
 }
 
-// An exception from below NCCL, as a cancelled thread's: the recorder's frames must let it pass.
+// An exception from inside NCCL, like that of a cancelled thread, must pass through the recorder's frames.
 int Exception() {
   void* comm = Make();
   try {
@@ -107,7 +107,7 @@ int Exception() {
   return 0;
 }
 
-// Garbage, and calls at the wrong time.
+// Passes invalid arguments, and makes calls at the wrong time.
 int Misuse() {
   auto say = [](const char* what, int result) {
     std::printf("%s %d errno %d\n", what, result, errno);
@@ -176,7 +176,7 @@ int Limited(int resource, rlim_t to) {
   return 0;
 }
 
-// Standard error without a reader, or full and blocking, when the recorder has its one line to say.
+// Standard error has no reader, or is full and blocking, when the recorder wants to write its only line.
 int Stderr(bool full) {
   int ends[2];
   if (pipe(ends) != 0) return 3;
@@ -194,7 +194,7 @@ int Stderr(bool full) {
   return 0;
 }
 
-// Refuses system calls, as a container does, and becomes the program: deny NUMBER[,NUMBER...] PROGRAM...
+// Makes these system calls fail, as a container does, and then executes the program: deny NUMBER[,NUMBER...] PROGRAM...
 int Deny(char* numbers, char** program) {
   std::vector<sock_filter> filter = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   for (char* word = std::strtok(numbers, ","); word != nullptr; word = std::strtok(nullptr, ",")) {

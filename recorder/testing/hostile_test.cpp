@@ -1,4 +1,4 @@
-// Programs that contain or use NCCL in ways that broke recorders: they must behave as without the recorder.
+// Tests programs that contain or use NCCL in ways that have broken recorders. They must behave as without the recorder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -31,7 +31,7 @@ class HostileTest : public support::PreloadRuns {
   static std::string Program(const std::string& mode, const std::string& arguments = LOCKSTEP_TWIN_1) {
     return "'" LOCKSTEP_HOSTILE_PROGRAM "' " + mode + " " + arguments;
   }
-  // The same output and status with and without the recorder.
+  // Expects the same output and status with and without the recorder.
   void ExpectSame(const std::string& program, const std::string& environment = "") const {
     const Outcome plain = Run(program, "", environment);
     const Outcome recorded = Run(program, LOCKSTEP_LIBRARY, environment);
@@ -51,7 +51,7 @@ TEST_F(HostileTest, AnotherToolPreloadedBeforeOrBehindStillSeesEveryCall) {
     const std::vector<Snapshot> rings = Rings();
     ASSERT_THAT(rings, SizeIs(1)) << order;
     EXPECT_EQ(rings[0].comms.at(0).issued_seq, 1u) << order;
-    // CUDA's calls too.
+    // The tool must see CUDA's calls too.
     const std::string results = "'" LOCKSTEP_HOST_PROGRAM "' results";
     EXPECT_EQ(Run(results, order).out, Run(results, "").out) << order;
     std::filesystem::remove_all(rings_);
@@ -62,7 +62,7 @@ TEST_F(HostileTest, TwoNcclLibrariesKeepTheirInnerCallsToThemselves) {
   ExpectSame(Program("two", LOCKSTEP_TWIN_1 " " LOCKSTEP_TWIN_2));
 }
 
-TEST_F(HostileTest, AnExtensionThatIsClosedAndOpenedAgainFindsItsNccl) {
+TEST_F(HostileTest, AnExtensionClosedAndOpenedAgainFindsItsNccl) {
   const Outcome plain = Run(Program("reopen", LOCKSTEP_PLUGIN), "");
   EXPECT_EQ(plain.out, "0\n0\n0\n");
   const Outcome outcome = Run(Program("reopen", LOCKSTEP_PLUGIN), LOCKSTEP_LIBRARY);
@@ -75,13 +75,13 @@ TEST_F(HostileTest, ExceptionsPassThroughTheRecordersFrames) {
   ExpectSame(Program("exception"));
 }
 
-TEST_F(HostileTest, GarbageAndCallsAtTheWrongTime) {
+TEST_F(HostileTest, InvalidArgumentsAndCallsAtTheWrongTimeAreHarmless) {
   ExpectSame(Program("misuse"));
   const std::vector<Snapshot> rings = Rings();
   ASSERT_THAT(rings, SizeIs(1));
   for (const CommSnapshot& comm : rings[0].comms) {
     if (comm.origin == CallKind::kNone) {
-      EXPECT_EQ(comm.state, ring::CommState::kInitFailed) << "garbage is no communicator";
+      EXPECT_EQ(comm.state, ring::CommState::kInitFailed) << "garbage must not become a communicator";
     }
   }
   for (const ring::ThreadSnapshot& thread : rings[0].threads) {
@@ -90,37 +90,39 @@ TEST_F(HostileTest, GarbageAndCallsAtTheWrongTime) {
   }
 }
 
-TEST_F(HostileTest, MoreOfEverythingThanTheTablesHold) {
+TEST_F(HostileTest, MoreOfEverythingThanTheTablesHoldIsHarmless) {
   ExpectSame(Program("many"), "LOCKSTEP_RING_KIB=512");
   const std::vector<Snapshot> rings = Rings();
   ASSERT_THAT(rings, SizeIs(1));
-  EXPECT_GT(rings[0].records_lost, 0u) << "said, not silent";
+  EXPECT_GT(rings[0].records_lost, 0u) << "losses must be counted";
 }
 
-TEST_F(HostileTest, LimitsOfTheProcess) {
+TEST_F(HostileTest, LimitsOfTheProcessAreHarmless) {
   for (const char* mode : {"file-size", "files", "memory"}) {
     ExpectSame(Program(mode));
     EXPECT_THAT(Rings(), IsEmpty()) << mode;
   }
 }
 
-TEST_F(HostileTest, TheOneLineNeitherKillsNorBlocks) {
+TEST_F(HostileTest, PrintingTheOnlyLineNeitherKillsNorBlocks) {
   rings_ = "/proc/no/such/folder";
   ExpectSame(Program("broken-stderr"));
   ExpectSame(Program("full-stderr"));
 }
 
-TEST_F(HostileTest, RefusedSystemCalls) {
+TEST_F(HostileTest, RefusedSystemCallsAreHarmless) {
   const std::string kinds = " '" LOCKSTEP_HOST_PROGRAM "' kinds";
   const Outcome allowed = Run(Program("deny", "9999" + kinds), "");
-  if (WIFEXITED(allowed.status) && WEXITSTATUS(allowed.status) == 77) GTEST_SKIP() << "no seccomp filters here";
+  if (WIFEXITED(allowed.status) && WEXITSTATUS(allowed.status) == 77)
+    GTEST_SKIP() << "cannot install seccomp filters here";
   const std::vector<int> alone = {SYS_fallocate, SYS_madvise, SYS_getrandom, SYS_tgkill,
                                   SYS_statfs,    SYS_fstatfs, SYS_prlimit64, SYS_poll};
   for (const int number : alone) {
-    ExpectSame(Program("deny", std::to_string(number) + " " + Program("misuse")));  // the stand-in needs some of them
+    // The stand-in itself needs some of these.
+    ExpectSame(Program("deny", std::to_string(number) + " " + Program("misuse")));
   }
   std::filesystem::remove_all(rings_);
-  // The late handles of children are still found.
+  // Late handles of children are still found.
   ExpectSame(Program("deny", std::to_string(SYS_process_vm_readv) + kinds));
   const std::vector<Snapshot> rings = Rings();
   ASSERT_THAT(rings, SizeIs(1));
@@ -133,7 +135,7 @@ TEST_F(HostileTest, RefusedSystemCalls) {
   EXPECT_EQ(rings[0].comms[3].issued_seq, 1u);
 }
 
-TEST_F(HostileTest, NoTicketIsGivenThatNoMarkFollows) {
+TEST_F(HostileTest, EveryTicketHasAMarker) {
   const Outcome outcome = Run("'" LOCKSTEP_HOST_PROGRAM "' nonblocking-group", LOCKSTEP_LIBRARY);
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   const std::vector<Snapshot> rings = Rings();
@@ -143,7 +145,7 @@ TEST_F(HostileTest, NoTicketIsGivenThatNoMarkFollows) {
   EXPECT_EQ(rings[0].comms.at(0).issued_seq, 3u);
 }
 
-TEST_F(HostileTest, ADefaultStreamIsMarkedOnItsOwnDeviceOnly) {
+TEST_F(HostileTest, ADefaultStreamIsMarkedOnlyOnItsDevice) {
   const Outcome outcome = Run("'" LOCKSTEP_HOST_PROGRAM "' default-streams", LOCKSTEP_LIBRARY);
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   const std::vector<Snapshot> rings = Rings();
@@ -157,7 +159,7 @@ TEST_F(HostileTest, ADefaultStreamIsMarkedOnItsOwnDeviceOnly) {
   }
 }
 
-TEST_F(HostileTest, AHandleGivenOutAgainIsAnotherStream) {
+TEST_F(HostileTest, AReusedStreamHandleIsAnotherStream) {
   ASSERT_EQ(Run("'" LOCKSTEP_HOST_PROGRAM "' stream-churn 200", LOCKSTEP_LIBRARY).status, 0);
   std::vector<Snapshot> rings = Rings();
   ASSERT_THAT(rings, SizeIs(1));
@@ -172,7 +174,7 @@ TEST_F(HostileTest, AHandleGivenOutAgainIsAnotherStream) {
   ASSERT_EQ(Run("'" LOCKSTEP_HOST_PROGRAM "' stream-churn 600", LOCKSTEP_LIBRARY).status, 0);
   rings = Rings();
   ASSERT_THAT(rings, SizeIs(1));
-  EXPECT_THAT(rings[0].streams, SizeIs(256)) << "places of destroyed streams are used again";
+  EXPECT_THAT(rings[0].streams, SizeIs(256)) << "entries of destroyed streams must be reused";
   for (const OpSnapshot& op : rings[0].ops) {
     if (op.kind == CallKind::kAllReduce) {
       EXPECT_NE(op.stream, UINT32_MAX);

@@ -1,7 +1,7 @@
-// A rank that works until it is killed: one thread with collectives, one with groups of sends and receives, each on its
-// own communicator. What has been recorded is acknowledged on a pipe, from inside NCCL and again after the call
-// returned. A word: kind in the upper byte (1 collective entered, 2 send or receive entered, 3 collective returned, 4
-// group ended), number of the operation below.
+// A rank that works until it is killed: one thread with collectives and one with groups of sends and receives, each on
+// its own communicator. The program acknowledges recorded calls on a pipe, from inside NCCL and again after the call
+// returned. Each word on the pipe has the kind in its upper byte (1 collective entered, 2 send or receive entered, 3
+// collective returned, 4 group ended) and the operation's number in the lower bytes.
 #include <unistd.h>
 #include <cstdint>
 #include <cstdlib>

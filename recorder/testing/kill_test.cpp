@@ -1,5 +1,5 @@
-// Nothing that was recorded is lost with its process: a thousand ranks are killed at random moments of their lives, and
-// every record they had acknowledged by then is found in the file they left, as far back as the ring reaches.
+// Checks that no recorded data is lost with its process. A thousand ranks are killed at random moments. Every
+// acknowledged record must be in the file they left, as far back as the ring reaches.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,12 +32,12 @@ using ring::OpStage;
 using ring::Snapshot;
 using ::testing::IsEmpty;
 
-// What the smallest file's ring certainly still holds: 512 slots, one of them being written; a group of eight members
-// takes three.
+// The number of records that the smallest ring certainly contains. It has 512 slots, one of which is being written; a
+// group of eight members takes three.
 constexpr uint64_t kCollectiveDepth = 511, kMemberDepth = 1300;
 
 struct Acknowledged {
-  uint64_t entered[2] = {}, returned[2] = {};  // newest collective, newest send or receive
+  uint64_t entered[2] = {}, returned[2] = {};  // number of the newest collective, and of the newest send or receive
   uint64_t words = 0;
 };
 
@@ -57,7 +57,7 @@ class KillTest : public ::testing::Test {
     return posix_spawn(&pid, program, nullptr, nullptr, arguments, environment.data()) == 0 ? pid : -1;
   }
 
-  // One life. False when the machinery failed.
+  // Runs and kills one process. Returns false if the test itself failed.
   bool Kill(std::mt19937* random, Acknowledged* told) {
     int ends[2];
     if (pipe(ends) != 0) return false;
@@ -66,7 +66,7 @@ class KillTest : public ::testing::Test {
     const pid_t pid = Spawn(ends[1]);
     close(ends[1]);
     if (pid < 0) return false;
-    const bool working = (*random)() % 4 != 0;  // else perhaps while it starts
+    const bool working = (*random)() % 4 != 0;  // otherwise the kill may come while the process starts
     if (working) {
       pollfd first{ends[0], POLLIN, 0};
       if (poll(&first, 1, 30000) != 1) return false;
@@ -106,7 +106,7 @@ class KillTest : public ::testing::Test {
       const uint64_t number = op.count & ((uint64_t{1} << 40) - 1);
       EXPECT_EQ(op.count >> 40, p2p ? 2u : 1u);
       EXPECT_EQ(op.comm, p2p ? 1u : 0u);
-      EXPECT_EQ(op.seq, p2p ? (number - 1) / 8 + 1 : number) << "the number and what follows from it are of one record";
+      EXPECT_EQ(op.seq, p2p ? (number - 1) / 8 + 1 : number) << "number and payload must belong to one record";
       if (p2p) {
         EXPECT_EQ(op.root_or_peer, static_cast<int32_t>((number - 1) % 8 / 2));
       }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What must hold of liblockstep.so's bytes so that it loads everywhere and shows nothing but the wrapped names.
+"""Checks liblockstep.so's bytes, so that it loads everywhere and shows only the wrapped names.
 
 library_test.py LIBRARY GOLDEN_EXPORTS [REAL_NCCL]
 """
@@ -13,7 +13,7 @@ import unittest
 
 LIBRARY, GOLDEN, REAL_NCCL = (sys.argv[1:] + [None, None, None])[:3]
 FLOOR = (2, 17)
-# The lists of NCCL's functions beside the golden one.
+# The lists of NCCL's functions, beside the golden list.
 NAMES = re.sub(r"\\\n", " ", (pathlib.Path(__file__).parent.parent / "abi/nccl_names.h").read_text(encoding="ascii"))
 
 
@@ -24,7 +24,7 @@ def listed(which):
 
 RECORDED = listed("RECORDED")
 OF_NCCL = set(RECORDED) | {"p" + name for name in RECORDED} | set(listed("FORWARDED") + listed("TEXT") + listed("SEEN"))
-# Exported by an NCCL but not public: no header declares it.
+# NCCL exports this function, but no header declares it, so it is not public.
 LEFT_ALONE = {"ncclResetDebugInitInternal"}
 
 
@@ -43,20 +43,20 @@ def exported(path, of=lambda name: True):
 
 
 class LibraryTest(unittest.TestCase):
-    def test_needs_libc_alone(self):
+    def test_the_library_needs_only_libc(self):
         needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("-d", LIBRARY)))
-        # Nor glibc's loader, by whose file name musl would not know itself.
+        # Not even glibc's loader is needed, whose file name musl would not recognize.
         self.assertEqual(needed, {"libc.so.6"})
 
-    def test_no_symbol_version_above_the_floor(self):
+    def test_no_symbol_needs_a_newer_glibc(self):
         versions = set(re.findall(r"GLIBC_(\d+)\.(\d+)", readelf("-V", LIBRARY)))
         self.assertTrue(versions)
         newest = max((int(a), int(b)) for a, b in versions)
         self.assertLessEqual(newest, FLOOR)
         self.assertNotIn("GLIBC_PRIVATE", readelf("-V", LIBRARY))
 
-    def test_every_symbol_it_needs_has_such_a_version(self):
-        # But those that every linked object asks for weakly, and what other C libraries than glibc lack.
+    def test_every_needed_symbol_has_an_allowed_version(self):
+        # Exceptions are symbols that every linked object references weakly, and symbols that other C libraries lack.
         unversioned = set()
         for line in readelf("--dyn-syms", LIBRARY).splitlines():
             fields = line.split()
@@ -65,15 +65,16 @@ class LibraryTest(unittest.TestCase):
         self.assertLessEqual(unversioned, {("WEAK", "_ITM_deregisterTMCloneTable"), ("WEAK", "_ITM_registerTMCloneTable"),
                                            ("WEAK", "__gmon_start__"), ("WEAK", "_r_debug")})
 
-    def test_binds_whole_at_start(self):
+    def test_all_symbols_are_bound_at_the_start(self):
         self.assertRegex(readelf("-d", LIBRARY), r"FLAGS.*NOW|BIND_NOW")
 
-    def test_exports_are_the_golden_list(self):
+    def test_exports_match_the_golden_list(self):
         with open(GOLDEN, encoding="ascii") as file:
             self.assertEqual(sorted(exported(LIBRARY)), sorted(OF_NCCL | set(file.read().split())))
 
-    def test_dlsym_does_not_see_the_names_of_nccl_and_the_linker_sees_all(self):
-        # "@VERSION" is a hidden one; only the first that a library defines is taken for references without a version.
+    def test_the_linker_sees_the_nccl_names_and_dlsym_does_not(self):
+        # "@VERSION" is a hidden symbol. References without a version use only the first symbol that a library
+        # defines.
         hidden = exported(LIBRARY, lambda name: name.endswith("@LOCKSTEP") and "@@" not in name)
         self.assertEqual(hidden, OF_NCCL)
         plain = exported(LIBRARY, lambda name: "@" not in name)
@@ -81,16 +82,16 @@ class LibraryTest(unittest.TestCase):
         versions = re.findall(r"Index: (\d+) .*Name: (\S+)", readelf("-V", LIBRARY))
         self.assertIn(("2", "LOCKSTEP"), versions)
 
-    def test_its_file_tells_its_version(self):
+    def test_the_file_contains_its_version(self):
         with open(LIBRARY, "rb") as file:
             self.assertEqual(len(re.findall(rb"\0liblockstep \d+\.\d+\.\d+\0", file.read())), 1)
 
-    def test_has_no_constructor_that_does_work(self):
-        # crt's own frame_dummy is the one entry.
+    def test_no_constructor_does_any_work(self):
+        # The one entry is crt's own frame_dummy.
         match = re.search(r"\(INIT_ARRAYSZ\)\s+(\d+)", readelf("-d", LIBRARY))
         self.assertEqual(int(match.group(1)), 8)
 
-    def test_text_is_not_relocated_and_stack_not_executable(self):
+    def test_text_is_not_relocated_and_the_stack_is_not_executable(self):
         self.assertNotIn("TEXTREL", readelf("-d", LIBRARY))
         self.assertRegex(readelf("-l", LIBRARY), r"GNU_STACK.*RW ")
 
@@ -101,7 +102,7 @@ class LibraryTest(unittest.TestCase):
         self.assertGreater(len(real), 30)
         self.assertEqual(sorted(real - exported(LIBRARY) - LEFT_ALONE), [])
 
-    def test_the_real_cuda_runtime_has_the_wrapped_names_and_all_their_twins(self):
+    def test_the_real_cuda_runtime_has_all_wrapped_names_and_twins(self):
         found = sorted(path for folder in ("/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/lib/x86_64-linux-gnu")
                        for path in glob.glob(folder + "/libcudart.so.*"))
         if not found:

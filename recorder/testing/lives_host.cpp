@@ -1,5 +1,5 @@
-// A program that leads communicators through every life NCCL knows. It prints what calls returned, so that runs with
-// and without the recorder can be compared.
+// A program that creates, uses and destroys communicators in every way that NCCL has. It prints what calls returned, so
+// that runs with and without the recorder can be compared.
 //   lives_host MODE LIBNCCL RUNTIME [hip]
 #include "recorder/testing/lives_host.h"
 
@@ -16,12 +16,13 @@ namespace {
 
 constexpr int kFour = 4;
 
-// One process with four devices: every way to make a communicator from another, grouped, since one thread drives all.
+// One process with four devices creates communicators from others in every way. The calls are in groups, because one
+// thread drives all devices.
 int Children() {
   std::vector<Device> devices = InitAll(kFour);
   const auto start = NCCL(ncclGroupStart);
   const auto end = NCCL(ncclGroupEnd);
-  // Two colors; the last member has none. Keys reverse the order.
+  // Two colors; the last rank has none. Keys reverse the order.
   ncclComm_t halves[kFour] = {};
   CHECK(start());
   for (int i = 0; i < kFour; ++i)
@@ -32,7 +33,7 @@ int Children() {
   for (int i = 0; i < 3; ++i) CHECK(Reduce(devices[i], halves[i]));
   CHECK(end());
   Synchronize(devices);
-  // The first two grow to three: one of them brings the id, the other none, the new rank has no parent.
+  // The first two ranks grow to three: one of them has the id, the other does not, and the new rank has no parent.
   ncclComm_t pair[kFour] = {}, grown[kFour] = {};
   CHECK(start());
   for (int i = 0; i < kFour; ++i)
@@ -50,7 +51,7 @@ int Children() {
   for (int i = 0; i < 3; ++i) CHECK(Reduce(devices[i], grown[i]));
   CHECK(end());
   Synchronize(devices);
-  // Twice the same survivors: NCCL gives both children one hash. The list is sorted in place.
+  // The same ranks survive twice, so NCCL gives both children one hash. The list is sorted in place.
   ncclComm_t fewer[2][kFour] = {};
   for (auto& children : fewer) {
     int excluded[kFour][2] = {{3, 1}, {3, 1}, {3, 1}, {3, 1}};
@@ -76,7 +77,7 @@ int Children() {
   return 0;
 }
 
-// The states a communicator goes through, on one rank.
+// The states of a communicator, on one rank.
 int States() {
   std::vector<Device> devices = InitAll(1);
   const Device& d = devices[0];
@@ -115,7 +116,8 @@ int States() {
   Say("good reduce", Reduce(d, d.comm));
   Say("bad root", NCCL(ncclBroadcast)(d.send, d.recv, kCount, ncclFloat, 9, d.comm, d.stream));
   Say("its end", NCCL(ncclGroupEnd)());
-  const int team = static_cast<int>(offsetof(ncclConfig_t, magic));  // any number: only passed on
+  // Any number, because the recorder only forwards it.
+  const int team = static_cast<int>(offsetof(ncclConfig_t, magic));
   Say("parameter", NCCL(ncclParamBind)(nullptr, nullptr));
   Say("team", team);
   Say("revoke", NCCL(ncclCommRevoke)(d.comm, NCCL_REVOKE_DEFAULT));
@@ -136,7 +138,7 @@ int States() {
   return 0;
 }
 
-// Without a background thread of ours: the recorder must see by itself when NCCL's is done.
+// Without a background thread, the recorder must notice by itself that NCCL's thread has finished.
 int Nonblocking() {
   std::vector<Device> devices = Devices(1);
   Device& d = devices[0];
@@ -164,7 +166,7 @@ int Nonblocking() {
   Say("simulated", Reduce(d, d.comm));
   Say("simulate", NCCL(ncclGroupSimulateEnd)(&info));
   Await([&] { return State(d.comm) == ncclSuccess; });
-  // NCCL's thread stores the handle; a watchdog of the program sees the parent ready.
+  // NCCL's thread stores the handle. A watchdog of the program sees that the parent is ready.
   auto child = std::make_unique<ncclComm_t>(nullptr);
   Say("split", NCCL(ncclCommSplit)(d.comm, 5, 0, child.get(), nullptr));
   Snapshot("splitting");
@@ -172,14 +174,14 @@ int Nonblocking() {
   EXPECT(*child != nullptr);
   Await([&] { return State(*child) == ncclSuccess; });
   Snapshot("split");
-  // A blocking child of a non-blocking parent, because its own configuration does not override it.
+  // A blocking child of a non-blocking parent, because the child's own configuration does not override the default.
   ncclConfig_t plain = NCCL_CONFIG_INITIALIZER;
   plain.commName = "blocking child";
   ncclComm_t second = nullptr;
   Say("second split", NCCL(ncclCommSplit)(d.comm, 5, 0, &second, &plain));
   Await([&] { return State(d.comm) == ncclSuccess; });
   Say("blocking reduce", Reduce(d, second));
-  // One whose parent's variable is gone when its handle comes.
+  // The parent's variable for the handle is gone when the child's handle comes.
   {
     auto* gone =
         static_cast<ncclComm_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -202,7 +204,7 @@ int Nonblocking() {
   return 0;
 }
 
-// Rank 1 of 2 never comes: a watchdog of the program asks and aborts while another thread is inside the init call.
+// Rank 1 of 2 never joins. A watchdog of the program queries and aborts while another thread is inside the init call.
 int Watchdog() {
   std::vector<Device> devices = Devices(1);
   ncclUniqueId id;
@@ -219,7 +221,7 @@ int Watchdog() {
   Say("abort", NCCL(ncclCommAbort)(comm));
   maker.join();
   Snapshot("aborted");
-  // While a thread is blocked in nothing but its own stream: errors and aborts from outside.
+  // Errors and aborts come from another thread while a thread is blocked only by its own stream.
   ncclUniqueId second;
   CHECK(NCCL(ncclGetUniqueId)(&second));
   CHECK(NCCL(ncclCommInitRank)(&comm, 1, second, 0));
@@ -235,7 +237,7 @@ int Watchdog() {
   return 0;
 }
 
-// Handles come back at once after they were freed; children and parents in turn.
+// Handles are reused immediately after they are freed, for children and parents in turn.
 int Reuse() {
   std::vector<Device> devices = Devices(1);
   std::map<ncclComm_t, int> seen;
@@ -257,7 +259,7 @@ int Reuse() {
   return 0;
 }
 
-// NCCL_COMM_ID is set by the test: the ids are equal, the communicators are not.
+// The test sets NCCL_COMM_ID. All ids are equal, but the communicators are different.
 int CommId() {
   std::vector<Device> devices = Devices(2);
   ncclUniqueId ids[2];
@@ -279,7 +281,7 @@ int CommId() {
   return 0;
 }
 
-// Several ids; the first one names the communicator. The rank comes before the number of ids.
+// A communicator may have several ids; the first one identifies it. The rank comes before the number of ids.
 int Scalable() {
   std::vector<Device> devices = Devices(3);
   ncclUniqueId ids[2];
@@ -292,7 +294,7 @@ int Scalable() {
     CHECK(NCCL(ncclCommInitRankScalable)(&devices[static_cast<size_t>(i)].comm, 3, i, 2, ids, &config));
   }
   CHECK(NCCL(ncclGroupEnd)());
-  // Used at once, in the thread that made them.
+  // The thread that created the communicators uses them at once.
   CHECK(NCCL(ncclGroupStart)());
   for (Device& d : devices) CHECK(Reduce(d, d.comm));
   CHECK(NCCL(ncclGroupEnd)());
@@ -300,7 +302,8 @@ int Scalable() {
   return 0;
 }
 
-// Two devices: puts with signals, bare signals, waits, in groups and out of them, and in a group that is given up.
+// Two devices use puts with signals, signals without data, and waits: inside and outside groups, and in an abandoned
+// group.
 int OneSided() {
   std::vector<Device> devices = InitAll(2);
   ncclWindow_t windows[2] = {};
@@ -336,13 +339,13 @@ int OneSided() {
   Say("given up", NCCL(ncclGroupEnd)());
   Say("no such index", NCCL(ncclSignal)(1, 3, 0, 0, devices[0].comm, devices[0].stream));
   Snapshot("balanced");
-  // A signal that never comes.
+  // This signal never comes.
   CHECK(wait(1, 2));
   Snapshot("waiting");
   _exit(0);
 }
 
-// Rank 1 waits for more signals than rank 0 sends, and the process for rank 1.
+// Rank 1 waits for more signals than rank 0 sends, and the process waits for rank 1.
 int SignalLost() {
   std::vector<Device> devices = InitAll(2);
   for (int n = 0; n < 3; ++n) CHECK(NCCL(ncclSignal)(1, 0, 0, 0, devices[0].comm, devices[0].stream));
@@ -354,7 +357,7 @@ int SignalLost() {
   return 0;
 }
 
-// What callers built against other headers pass, and what no caller should.
+// Callers were built with other headers or pass invalid arguments.
 int Configs() {
   std::vector<Device> devices = Devices(1);
   const long page = sysconf(_SC_PAGESIZE);
@@ -386,14 +389,14 @@ int Configs() {
   make("2.17", build(40, 21700, "no", 40, NCCL_API_MAGIC));
   make("2.18", build(48, 21800, "no", 48, NCCL_API_MAGIC));
   make("2.27", build(72, 22700, "two twenty-seven", 72, NCCL_API_MAGIC));
-  // Where an old caller has something else, there is no name.
+  // An old caller has something else in the place of the name, so there is no name.
   make("2.26", build(56, 22600, reinterpret_cast<const char*>(0x10), 56, NCCL_API_MAGIC));
   make("2.30", build(sizeof(ncclConfig_t), 23007, "two thirty", sizeof(ncclConfig_t), NCCL_API_MAGIC));
   make("newer", build(sizeof(ncclConfig_t) + 64, 23500, "newer", sizeof(ncclConfig_t) + 64, NCCL_API_MAGIC));
   make("bad magic", build(sizeof(ncclConfig_t), 23007, "x", sizeof(ncclConfig_t), 0x12345678));
   make("too small", build(sizeof(ncclConfig_t), 23007, "x", 4, NCCL_API_MAGIC));
   make("too large", build(sizeof(ncclConfig_t), 23007, "x", SIZE_MAX, NCCL_API_MAGIC));
-  // A name that ends where its page ends, and one longer than there is room for.
+  // One name ends where its page ends. Another is longer than the available space.
   std::memcpy(edge - 16 - 200, "name at the edge", 17);
   char* const name = edge - 8;
   std::memcpy(name, "at edge", 8);
@@ -406,7 +409,7 @@ int Configs() {
   return 0;
 }
 
-// Names and calls that only a newer NCCL knows.
+// Uses names and calls that only a newer NCCL has.
 int Future() {
   std::vector<Device> devices = InitAll(2);
   const auto on_both = [&](const std::function<int(Device&)>& call) {
@@ -422,7 +425,7 @@ int Future() {
   });
   const auto everything = Must<decltype(&ncclAllGather)>("ncclAllGatherEverything");
   on_both([&](Device& d) { return everything(d.send, d.recv, kCount, ncclFloat, d.comm, d.stream); });
-  // A fork's, with an argument that nobody else's has.
+  // Calls a function of an NCCL fork, with an argument that no other version has.
   const size_t counts[2] = {8, 8}, offsets[2] = {0, 8};
   const auto relayed = Must<int (*)(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*,
                                     const void*, ncclDataType_t, ncclComm_t, cudaStream_t)>("ncclAlltoAllv");
@@ -435,7 +438,7 @@ int Future() {
   return 0;
 }
 
-// RCCL and HIP: the same calls under their names.
+// Makes the same calls under the names of RCCL and HIP.
 int Rocm() {
   std::vector<Device> devices = InitAll(2);
   const auto on_both = [&](const std::function<int(Device&)>& call) {
@@ -496,7 +499,7 @@ int Rocm() {
   return 0;
 }
 
-// No device, as for the real NCCL on a machine without a GPU: what fails fails the same way.
+// There is no device, as for the real NCCL on a machine without a GPU. Every failure must be the same as unrecorded.
 int NoDevice() {
   errno = 66;
   ncclUniqueId id;
@@ -514,7 +517,7 @@ int NoDevice() {
   return 0;
 }
 
-// One process drives `count` devices; the last one does not reach the last operation, and the process waits for ever.
+// One process drives `count` devices. The last one does not reach the last operation, and the process waits forever.
 int Stall(int count) {
   std::vector<Device> devices = InitAll(count);
   for (int n = 0; n < 6; ++n) {
@@ -533,7 +536,7 @@ int Stall(int count) {
 }  // namespace
 }  // namespace lives
 
-int Versions();  // lives_versions.cpp
+int Versions();  // defined in lives_versions.cpp
 
 int main(int argc, char** argv) {
   using namespace lives;

@@ -1,7 +1,6 @@
-// What the programs of the life-cycle tests share: an NCCL of any version opened by hand, devices, and copies of the
-// rings as they are at one moment.
-#ifndef LOCKSTEP_RECORDER_TESTING_LIVES_HOST_H_
-#define LOCKSTEP_RECORDER_TESTING_LIVES_HOST_H_
+// Shared by the programs of the life-cycle tests: opening an NCCL of any version, devices, and copies of the rings as
+// they are at one moment.
+#pragma once
 
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -38,7 +37,7 @@ F Must(const std::string& name) {
   return found;
 }
 
-// As an application that was linked: by the global scope, where a preloaded library comes first.
+// Looks a function up in the global scope, where a preloaded library comes first, as a linked application does.
 #define NCCL(name) lives::Must<decltype(&name)>(#name)
 #define CHECK(call)                                                                                        \
   do {                                                                                                     \
@@ -51,7 +50,7 @@ F Must(const std::string& name) {
     if (!(condition)) lives::Die("line " + std::to_string(__LINE__) + ": " #condition); \
   } while (0)
 
-// The runtime's function under CUDA's name or HIP's.
+// Returns the runtime's function under CUDA's name or HIP's.
 template <typename... Arguments>
 int Runtime(const char* name, Arguments... arguments) {
   return Must<int (*)(Arguments...)>(g_runtime + name)(arguments...);
@@ -62,7 +61,7 @@ inline void Say(const char* what, int result) {
   std::fflush(stdout);
 }
 
-// Copies the rings aside as `name`; the tests read them there. Nothing without a recorder.
+// Copies the rings to the folder `name`, where the tests read them. Does nothing without a recorder.
 inline void Snapshot(const char* name) {
   const char* rings = std::getenv("LOCKSTEP_DIR");
   const char* copies = std::getenv("LIVES_COPIES");
@@ -128,5 +127,3 @@ inline ncclResult_t State(ncclComm_t comm) {
 }
 
 }  // namespace lives
-
-#endif  // LOCKSTEP_RECORDER_TESTING_LIVES_HOST_H_

@@ -1,5 +1,5 @@
-// Linked against a complete NCCL, run with one that lacks most functions: calls of missing ones reach only the
-// recorder.
+// A program linked against a complete NCCL and run with one that lacks most functions. Calls of missing functions reach
+// only the recorder.
 #include <cuda_runtime.h>
 #include <errno.h>
 #include <nccl.h>

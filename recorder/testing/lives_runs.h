@@ -1,6 +1,5 @@
 // Runs the life-cycle programs with and without the recorder, and reads the rings they left or copied aside.
-#ifndef LOCKSTEP_RECORDER_TESTING_LIVES_RUNS_H_
-#define LOCKSTEP_RECORDER_TESTING_LIVES_RUNS_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +11,7 @@ namespace lockstep {
 
 class LivesRuns : public support::PreloadRuns {
  protected:
-  // The outcome's text is that of both streams.
+  // The outcome's text contains both output streams.
   support::Outcome Run(const std::string& program, const std::string& environment) const {
     return Shell(environment + " timeout 100 " + program + " 2>&1");
   }
@@ -20,7 +19,7 @@ class LivesRuns : public support::PreloadRuns {
     return "RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 LOCKSTEP_DIR='" + rings_ + "' LIVES_COPIES='" + folder_ +
            "/copies' LD_PRELOAD='" LOCKSTEP_LIBRARY "' ";
   }
-  // Both runs end well and print the same; returns their output.
+  // Checks that both runs succeed and print the same; returns their output.
   std::string RunBoth(const std::string& mode, const std::string& environment = "", const std::string& nccl = kNccl,
                       const std::string& runtime = kCudart, const std::string& prefix = "cuda") const {
     const std::string program = "'" LIVES_HOST "' " + mode + " '" + nccl + "' '" + runtime + "' " + prefix;
@@ -40,5 +39,3 @@ class LivesRuns : public support::PreloadRuns {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_RECORDER_TESTING_LIVES_RUNS_H_

@@ -1,4 +1,4 @@
-// The lives of communicators that NCCL allows: each ring must record them, without effect on the program.
+// Tests every life of a communicator that NCCL allows. Each ring must record it, without an effect on the program.
 #include <map>
 #include <set>
 #include <string>
@@ -30,8 +30,8 @@ std::vector<CommSnapshot> Made(const Snapshot& ring, CallKind how) {
   return made;
 }
 
-TEST_F(LivesTest, AMemberMadeWhileAnotherThreadMakesTheRingKeepsItsIdentity) {
-  // The deny list has a rule that asks NCCL for its version, which takes longer than the other thread waits.
+TEST_F(LivesTest, AMemberCreatedWhileAnotherThreadCreatesTheRingKeepsItsIdentity) {
+  // A rule of the deny list asks NCCL for its version, which takes longer than the other thread waits.
   ASSERT_EQ(Run("'" LIVES_START_HOST "'", "LOCKSTEP_DENY='nccl 2.4' " + Recorded()).status, 0);
   const Snapshot ring = AtEnd();
   ASSERT_THAT(ring.comms, SizeIs(2));
@@ -46,7 +46,7 @@ TEST_F(LivesTest, AMemberMadeWhileAnotherThreadMakesTheRingKeepsItsIdentity) {
   }
 }
 
-TEST_F(LivesTest, SplitShrinkAndGrowOfOneProcessWithFourDevices) {
+TEST_F(LivesTest, ChildrenOfSplitShrinkAndGrowAreRecorded) {
   RunBoth("children");
   const Snapshot ring = Copied("living");
   const std::vector<CommSnapshot> world = Made(ring, CallKind::kCommInitAll);
@@ -58,7 +58,8 @@ TEST_F(LivesTest, SplitShrinkAndGrowOfOneProcessWithFourDevices) {
   }
   const std::vector<CommSnapshot> splits = Made(ring, CallKind::kCommSplit);
   ASSERT_THAT(splits, SizeIs(8));
-  // Handles come when the group ends; color 0 has ranks 0 and 2, whose keys reverse them; rank 3 is in none.
+  // The handles are stored when the group ends. Color 0 has ranks 0 and 2, whose keys reverse them. Rank 3 has no
+  // color.
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(splits[i].parent_id, world[0].id);
     EXPECT_EQ(splits[i].ordinal, 1u);
@@ -74,8 +75,8 @@ TEST_F(LivesTest, SplitShrinkAndGrowOfOneProcessWithFourDevices) {
   EXPECT_EQ(splits[0].issued_seq, 1u);
   EXPECT_EQ(splits[0].launched_seq, 1u);
   EXPECT_EQ(splits[4].id, splits[5].id);
-  EXPECT_NE(splits[4].id, splits[0].id) << "the second split of the same colour";
-  // Two shrinks by one set have one hash in NCCL and are two communicators all the same.
+  EXPECT_NE(splits[4].id, splits[0].id) << "the second split has the same color";
+  // Two shrinks by one set have the same hash in NCCL, but they are two communicators.
   const std::vector<CommSnapshot> shrunk = Made(ring, CallKind::kCommShrink);
   ASSERT_THAT(shrunk, SizeIs(4));
   EXPECT_EQ(shrunk[0].id, shrunk[1].id);
@@ -89,7 +90,7 @@ TEST_F(LivesTest, SplitShrinkAndGrowOfOneProcessWithFourDevices) {
     EXPECT_EQ(shrunk[i].state, CommState::kReady);
     EXPECT_EQ(shrunk[i].issued_seq, 1u);
   }
-  // One member brought the id, one had none, the new one has no parent.
+  // One member had the id, one did not, and the new one has no parent.
   const std::vector<CommSnapshot> grown = Made(ring, CallKind::kCommGrow);
   ASSERT_THAT(grown, SizeIs(3));
   for (int i = 0; i < 3; ++i) {
@@ -109,7 +110,7 @@ TEST_F(LivesTest, SplitShrinkAndGrowOfOneProcessWithFourDevices) {
   }
 }
 
-TEST_F(LivesTest, EveryStateOfACommunicatorAndEveryCallThatChangesIt) {
+TEST_F(LivesTest, EveryStateOfACommunicatorAndEveryCallThatChangesItIsRecorded) {
   const std::string out = RunBoth("states");
   EXPECT_THAT(out, HasSubstr("suspended reduce 5"));
   EXPECT_THAT(out, HasSubstr("revoked reduce 5"));
@@ -120,7 +121,7 @@ TEST_F(LivesTest, EveryStateOfACommunicatorAndEveryCallThatChangesIt) {
   ASSERT_THAT(ring.comms, SizeIs(2));
   EXPECT_EQ(ring.comms[0].state, CommState::kAborted);
   EXPECT_EQ(ring.comms[1].state, CommState::kDestroyed);
-  // Refused, simulated and given up operations have no place in the order; one of no elements has.
+  // Refused, simulated and abandoned operations have no sequence number. An operation without elements has one.
   EXPECT_EQ(ring.comms[0].issued_seq, 3u);
   std::map<OpStage, int> stages;
   std::map<CallKind, int> calls;
@@ -130,8 +131,8 @@ TEST_F(LivesTest, EveryStateOfACommunicatorAndEveryCallThatChangesIt) {
   }
   EXPECT_EQ(stages[OpStage::kLaunched], 3);
   EXPECT_EQ(stages[OpStage::kSimulated], 1);
-  EXPECT_EQ(stages[OpStage::kFailed], 4) << "suspended, bad root, its group's good one, revoked";
-  EXPECT_EQ(calls[CallKind::kCommRegister], 1) << "the window's own registration is NCCL's business";
+  EXPECT_EQ(stages[OpStage::kFailed], 4) << "suspended, wrong root, the good call of its group, revoked";
+  EXPECT_EQ(calls[CallKind::kCommRegister], 1) << "NCCL's own registration of the window must not count";
   for (const CallKind kind :
        {CallKind::kCommSuspend, CallKind::kMemAlloc, CallKind::kMemFree, CallKind::kCommDeregister,
         CallKind::kWindowRegister, CallKind::kWindowDeregister, CallKind::kRedOpCreate, CallKind::kRedOpDestroy}) {
@@ -141,7 +142,7 @@ TEST_F(LivesTest, EveryStateOfACommunicatorAndEveryCallThatChangesIt) {
   EXPECT_EQ(calls[CallKind::kCommRevoke], 2);
 }
 
-TEST_F(LivesTest, NothingOfANonblockingCommunicatorIsLaunchedBeforeNcclSaysSo) {
+TEST_F(LivesTest, ANonblockingCommunicatorLaunchesNothingBeforeNcclIsReady) {
   const std::string out = RunBoth("nonblocking", "STANDIN_ASYNC_DELAY_US=150000");
   EXPECT_THAT(out, HasSubstr("init 7"));
   EXPECT_THAT(out, HasSubstr("count 4"));
@@ -153,7 +154,7 @@ TEST_F(LivesTest, NothingOfANonblockingCommunicatorIsLaunchedBeforeNcclSaysSo) {
   const Snapshot queueing = Copied("queueing");
   EXPECT_EQ(queueing.comms.at(0).state, CommState::kReady);
   EXPECT_EQ(queueing.comms.at(0).issued_seq, 1u);
-  EXPECT_EQ(queueing.comms.at(0).launched_seq, 0u) << "NCCL's own thread is still at it";
+  EXPECT_EQ(queueing.comms.at(0).launched_seq, 0u) << "NCCL's own thread has not finished";
   const CommSnapshot queued = Copied("queued").comms.at(0);
   EXPECT_EQ(queued.issued_seq, 1u) << "the call that came too early was refused";
   EXPECT_EQ(queued.launched_seq, 1u);
@@ -166,16 +167,16 @@ TEST_F(LivesTest, NothingOfANonblockingCommunicatorIsLaunchedBeforeNcclSaysSo) {
   EXPECT_FALSE(split.blocking);
   const Snapshot ring = AtEnd();
   ASSERT_THAT(ring.comms, SizeIs(4));
-  EXPECT_EQ(ring.comms[0].launched_seq, 3u) << "the grouped one too, and the one that was only to be simulated";
+  EXPECT_EQ(ring.comms[0].launched_seq, 3u) << "including the grouped call and the call of the simulated group";
   EXPECT_EQ(ring.comms[2].name, "blocking child");
-  EXPECT_TRUE(ring.comms[2].blocking) << "its own configuration says nothing, and that means blocking";
+  EXPECT_TRUE(ring.comms[2].blocking) << "a configuration without the setting means blocking";
   EXPECT_EQ(ring.comms[2].issued_seq, 1u);
-  EXPECT_EQ(ring.comms[3].issued_seq, 1u) << "the variable its handle was stored to is gone";
+  EXPECT_EQ(ring.comms[3].issued_seq, 1u) << "the variable for its handle is gone";
   EXPECT_EQ(ring.comms[3].size, 1);
   for (const CommSnapshot& comm : ring.comms) EXPECT_NE(comm.origin, CallKind::kNone);
 }
 
-TEST_F(LivesTest, AWatchdogMayAskAndAbortWhileAnotherThreadIsInsideACall) {
+TEST_F(LivesTest, AWatchdogMayQueryAndAbortWhileAnotherThreadIsInsideACall) {
   RunBoth("watchdog");
   const Snapshot waiting = Copied("waiting");
   ASSERT_THAT(waiting.comms, SizeIs(1));
@@ -187,7 +188,7 @@ TEST_F(LivesTest, AWatchdogMayAskAndAbortWhileAnotherThreadIsInsideACall) {
   }
   EXPECT_TRUE(inside);
   const Snapshot aborted = Copied("aborted");
-  ASSERT_THAT(aborted.comms, SizeIs(1)) << "the handle in the caller's variable is the communicator that is being made";
+  ASSERT_THAT(aborted.comms, SizeIs(1)) << "the caller's variable has the handle of the communicator being created";
   EXPECT_EQ(aborted.comms[0].state, CommState::kAborted);
   const Snapshot ring = AtEnd();
   ASSERT_THAT(ring.comms, SizeIs(2));
@@ -196,10 +197,10 @@ TEST_F(LivesTest, AWatchdogMayAskAndAbortWhileAnotherThreadIsInsideACall) {
   EXPECT_EQ(ring.comms[1].async_error, 0);
 }
 
-TEST_F(LivesTest, HandlesThatNcclGivesOutAgainAreOtherCommunicators) {
+TEST_F(LivesTest, ReusedHandlesAreOtherCommunicators) {
   RunBoth("reuse");
   const Snapshot ring = AtEnd();
-  EXPECT_THAT(ring.comms, SizeIs(256)) << "the oldest ended ones gave way";
+  EXPECT_THAT(ring.comms, SizeIs(256)) << "the oldest ended communicators must have been dropped";
   std::set<uint64_t> ids;
   uint32_t newest = 0;
   for (const CommSnapshot& comm : ring.comms) {
@@ -226,14 +227,14 @@ TEST_F(LivesTest, EqualUniqueIdsMakeDifferentCommunicators) {
   std::set<uint64_t> rounds;
   for (const auto& [id, counts] : issued) {
     ASSERT_THAT(counts, SizeIs(2));
-    EXPECT_EQ(counts[0], counts[1]) << "both members of one round";
+    EXPECT_EQ(counts[0], counts[1]) << "both are members of one communicator";
     EXPECT_EQ(ranks[id], (std::set<int>{0, 1}));
     rounds.insert(counts[0]);
   }
   EXPECT_EQ(rounds, (std::set<uint64_t>{1, 2, 3}));
 }
 
-TEST_F(LivesTest, InitOfSeveralIdsInAGroupUsedAtOnceByTheSameThread) {
+TEST_F(LivesTest, SeveralIdsInAGroupAreUsedAtOnceByTheSameThread) {
   RunBoth("scalable");
   const Snapshot ring = AtEnd();
   ASSERT_THAT(ring.comms, SizeIs(3));
@@ -252,14 +253,14 @@ TEST_F(LivesTest, InitOfSeveralIdsInAGroupUsedAtOnceByTheSameThread) {
 TEST_F(LivesTest, OneSidedCallsAreCountedForEachPeer) {
   RunBoth("one-sided");
   const auto peer = [](const Snapshot& ring, size_t comm) {
-    // A call that named a peer that is none left a place without counts.
+    // The call with an invalid peer left an entry without counts.
     EXPECT_THAT(ring.comms.at(comm).peers, SizeIs(2 - comm));
     EXPECT_EQ(ring.comms.at(comm).peers.at(0).peer, static_cast<int32_t>(1 - comm));
     return ring.comms.at(comm).peers.at(0);
   };
   const Snapshot balanced = Copied("balanced");
   EXPECT_EQ(peer(balanced, 0).signals, 4u)
-      << "three puts and a bare signal; what was given up or refused does not count";
+      << "three puts and a signal without data; abandoned and refused calls do not count";
   EXPECT_EQ(peer(balanced, 0).waited, 1u);
   EXPECT_EQ(peer(balanced, 1).signals, 1u);
   EXPECT_EQ(peer(balanced, 1).waited, 4u);
@@ -271,15 +272,15 @@ TEST_F(LivesTest, OneSidedCallsAreCountedForEachPeer) {
     if (op.comm == 1 && op.kind == CallKind::kWaitSignal) waits.push_back(op.seq);
   }
   EXPECT_THAT(puts, ElementsAre(1, 2, 3, 4));
-  EXPECT_THAT(waits, ElementsAre(3, 4)) << "a wait's number is that of the last signal it asks for";
+  EXPECT_THAT(waits, ElementsAre(3, 4)) << "a wait has the number of the last signal that it waits for";
   const Snapshot waiting = Copied("waiting");
   EXPECT_EQ(peer(waiting, 1).waited, 6u);
-  EXPECT_EQ(peer(waiting, 0).signals, 4u) << "two that never come";
+  EXPECT_EQ(peer(waiting, 0).signals, 4u) << "two of these signals never come";
   const ring::StreamSnapshot& stuck = waiting.streams.at(1);
-  EXPECT_EQ(stuck.issued, stuck.completed + 1) << "and the stream stands in that wait";
+  EXPECT_EQ(stuck.issued, stuck.completed + 1) << "the stream is stuck in that wait";
 }
 
-TEST_F(LivesTest, ConfigurationsOfOldAndWrongCallers) {
+TEST_F(LivesTest, ConfigurationsOfOldAndWrongCallersAreHarmless) {
   const std::string out = RunBoth("configs");
   EXPECT_THAT(out, HasSubstr("too large 4"));
   EXPECT_THAT(out, HasSubstr("bad magic 4"));

@@ -1,5 +1,5 @@
-// Calls every public function of any NCCL, whatever version is loaded. With a recorder all names exist, and one that
-// the loaded library lacks returns ncclInvalidUsage; the output shows both.
+// Calls every public function of any NCCL, whatever version is loaded. With a recorder, all names exist, and a function
+// missing from the library returns ncclInvalidUsage. The output shows both.
 #include "recorder/testing/lives_host.h"
 
 #include <nccl_device.h>
@@ -12,7 +12,8 @@ namespace {
 
 void* g_library;
 
-// "name: result", or that the library has no such function. A caller that asks the linker finds the recorder's.
+// Prints "name: result", or that the library has no such function. A caller that uses the linker finds the recorder's
+// function.
 template <typename F, typename... Arguments>
 void Try(F, const char* name, Arguments... arguments) {
   const bool has = dlsym(g_library, name) != nullptr;
@@ -120,7 +121,7 @@ int Versions() {
   TRY(ncclParamGetI64, parameter, &value);
   const char* text = nullptr;
   TRY(ncclParamGetStr, parameter, &text);
-  // A structure by value, in and out.
+  // These functions pass a structure by value, as argument and as result.
   if (const auto world = OrNull<decltype(&ncclTeamWorld)>("ncclTeamWorld")) {
     const ncclTeam_t team = world(d.comm);
     std::printf("team %d %d %d, member 0 is rank %d\n", team.nRanks, team.rank, team.stride,
@@ -129,7 +130,7 @@ int Versions() {
     const ncclTeam_t team = lacking(d.comm);
     EXPECT(team.nRanks == 0 && team.rank == 0 && team.stride == 0);
   }
-  // More words than there are registers for, a structure among them.
+  // These functions have more arguments than there are registers, including a structure.
   if (const auto info_of = OrNull<decltype(&ncclGetCftDeviceLeInfo)>("ncclGetCftDeviceLeInfo")) {
     ncclCftLeId le = 0;
     size_t offset = 0;

@@ -1,5 +1,5 @@
-// A program that looks functions up by hand, in every way that callers of NCCL do. What it prints must not depend on
-// whether the recorder is there.
+// A program that looks up functions by hand, in every way that callers of NCCL use. Its output must not depend on the
+// recorder.
 //   lookup_host MODE LIBRARY...
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,7 +25,7 @@ using AllReduce = int (*)(const void*, void*, size_t, int, int, void*, void*);
 using OnComm = int (*)(void*);
 using Plain = int (*)();
 
-// What ctypes, vLLM, JAX and others do: names looked up one by one, kept in a table.
+// Looks names up one by one and keeps them in a table, as ctypes, vLLM, JAX and others do.
 struct Table {
   GetUniqueId get_unique_id;
   InitRank init_rank;
@@ -67,7 +67,7 @@ void* Make(const Table& nccl) {
   return comm;
 }
 
-// Two operations of different sizes, the second in a group, and the end.
+// Makes two operations of different sizes, the second in a group, and then destroys the communicator.
 int Use(const Table& nccl, void* comm, size_t count) {
   std::printf(" reduce %d", nccl.all_reduce(nullptr, nullptr, count, 7, 0, comm, nullptr));
   std::printf(" start %d", nccl.group_start());
@@ -81,7 +81,7 @@ int Run(const Table& nccl, size_t count) {
   return Use(nccl, comm, count);
 }
 
-// nccl4py's way: the process first, function by function, and only then the library.
+// Looks for each function first in the process and then in the library, as nccl4py does.
 int DefaultFirst(const char* path) {
   void* library = nullptr;
   int from_process = 0;
@@ -96,12 +96,12 @@ int DefaultFirst(const char* path) {
   return Run(nccl, 50);
 }
 
-// The functions under their second names.
+// Uses the functions by their second names.
 int SecondNames(void* library) {
   return Run(Fill([library](const char* name) { return dlsym(library, (std::string("p") + name).c_str()); }), 60);
 }
 
-// Two libraries, turn and turn about.
+// Uses two libraries in turn.
 int Two(char** paths) {
   const Table first = InLibrary(Open(paths[0])), second = InLibrary(Open(paths[1]));
   void* comms[] = {Make(first), Make(second)};
@@ -114,7 +114,7 @@ int Two(char** paths) {
   return Use(first, comms[0], 110);
 }
 
-// Closed after use and opened again.
+// Closes the library after use and opens it again.
 int Reopen(const char* path) {
   for (size_t round = 0; round < 3; ++round) {
     void* library = Open(path);
@@ -124,17 +124,18 @@ int Reopen(const char* path) {
   return 0;
 }
 
-// What each kind of lookup says, with dlerror. Not where it leads: NCCL's functions may be wrapped.
+// Prints what each kind of lookup returns, with dlerror, but not the address: NCCL's functions may be wrapped.
 void Say(const char* what, void* handle, const char* name, const char* version = nullptr) {
   dlerror();
   void* found = version != nullptr ? dlvsym(handle, name, version) : dlsym(handle, name);
   const char* error = dlerror();
   std::string where;
   Dl_info info{};
-  // The recorder itself replaces these.
+  // The recorder itself replaces these functions.
   const bool its_own = std::strstr(name, "nccl") != nullptr || std::strstr(name, "sym") != nullptr;
   if (found != nullptr && !its_own && dladdr(found, &info) != 0) where = info.dli_fname;
-  // It shows CUDA's runtime without a version, since programs refer to it by several: there the message is its own.
+  // The recorder defines CUDA's runtime functions without a version, because programs refer to them with several. Their
+  // error message is the recorder's own.
   if (std::strncmp(name, "cuda", 4) == 0 && error != nullptr) error = "an error";
   std::printf("%s %s %s%s%s: %s, %s\n", what, name, version != nullptr ? "@" : "", version != nullptr ? version : "",
               where.c_str(), found != nullptr ? "found" : "none", error != nullptr ? error : "no error");

@@ -1,7 +1,7 @@
-// A host of another C library than glibc (musl-gcc), beside the NCCL that does nothing.
+// A program for musl (musl-gcc) instead of glibc, with the NCCL that does nothing.
 //   musl_host plain     threads, fork, exec, lookups: what any program does; calls no NCCL
 //   musl_host linked | by-hand LIBRARY      100 operations, a child that calls NCCL too, 100 more
-// Prints what it sees; the same with and without the recorder.
+// The output must be the same with and without the recorder.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -50,7 +50,8 @@ static int Plain(void) {
   const int same = dlsym(RTLD_DEFAULT, "getenv") == dlsym(RTLD_NEXT, "getenv");
   const int none = dlsym(RTLD_DEFAULT, "no_such_function") == 0 && dlerror() != 0;
   void* self = dlopen(0, RTLD_NOW);
-  printf("%lu %d %d %d %d\n", (unsigned long)twice, same, none, self != 0 && dlsym(self, "malloc") != 0, Child(Echo, 0));
+  printf("%lu %d %d %d %d\n", (unsigned long)twice, same, none, self != 0 && dlsym(self, "malloc") != 0,
+         Child(Echo, 0));
   return 0;
 }
 

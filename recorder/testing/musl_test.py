@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Preloaded into every image, the library also meets those of musl (Alpine): nothing there changes.
+"""Preloaded into every image, the library also meets musl (Alpine). Checks that nothing
+changes there.
 
 musl_test.py SOURCE LIBRARY RING_PRINT CXX
 """
@@ -22,7 +23,7 @@ class MuslTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.nccl, self.host = self.folder / "libnccl.so.2", self.folder / "host"
-        # It needs no library at all, so any compiler makes one for any loader.
+        # This library needs no other library, so any compiler can build it for any loader.
         subprocess.run([CXX, "-O2", "-fPIC", "-shared", "-nostdlib", "-fno-exceptions", "-I", SOURCE, "-Wl,-soname,libnccl.so.2", "-o", self.nccl,
                         f"{SOURCE}/tests/bench/recorder_idle_nccl.cpp"], check=True, timeout=60)
         subprocess.run(["musl-gcc", "-O2", "-o", self.host, f"{SOURCE}/recorder/testing/musl_host.c", self.nccl, f"-Wl,-rpath,{self.folder}"],
@@ -33,19 +34,20 @@ class MuslTest(unittest.TestCase):
                               env={"PATH": os.environ["PATH"], "LOCKSTEP_DIR": str(self.folder / "rings"), **environment})
         return done.returncode, done.stdout, done.stderr
 
-    def test_a_program_that_is_preloaded_into_is_as_before(self):
+    def test_a_preloaded_program_behaves_as_before(self):
         plain = self.run_host("plain")
         self.assertEqual((plain[0], plain[2]), (0, ""))
         self.assertEqual(self.run_host("plain", LD_PRELOAD=LIBRARY), plain)
         self.assertFalse((self.folder / "rings").exists())
 
-    def test_a_program_that_links_nccl_is_as_before(self):
-        # musl passes over names of a hidden version, as the wrapped ones are: not recorded.
+    def test_a_program_that_links_nccl_behaves_as_before(self):
+        # musl ignores names with a hidden version, as the wrapped names have. So nothing is
+        # recorded.
         before = self.run_host("linked")
         self.assertEqual(before, (0, "0 77 0\n", ""))
         self.assertEqual(self.run_host("linked", LD_PRELOAD=LIBRARY), before)
 
-    def test_what_looks_nccl_up_is_recorded_and_its_child_is_not(self):
+    def test_a_program_that_looks_nccl_up_is_recorded_and_its_child_is_not(self):
         before = self.run_host("by-hand", str(self.nccl))
         self.assertEqual(before, (0, "0 77 0\n", ""))
         self.assertEqual(self.run_host("by-hand", str(self.nccl), LD_PRELOAD=LIBRARY), before)

@@ -1,4 +1,4 @@
-// A foreign profiler plugin of interface version 3, which reports its use.
+// Another profiler plugin, of interface version 3, which reports its use.
 #include <cstdio>
 
 namespace {

@@ -1,4 +1,4 @@
-// An extension module that brings its own NCCL; it is opened RTLD_LOCAL and closed again.
+// An extension module that brings its own NCCL. It is opened with RTLD_LOCAL and closed again.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -26,7 +26,7 @@ API int PluginRun() {
   return result;
 }
 
-// The same by what the default scope of this module holds.
+// Does the same with the functions in this module's default scope.
 API int PluginRunByDefault() {
   const auto id_of = reinterpret_cast<decltype(&ncclGetUniqueId)>(dlsym(RTLD_DEFAULT, "ncclGetUniqueId"));
   const auto init = reinterpret_cast<decltype(&ncclCommInitRank)>(dlsym(RTLD_DEFAULT, "ncclCommInitRank"));
@@ -42,7 +42,7 @@ API int PluginRunByDefault() {
   return result;
 }
 
-// dlsym with this module as its caller.
+// Calls dlsym with this module as the caller.
 API void* PluginLookup(void* handle, const char* name, const char** error) {
   dlerror();
   void* found = dlsym(handle, name);

@@ -1,4 +1,4 @@
-// liblockstep.so in its usual form: preloaded into programs on the stand-in libraries.
+// Tests liblockstep.so as users run it: preloaded into programs, on the stand-in libraries.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -76,7 +76,7 @@ TEST_F(PreloadTest, EveryKindOfOperationIsRecordedOnce) {
   EXPECT_THAT(ring.process.boot_id, SizeIs(36));
 
   auto counts = CountKinds(ring);
-  // ncclBcast calls ncclBroadcast inside NCCL: two devices, two host calls each, and nothing twice.
+  // ncclBcast calls ncclBroadcast inside NCCL. Two devices make two calls each, and no call may be recorded twice.
   EXPECT_EQ(counts[CallKind::kBroadcast], 4);
   EXPECT_EQ(counts[CallKind::kAllReduce], 4);
   for (CallKind kind :
@@ -89,7 +89,7 @@ TEST_F(PreloadTest, EveryKindOfOperationIsRecordedOnce) {
   EXPECT_EQ(counts[CallKind::kMemAlloc] + counts[CallKind::kCommRegister], 0);
 
   ASSERT_THAT(ring.comms, SizeIs(4));
-  EXPECT_EQ(ring.comms[0].id, ring.comms[1].id) << "one unique id";
+  EXPECT_EQ(ring.comms[0].id, ring.comms[1].id) << "both have one unique id";
   EXPECT_NE(ring.comms[0].id, 0u);
   for (int i = 0; i < 2; ++i) {
     const CommSnapshot& comm = ring.comms[static_cast<size_t>(i)];
@@ -102,10 +102,10 @@ TEST_F(PreloadTest, EveryKindOfOperationIsRecordedOnce) {
     EXPECT_THAT(comm.peers, SizeIs(1));
     const CommSnapshot& child = ring.comms[static_cast<size_t>(2 + i)];
     EXPECT_EQ(child.parent_id, comm.id);
-    EXPECT_EQ(child.id, ring.comms[2].id) << "the same colour and ordinal on both";
+    EXPECT_EQ(child.id, ring.comms[2].id) << "color and ordinal are the same on both";
     EXPECT_EQ(child.color, 7);
     EXPECT_EQ(child.key, -i);
-    EXPECT_EQ(child.member_rank, 1 - i) << "ordered by key";
+    EXPECT_EQ(child.member_rank, 1 - i) << "members must be ordered by key";
     EXPECT_EQ(child.size, 2);
     EXPECT_EQ(child.issued_seq, 1u);
   }
@@ -118,7 +118,7 @@ TEST_F(PreloadTest, EveryKindOfOperationIsRecordedOnce) {
   }
 }
 
-TEST_F(PreloadTest, MarksOfTheGpuReachTheRing) {
+TEST_F(PreloadTest, GpuMarkersReachTheRing) {
   ASSERT_EQ(Host("threads", "LOCKSTEP_GPU=full").status, 0);
   const std::vector<Snapshot> rings = Rings();
   ASSERT_THAT(rings, SizeIs(1));
@@ -126,11 +126,11 @@ TEST_F(PreloadTest, MarksOfTheGpuReachTheRing) {
   EXPECT_NE(rings[0].process.gpu_uuid, "");
   ASSERT_THAT(rings[0].streams, SizeIs(2));
   std::set<int> devices;
-  std::map<uint32_t, uint64_t> unmarked;  // by stream
+  std::map<uint32_t, uint64_t> unmarked;  // unmarked tickets of each stream
   for (const ring::StreamSnapshot& stream : rings[0].streams) {
     EXPECT_TRUE(stream.marked);
-    // While the other thread registers the marks' memory with the driver, this one does not wait: its calls get no
-    // mark.
+    // While the other thread registers the memory for markers with the driver, this thread does not wait. So its calls
+    // get no marker.
     EXPECT_GE(stream.issued, 95u);
     EXPECT_LE(stream.issued, 100u);
     EXPECT_EQ(stream.started, stream.issued);
@@ -141,7 +141,7 @@ TEST_F(PreloadTest, MarksOfTheGpuReachTheRing) {
   }
   EXPECT_EQ(devices, (std::set<int>{0, 1}));
   EXPECT_TRUE(std::any_of(unmarked.begin(), unmarked.end(), [](const auto& entry) { return entry.second == 0; }))
-      << "the thread that registered the memory has all its marks";
+      << "the thread that registered the memory must have all its markers";
   for (const OpSnapshot& op : rings[0].ops) {
     if (op.kind == CallKind::kAllReduce) {
       const uint64_t skipped = unmarked[op.stream];
@@ -151,7 +151,7 @@ TEST_F(PreloadTest, MarksOfTheGpuReachTheRing) {
   EXPECT_EQ(rings[0].comms.at(0).name, "named");
 }
 
-TEST_F(PreloadTest, MarksAreOffWhereTheyCouldCost) {
+TEST_F(PreloadTest, MarkersAreOffWhereTheyCouldCostTime) {
   ASSERT_EQ(Host("threads", "CUDA_DEVICE_MAX_CONNECTIONS=1").status, 0);
   const std::vector<Snapshot> rings = Rings();
   ASSERT_THAT(rings, SizeIs(1));
@@ -159,7 +159,7 @@ TEST_F(PreloadTest, MarksAreOffWhereTheyCouldCost) {
   for (const ring::StreamSnapshot& stream : rings[0].streams) EXPECT_FALSE(stream.marked);
 }
 
-TEST_F(PreloadTest, NonblockingCommunicatorsAndLateHandles) {
+TEST_F(PreloadTest, NonblockingCommunicatorsHaveLateHandles) {
   const Outcome outcome = Host("nonblocking", "STANDIN_ASYNC_DELAY_US=3000");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   const std::vector<Snapshot> rings = Rings();
@@ -174,7 +174,7 @@ TEST_F(PreloadTest, NonblockingCommunicatorsAndLateHandles) {
   EXPECT_EQ(rings[0].comms[2].state, ring::CommState::kNotMember);
   for (const OpSnapshot& op : rings[0].ops) {
     if (op.kind == CallKind::kAllReduce) {
-      // The program polled until success: its mark could be placed after it.
+      // The program polled until success, so its mark could be placed afterwards.
       EXPECT_EQ(op.ticket, 1u);
       EXPECT_EQ(rings[0].streams.at(op.stream).given, 1u);
       EXPECT_EQ(rings[0].streams.at(op.stream).completed, 1u);
@@ -182,7 +182,7 @@ TEST_F(PreloadTest, NonblockingCommunicatorsAndLateHandles) {
   }
 }
 
-TEST_F(PreloadTest, AForkedChildMakesItsOwnRingAndLeavesItsParentsAlone) {
+TEST_F(PreloadTest, AForkedChildCreatesItsOwnRingAndLeavesItsParentsAlone) {
   for (const char* mode : {"fork", "fork-after"}) {
     ASSERT_EQ(Host(mode).status, 0) << mode;
     const std::vector<Snapshot> rings = Rings();
@@ -210,14 +210,14 @@ TEST_F(PreloadTest, ResultsAndErrnoPassThrough) {
   EXPECT_THAT(plain.out, HasSubstr("bad root in a group"));
   const std::vector<Snapshot> rings = Rings();
   ASSERT_THAT(rings, SizeIs(1));
-  // Of the operations only the good one counts.
+  // Only the successful operation counts.
   uint64_t issued = 0;
   for (const CommSnapshot& comm : rings[0].comms) issued += comm.issued_seq;
   EXPECT_EQ(issued, 1u);
   EXPECT_EQ(rings[0].comms.at(0).state, ring::CommState::kInitFailed);
 }
 
-TEST_F(PreloadTest, RecordsOutliveAKilledProcess) {
+TEST_F(PreloadTest, RecordsSurviveAKilledProcess) {
   EXPECT_NE(Host("die").status, 0);
   const std::vector<Snapshot> rings = Rings();
   ASSERT_THAT(rings, SizeIs(1));
@@ -227,14 +227,14 @@ TEST_F(PreloadTest, RecordsOutliveAKilledProcess) {
   EXPECT_EQ(rings[0].streams.at(0).completed, 37u);
 }
 
-TEST_F(PreloadTest, AnNcclOpenedByHandStillFindsItself) {
+TEST_F(PreloadTest, AnNcclOpenedByHandFindsItsOwnFunctions) {
   const std::string program = "'" LOCKSTEP_DLOPEN_PROGRAM "' '" LOCKSTEP_STANDIN_NCCL "'";
   const Outcome outcome = Run(program, "");
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_EQ(outcome.out, Run(program, "", false).out);
 }
 
-TEST_F(PreloadTest, SwitchedOffItLeavesNothing) {
+TEST_F(PreloadTest, SwitchedOffTheRecorderLeavesNothing) {
   const Outcome plain = Host("results", "", false);
   const Outcome off = Host("results", "LOCKSTEP=0");
   EXPECT_EQ(off.status, plain.status);
@@ -243,7 +243,7 @@ TEST_F(PreloadTest, SwitchedOffItLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(rings_));
 }
 
-TEST_F(PreloadTest, AnUnusableFolderCostsOneLineOnTheFirstRankOnly) {
+TEST_F(PreloadTest, AnUnusableFolderIsReportedOnTheFirstRankOnly) {
   rings_ = "/proc/no/such/folder";
   const Outcome plain = Host("results", "", false);
   const Outcome first = Host("results");
@@ -257,7 +257,7 @@ TEST_F(PreloadTest, AnUnusableFolderCostsOneLineOnTheFirstRankOnly) {
   EXPECT_EQ(second.out, plain.out);
 }
 
-// A tmpfs of our own; skipped where that is not allowed.
+// A test with a separate tmpfs. It skips if mounting is not permitted.
 class SmallFolderTest : public PreloadTest {
  protected:
   bool Mount(const char* size) {
@@ -276,7 +276,7 @@ class SmallFolderTest : public PreloadTest {
 };
 
 TEST_F(SmallFolderTest, TheRingShrinksToASixteenthOfTheFileSystem) {
-  if (!Mount("20m")) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+  if (!Mount("20m")) GTEST_SKIP() << "cannot mount a tmpfs here";
   ASSERT_EQ(Host("threads", "LOCAL_WORLD_SIZE=1").status, 0);
   ASSERT_THAT(Rings(), SizeIs(1));
   for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
@@ -286,8 +286,8 @@ TEST_F(SmallFolderTest, TheRingShrinksToASixteenthOfTheFileSystem) {
   }
 }
 
-TEST_F(SmallFolderTest, InAFullFolderIsOnlyALinkToARingInMemory) {
-  if (!Mount("4m")) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+TEST_F(SmallFolderTest, InAFullFolderALinkLeadsToARingInMemory) {
+  if (!Mount("4m")) GTEST_SKIP() << "cannot mount a tmpfs here";
   const std::string fill = "dd if=/dev/zero bs=64k of='" + point_ + "/filler' 2>/dev/null";
   ASSERT_NE(std::system(fill.c_str()), 0) << "the folder is not full";
   const Outcome plain = Host("results", "", false);
@@ -305,7 +305,7 @@ TEST_F(SmallFolderTest, InAFullFolderIsOnlyALinkToARingInMemory) {
   EXPECT_EQ(links, 1);
 }
 
-TEST_F(PreloadTest, HostileEnvironmentIsHarmless) {
+TEST_F(PreloadTest, AHostileEnvironmentIsHarmless) {
   const std::string longest(5000, 'x');
   const Outcome outcome =
       Host("threads",

@@ -12,7 +12,7 @@
 namespace {
 
 constexpr int kDevices = 2;
-constexpr size_t kCount = 160 * 1024;  // 20 steps of the network
+constexpr size_t kCount = 160 * 1024;  // 20 network steps
 
 void Check(int result, const char* what, int line) {
   if (result == 0) return;
@@ -64,7 +64,7 @@ int Network() {
   return 0;
 }
 
-// More small operations than a ring file has places for kernels.
+// Makes more small operations than a ring file has entries for kernels.
 int Many() {
   Job job;
   job.Make();
@@ -72,13 +72,13 @@ int Many() {
     job.AllReduce(16);
     if (n % 50 != 0) continue;
     job.Wait();
-    usleep(20000);  // the thread that reports to the plugin may come late
+    usleep(20000);  // the thread that reports to the plugin may be late
   }
   job.End();
   return 0;
 }
 
-// The plugin is closed with the last communicator and opened again with the next.
+// The plugin is closed with the last communicator and opened again with the next one.
 int Again() {
   for (int n = 0; n < 3; ++n) {
     Job job;
@@ -89,7 +89,7 @@ int Again() {
   return 0;
 }
 
-// An operation of each device in its own graph, launched four times.
+// Each device has an operation in its own graph, launched four times.
 int Replay() {
   Job job;
   job.Make();

@@ -1,6 +1,6 @@
-// liblockstep.so as NCCL's profiler plugin, on stand-ins that speak each version of the interface: beside the host's
-// own records, and alone where NCCL is linked statically. No test here may pass by the other way in: where the records
-// come from is asserted.
+// Tests liblockstep.so as NCCL's profiler plugin, on stand-ins for each version of the interface. The plugin works
+// beside the preloaded wrappers, and alone if NCCL is linked statically. Each test checks which of the two made the
+// records.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ class ProfilerTest : public support::PreloadRuns {
   Outcome Run(const std::string& program, const std::string& environment) const {
     return Shell(Command(program, environment));
   }
-  // Runs in the background until the ring file looks as wanted, at most 20 s; then kills it.
+  // Runs in the background until the ring file has the wanted content, for at most 20 s. Then kills the program.
   Snapshot RunUntil(const std::string& program, const std::string& environment,
                     const std::function<bool(const Snapshot&)>& wanted) {
     const pid_t child = fork();
@@ -90,7 +90,7 @@ OpKey KeyOf(const OpSnapshot& op) {
   return {op.comm, op.kind, op.seq, ring::IsPointToPoint(op.kind) ? op.root_or_peer : -1};
 }
 
-// Every kernel is that of one recorded operation.
+// Every kernel belongs to one recorded operation.
 void ExpectEachKernelHasItsRecord(const Snapshot& ring) {
   std::multiset<OpKey> records;
   for (const OpSnapshot& op : ring.ops) records.insert(KeyOf(op));
@@ -123,7 +123,7 @@ void ExpectTimesOfVersion(const Snapshot& ring, int version) {
       EXPECT_GT(kernel.uncertainty_ns, 0);
     }
     EXPECT_GE(kernel.completed_ns, kernel.started_ns);
-    // The GPU's clock is another one: laid together wrongly it would be years away.
+    // The GPU has another clock. With a wrong alignment, times would differ by years.
     EXPECT_LT(kernel.completed_ns - kernel.enqueued_ns, 60'000'000'000);
   }
 }
@@ -131,7 +131,7 @@ void ExpectTimesOfVersion(const Snapshot& ring, int version) {
 class EachVersion : public ProfilerTest, public ::testing::WithParamInterface<int> {};
 INSTANTIATE_TEST_SUITE_P(Interface, EachVersion, ::testing::Range(1, 8));
 
-TEST_P(EachVersion, WhatCallsAndPluginSeeIsOneRecord) {
+TEST_P(EachVersion, CallsAndPluginGiveOneRecord) {
   const int version = GetParam();
   Outcome outcome = Run(std::string(kHost) + "kinds", std::string(kPreload) + "LOCKSTEP_GPU=off");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
@@ -148,7 +148,7 @@ TEST_P(EachVersion, WhatCallsAndPluginSeeIsOneRecord) {
   EXPECT_EQ(ring.profiler.stale, 0u);
   EXPECT_EQ(ring.profiler.kernels_dropped, 0u);
 
-  // The same records as without the plugin: none twice, none missing, all made by the calls.
+  // The records are the same as without the plugin: none twice, none missing, all from the calls.
   std::vector<OpKey> plain, profiled;
   for (const OpSnapshot& op : without.ops) plain.push_back(KeyOf(op));
   for (const OpSnapshot& op : ring.ops) profiled.push_back(KeyOf(op));
@@ -161,7 +161,7 @@ TEST_P(EachVersion, WhatCallsAndPluginSeeIsOneRecord) {
   }
   ExpectEachKernelHasItsRecord(ring);
   ExpectTimesOfVersion(ring, version);
-  // What NCCL carries out as sends and receives belongs to the call it came from.
+  // If NCCL runs a call as sends and receives, these belong to the original call.
   std::map<CallKind, int> kinds;
   for (const KernelSnapshot& kernel : ring.kernels) ++kinds[kernel.kind];
   EXPECT_EQ(kinds[CallKind::kAllReduce], 4);
@@ -185,7 +185,7 @@ TEST_P(EachVersion, NonBlockingCommunicatorsAndThreadsKeepOneRecord) {
   }
 }
 
-TEST_P(EachVersion, AloneItRecordsStaticallyLinkedNccl) {
+TEST_P(EachVersion, WithoutThePreloadStaticallyLinkedNcclIsRecorded) {
   const int version = GetParam();
   const Outcome outcome = Run(std::string(kStaticHost) + "kinds", kPlugin + Newest(version));
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
@@ -220,7 +220,7 @@ TEST_P(EachVersion, AloneItRecordsStaticallyLinkedNccl) {
   EXPECT_EQ(kinds[CallKind::kReduceScatter], 2);
   EXPECT_EQ(kinds[CallKind::kGroup] > 0, version >= 5);
   EXPECT_EQ(kinds[CallKind::kCommInitAll], 0);
-  // AlltoAll, Gather and Scatter are sends and receives by then.
+  // AlltoAll, Gather and Scatter are reported as sends and receives.
   EXPECT_EQ(kinds[CallKind::kAlltoAll], 0);
   EXPECT_EQ(kinds[CallKind::kSend], 2 + 4 + 2 + 2);
   ExpectEachKernelHasItsRecord(ring);
@@ -228,16 +228,16 @@ TEST_P(EachVersion, AloneItRecordsStaticallyLinkedNccl) {
   for (const CommSnapshot& comm : ring.comms) EXPECT_NE(comm.signature_hash, 0u);
 }
 
-TEST_P(EachVersion, NetworkStepsSayChannelPeerAndHowFar) {
+TEST_P(EachVersion, NetworkStepsHaveChannelPeerAndProgress) {
   const Outcome outcome =
       Run(std::string(kJob) + "network",
           std::string(kPreload) + "LOCKSTEP_GPU=profiler STANDIN_NODE_RANKS=1 " + Newest(GetParam()));
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   const Snapshot ring = OnlyRing();
-  ASSERT_THAT(ring.proxies, SizeIs(3 * 2 * 2));  // operations, ranks, directions
+  ASSERT_THAT(ring.proxies, SizeIs(3 * 2 * 2));  // for each operation, rank and direction
   for (const ProxySnapshot& proxy : ring.proxies) {
     EXPECT_EQ(proxy.peer, 1 - proxy.rank);
-    EXPECT_EQ(proxy.channel, 1u);  // the same at both ends
+    EXPECT_EQ(proxy.channel, 1u);  // both ends have the same channel
     EXPECT_TRUE(proxy.ended);
     EXPECT_EQ(proxy.steps, 20u);
     EXPECT_EQ(proxy.begun, 20u);
@@ -249,7 +249,7 @@ TEST_P(EachVersion, NetworkStepsSayChannelPeerAndHowFar) {
   }
 }
 
-TEST_P(EachVersion, AStuckNetworkIsSeenAtItsStep) {
+TEST_P(EachVersion, AStuckNetworkShowsAtItsStep) {
   const auto stuck = [](const Snapshot& ring) {
     bool received = false, sent = false;
     for (const ProxySnapshot& proxy : ring.proxies) {
@@ -269,7 +269,7 @@ TEST_P(EachVersion, AStuckNetworkIsSeenAtItsStep) {
   }
 }
 
-TEST_F(ProfilerTest, EachReplayOfAGraphIsToldOfItsOperation) {
+TEST_F(ProfilerTest, EachReplayOfAGraphNamesItsOperation) {
   for (const int version : {5, 6}) {
     std::filesystem::remove_all(rings_);
     const Outcome outcome =
@@ -281,19 +281,19 @@ TEST_F(ProfilerTest, EachReplayOfAGraphIsToldOfItsOperation) {
       if (!kernel.captured) continue;
       ++replays;
       EXPECT_EQ(kernel.kind, CallKind::kAllReduce);
-      EXPECT_EQ(kernel.seq, 0u);  // the graph's record counts its launches
+      EXPECT_EQ(kernel.seq, 0u);  // the graph's record counts the launches
       EXPECT_LT(kernel.comm, 2u);
       EXPECT_TRUE(kernel.ended);
     }
     EXPECT_EQ(replays, 2 * 4);
     EXPECT_EQ(ring.profiler.stale, 0u);
     EXPECT_EQ(ring.profiler.unmatched, 0u);
-    // The previous one, and four launches, known only from the CPU calls.
+    // The previous operation and four launches, known only from the CPU calls.
     for (const CommSnapshot& comm : ring.comms) EXPECT_EQ(comm.issued_seq, 5u);
   }
 }
 
-TEST_F(ProfilerTest, OperationsOfOtherProcessesAreNotTakenForOwn) {
+TEST_F(ProfilerTest, OperationsOfOtherProcessesAreIgnored) {
   const Outcome outcome =
       Run(std::string(kJob) + "network",
           std::string(kPreload) + "LOCKSTEP_GPU=profiler STANDIN_NODE_RANKS=1 STANDIN_PROFILER_PXN=1");
@@ -327,7 +327,7 @@ TEST_F(ProfilerTest, CopyEngineCollectivesHaveNoKernel) {
   }
 }
 
-TEST_F(ProfilerTest, PlacesAreUsedAgainAndNothingIsDropped) {
+TEST_F(ProfilerTest, EntriesAreReusedAndNothingIsDropped) {
   const Outcome outcome =
       Run(std::string(kJob) + "many", std::string(kPreload) + "LOCKSTEP_GPU=profiler STANDIN_NODE_RANKS=1");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
@@ -340,15 +340,15 @@ TEST_F(ProfilerTest, PlacesAreUsedAgainAndNothingIsDropped) {
   EXPECT_LT(ring.kernels.size(), 1024u);
 }
 
-TEST_F(ProfilerTest, SurvivesBeingClosedAndOpenedAgain) {
+TEST_F(ProfilerTest, ThePluginMayBeClosedAndOpenedAgain) {
   const Outcome outcome = Run(std::string(kStaticJob) + "again", kPlugin);
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  const Snapshot ring = OnlyRing();  // one ring for the process
+  const Snapshot ring = OnlyRing();  // the process has one ring
   ASSERT_THAT(ring.comms, SizeIs(6));
   for (const CommSnapshot& comm : ring.comms) EXPECT_EQ(comm.issued_seq, 1u);
 }
 
-TEST_F(ProfilerTest, AnOpenGroupShowsWithoutTheHostsCalls) {
+TEST_F(ProfilerTest, AnOpenGroupShowsWithoutTheCpuCalls) {
   const auto open = [](const Snapshot& ring) {
     return !ring.threads.empty() && ring.threads[0].group_depth == 1 && ring.ops.back().stage == ring::OpStage::kQueued;
   };
@@ -358,7 +358,7 @@ TEST_F(ProfilerTest, AnOpenGroupShowsWithoutTheHostsCalls) {
 
 // Which plugin NCCL gets.
 
-TEST_F(ProfilerTest, FoundByNameAndAsTheInstalledPlugin) {
+TEST_F(ProfilerTest, IsFoundByNameAndAsTheInstalledPlugin) {
   std::filesystem::create_symlink(LOCKSTEP_LIBRARY, folder_ + "/libnccl-profiler-lockstep.so");
   std::filesystem::create_symlink(LOCKSTEP_LIBRARY, folder_ + "/libnccl-profiler.so");
   for (const char* plugin : {"NCCL_PROFILER_PLUGIN=lockstep ", ""}) {
@@ -369,7 +369,7 @@ TEST_F(ProfilerTest, FoundByNameAndAsTheInstalledPlugin) {
   }
 }
 
-TEST_F(ProfilerTest, NobodyAskedNothingHappens) {
+TEST_F(ProfilerTest, NothingHappensUnlessRequested) {
   for (const char* environment : {"", "NCCL_PROFILER_PLUGIN=none ", "NCCL_PROFILER_PLUGIN=STATIC_PLUGIN "}) {
     const Outcome outcome = Run(std::string(kStaticJob) + "network", kPreload + std::string(environment));
     ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
@@ -389,7 +389,7 @@ TEST_F(ProfilerTest, ThePreloadedLibraryServesAStaticPlugin) {
   EXPECT_TRUE(OnlyRing().comms.at(0).from_profiler);
 }
 
-TEST_F(ProfilerTest, SwitchedOffItIsAQuietPlugin) {
+TEST_F(ProfilerTest, SwitchedOffThePluginDoesNothing) {
   const Outcome outcome =
       Run(std::string(kStaticJob) + "network", std::string(kPlugin) + "LOCKSTEP=0 NCCL_DEBUG=WARN ");
   ASSERT_EQ(outcome.status, 0) << outcome.out;
@@ -397,7 +397,7 @@ TEST_F(ProfilerTest, SwitchedOffItIsAQuietPlugin) {
   EXPECT_THAT(Rings(), IsEmpty());
 }
 
-TEST_F(ProfilerTest, APluginOfTheUsersKeepsItsPlace) {
+TEST_F(ProfilerTest, AUsersPluginIsKept) {
   std::filesystem::create_symlink(LOCKSTEP_OTHER_PROFILER, folder_ + "/libnccl-profiler.so");
   std::ofstream(folder_ + "/conf") << "# a comment\nNCCL_PROFILER_PLUGIN=" LOCKSTEP_OTHER_PROFILER "\n";
   const std::string ways[] = {"NCCL_PROFILER_PLUGIN='" LOCKSTEP_OTHER_PROFILER "' ",
@@ -412,7 +412,7 @@ TEST_F(ProfilerTest, APluginOfTheUsersKeepsItsPlace) {
     EXPECT_EQ(ring.process.gpu_marks, ring::GpuMarks::kDone);
     EXPECT_EQ(ring.profiler.interface_version, 0u);
   }
-  // The stand-in does not read nccl.conf; that the recorder does not name itself is what counts.
+  // The stand-in does not read nccl.conf. It matters only that the recorder does not name itself.
   std::filesystem::remove_all(rings_);
   const Outcome outcome = Run(std::string(kJob) + "network",
                               std::string(kPreload) + "LOCKSTEP_GPU=profiler NCCL_CONF_FILE='" + folder_ + "/conf' ");
@@ -421,7 +421,7 @@ TEST_F(ProfilerTest, APluginOfTheUsersKeepsItsPlace) {
   EXPECT_EQ(OnlyRing().profiler.interface_version, 0u);
 }
 
-TEST_F(ProfilerTest, AStaticPluginOfTheUsersIsNotHidden) {
+TEST_F(ProfilerTest, AUsersStaticPluginIsNotHidden) {
   const Outcome outcome =
       Run(std::string(kStaticJob) + "network",
           "LD_PRELOAD='" LOCKSTEP_OTHER_PROFILER ":" LOCKSTEP_LIBRARY "' NCCL_PROFILER_PLUGIN=STATIC_PLUGIN ");
@@ -430,7 +430,7 @@ TEST_F(ProfilerTest, AStaticPluginOfTheUsersIsNotHidden) {
   EXPECT_THAT(Rings(), IsEmpty());
 }
 
-// Whatever NCCL might hand over.
+// Any values that NCCL might pass.
 
 [[noreturn]] void FeedNonsense(const std::string& rings) {
   using namespace recorder::profiler;
@@ -492,8 +492,8 @@ TEST_F(ProfilerTest, NonsenseIsCountedAndHarmless) {
   for (const KernelSnapshot& kernel : rings[0].kernels) EXPECT_NE(kernel.comm, UINT32_MAX);
 }
 
-TEST_F(ProfilerTest, OneInstanceHoweverNcclOpensIt) {
-  // By its path beside the preloaded one, and in the whole program, as the loader of any NCCL does.
+TEST_F(ProfilerTest, ThereIsOneInstanceHoweverNcclOpensIt) {
+  // NCCL's loader finds the plugin by its path beside the preloaded library, and in the whole program.
   const Outcome outcome = Run("'" LOCKSTEP_FIND_PROFILER_PROGRAM "' '" LOCKSTEP_LIBRARY "' '" LOCKSTEP_REAL_NCCL "'",
                               std::string(kPreload) + "LOCKSTEP_GPU=profiler ");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;

@@ -1,4 +1,4 @@
-// Prints what a test in another language must know of a ring file, one `key value` a line.
+// Prints what tests in other languages must know about a ring file, as one `key value` pair for each line.
 #include <cstdio>
 #include <map>
 

@@ -1,5 +1,5 @@
-// Room for rings on a file system of our own: how it is shared, and that processes which ask at the same moment never
-// take more than it has for them.
+// Tests space for rings on a separate file system: how it is shared, and that simultaneous processes never take too
+// much.
 #include "recorder/base/ring_space.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ class RingSpaceTest : public support::FolderTest {
     mounted_ = mount("tmpfs", point_.c_str(), "tmpfs", 0, ("size=" + std::to_string(mib) + "m").c_str()) == 0;
     return mounted_;
   }
-  // What a process gets that makes the ring `name` in the job's folder.
+  // Returns the space that a process gets for the ring `name` in the job's folder.
   uint64_t Take(const std::string& top, const std::string& job, const std::string& name, int32_t local_ranks,
                 uint64_t wanted = kWanted) {
     const std::string folder = point_ + "/" + top + "/" + job;
@@ -72,15 +72,15 @@ class RingSpaceTest : public support::FolderTest {
 };
 
 TEST_F(RingSpaceTest, TheRanksOfAHostShareASixteenth) {
-  if (!Mount(64)) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+  if (!Mount(64)) GTEST_SKIP() << "cannot mount a tmpfs here";
   for (int rank = 0; rank < 8; ++rank)
     EXPECT_EQ(Take("lockstep-0", "a.0", std::to_string(rank), 8), 512 * kKib) << rank;
-  EXPECT_EQ(Take("lockstep-0", "a.0", "more", 8), 0u) << "nothing is left";
+  EXPECT_EQ(Take("lockstep-0", "a.0", "more", 8), 0u) << "no space is left";
   EXPECT_EQ(Used(), 4 * kMib);
 }
 
-TEST_F(RingSpaceTest, WithoutTheirNumberEachLeavesMostOfIt) {
-  if (!Mount(64)) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+TEST_F(RingSpaceTest, WithoutTheNumberOfRanksEachLeavesMostOfTheSpace) {
+  if (!Mount(64)) GTEST_SKIP() << "cannot mount a tmpfs here";
   std::vector<uint64_t> sizes;
   for (int rank = 0; rank < 16; ++rank) sizes.push_back(Take("lockstep-0", "a.0", std::to_string(rank), 0));
   EXPECT_EQ(sizes[0], 512 * kKib);
@@ -88,42 +88,42 @@ TEST_F(RingSpaceTest, WithoutTheirNumberEachLeavesMostOfIt) {
   EXPECT_EQ(sizes[15], 0u);
 }
 
-TEST_F(RingSpaceTest, NoMoreIsTakenThanWasAskedFor) {
-  if (!Mount(1024)) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+TEST_F(RingSpaceTest, NoMoreThanRequestedIsTaken) {
+  if (!Mount(1024)) GTEST_SKIP() << "cannot mount a tmpfs here";
   EXPECT_EQ(Take("lockstep-0", "a.0", "0", 1), kWanted);
   EXPECT_EQ(Take("lockstep-0", "a.0", "1", 1, kWanted / 2), kWanted / 2);
 }
 
 TEST_F(RingSpaceTest, OtherJobsAndFoldersCountAndOtherFilesDoNot) {
-  if (!Mount(64)) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+  if (!Mount(64)) GTEST_SKIP() << "cannot mount a tmpfs here";
   EXPECT_EQ(Take("lockstep-0", "old.0", "0", 2), 2 * kMib);
   EXPECT_EQ(Take("lockstep-slurm/node1", "b.0", "0", 2), 1 * kMib) << "half of what the other job left";
   EXPECT_EQ(Take("lockstep-run-0-abcdef", "c.0", "0", 1), 1 * kMib);
   EXPECT_EQ(Take("elsewhere", "d.0", "0", 1), 0u);
   std::filesystem::remove_all(point_ + "/lockstep-0");
   EXPECT_EQ(Take("elsewhere", "d.0", "1", 1), 2 * kMib);
-  EXPECT_EQ(Take("elsewhere", "e.0", "0", 1), 0u) << "its own folder counts under any name";
+  EXPECT_EQ(Take("elsewhere", "e.0", "0", 1), 0u) << "rings in the rank's folder count, whatever its name";
 }
 
-TEST_F(RingSpaceTest, WhatOtherFilesTakeIsNotThereToBeShared) {
-  if (!Mount(64)) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+TEST_F(RingSpaceTest, SpaceOfOtherFilesIsNotShared) {
+  if (!Mount(64)) GTEST_SKIP() << "cannot mount a tmpfs here";
   const int filler = open((point_ + "/filler").c_str(), O_RDWR | O_CREAT, 0600);
   ASSERT_EQ(posix_fallocate(filler, 0, 48 * kMib), 0);
   EXPECT_EQ(Take("lockstep-0", "a.0", "0", 1), 1 * kMib);
   EXPECT_EQ(Take("lockstep-0", "a.0", "1", 1), 0u);
   std::filesystem::remove_all(point_ + "/lockstep-0");
   ASSERT_EQ(posix_fallocate(filler, 0, 61 * kMib), 0);
-  EXPECT_EQ(Take("lockstep-0", "a.0", "2", 1), 0u) << "a sixteenth of 3 MiB is no ring";
+  EXPECT_EQ(Take("lockstep-0", "a.0", "2", 1), 0u) << "a sixteenth of 3 MiB is too small for a ring";
   close(filler);
 }
 
-TEST_F(RingSpaceTest, AUserWhoseFolderCannotBeReadHasAnEqualPart) {
+TEST_F(RingSpaceTest, AUserWhoseFolderCannotBeReadGetsAnEqualShare) {
   if (geteuid() != 0 || !Mount(64)) GTEST_SKIP() << "mounting a tmpfs and changing the user are not allowed here";
   std::filesystem::create_directory(point_ + "/lockstep-4711");
   ASSERT_EQ(chown((point_ + "/lockstep-4711").c_str(), 4711, 4711), 0);
   std::filesystem::create_directory(point_ + "/lockstep-run-4711-abcdef");
   ASSERT_EQ(chown((point_ + "/lockstep-run-4711-abcdef").c_str(), 4711, 4711), 0);
-  std::filesystem::create_directory(point_ + "/lockstep-999");  // not that user's
+  std::filesystem::create_directory(point_ + "/lockstep-999");  // this folder does not belong to that user
   for (const char* name : {"/lockstep-4711", "/lockstep-run-4711-abcdef", "/lockstep-999"})
     ASSERT_EQ(chmod((point_ + name).c_str(), 0700), 0);
   ASSERT_EQ(chmod(point_.c_str(), 0777), 0);
@@ -135,8 +135,8 @@ TEST_F(RingSpaceTest, AUserWhoseFolderCannotBeReadHasAnEqualPart) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(RingSpaceTest, ManyProcessesAtOnceStayWithinTheBudget) {
-  if (!Mount(40)) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+TEST_F(RingSpaceTest, SimultaneousProcessesStayWithinTheBudget) {
+  if (!Mount(40)) GTEST_SKIP() << "cannot mount a tmpfs here";
   for (int round = 0; round < 20; ++round) {
     const int32_t known = round % 2 == 0 ? 16 : 0;
     int gate[2];
@@ -149,7 +149,7 @@ TEST_F(RingSpaceTest, ManyProcessesAtOnceStayWithinTheBudget) {
         char word = 0;
         while (read(gate[0], &word, 1) > 0) {
         }
-        // Two jobs.
+        // The ranks belong to two jobs.
         Take("lockstep-0", rank % 2 == 0 ? "a.0" : "b.0", std::to_string(rank), known);
         _exit(testing::Test::HasFailure() ? 1 : 0);
       }
@@ -174,7 +174,7 @@ TEST_F(RingSpaceTest, ManyProcessesAtOnceStayWithinTheBudget) {
   }
 }
 
-TEST_F(RingSpaceTest, AMemoryFileIsItsUsersAloneAndReserved) {
+TEST_F(RingSpaceTest, AMemoryFileIsReservedAndPrivate) {
   const long fd = MakeMemoryFile("host.1.0.ring", 1 * kMib);
   ASSERT_GE(fd, 0);
   struct stat info {};

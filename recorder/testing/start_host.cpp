@@ -1,4 +1,4 @@
-// One process with two ranks: a thread each makes its member of one communicator, at one time.
+// One process with two ranks: two threads create their members of one communicator at the same time.
 #include <thread>
 
 #include "tests/support/nccl_calls.h"

@@ -1,8 +1,8 @@
-// An NCCL that reports its version only during the creation of a communicator. The creation lasts until all members
-// have come.
+// An NCCL that reports its version only while a communicator is being created. The creation lasts until all members
+// have joined.
 #include <unistd.h>
 
-// This file defines these two itself; the stub's are renamed.
+// This file defines these two functions itself, so the stub's are renamed.
 #define ncclGetVersion stub_version
 #define ncclCommInitRank stub_init
 #include "tests/support/stub_nccl.h"

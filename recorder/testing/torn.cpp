@@ -22,7 +22,7 @@ void Checker::Op(const OpSnapshot& op, const Snapshot& snapshot, bool recent) {
     Expect(op.count == (returned ? GroupCount(op.group) : 0), say("count"), op.group);
     return;
   }
-  if (op.kind == CallKind::kGetUniqueId) {  // represents every call that is no operation
+  if (op.kind == CallKind::kGetUniqueId) {  // any call that is not an operation
     const uint64_t key = Key(255, 0, op.count);
     Expect(op.root_or_peer == Root(key) && op.send_address == SendAddress(key), say("arguments"), op.count);
     Expect(op.caller == Caller(key), say("caller"), op.count);
@@ -55,7 +55,7 @@ void Checker::Op(const OpSnapshot& op, const Snapshot& snapshot, bool recent) {
   }
   if (returned) {
     Expect(op.stage == OpStage::kLaunched || op.stage == OpStage::kQueued, say("stage of a returned call"), op.seq);
-    // In a group every call gives plain success.
+    // In a group, every call returns plain success.
     const bool plain = op.result == 0 && (op.group != 0 || recent);
     Expect(plain || op.result == Result(key), say("result"), op.seq);
     Expect(op.return_ns >= op.enter_ns, say("times"), op.seq);
@@ -74,7 +74,7 @@ void Checker::Comms(const Snapshot& snapshot) {
       Expect(comm.id == before->second.id && comm.name == before->second.name, "identity", comm.issued_seq);
     }
     last_[comm.index] = comm;
-    // The hash at a sequence number is one value for good: progress line and checkpoints must agree, now and later.
+    // The hash at a sequence number never changes, so progress line and checkpoints must always agree.
     const auto agrees = [&](uint64_t seq, uint64_t hash, const char* what) {
       const auto [place, fresh] = hashes_.try_emplace({comm.index, seq}, hash);
       Expect(fresh || place->second == hash, what, seq);
@@ -127,7 +127,7 @@ void Checker::Look(const Snapshot& snapshot) {
   }
   for (const OpSnapshot& op : snapshot.recent) Op(op, snapshot, true);
   for (const std::string& problem : snapshot.problems) {
-    // A writer stopped inside a change of a communicator's identity: reported, and correct.
+    // If a writer stopped while it changed a communicator's identity, the report is correct.
     if (problem.find("was being changed") == std::string::npos) Expect(false, problem, 0);
   }
 }

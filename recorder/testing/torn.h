@@ -1,7 +1,6 @@
-// Payloads that give a torn record away: every field follows from the communicator and the sequence number, so that a
-// mix of two records cannot pass for one.
-#ifndef LOCKSTEP_RECORDER_TESTING_TORN_H_
-#define LOCKSTEP_RECORDER_TESTING_TORN_H_
+// Payloads that reveal a torn record: every field follows from the communicator and the sequence number, so a mix of
+// two records is always detected.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -16,7 +15,7 @@ namespace lockstep::recorder::torn {
 inline constexpr uint64_t kStreams = 16;
 inline constexpr uint64_t kCallers = 64;
 inline constexpr int32_t kPeers = 3;
-// Sequence numbers of a writer's second communicator begin here: a number shows its owner.
+// Sequence numbers of a writer's second communicator begin here, so that a number shows its communicator.
 inline constexpr uint64_t kSecond = uint64_t{1} << 40;
 
 constexpr uint64_t Key(uint64_t comm, uint64_t channel, uint64_t seq) {
@@ -59,11 +58,11 @@ constexpr uint64_t StreamHandle(uint64_t key) {
 constexpr uint64_t Caller(uint64_t key) {
   return 0x1000 + 16 * (key >> 40 & (kCallers - 1));
 }
-// Both count as accepted, so that the sequence continues.
+// Both results count as accepted, so that the sequence continues.
 constexpr int Result(uint64_t key) {
   return (key >> 50 & 1) != 0 ? kNcclInProgress : kNcclSuccess;
 }
-// Of a thread's group number n.
+// For a thread's group number n.
 constexpr uint64_t GroupSends(uint64_t group) {
   return 3 + group % 4;
 }
@@ -77,7 +76,7 @@ constexpr ring::CallKind WaitKind(uint64_t key) {
   return static_cast<ring::CallKind>(64 + key % 6);
 }
 
-// Looks at snapshots and keeps the first few things that are wrong with them.
+// Checks snapshots and keeps the first few errors.
 class Checker {
  public:
   void Look(const ring::Snapshot& snapshot);
@@ -91,7 +90,7 @@ class Checker {
   void Threads(const ring::Snapshot& snapshot);
   void Expect(bool good, const std::string& what, uint64_t seq);
 
-  std::map<uint32_t, uint64_t> handles_;  // of streams
+  std::map<uint32_t, uint64_t> handles_;  // handles of the streams
   std::map<uint32_t, ring::CommSnapshot> last_;
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> hashes_;  // (communicator, sequence) -> rolling hash
   std::vector<std::string> wrong_;
@@ -99,5 +98,3 @@ class Checker {
 };
 
 }  // namespace lockstep::recorder::torn
-
-#endif  // LOCKSTEP_RECORDER_TESTING_TORN_H_

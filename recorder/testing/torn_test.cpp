@@ -1,6 +1,6 @@
-// No reader ever accepts a torn record: sixteen writers on rings of 256 slots, stopped by SIGSTOP inside their writes,
-// while a reader reads. Each writer is a process that shares this one's memory and thread state (as a vfork child
-// does), because SIGSTOP stops whole processes only. Built a second time under ThreadSanitizer.
+// Checks that no reader ever accepts a torn record. Sixteen writers use rings of 256 slots, and SIGSTOP stops them
+// inside their writes while a reader reads. Each writer is a process that shares this process's memory, as a vfork
+// child does, because SIGSTOP stops only whole processes. Built a second time under ThreadSanitizer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -40,7 +40,7 @@ uint64_t CommHandle(uint32_t comm) {
 struct Writer {
   pthread_t thread;
   std::atomic<int32_t> pid{0};
-  std::atomic<uint32_t> inside{0};  // a write is under way
+  std::atomic<uint32_t> inside{0};  // nonzero while a write is in progress
   std::atomic<bool> over{false};
   uint32_t number = 0;
   bool groups = true;
@@ -129,7 +129,7 @@ void Wait(Writer* writer) {
   if (EnterWait(torn::WaitKind(key), static_cast<uint32_t>(key % torn::kStreams), number)) LeaveWait();
 }
 
-// The other table lines that several threads write: events, what streams wait for, asynchronous errors.
+// Writes the other table lines that several threads write: events, what streams wait for, asynchronous errors.
 void Tables(Writer* writer, uint64_t turn) {
   const uint64_t key = torn::Key(253, writer->number, turn);
   void* const event = Handle(0x90000 + (key % 64) * 8);
@@ -167,12 +167,12 @@ void Write(Writer* writer) {
   }
 }
 
-// What vfork does, without the C library: sanitizers turn vfork into fork. The child runs on this thread's stack and
-// thread-local storage until it ends; this thread waits for that inside the call.
+// Does what vfork does, without the C library, because sanitizers turn vfork into fork. The child runs on this thread's
+// stack and thread-local storage until it ends; this thread waits for that inside the call.
 __attribute__((noinline)) void WriteInChild(Writer* writer) {
 #if defined(__x86_64__)
   long result;
-  register long stack asm("rsi") = 0;  // the same
+  register long stack asm("rsi") = 0;  // also passes the stack
   asm volatile("syscall"
                : "=a"(result)
                : "a"(SYS_clone), "D"(static_cast<long>(CLONE_VM | CLONE_VFORK | SIGCHLD)), "r"(stack)
@@ -206,7 +206,7 @@ class TornTest : public ::testing::Test {
     ASSERT_NE(base, MAP_FAILED);
     base_ = static_cast<uint8_t*>(base);
     StartOn(base_, bytes, GpuMode::kOff);
-    SetBudget({0, 0});  // a writer that is stopped takes its time
+    SetBudget({0, 0});  // a stopped writer would exceed the budget
     Shrink(rings);
     for (uint32_t i = 0; i < 2 * kWriters; ++i) {
       CommPlan plan;
@@ -238,7 +238,7 @@ class TornTest : public ::testing::Test {
       memset(writer.p2p, 0, sizeof(writer.p2p));
     }
   }
-  // Smaller rings than any file has: a lap is a few microseconds.
+  // Makes the rings smaller than in any file, so that a lap takes a few microseconds.
   static void Shrink(uint32_t rings) {
     g.map.capacities.ring_slots = g.map.capacities.overflow_slots = kSlots;
     g.map.capacities.rings = rings;
@@ -259,7 +259,7 @@ class TornTest : public ::testing::Test {
     return snapshot;
   }
 
-  // Writers write, get stopped and continued, and are read, for this long; then everything comes to rest.
+  // Writers write, are stopped and continued, and are read for this long. Then everything stops.
   void Run(double seconds) {
     for (Writer& writer : g_writers) {
       const auto start = [](void* at) -> void* {
@@ -277,7 +277,7 @@ class TornTest : public ::testing::Test {
     std::mt19937 random(4711);
     const double end = Seconds() + seconds;
     bool living = true;
-    // On a loaded machine longer: writers must have been met inside their writes, and read.
+    // On a loaded machine this takes longer, because writers must have been stopped inside their writes, and read.
     while (living && (Seconds() < end || ((stopped_inside_ <= 20 || looks_ == 0) && Seconds() < end + 60)))
       living = StopSome(&random);
     g_stop = true;
@@ -289,7 +289,7 @@ class TornTest : public ::testing::Test {
     ASSERT_TRUE(living) << "writers could not be stopped";
   }
 
-  // One to eight writers are stopped for up to four milliseconds, dozens of laps of the others.
+  // Stops one to eight writers for up to four milliseconds, which is dozens of laps of the others.
   bool StopSome(std::mt19937* random) {
     const uint32_t first = (*random)(), step = 1 + 2 * ((*random)() % 8), n = 1 + (*random)() % 8;
     int32_t pids[8];
@@ -307,8 +307,8 @@ class TornTest : public ::testing::Test {
     return true;
   }
 
-  // How many of them were inside a write; -1 if one could not be stopped. Uses only system calls, unseen by a
-  // sanitizer, because a writer may be stopped inside its runtime while it holds a lock.
+  // Returns how many of the writers were inside a write, or -1 if a writer could not be stopped. Uses only system
+  // calls, unseen by a sanitizer, because a writer may be stopped inside the sanitizer's runtime while it holds a lock.
   __attribute__((no_sanitize("thread"), noinline)) static int StopFor(const int32_t* pids,
                                                                       const std::atomic<uint32_t>* const* inside,
                                                                       uint32_t n, long nanoseconds) {
@@ -331,7 +331,7 @@ class TornTest : public ::testing::Test {
     return found;
   }
 
-  // At rest: everything is there, in order, and every loss is counted.
+  // Checks at rest that every record is there and in order, and that every loss is counted.
   void ExpectAllCounted(bool groups) {
     const Snapshot snapshot = Read();
     EXPECT_THAT(snapshot.problems, IsEmpty());
@@ -342,7 +342,7 @@ class TornTest : public ::testing::Test {
     for (const ring::OpSnapshot& op : snapshot.ops) {
       const bool own = g.map.threads[op.thread].ring != ring::kNoIndex16;
       if (own && found[op.thread] != 0) {
-        EXPECT_EQ(op.index, last[op.thread] + 1) << "a hole in the ring of thread " << op.thread;
+        EXPECT_EQ(op.index, last[op.thread] + 1) << "a record is missing in the ring of thread " << op.thread;
       }
       last[op.thread] = op.index;
       ++found[op.thread];
@@ -363,12 +363,12 @@ class TornTest : public ::testing::Test {
       EXPECT_EQ(thread.wait, CallKind::kNone);
       attempted -= thread.calls;
       if (g.map.threads[thread.index].ring != ring::kNoIndex16) {
-        EXPECT_EQ(last[thread.index] + 1, thread.calls) << "its newest is there";
+        EXPECT_EQ(last[thread.index] + 1, thread.calls) << "the newest record must be there";
       } else {
         shared += thread.calls;
       }
     }
-    EXPECT_EQ(attempted, 0u) << "every call has its index";
+    EXPECT_EQ(attempted, 0u) << "every call must have an index";
     for (const ring::CommSnapshot& comm : snapshot.comms) {
       const uint64_t offset = comm.index % 2 == 1 ? torn::kSecond : 0;
       EXPECT_LE(comm.launched_seq, comm.issued_seq);
@@ -378,7 +378,8 @@ class TornTest : public ::testing::Test {
     }
     EXPECT_EQ(issued, 0u);
     EXPECT_EQ(p2p, 0u);
-    // written + dropped = attempted, on the shared ring; the group records' own drops are in the header's count alone.
+    // written + dropped = attempted on the shared ring; only the header's count includes the drops of the group
+    // records.
     EXPECT_EQ(g.map.header->overflow_begun, shared);
     if (groups) {
       EXPECT_GE(snapshot.records_lost, dropped);
@@ -401,19 +402,19 @@ class TornTest : public ::testing::Test {
   torn::Checker checker_;
 };
 
-TEST_F(TornTest, NoneWithARingEach) {
+TEST_F(TornTest, NoRecordIsTornIfEachThreadHasARing) {
   Begin(4 << 20, 16);
   Run(kSeconds);
   ExpectAllCounted(true);
 }
 
-TEST_F(TornTest, NoneWithFourRingsAndASharedOne) {
+TEST_F(TornTest, NoRecordIsTornWithFourRingsAndASharedOne) {
   Begin(512 << 10, 4);
   Run(kSeconds);
   ExpectAllCounted(true);
 }
 
-TEST_F(TornTest, NoneWhereAllShareOneRingAndEveryDropIsCounted) {
+TEST_F(TornTest, NoRecordIsTornIfAllShareOneRingAndEveryDropIsCounted) {
   Begin(512 << 10, 0);
   for (Writer& writer : g_writers) writer.groups = false;
   Run(kSeconds);

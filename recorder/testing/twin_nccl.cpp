@@ -1,5 +1,5 @@
-// One of two NCCL libraries of one name that a process may hold: each knows its own communicators only, asks itself for
-// asynchronous errors on every operation as the real one does, and calls the caller back on request.
+// One of two NCCL libraries of one name that a process may have loaded. Each library knows only its own communicators.
+// Like the real NCCL, each operation queries asynchronous errors. On request, the library calls the caller back.
 //   LOCKSTEP_TWIN: 1 or 2
 #include <stddef.h>
 
@@ -74,7 +74,7 @@ API int ncclGroupStart() {
 API int ncclGroupEnd() {
   return 0;
 }
-// A count of 77: `send` is a function to call.
+// With a count of 77, `send` is a function to call.
 API int ncclAllReduce(const void* send, void*, size_t count, int, int, Comm* comm, void*) {
   if (comm == nullptr || comm->twin != LOCKSTEP_TWIN) return 4;
   int error = 0;

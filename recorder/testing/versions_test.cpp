@@ -1,5 +1,5 @@
-// NCCL libraries older and newer than ours, and RCCL: every call is forwarded, missing functions are refused and noted,
-// and known ones are recorded.
+// Tests NCCL libraries older and newer than the recorder's headers, and RCCL. Every call is forwarded, missing
+// functions are refused and noted, and known functions are recorded.
 #include <map>
 #include <string>
 
@@ -33,10 +33,10 @@ TEST_P(VersionTest, EveryCallAnswersAsTheLibraryDoes) {
   const CommSnapshot& world = ring.comms.at(0);
   EXPECT_EQ(world.size, 1);
   std::map<CallKind, int> launched;
-  const int configs = version.code >= 23102 ? 1 : 0;  // collectives with a configuration of the one call
+  const int configs = version.code >= 23102 ? 1 : 0;  // collectives with a per-call configuration
   for (const OpSnapshot& op : ring.ops)
     launched[op.kind] += (op.comm == 0 || op.kind == CallKind::kCommSplit) && op.stage == ring::OpStage::kLaunched;
-  EXPECT_EQ(launched[CallKind::kAllReduce], (version.code >= 21000 ? 2 : 1) + configs) << "averages came with 2.10";
+  EXPECT_EQ(launched[CallKind::kAllReduce], (version.code >= 21000 ? 2 : 1) + configs) << "averages exist since 2.10";
   EXPECT_EQ(launched[CallKind::kAllGather],
             (version.code >= 21000) + (version.code >= 22400) + (version.code > 23203) + configs);
   EXPECT_EQ(launched[CallKind::kBroadcast], 2 + configs);
@@ -55,8 +55,8 @@ TEST_P(VersionTest, EveryCallAnswersAsTheLibraryDoes) {
                                                     launched[CallKind::kGather] + launched[CallKind::kScatter]));
 }
 
-// A program that was linked against a newer NCCL than it finds: only the recorder has these functions.
-TEST_P(VersionTest, CallsThatItLacksAreInvalidUsageAndNoted) {
+// The program was linked against a newer NCCL than it finds. Only the recorder has these functions.
+TEST_P(VersionTest, MissingCallsReturnInvalidUsageAndAreNoted) {
   const Version version = GetParam();
   const support::Outcome outcome =
       Run("'" LIVES_LINKED_HOST "'", Recorded() + "LD_LIBRARY_PATH='" LIVES_STANDIN "/nccl-" +
@@ -108,13 +108,13 @@ INSTANTIATE_TEST_SUITE_P(Nccl, VersionTest,
 
 class OtherLibraryTest : public LivesRuns {};
 
-TEST_F(OtherLibraryTest, ANewerNcclsNamesAndNumbersAreKept) {
+TEST_F(OtherLibraryTest, NamesAndNumbersOfANewerNcclAreKept) {
   RunBoth("future", "", LIVES_STANDIN "/nccl-future/libnccl.so.2");
   const Snapshot ring = Copied("future");
   EXPECT_EQ(ring.process.nccl_version, 23300);
   ASSERT_THAT(ring.comms, SizeIs(2));
   for (const CommSnapshot& comm : ring.comms)
-    EXPECT_EQ(comm.issued_seq, 3u) << "what an unknown function does is not seen";
+    EXPECT_EQ(comm.issued_seq, 3u) << "the calls inside an unknown function are not recorded";
   int types = 0, reductions = 0;
   for (const OpSnapshot& op : ring.ops) {
     types += op.kind == CallKind::kAllGather && op.datatype == 12;
@@ -124,12 +124,12 @@ TEST_F(OtherLibraryTest, ANewerNcclsNamesAndNumbersAreKept) {
   EXPECT_EQ(reductions, 2);
 }
 
-// The real one goes as far as its first look for a device.
-TEST_F(OtherLibraryTest, NvidiasNcclFailsWithoutADeviceAsItDoesAlone) {
+// The real NCCL runs until its first look for a device.
+TEST_F(OtherLibraryTest, NvidiasNcclWithoutADeviceFailsAsItDoesUnrecorded) {
   const std::string nccl = "/usr/local/cuda/lib/libnccl.so.2";
   if (!std::filesystem::exists(nccl)) GTEST_SKIP() << "no " << nccl;
   if (std::filesystem::exists("/dev/nvidiactl"))
-    GTEST_SKIP() << "there may be a device: initialisation would wait for peers";
+    GTEST_SKIP() << "there may be a device, and initialization would wait for peers";
   const std::string out = RunBoth("no-device", "", nccl, nccl);
   EXPECT_THAT(out, HasSubstr("id 0"));
   EXPECT_THAT(out, Not(HasSubstr("init 0")));
@@ -146,7 +146,7 @@ TEST_F(OtherLibraryTest, NvidiasNcclFailsWithoutADeviceAsItDoesAlone) {
   EXPECT_THAT(out, HasSubstr("init " + std::to_string(init.result)));
 }
 
-TEST_F(OtherLibraryTest, RcclAndHipAreSeenUnderTheirNames) {
+TEST_F(OtherLibraryTest, RcclAndHipAreRecordedUnderTheirNames) {
   RunBoth("rocm", "LOCKSTEP_GPU=full", LIVES_STANDIN "/rocm/librccl.so.1", LIVES_STANDIN "/rocm/libamdhip64.so.6",
           "hip");
   const Snapshot ring = Copied("rocm");
@@ -155,16 +155,16 @@ TEST_F(OtherLibraryTest, RcclAndHipAreSeenUnderTheirNames) {
   ASSERT_THAT(ring.comms, SizeIs(2));
   std::map<CallKind, int> calls;
   for (const OpSnapshot& op : ring.ops) ++calls[op.kind];
-  EXPECT_EQ(calls[CallKind::kAllReduce], 14) << "two with a bias";
+  EXPECT_EQ(calls[CallKind::kAllReduce], 14) << "including two with a bias";
   EXPECT_EQ(calls[CallKind::kAlltoAll], 2);
-  EXPECT_EQ(calls[CallKind::kOtherCollective], 6) << "both with counts for every pair, and one by an algorithm";
+  EXPECT_EQ(calls[CallKind::kOtherCollective], 6) << "both with counts for every pair, and one by a named algorithm";
   EXPECT_EQ(ring.process.unwrapped, 0u) << ring.process.unwrapped_names;
-  EXPECT_EQ(calls[CallKind::kSend], 0) << "RCCL's own business";
+  EXPECT_EQ(calls[CallKind::kSend], 0) << "RCCL's inner calls must not be recorded";
   for (const CommSnapshot& comm : ring.comms) {
     EXPECT_EQ(comm.issued_seq, 11u);
     EXPECT_EQ(comm.device, comm.member_rank);
   }
-  // Marks by HIP's stream writes, on both devices though one thread drives them.
+  // HIP's stream writes mark both devices, although one thread drives them.
   int marked = 0, depends = 0;
   for (const ring::StreamSnapshot& stream : ring.streams) {
     if (stream.issued > 0) {

@@ -1,5 +1,4 @@
-// Every way in: however a program comes by NCCL's functions, it is recorded, and lookups answer as they do without the
-// recorder.
+// Tests that a program is recorded however it finds NCCL's functions, and that lookups answer as without the recorder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -42,7 +41,7 @@ class WaysTest : public support::PreloadRuns {
   }
   static std::string Program(const std::string& arguments) { return "'" LOCKSTEP_LOOKUP_PROGRAM "' " + arguments; }
 
-  // Counts of the AllReduces in the ring, in program order; each must have been launched.
+  // Returns the counts of the AllReduces in the ring, in program order. Each must have been launched.
   static std::vector<uint64_t> Counts(const Snapshot& ring) {
     std::map<uint64_t, uint64_t> by_order;
     for (const OpSnapshot& op : ring.ops) {
@@ -55,7 +54,7 @@ class WaysTest : public support::PreloadRuns {
     for (const auto& [index, count] : by_order) counts.push_back(count);
     return counts;
   }
-  // Kind, stage and group of every record, in program order.
+  // Returns kind, stage and group of every record, in program order.
   static std::vector<std::vector<uint64_t>> Shape(const Snapshot& ring) {
     std::vector<std::vector<uint64_t>> shape;
     for (const OpSnapshot& op : ring.ops) {
@@ -73,7 +72,7 @@ class WaysTest : public support::PreloadRuns {
     }
     return kept;
   }
-  // The same with and without the recorder; and its ring, which is then removed.
+  // Expects the same output with and without the recorder. Returns the ring, which is then removed.
   Snapshot ExpectSameAndRecorded(const std::string& arguments, const std::string& others = "", bool before = false) {
     SCOPED_TRACE(arguments + (before ? " with the recorder behind " : " with the recorder before ") + others);
     const Outcome plain = Run(Program(arguments), others);
@@ -93,50 +92,50 @@ class WaysTest : public support::PreloadRuns {
 
 const std::string kFirst = Quoted(LOCKSTEP_TWIN_1), kSecond = Quoted(LOCKSTEP_TWIN_2);
 
-TEST_F(WaysTest, OpenedByHandAndLookedUpInItsHandle) {
+TEST_F(WaysTest, FunctionsLookedUpByHandleAreRecorded) {
   EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + kFirst)), ElementsAre(10, 11));
 }
 
-TEST_F(WaysTest, LookedUpInTheProgramInTheDefaultScopeAndInTheNext) {
+TEST_F(WaysTest, FunctionsLookedUpInTheProgramTheDefaultScopeOrTheNextLibraryAreRecorded) {
   EXPECT_THAT(Counts(ExpectSameAndRecorded("self " + kFirst)), ElementsAre(20, 21));
   EXPECT_THAT(Counts(ExpectSameAndRecorded("default " + kFirst)), ElementsAre(30, 31));
   EXPECT_THAT(Counts(ExpectSameAndRecorded("next " + kFirst)), ElementsAre(40, 41));
 }
 
-TEST_F(WaysTest, LookedForInTheDefaultScopeFirstAndOnlyThenOpened) {
+TEST_F(WaysTest, FunctionsLookedUpBeforeTheLibraryIsOpenedAreRecorded) {
   const Snapshot ring = ExpectSameAndRecorded("default-first " + kFirst);
   EXPECT_THAT(Counts(ring), ElementsAre(50, 51));
   EXPECT_THAT(Run(Program("default-first " + kFirst)).out, HasSubstr("0 of the process"));
 }
 
-TEST_F(WaysTest, ByTheSecondNames) {
+TEST_F(WaysTest, CallsBySecondNamesAreRecorded) {
   EXPECT_THAT(Counts(ExpectSameAndRecorded("second-names " + kFirst)), ElementsAre(60, 61));
 }
 
-TEST_F(WaysTest, ByAnExtensionModuleThatBringsItsOwn) {
+TEST_F(WaysTest, CallsOfAnExtensionModuleWithItsOwnNcclAreRecorded) {
   EXPECT_THAT(Counts(ExpectSameAndRecorded("plugin " + Quoted(LOCKSTEP_PLUGIN))), ElementsAre(1));
   EXPECT_THAT(Counts(ExpectSameAndRecorded("plugin-default " + Quoted(LOCKSTEP_PLUGIN))), ElementsAre(80));
 }
 
-TEST_F(WaysTest, ClosedAndOpenedAgain) {
+TEST_F(WaysTest, ALibraryClosedAndOpenedAgainIsRecorded) {
   EXPECT_THAT(Counts(ExpectSameAndRecorded("reopen " + kFirst)), ElementsAre(70, 71, 71, 72, 72, 73));
 }
 
-TEST_F(WaysTest, ALibraryThatStandsInForNcclUnderAnotherName) {
+TEST_F(WaysTest, ALibraryThatReplacesNcclUnderAnotherNameIsRecorded) {
   EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + Quoted(LOCKSTEP_OTHER))), ElementsAre(10, 11));
   for (const bool before : {true, false}) {
     EXPECT_THAT(Counts(ExpectSameAndRecorded("default " + kSecond, LOCKSTEP_OTHER, before)), ElementsAre(30, 31));
   }
 }
 
-TEST_F(WaysTest, TwoLibrariesAreEachServedByTheirOwn) {
+TEST_F(WaysTest, TwoLibrariesEachGetTheirOwnCalls) {
   const Snapshot ring = ExpectSameAndRecorded("two " + kFirst + " " + kSecond);
   EXPECT_THAT(Counts(ring), ElementsAre(100, 200, 100, 200, 100, 200, 210, 211, 110, 111));
   ASSERT_THAT(ring.comms, SizeIs(2));
   for (const CommSnapshot& comm : ring.comms) {
     EXPECT_EQ(comm.issued_seq, 5u);
     EXPECT_EQ(comm.state, ring::CommState::kDestroyed);
-    EXPECT_EQ(comm.device, 0) << "asked of its own library";
+    EXPECT_EQ(comm.device, 0) << "the device must come from its own library";
   }
 }
 
@@ -162,7 +161,8 @@ TEST_F(WaysTest, LookupsAnswerAsWithoutTheRecorder) {
       for (const char* hook : {"dlsym", "symbols", "off"}) {
         const Outcome recorded = Run(probe, order, std::string("LOCKSTEP_HOOK=") + hook);
         EXPECT_EQ(recorded.status, 0) << order << recorded.err;
-        // CUDA's runtime is shown without a version; only the hook keeps lookups from finding it where there is none.
+        // CUDA's runtime functions have no version here. Only the hook keeps lookups from finding them if no runtime is
+        // loaded.
         const bool hooked = std::string(hook) == "dlsym";
         EXPECT_EQ(WithoutCuda(recorded.out, hooked), WithoutCuda(plain.out, hooked)) << order << " " << hook;
       }
@@ -171,14 +171,14 @@ TEST_F(WaysTest, LookupsAnswerAsWithoutTheRecorder) {
   EXPECT_THAT(Rings(), IsEmpty());
 }
 
-TEST_F(WaysTest, OtherToolsInEveryOrder) {
+TEST_F(WaysTest, OtherToolsBeforeOrAfterTheRecorderDoNotDisturbIt) {
   for (const char* tool : {LOCKSTEP_TOOL_1, LOCKSTEP_TOOL_2, LOCKSTEP_TOOL_3, LOCKSTEP_TOOL_6, LOCKSTEP_SHIM}) {
     for (const bool before : {true, false}) {
       EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + kFirst, tool, before)), ElementsAre(10, 11));
       EXPECT_THAT(Counts(ExpectSameAndRecorded("default " + kFirst, tool, before)), ElementsAre(30, 31));
     }
   }
-  // Shims that lead a call on by NCCL's second names, or by a library they opened themselves: recorded once.
+  // Shims forward a call by NCCL's second names, or to a library that they opened. Each call is recorded once.
   const std::string linked = "'" LOCKSTEP_HOST_PROGRAM "' kinds",
                     environment = "LOCKSTEP_TEST_NCCL=" LOCKSTEP_STANDIN_NCCL;
   const Outcome plain = Run(linked);
@@ -206,11 +206,11 @@ TEST_F(WaysTest, OtherToolsInEveryOrder) {
   }
 }
 
-TEST_F(WaysTest, AnAllocatorAndASanitizerBesideIt) {
+TEST_F(WaysTest, AnAllocatorAndASanitizerDoNotDisturbTheRecorder) {
   for (const char* name : {"libjemalloc.so.2", "libasan.so.8"}) {
     const std::string option = "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0";
     if (Run("true", name, option).status != 0 || !Run("true", name, option).err.empty())
-      continue;  // not installed here
+      continue;  // this tool is not installed
     setenv("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0", 1);
     for (const bool before : {true, false}) {
       EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + kFirst, name, before)), ElementsAre(10, 11));
@@ -219,15 +219,16 @@ TEST_F(WaysTest, AnAllocatorAndASanitizerBesideIt) {
   }
 }
 
-TEST_F(WaysTest, TheRealLibraryAsFarAsItGoes) {
+TEST_F(WaysTest, TheRealLibraryIsUsedAsFarAsPossible) {
   const std::string real = LOCKSTEP_REAL_NCCL;
   if (real.empty()) GTEST_SKIP() << "no real libnccl.so.2 on this machine";
-  if (Run(Program("handle " + Quoted(real)), "").status != 0) GTEST_SKIP() << "it cannot be opened here";
-  // Not closed and opened again: threads that the real one has begun may then run on without their code.
+  if (Run(Program("handle " + Quoted(real)), "").status != 0)
+    GTEST_SKIP() << "the real libnccl.so.2 cannot be opened here";
+  // The real library is not closed and reopened, because its threads might run on without their code.
   for (const char* way : {"handle", "self", "default", "next", "default-first", "second-names"}) {
     const Snapshot ring = ExpectSameAndRecorded(way + (" " + Quoted(real)));
     EXPECT_GT(ring.process.nccl_version, 20000) << way;
-    EXPECT_FALSE(ring.comms.empty()) << way << ": also where it could not be made";
+    EXPECT_FALSE(ring.comms.empty()) << way << ": also if the communicator could not be created";
   }
   const Snapshot ring = ExpectSameAndRecorded("two " + Quoted(real) + " " + kSecond);
   EXPECT_THAT(ring.comms, SizeIs(2));
@@ -235,16 +236,17 @@ TEST_F(WaysTest, TheRealLibraryAsFarAsItGoes) {
   EXPECT_EQ(Run(probe).out, Run(probe, "").out);
 }
 
-TEST_F(WaysTest, ManyThreadsLookUpOpenAndClose) {
+TEST_F(WaysTest, ManyThreadsMayLookUpOpenAndClose) {
   const Outcome outcome = Run(Program("race " + kFirst + " " + kSecond));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "0\n");
 }
 
-// Four ranks of a Python program: 8 collectives and a send and a receive in a group on the world, one on a half.
+// Four ranks of a Python program make 8 collectives on the world, and a send and a receive in a group. They make one
+// collective on a half.
 class PythonTest : public WaysTest, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(PythonTest, CollectivesThroughCtypes) {
+TEST_P(PythonTest, CollectivesThroughCtypesAreRecorded) {
   const std::string python = LOCKSTEP_PYTHON;
   if (python.empty()) GTEST_SKIP() << "no Python here";
   const bool threads = GetParam() == std::string("threads");
@@ -262,7 +264,7 @@ TEST_P(PythonTest, CollectivesThroughCtypes) {
 
   const std::vector<Snapshot> rings = Rings();
   ASSERT_THAT(rings, SizeIs(threads ? 1 : 4));
-  std::map<int32_t, std::vector<CallKind>> by_rank;  // of the world's operations, in program order
+  std::map<int32_t, std::vector<CallKind>> by_rank;  // operations on world, in program order
   for (const Snapshot& ring : rings) {
     ASSERT_THAT(ring.comms, SizeIs(threads ? 8 : 2));
     EXPECT_EQ(ring.records_lost, 0u);
@@ -272,7 +274,7 @@ TEST_P(PythonTest, CollectivesThroughCtypes) {
     }
     std::sort(ops.begin(), ops.end(), [](const OpSnapshot& a, const OpSnapshot& b) { return a.index < b.index; });
     for (const OpSnapshot& op : ops) {
-      if (op.kind != CallKind::kSend && op.kind != CallKind::kRecv) {  // in a group they have the group's call site
+      if (op.kind != CallKind::kSend && op.kind != CallKind::kRecv) {  // calls in a group have the group's call site
         EXPECT_THAT(callers, ::testing::Contains(op.caller_object));
         EXPECT_NE(op.caller, 0u);
       }
@@ -301,7 +303,7 @@ TEST_P(PythonTest, CollectivesThroughCtypes) {
 INSTANTIATE_TEST_SUITE_P(Ways, PythonTest, ::testing::Values("threads", "processes"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_F(WaysTest, SymbolsAloneLeaveLookupsAlone) {
+TEST_F(WaysTest, WithHookedSymbolsLookupsStayUnchanged) {
   const Outcome plain = Run(Program("handle " + kFirst), "");
   for (const char* hook : {"symbols", "off"}) {
     EXPECT_EQ(Run(Program("handle " + kFirst), LOCKSTEP_LIBRARY, std::string("LOCKSTEP_HOOK=") + hook).out, plain.out);
@@ -309,7 +311,7 @@ TEST_F(WaysTest, SymbolsAloneLeaveLookupsAlone) {
   }
   const std::string linked = "'" LOCKSTEP_HOST_PROGRAM "' results";
   EXPECT_EQ(Run(linked, LOCKSTEP_LIBRARY, "LOCKSTEP_HOOK=off").status, 0);
-  EXPECT_THAT(Rings(), IsEmpty()) << "off: forwarded only";
+  EXPECT_THAT(Rings(), IsEmpty()) << "with the hook off, calls are only forwarded";
   EXPECT_EQ(Run(linked, LOCKSTEP_LIBRARY, "LOCKSTEP_HOOK=symbols").status, 0);
   EXPECT_THAT(Rings(), SizeIs(1));
 }

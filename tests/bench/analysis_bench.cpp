@@ -1,12 +1,9 @@
-// How long `lockstep analyze` takes for dumps of any kind, and where the time goes.
-//
+// Measures how long `lockstep analyze` takes for dumps of any kind, and which part takes the time.
 //   analysis_bench [--runs N] [--row NAME] ANALYZE PATH...     ANALYZE is the lockstep-analyze program
-//
-// --row prints a row of the tables in results/analysis-speed.md (performance.py makes them) in place of lines.
-// Each run is a process of its own: wall time, processor time and peak memory are the kernel's count of it, and of
-// several runs the fastest is printed. The shares come from the same work done once more in a process that takes its
-// parts one by one: reading (files into the bundle), aligning (the bundle by communicator and number), reasoning (all
-// that is then concluded) and reporting. The files are read once before, so that they are in the page cache.
+// --row prints a row of the tables in results/analysis-speed.md (performance.py makes them) instead of lines. Each run
+// is its own process; the kernel provides wall time, processor time and peak memory, and the fastest of several runs is
+// printed. For the shares, one more process does the work in parts: reading files, aligning calls by communicator and
+// number, reasoning, reporting. All files are read once beforehand, so that they are in the page cache.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -38,7 +35,7 @@ double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
-// Bytes and number of the files below the paths, which are read.
+// Reads the files below the paths; returns their bytes and number.
 void Warm(const std::vector<std::string>& paths, uint64_t* bytes, size_t* files) {
   std::vector<char> buffer(1 << 20);
   const auto take = [&](const std::filesystem::path& path) {
@@ -89,7 +86,7 @@ Run RunOnce(const std::string& program, const std::vector<std::string>& paths) {
   return run;
 }
 
-// In a child, so that its memory goes again. `row`: the end of a table's row.
+// Runs in a child process, which releases its memory at the end. `row`: prints the end of a table's row.
 int PrintShares(const std::vector<std::string>& paths, bool row) {
   fflush(stdout);
   const pid_t child = fork();
@@ -117,7 +114,7 @@ int PrintShares(const std::vector<std::string>& paths, bool row) {
   }
   const size_t text = lockstep::ReportText(verdict, *bundle).size();
   const double reported = Now();
-  // The model is part of Analyze.
+  // Analyze() builds the model too, so its time is subtracted.
   const double reading = loaded - begin, aligning = aligned - loaded, reasoning = analyzed - aligned - aligning;
   const double reporting = reported - analyzed, all = reading + aligning + reasoning + reporting;
   if (row) {
@@ -138,7 +135,7 @@ int PrintShares(const std::vector<std::string>& paths, bool row) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  lockstep::UseLargePages(argv);  // for the parts; the whole does so itself
+  lockstep::UseLargePages(argv);  // for PrintShares; lockstep-analyze does this itself
   int runs = 5;
   const char* row = nullptr;
   std::vector<std::string> paths;
@@ -165,7 +162,7 @@ int main(int argc, char** argv) {
            sysconf(_SC_NPROCESSORS_ONLN));
   Run best;
   std::vector<double> walls;
-  double mebibytes = 0;  // at most, of all runs
+  double mebibytes = 0;  // the maximum of all runs, in MiB
   for (int i = 0; i < runs; i++) {
     const Run run = RunOnce(program, paths);
     if (run.status < 0 || run.status > 1) {

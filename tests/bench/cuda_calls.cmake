@@ -1,4 +1,4 @@
-# What the recorder adds to CUDA's calls. `ninja bench-cuda` prints it.
+# Measures what the recorder adds to CUDA calls. `ninja bench-cuda` prints it.
 add_library(recorder_calls_cudart SHARED EXCLUDE_FROM_ALL cuda_idle_runtime.cpp)
 lockstep_common(recorder_calls_cudart NO_SANITIZE)
 target_compile_options(recorder_calls_cudart PRIVATE -O2)

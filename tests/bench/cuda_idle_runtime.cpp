@@ -1,5 +1,5 @@
-// A CUDA runtime, and the needed part of its driver, that does nothing: benchmarks measure the recorder's part of each
-// call.
+// A CUDA runtime that does nothing, with the part of its driver that it needs, so that benchmarks measure the
+// recorder's share of each call.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-# What hang detection costs a collector. `ninja bench-detection` prints the table.
+# Measures what hang detection costs a collector. `ninja bench-detection` prints the table.
 if(TARGET lockstep_collector_detect)
   add_executable(detection_bench EXCLUDE_FROM_ALL detection_bench.cpp)
   lockstep_common(detection_bench)

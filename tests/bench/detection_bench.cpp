@@ -1,5 +1,5 @@
-// What detection costs a collector: beats of a whole cluster, once a second from every host, into the merged progress,
-// the desync watch and the detector; then a stall that makes every communicator late. Prints one line for each size.
+// Measures what detection costs a collector. Every host sends one heartbeat per second to the merged progress, the
+// desync watch and the detector. Then a stall makes every communicator late. Prints one line for each size.
 //   detection_bench [RANKS...]     default 1024 8192 24576 98304
 #include <time.h>
 
@@ -24,7 +24,6 @@ double CpuSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-// Current resident memory.
 double Mebibytes() {
   FILE* file = fopen("/proc/self/statm", "r");
   if (file == nullptr) return 0;
@@ -37,11 +36,11 @@ double Mebibytes() {
 struct Place {
   uint64_t comm = 0;
   int32_t size = 0;
-  std::vector<int32_t> ranks;  // of this host
+  std::vector<int32_t> ranks;  // ranks of this host
 };
 
-// Twelve communicators of the host's ranks, one of all, the others of one rank in every host over growing parts of the
-// cluster.
+// The communicators of a host's ranks: twelve within the host, one with all ranks, and for each local rank a series
+// with that rank of every host, over ever smaller parts of the cluster.
 std::vector<Place> PlacesOf(int host, int hosts) {
   std::vector<Place> places;
   std::vector<int32_t> all;
@@ -50,7 +49,7 @@ std::vector<Place> PlacesOf(int host, int hosts) {
     places.push_back({1'000'000'000ull + static_cast<uint64_t>(host * 12 + i), kRanksAHost, all});
   places.push_back({1, hosts * kRanksAHost, all});
   for (int i = 0; i < kCommsARank - 13; ++i) {
-    const int part = std::max(1, hosts >> i);  // hosts in it
+    const int part = std::max(1, hosts >> i);  // hosts in this part of the cluster
     for (int local = 0; local < kRanksAHost; ++local) {
       const uint64_t id =
           (static_cast<uint64_t>(i) + 2) * 100'000'000 + static_cast<uint64_t>(host / part * kRanksAHost + local);
@@ -106,7 +105,7 @@ void Bench(int ranks) {
   const double moving = (CpuSeconds() - start) / kSeconds;
   const size_t a_second = beats / kSeconds;
   const double memory = Mebibytes();
-  // One host stays behind with everything it is in; then nothing moves.
+  // One host falls behind on all its communicators; then nothing moves.
   busiest_tick = 0;
   issued += 64;
   second(false, hosts / 2);

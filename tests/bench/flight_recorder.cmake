@@ -1,4 +1,5 @@
-# Flight Recorder dumps of a large job, and how fast dumps are analysed (tests/bench/performance.py). A page's commands run them, so tests need them.
+# Flight Recorder dumps of a large job, and how fast they are analyzed (tests/bench/performance.py). The commands of a
+# page run them, so tests need them.
 if(NOT LOCKSTEP_TESTS)
   set(as_asked EXCLUDE_FROM_ALL)
 endif()

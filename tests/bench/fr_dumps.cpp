@@ -1,7 +1,6 @@
-// Writes the Flight Recorder dumps of one large job as PyTorch's own pickler does (protocol 2, strings and shared
-// frames through the memo, one file a rank): tensor, pipeline and data parallel groups and the world, full rings that
-// have been overwritten many times, and one rank that misses the last all_reduce of the world.
-//
+// Writes the Flight Recorder dumps of one large job as PyTorch's pickler does: protocol 2, strings and shared frames
+// through the memo, one file per rank. The job has a world group and tensor, pipeline and data parallel groups. Its
+// rings are full and were overwritten many times. One rank skips the world's last all_reduce.
 //   fr_dumps [--ranks N] [--entries N] [--frames N] [--missing RANK] [--no-timing] [--p2p] [--json] FOLDER
 #include <sys/stat.h>
 
@@ -25,14 +24,14 @@ struct Options {
   int32_t ranks = 1024;
   int64_t entries = 2000;
   int frames = 14;
-  int32_t missing = 9;  // -1: none
+  int32_t missing = 9;  // rank that skips the last all_reduce; -1: none
   bool timing = true;   // TORCH_NCCL_ENABLE_TIMING: started times and durations
   bool p2p = false, json = false;
   std::string folder;
 };
 
 constexpr int32_t kTensor = 8, kPipeline = 8;
-constexpr int kVariants = 7, kSharedFrames = 8;  // a step's calls come from as many places of the program in turn
+constexpr int kVariants = 7, kSharedFrames = 8;  // a step's calls come in turn from this many places in the program
 constexpr int64_t kFirstRecord = 90'000;
 constexpr int64_t kBirth = 1'758'610'505'932'198'356;
 
@@ -47,7 +46,7 @@ struct Frame {
   int line;
 };
 
-// What one entry says; times and numbers are those of the rank.
+// One record of a dump. Each rank adds its times and numbers.
 struct Entry {
   int group;
   const char* op;
@@ -64,7 +63,7 @@ std::vector<Group> GroupsOf(int32_t rank, int32_t ranks) {
   layout.pp = std::max(1, std::min(kPipeline, ranks / layout.tp));
   layout.dp = std::max(1, ranks / (layout.tp * layout.pp));
   std::vector<Group> groups;
-  int32_t made = 0;  // groups of the families before; PyTorch numbers them in order of creation
+  int32_t made = 0;  // number of groups in earlier families; PyTorch numbers groups in order of creation
   for (const auto& [family, desc] :
        {std::pair(Family::kWorld, "default_pg"), std::pair(Family::kTp, "TENSOR_MODEL_PARALLEL_GROUP"),
         std::pair(Family::kPp, "PIPELINE_MODEL_PARALLEL_GROUP"),
@@ -76,7 +75,8 @@ std::vector<Group> GroupsOf(int32_t rank, int32_t ranks) {
   return groups;
 }
 
-// 14 frames, innermost first: PyTorch's wrappers, a call site, the training loop that all share.
+// Returns `frames` frames, innermost first: PyTorch's wrappers, places that differ between sites, and the training
+// loop, which all stacks share.
 std::vector<Frame> StackOf(int site, int frames) {
   static const char* const kWrappers[] = {"all_reduce", "wrapper", "_reduce"};
   static const char* const kOuter[] = {"forward", "forward_step",  "train_step", "train",
@@ -254,7 +254,7 @@ class Json {
   }
   void BeginPair() { Open(']'); }
   void EndPair() { Close(']'); }
-  void Frames(int, int) {}  // this form has none
+  void Frames(int, int) {}  // this form has no frames
   void End() {}
 };
 
@@ -350,7 +350,8 @@ template <typename Writer>
 void WriteDump(int32_t rank, const Options& options, Writer* out) {
   std::vector<Group> groups = GroupsOf(rank, options.ranks);
   const std::vector<Entry> step = StepOf(groups, options.p2p, rank);
-  // The first stored entry is the first of a step; whole steps, except for the last all_reduce of the missing rank.
+  // The first stored entry begins a step. All steps are complete, except for the last all_reduce of the rank that skips
+  // it.
   const auto size = static_cast<int64_t>(step.size());
   const int64_t steps = (options.entries + size - 1) / size;
   const int64_t earlier = kFirstRecord / size;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Flight Recorder pickles through Python's own pickle module.
+"""Reads Flight Recorder pickles with Python's pickle module.
 
 fr_python.py load FOLDER            time a plain pickle.load of every file, in one process, as Python analyzers do
 fr_python.py resave FROM TO         load every file and write it again (protocol 4), as scripts that gather dumps do
@@ -16,7 +16,7 @@ def main():
         sys.exit(__doc__)
     folder = sys.argv[2]
     names = sorted(name for name in os.listdir(folder) if not name.endswith(".json"))
-    gc.disable()  # as the peers do: millions of small objects, no cycles
+    gc.disable()  # as other analyzers do: millions of small objects, no cycles
     size = entries = 0
     begin = time.monotonic()
     for name in names:

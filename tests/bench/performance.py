@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""The tables of results/analysis-speed.md: writes dumps of large jobs, has them analysed, prints what it took as Markdown.
+"""Makes the tables of results/analysis-speed.md: writes dumps of large jobs, analyzes them, and prints the cost as
+Markdown.
 
-performance.py --build build-release [--runs 5] [--folder build-release/bench/data] [--only own|growth|flight-recorder] [--smaller N]
+performance.py --build build-release [--runs 5] [--folder build-release/bench/data] [--only own|growth|flight-recorder]
+[--smaller N]
 
-Needs the targets fr_dumps, scale_dumps, analysis_bench, lockstep-analyze (LOCKSTEP_BENCH=ON) and 1.5 GB in the folder at a time; each kind of
-dumps is removed before the next is written. --smaller divides the ranks, to try it out.
+Needs the targets fr_dumps, scale_dumps, analysis_bench and lockstep-analyze (LOCKSTEP_BENCH=ON). Needs 1.5 GB in the
+folder at a time: each kind of dumps is removed before the next is written. --smaller divides the number of ranks for a
+quick trial.
 """
 import argparse
 import datetime

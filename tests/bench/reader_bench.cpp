@@ -1,4 +1,4 @@
-// What a look at a ring costs: the digest that an agent takes many times a second, and the whole file.
+// Measures the cost of reading a ring: the digest that an agent reads many times a second, and the entire file.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -40,7 +40,8 @@ double Median(int fd, bool digest) {
   return times[50];
 }
 
-// A ring as a rank of a job with some parallelism has it: communicators, all used, with peers; one full event ring.
+// Measures a ring like that of a rank in a job with some parallelism: several used communicators with peers, and one
+// full event ring.
 int Run(int communicators) {
   constexpr uint64_t kBytes = ring::kDefaultFileBytes;
   const int fd = memfd_create("ring", MFD_CLOEXEC);

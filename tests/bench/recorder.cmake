@@ -1,4 +1,4 @@
-# What the recorder costs. `ninja bench-recorder` prints the table.
+# Measures what the recorder costs. `ninja bench-recorder` prints the table.
 add_library(recorder_idle_nccl SHARED EXCLUDE_FROM_ALL recorder_idle_nccl.cpp)
 lockstep_common(recorder_idle_nccl NO_SANITIZE)
 target_compile_options(recorder_idle_nccl PRIVATE -O2)
@@ -23,7 +23,7 @@ add_executable(recorder_calls EXCLUDE_FROM_ALL recorder_calls.cpp)
 lockstep_common(recorder_calls NO_SANITIZE)
 target_compile_options(recorder_calls PRIVATE -O2)
 target_link_libraries(recorder_calls PRIVATE recorder_idle_nccl recorder_idle_cudart recorder_idle_cuda Threads::Threads)
-# The stand-ins may take the place of the idle libraries (LD_LIBRARY_PATH comes first).
+# Lets the stand-ins replace the idle libraries (LD_LIBRARY_PATH comes first).
 target_link_options(recorder_calls PRIVATE -Wl,--no-as-needed -Wl,--enable-new-dtags)
 
 add_executable(recorder_bench EXCLUDE_FROM_ALL recorder_bench.cpp $<TARGET_OBJECTS:lockstep_recorder_core>)

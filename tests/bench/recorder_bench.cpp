@@ -1,6 +1,6 @@
-// What the recorder costs the host, as tables in Markdown: nanoseconds of processor time per ring write and, for each
-// GPU mode, added per call to an NCCL and a CUDA that do nothing, and to the stand-ins where their folder is given;
-// memory; the time of the first call. Medians.
+// Measures what the recorder costs a CPU thread and prints Markdown tables. They show the processor time of a ring
+// write, and for each GPU mode the time added to each call. The NCCL and CUDA called do nothing; with a folder of
+// stand-ins, those are measured too. Other tables show memory and the time of the first call. All numbers are medians.
 //   recorder_bench CALLS_PROGRAM LIBLOCKSTEP RING_FOLDER [STANDIN_FOLDER]
 #include <dirent.h>
 #include <fcntl.h>
@@ -32,14 +32,13 @@ using lockstep::recorder::TakeSlot;
 using lockstep::recorder::Thread;
 using lockstep::recorder::ThreadState;
 
-// Processor time of the calling thread: the cost of the call, independent of other load.
 double ThreadCpuNs() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
-// One slot with a time stamp: what every record costs before anything else is done with it.
+// Measures the write of one slot with a time stamp: the minimum cost of every record.
 double WriteNs(int threads) {
   constexpr int kRuns = 11, kWrites = 1000000;
   std::vector<double> results(static_cast<size_t>(threads) * kRuns);
@@ -92,7 +91,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// One reading of the clock that records are stamped with.
+// Measures one reading of the clock that stamps records.
 double ClockNs() {
   constexpr int kRuns = 11, kReads = 1000000;
   std::vector<double> results;
@@ -109,7 +108,8 @@ double ClockNs() {
 struct Bench {
   std::string program, library, folder, standin;
 
-  // Runs the call program and gives its number. `settings` are variables; no library: without the recorder.
+  // Runs the call program and returns the number that it prints. `settings` are environment variables. Without
+  // `recorded`, the recorder is not loaded.
   double Once(const std::string& kind, int threads, int calls, const std::string& settings, bool recorded,
               bool on_standin) const {
     std::string command = settings + " LOCKSTEP_BUDGET=off LOCKSTEP_DIR='" + folder + "' ";
@@ -125,7 +125,8 @@ struct Bench {
     }
     return number;
   }
-  // What the recorder adds: with and without in turn, so that both meet the same machine.
+  // Measures what the recorder adds. Runs with and without the recorder alternate, so that both see the same machine
+  // state.
   double Added(const std::string& kind, int threads, int calls, const std::string& settings, bool on_standin = false,
                double* plain_ns = nullptr) const {
     std::vector<double> plain, recorded;
@@ -208,11 +209,11 @@ void Sizes(const Bench& bench) {
   }
   struct stat info {};
   if (stat(bench.library.c_str(), &info) != 0) info.st_size = 0;
-  // Elapsed time, the minimum of many: other load only adds to it.
+  // The minimum of many elapsed times, because other load only adds to them.
   std::vector<double> plain, recorded, plain_cpu, recorded_cpu;
   for (int i = 0; i < 21; ++i) {
-    std::filesystem::remove_all(
-        bench.folder);  // a job's own folder: what earlier processes left would be looked through
+    // The job's own folder, because the recorder would search a shared folder for files of earlier processes.
+    std::filesystem::remove_all(bench.folder);
     plain.push_back(bench.Once("first", 1, 1, "", false, false));
     recorded.push_back(bench.Once("first", 1, 1, "", true, false));
     plain_cpu.push_back(bench.Once("first-cpu", 1, 1, "", false, false));
@@ -242,7 +243,7 @@ int main(int argc, char** argv) {
   {
     void* memory = std::aligned_alloc(4096, 1 << 20);
     std::fill_n(static_cast<char*>(memory), 1 << 20, 0);
-    StartOn(static_cast<uint8_t*>(memory), 1 << 20, GpuMode::kOff);  // chooses the clock
+    StartOn(static_cast<uint8_t*>(memory), 1 << 20, GpuMode::kOff);  // Start chooses the clock
   }
   const double clock = ClockNs();
   Writes(clock);

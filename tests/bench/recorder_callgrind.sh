@@ -1,5 +1,5 @@
 #!/bin/sh
-# Instructions the recorder adds to one call, counted by callgrind: two run lengths are compared, so that set-up drops out.
+# Counts the instructions the recorder adds to one call, with callgrind. Comparing two run lengths removes the set-up.
 #   recorder_callgrind.sh BUILD_FOLDER
 set -eu
 build=${1:?usage: recorder_callgrind.sh BUILD_FOLDER}
@@ -7,20 +7,20 @@ command -v valgrind >/dev/null || { echo "valgrind is not installed" >&2; exit 1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT INT TERM
 
-# count PRELOAD KIND THREADS CALLS MODE -> instructions
+# count PRELOAD KIND THREADS CALLS MODE -> instructions of the program
 count() {
   LOCKSTEP_DIR="$folder" LOCKSTEP_BUDGET=off LOCKSTEP_GPU="$5" LD_PRELOAD="$1" timeout 300 valgrind --tool=callgrind \
     --callgrind-out-file="$folder/out" --log-file="$folder/log" "$build/bench/recorder_calls" "$2" "$3" "$4" >/dev/null
   sed -n 's/^summary: //p; s/^totals: //p' "$folder/out" | head -n 1
 }
 
-# 11 runs and a tenth of one to warm up.
+# The program makes 11 runs, and a tenth of a run to warm up.
 per_call() {
   short=$(count "$1" "$2" "$3" 480 "$4"); long=$(count "$1" "$2" "$3" 4800 "$4")
   awk -v s="$short" -v l="$long" -v t="$3" 'BEGIN { printf "%.1f", (l - s) / (4320 * 11.1 * t) }'
 }
 
-# added KIND THREADS MODE -> instructions
+# added KIND THREADS MODE -> instructions that the recorder adds
 added() {
   awk -v p="$(per_call "" "$1" "$2" "$3")" -v r="$(per_call "$build/lib/liblockstep.so" "$1" "$2" "$3")" 'BEGIN { printf "%.0f", r - p }'
 }

@@ -1,11 +1,13 @@
-// Calls an NCCL or CUDA many times from some threads and prints nanoseconds of processor time per call: run with and
-// without the recorder preloaded. The libraries beside it do nothing; with the stand-ins in LD_LIBRARY_PATH those are
-// called instead.
-//   recorder_calls KIND THREADS CALLS      median of the runs on stdout, one number
-//   KIND: collective, group (of 16 sends and receives), cuda (event record, stream wait and stream synchronisation),
-//   dlsym,
-//         first, first-cpu (nanoseconds of the first communicator and the first collective, elapsed or of the
-//         processor), memory (KiB of private memory after many calls)
+// Calls an NCCL or CUDA many times from some threads and prints nanoseconds of processor time per call. Run it with and
+// without the recorder preloaded. The default libraries do nothing. With the stand-ins in LD_LIBRARY_PATH, the program
+// calls the stand-ins.
+//   recorder_calls KIND THREADS CALLS      prints the median of the runs, one number
+//   KIND: collective
+//         group             16 sends and receives
+//         cuda              event record, stream wait and stream synchronization
+//         dlsym
+//         first, first-cpu  nanoseconds for the first communicator and collective: elapsed or processor time
+//         memory            KiB of private memory after many calls
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -38,7 +40,6 @@ double Read(clockid_t clock) {
   clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
-// Processor time of the calling thread: the cost of the call, independent of other load.
 double ThreadCpuNs() {
   return Read(CLOCK_THREAD_CPUTIME_ID);
 }
@@ -90,7 +91,7 @@ struct Work {
   }
 };
 
-// What is the process's alone: its pages but for those of files and shared memory.
+// Returns the memory of this process alone: all pages except those of files and shared memory.
 long PrivateKib() {
   FILE* file = std::fopen("/proc/self/status", "r");
   char line[256];

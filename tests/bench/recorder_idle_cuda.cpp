@@ -1,5 +1,5 @@
-// A GPU driver and CUDA runtime that do nothing and allocate nothing, so that benchmarks and tests see the recorder's
-// own work alone: streams are always idle, values are written at once, events complete when they are recorded.
+// A GPU driver and CUDA runtime that do nothing and allocate nothing, so that benchmarks and tests see only the
+// recorder's work: streams are always idle, values are written at once, and events complete when they are recorded.
 #include <cstddef>
 #include <cstdint>
 
@@ -88,7 +88,7 @@ API int cuStreamWaitEvent(void*, void*, unsigned) {
   return 0;
 }
 
-// The runtime's names: each leaves at once.
+// The runtime's functions, which return at once.
 API int cudaEventRecord(void*, void*) {
   return 0;
 }

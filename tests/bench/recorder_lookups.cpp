@@ -1,4 +1,4 @@
-// What a lookup by dlsym costs, with the recorder's hook when it is preloaded.
+// Measures the cost of a dlsym lookup, with the recorder's hook if it is preloaded.
 //   recorder_lookups LIBNCCL [LABEL]
 #include <dlfcn.h>
 #include <time.h>
@@ -16,7 +16,7 @@ int64_t ProcessNs() {
   return time.tv_sec * int64_t{1000000000} + time.tv_nsec;
 }
 
-// Median over batches, nanoseconds each.
+// Returns the median over batches, in nanoseconds per lookup.
 double Cost(void* handle, const char* name, int calls) {
   std::vector<double> batches;
   for (int batch = 0; batch < 41; ++batch) {

@@ -1,4 +1,4 @@
-# Lockstep's own dumps of large jobs (tests/bench/performance.py has them analysed).
+# Lockstep's own dumps of large jobs (tests/bench/performance.py analyzes them).
 if(NOT LOCKSTEP_TESTS)
   set(as_asked EXCLUDE_FROM_ALL)
 endif()

@@ -1,4 +1,4 @@
-// Writes the dumps of a large job (scale_job.h), as its agents would: one .lsd file a node.
+// Writes the dumps of a large job (scale_job.h) as its agents would: one .lsd file per node.
 #include <sys/stat.h>
 
 #include <algorithm>

@@ -15,8 +15,8 @@ using namespace jobmodel;
 using ring::CallKind;
 
 constexpr int kMicrobatches = 16;
-constexpr int64_t kSteps = 1000;  // completed before the last one
-constexpr int kAhead = 6;         // calls a host issues beyond what its GPU is in
+constexpr int64_t kSteps = 1000;  // steps completed before the last step
+constexpr int kAhead = 6;         // calls that a CPU thread issues ahead of its GPU
 constexpr int64_t kNow = 86'400'000'000'000, kCallNs = 41'000, kStallNs = 600'000'000'000;
 
 constexpr int kTp = ScaleOptions::kTp;
@@ -29,7 +29,7 @@ struct ScaleJob::Impl {
         dp_(options.ranks / kTp / options.pp),
         programs_(LargeJobPrograms(options.pp, kMicrobatches)) {
     layout_.tp = kTp, layout_.pp = options.pp, layout_.dp = dp_;
-    // The GPUs of a job without a stall have done the whole step.
+    // Without a stall the GPUs have completed the entire step.
     if (!Stalls()) {
       for (const StageProgram& program : programs_) stalled_.here.push_back(program.length());
       stalled_.elsewhere = stalled_.here;
@@ -51,7 +51,7 @@ struct ScaleJob::Impl {
 
   void AddComm(Bundle* bundle, Family family, int rank) const {
     Group group = GroupOf(layout_, family, rank);
-    // The bundle has an embedding group for each rank, also where the rank's stage is in none.
+    // The bundle has an embedding group for each rank, even if the rank's stage is in no embedding group.
     if (family == Family::kEmb) group = GroupOf(layout_, family, Replica(rank) * kTp + rank % kTp);
     Communicator comm;
     comm.name = family == Family::kEmb ? absl::StrCat("embd_", group.number) : group.Name();
@@ -87,7 +87,7 @@ struct ScaleJob::Impl {
     if (!Stalls()) issued = gpu;
     if (culprit) issued = gpu;
     const int64_t oldest = std::max<int64_t>(0, issued - options_.records);
-    const int64_t first = std::max(oldest, issued - records);  // of the stored ones
+    const int64_t first = std::max(oldest, issued - records);  // oldest stored operation
     const uint64_t skew = Mix(static_cast<uint64_t>(number / kTp)) % 4'000'000'000;
     const auto now = kNow + static_cast<int64_t>(skew);
 
@@ -117,7 +117,8 @@ struct ScaleJob::Impl {
     const bool has_embedding = options_.pp > 1 && (stage == 0 || stage + 1 == options_.pp);
     const uint32_t comm_of[] = {1, static_cast<uint32_t>(2 + 3 * t), static_cast<uint32_t>(3 + 3 * t),
                                 static_cast<uint32_t>(4 + 3 * t), 0};
-    const int place[] = {t, stage, Replica(number), stage == 0 ? 0 : 1, number};  // in TP, PP, DP, embedding, world
+    // In TP, PP, DP, embedding, world.
+    const int place[] = {t, stage, Replica(number), stage == 0 ? 0 : 1, number};
     for (int i = 0; i < 5; ++i) {
       Membership m;
       m.comm = comm_of[i];
@@ -130,7 +131,7 @@ struct ScaleJob::Impl {
       m.issued = m.launched = m.started = m.completed = kNone;
       if (i != 3 || has_embedding) rank.memberships.push_back(std::move(m));
     }
-    const uint32_t membership_of[] = {0, 2, 3, has_embedding ? 4u : 3u, 1, 1, 1, 1};  // by lane
+    const uint32_t membership_of[] = {0, 2, 3, has_embedding ? 4u : 3u, 1, 1, 1, 1};  // membership of each lane
 
     std::vector<int64_t> total(kLanes), gone(kLanes);
     int64_t tickets[kLaneStreams] = {};
@@ -230,7 +231,8 @@ struct ScaleJob::Impl {
     if (sends > 0 || recvs > 0) m->peers.push_back({peer, sends, recvs});
   }
 
-  // The call that differs: the tensor-parallel one that is `depth` records old, or the next older.
+  // Returns the place of the call that differs: the tensor-parallel call that is `depth` records old, or the next older
+  // one.
   int64_t OddAt(int64_t issued) const {
     const auto& program = programs_[Stage(Odd())];
     int64_t at = std::max<int64_t>(0, issued - options_.depth);
@@ -249,7 +251,7 @@ struct ScaleJob::Impl {
   const ScaleOptions options_;
   const int dp_;
   Layout layout_;
-  const std::vector<StageProgram> programs_;  // by stage
+  const std::vector<StageProgram> programs_;  // program of each stage
   Stalled stalled_;
 };
 

@@ -1,7 +1,6 @@
-// The large job of tests/jobmodel as its agents would see it, with full rings. The last step of the replica with the
-// fault is played until nothing moves; all earlier calls are written as completed. It shares nothing with the engine.
-#ifndef LOCKSTEP_TESTS_BENCH_SCALE_JOB_H_
-#define LOCKSTEP_TESTS_BENCH_SCALE_JOB_H_
+// The large job of tests/jobmodel as its agents would see it, with full rings. The last step of the faulty replica is
+// simulated until nothing moves; all earlier calls are written as completed. Shares no code with the engine.
+#pragma once
 
 #include <memory>
 #include <string_view>
@@ -13,27 +12,27 @@ namespace lockstep {
 
 struct ScaleOptions {
   enum Fault { kNone, kStall, kMismatch, kBoth };
-  static constexpr int kTp = jobmodel::kLargeJobTp;  // ranks of a node
+  static constexpr int kTp = jobmodel::kLargeJobTp;  // ranks per node
 
   int ranks = 0, records = 2048, pp = 16, depth = 1500;
   Fault fault = kStall;
   bool marks = true;
 
-  // Parses "--ranks" with its value and similar options; false: another option.
+  // Parses "--ranks" with its value and similar options. Returns false for any other option.
   bool Take(std::string_view name, const char* value);
   bool Sound() const { return pp >= 1 && records >= 1 && ranks >= kTp * pp && ranks % (kTp * pp) == 0; }
 };
 constexpr char kScaleUsage[] =
     "--ranks N [--records 2048] [--pp 16] [--fault none|stall|mismatch|both] [--depth 1500] [--marks full|off]";
 
-// Immutable; any thread.
+// Immutable, so any thread may use an object.
 class ScaleJob {
  public:
   explicit ScaleJob(const ScaleOptions& options);
   ~ScaleJob();
   int nodes() const;
-  // A node's ranks and the communicators that they are in. Each rank has the newest `records` of the operations that it
-  // recorded, and counts the others as not loaded.
+  // Returns a node's ranks and their communicators. Each rank has the newest `records` operations that it recorded, and
+  // counts the others as not loaded.
   Bundle Node(int node, int records) const;
 
  private:
@@ -42,5 +41,3 @@ class ScaleJob {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_TESTS_BENCH_SCALE_JOB_H_

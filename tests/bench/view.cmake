@@ -1,14 +1,14 @@
-# The viewer's benches. `scale_index --out DIR --ranks 24576` writes the index that they open (1.3 GB, 2,048 records a rank); needs
-# no Qt.
-add_executable(scale_index EXCLUDE_FROM_ALL view/scale_index.cpp scale_job.cpp)
+# The viewer's benches. `scale_index --out DIR --ranks 24576` writes the index that they open (1.3 GB, 2,048 records per
+# rank); it needs no Qt. `view/browser_speed.py` opens it with `lockstep serve`, serve_page_test a smaller one.
+add_executable(scale_index view/scale_index.cpp scale_job.cpp)
 lockstep_common(scale_index)
 target_include_directories(scale_index PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
 target_link_libraries(scale_index PRIVATE lockstep_analysis lockstep_jobmodel)
 set_target_properties(scale_index PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
 
-# `matrix_frames [INDEX]` prints what a frame of the matrix costs at full size, panning and zooming, with a one-cell fault that
-# every frame must show (exit status 1 where one does not). With an index also how long its matrices take to build, and frames
-# of the whole widget.
+# `matrix_frames [INDEX]` prints the cost of a frame of the matrix at full size while panning and zooming. Every frame
+# must show a one-cell fault; otherwise the exit status is 1. With an index it also prints how long its matrices take to
+# build, and frames of the entire widget.
 if(TARGET lockstep_gui_view)
   add_executable(matrix_frames EXCLUDE_FROM_ALL view/matrix_frames.cpp)
   lockstep_common(matrix_frames)
@@ -16,7 +16,7 @@ if(TARGET lockstep_gui_view)
   set_target_properties(matrix_frames PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
 endif()
 
-# `timeline_frames DIR/index.lsi` prints how long all times take to read, and frames of the timeline.
+# `timeline_frames DIR/index.lsi` prints how long reading all times takes, and frames of the timeline.
 if(TARGET lockstep_gui_view)
   add_executable(timeline_frames EXCLUDE_FROM_ALL view/timeline_frames.cpp)
   lockstep_common(timeline_frames)
@@ -24,8 +24,8 @@ if(TARGET lockstep_gui_view)
   set_target_properties(timeline_frames PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
 endif()
 
-# `window_speed DIR` opens the whole window over an index and prints, each with its goal: first picture, clicks, searches, sorts, how long
-# the window's thread is blocked, memory. Exit status 1 where a goal is missed by more than double of it.
+# `window_speed DIR` opens the window with an index and prints, each with its goal: first picture, clicks, searches,
+# sorts, how long the window's thread is blocked, memory. The exit status is 1 if a value exceeds twice its goal.
 if(TARGET lockstep_gui_app)
   add_executable(window_speed EXCLUDE_FROM_ALL view/window_speed.cpp)
   lockstep_common(window_speed)

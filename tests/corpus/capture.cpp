@@ -78,8 +78,8 @@ class Capturer {
     }
   }
 
-  // Streams in the order of their first use: the communicators', the compute stream when it was first made to wait for
-  // one.
+  // Lists streams in the order of their first use. The compute stream is first used when it first waits for a
+  // communicator's stream.
   void Streams() {
     bool used = false;
     for (const CommView& c : view_.comms) {
@@ -178,7 +178,7 @@ class Capturer {
     return op.start != kNever ? Stage::kStarted : Stage::kEnqueued;
   }
 
-  // Newest first; operations after the capture are subtracted from the counters.
+  // Lists operations newest first. Operations after the capture are subtracted from the counters.
   void Ring() {
     std::array<uint32_t, kSlots> launch{}, group_launch{}, group_number{};
     for (uint8_t s = 0; s < kSlots; ++s) launch[s] = rank_.progress[s].launches;
@@ -218,7 +218,7 @@ class Capturer {
       if (taken >= options_.depth) break;
       OpView op = Make(record, in);
       op.launch = mine;
-      // The stream that a graph is launched on has no other tickets.
+      // The stream of a graph launch has no ticket of its own.
       const uint32_t ticket = record.replay != 0 ? record.replay : record.ticket;
       op.ticket = options_.marks == Marks::kOff || !operation ? 0 : ticket;
       op.index = index[in.thread];
@@ -278,7 +278,7 @@ class Capturer {
     }
   }
 
-  // A send and a receive with every member, in one group, behind the group's own record.
+  // Expands the operation to a send and a receive with every member, in one group, after the group's own record.
   void Expand(const Record& record, const OpView& base, std::vector<OpView>* newest_first) {
     const Comm& comm = *job_.CommOf(view_.rank, base.slot);
     const auto n = static_cast<int32_t>(comm.members.size());
@@ -305,7 +305,7 @@ class Capturer {
         op.ret = base.ret == kNever ? kNever : base.enter;
         const bool send = kind == CallKind::kSend;
         op.count = SplitSize(comm.id, record.seq, send ? me : peer, send ? peer : me, base.instr->count);
-        // The row that does not fit: more to this peer than it expects.
+        // The wrong row: the rank sends more to this peer than the peer expects.
         if (send && base.instr->root_or_peer == peer) op.count += 512 + base.instr->count / 4;
         ops.push_back(op);
       }
@@ -323,7 +323,7 @@ class Capturer {
         if (op.comm == comm_at_[c.slot] && op.instr->act == Act::kCall && numbered)
           ++in_ring[ring::IsPointToPoint(op.kind)];
       }
-      // These are between the captured ones and those that left the simulator's slightly larger ring.
+      // These operations come between the captured ones and those that left the simulator's slightly larger ring.
       std::vector<Record> lists[2] = {p.recent, p.recent_p2p};
       const uint64_t size = rank_.ring.size();
       const uint64_t oldest = rank_.records > size ? rank_.records - size + 1 : 1;
@@ -425,7 +425,7 @@ class Capturer {
       }
     }
     if (view_.streams.empty()) return;
-    // What the compute stream was last made to wait for; the recorder keeps four.
+    // The last waits of the compute stream. The recorder keeps four.
     std::vector<std::pair<uint32_t, uint8_t>> joins;
     for (uint8_t s = 0; s < kSlots; ++s) {
       if (rank_.joined_at[s] > 0 && stream_at_[StreamOf(static_cast<Slot>(s))] >= 0)

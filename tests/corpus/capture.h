@@ -1,8 +1,7 @@
-// What could be read of each rank when the job was looked at: rings of limited depth, progress counters, threads,
-// streams, the process. The two file formats are written from it (lsd_file.h, fr_file.h). Times are of the simulator's
-// clock until they are written.
-#ifndef LOCKSTEP_TESTS_CORPUS_CAPTURE_H_
-#define LOCKSTEP_TESTS_CORPUS_CAPTURE_H_
+// What an observer can read of each rank at the capture: rings of limited depth, counters, threads, streams and the
+// process. The writers of both file formats (lsd_file.h, fr_file.h) use this. Times are on the simulator's clock until
+// they are written.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -14,20 +13,20 @@
 
 namespace lockstep::corpus {
 
-// kTimed: as kFull, and something measured when each operation started and completed (events, the profiler).
+// kTimed: like kFull, plus measured start and completion times of each operation, as from GPU events or the profiler.
 enum class Marks : uint8_t { kOff, kDone, kFull, kTimed };
 
-// How an observer outside sees a process.
+// A process as an outside observer sees it.
 struct ProcessFacts {
-  std::string state = "S";  // /proc letter
+  std::string state = "S";  // state letter in /proc
   std::vector<std::string> python_stack, stack, stack_later, written_files;
   uint32_t threads_in_d = 0;
-  int64_t cpu_ns = -1, io_bytes = -1;  // between two samples
+  int64_t cpu_ns = -1, io_bytes = -1;  // difference between two samples
   std::string wchan;
-  bool consequence = false;  // ended because the job was being ended
+  bool consequence = false;  // the process was ended because the job was being ended
 };
 
-enum class Stage : uint8_t {  // numbered as docs/dump-file.md has it
+enum class Stage : uint8_t {  // numbered as in docs/dump-file.md
   kUnknown,
   kEntered,
   kQueued,
@@ -47,15 +46,15 @@ struct OpView {
   int32_t root_or_peer = -1;
   uint64_t count = 0;
   uint32_t seq = 0;     // 0: none
-  uint32_t called = 0;  // Record::called
+  uint32_t called = 0;  // see Record::called
   uint8_t thread = 0;
   bool recent_only = false, all_to_all = false;  // all_to_all: member of one with sizes
   uint64_t index = 0, group = 0, graph = 0;
-  uint32_t replay = 0, place = 0;  // Record
+  uint32_t replay = 0, place = 0;  // see Record
   int32_t stream = -1;
-  uint32_t ticket = 0;                                               // on its stream
-  uint32_t launch = 0;                                               // among those of its communicator
-  int64_t enter = 0, ret = kNever, start = kNever, finish = kNever;  // kNever where later than the capture
+  uint32_t ticket = 0;                                               // ticket on the operation's stream
+  uint32_t launch = 0;                                               // number among the communicator's launches
+  int64_t enter = 0, ret = kNever, start = kNever, finish = kNever;  // kNever if later than the capture
   Stage stage = Stage::kUnknown;
 };
 
@@ -64,14 +63,14 @@ struct CommView {
   Slot slot = kWorld;
   int32_t member_rank = -1;
   uint32_t state = 0;                                       // recorder/ring/snapshot.h, CommState
-  int64_t issued = 0, launched = 0, started = 0, done = 0;  // collectives
-  int64_t called = 0;                                       // Record::called
+  int64_t issued = 0, launched = 0, started = 0, done = 0;  // counts of collectives
+  int64_t called = 0;                                       // see Record::called
   uint64_t hash = 0;
   std::vector<std::pair<uint32_t, uint64_t>> checkpoints;  // oldest first
   int64_t issued_at = 0, created = 0, ready = 0, ended = 0;
   CallKind made_by = CallKind::kNone;
-  uint64_t operations = 0, retained = 0;  // all kinds; among RankView::ops
-  uint32_t oldest_retained = 0;           // collective; 0 none
+  uint64_t operations = 0, retained = 0;  // operations of all kinds; of these, retained in RankView::ops
+  uint32_t oldest_retained = 0;           // number of a collective; 0: none
   uint32_t p2p = 0, all_to_alls = 0;
   uint32_t launches = 0, launches_started = 0, launches_done = 0;
   std::vector<PeerProgress> peers;
@@ -89,19 +88,19 @@ struct ThreadView {
 };
 
 struct StreamView {
-  uint8_t stream = 0;  // the simulator's
+  uint8_t stream = 0;  // the simulator's stream
   uint32_t issued = 0, started = 0, completed = 0;
   int32_t first_error = 0;
-  // What it was last made to wait for: `ticket` of another stream, by all that came behind its own ticket `after`.
+  // The last wait of the stream: everything after its own ticket `after` waits for `ticket` of another stream.
   struct Wait {
     uint32_t stream = 0, ticket = 0, after = 0;  // stream: index into RankView::streams
   };
   std::vector<Wait> depends;
 };
 
-// The rank's graph: `launches` of it so far, by the marks of the stream.
+// The rank's graph, and its `launches` so far according to the stream's markers.
 struct GraphView {
-  uint32_t operations = 0;  // 0: there is none
+  uint32_t operations = 0;  // 0: no graph
   uint32_t launches = 0, started = 0, completed = 0;
   int64_t captured_at = 0, last_launch = 0;
   int32_t stream = -1;  // index into RankView::streams
@@ -110,25 +109,23 @@ struct GraphView {
 struct RankView {
   int32_t rank = 0;
   int64_t captured = 0;
-  std::vector<OpView> ops;  // program order; recent ones first
+  std::vector<OpView> ops;  // in program order; operations outside the ring first
   std::vector<CommView> comms;
   std::vector<ThreadView> threads;
   std::vector<StreamView> streams;
   GraphView graph;
   HostStatus status = HostStatus::kRunning;
-  int64_t ended = 0;  // of the process; 0 not
+  int64_t ended = 0;  // when the process ended; 0: it has not
 };
 
 struct CaptureOptions {
-  int64_t at = 0;         // shared clock
-  int64_t jitter = 0;     // ranks are read up to this much later
-  uint32_t depth = 1024;  // records a rank keeps
+  int64_t at = 0;         // time on the shared clock
+  int64_t jitter = 0;     // each rank is read up to this much later
+  uint32_t depth = 1024;  // number of records a rank keeps
   Marks marks = Marks::kFull;
-  bool expand = true;  // all-to-alls with sizes as their sends and receives
+  bool expand = true;  // writes an all-to-all with sizes as its sends and receives
 };
 
 RankView Capture(const Simulator& run, const CaptureOptions& options, int32_t rank);
 
 }  // namespace lockstep::corpus
-
-#endif  // LOCKSTEP_TESTS_CORPUS_CAPTURE_H_

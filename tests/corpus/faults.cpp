@@ -11,7 +11,7 @@ using ring::IsCollective;
 
 FaultMaker::FaultMaker(const Request& request, uint64_t seed, Plan* plan)
     : request_(request), plan_(plan), job_(plan->job), random_(Mix(seed, 101)) {
-  // Where full rings were asked for, they are full by then.
+  // The step of the fault. If the request asks for full rings, they are full by this step.
   step_ = std::max(1, request.depth > 0 ? job_.steps - 2 : job_.steps / 2);
   timed_ = request.marks == Marks::kTimed || (request.fr && request.marks == Marks::kFull);
   started_known_ = request.marks == Marks::kTimed || request.marks == Marks::kFull;
@@ -24,7 +24,7 @@ int32_t FaultMaker::PickRank(const std::function<bool(int32_t)>& fits) {
   if (variant == "lastrank" && (!fits || fits(job_.ranks - 1))) return job_.ranks - 1;
   const int64_t range = variant == "firstfile" ? std::min(job_.gpus_per_host, job_.ranks) : job_.ranks;
   for (int attempt = 0; attempt < 400; ++attempt) {
-    // What must lie in the first file does so where anything there fits.
+    // Prefers a rank of the first file, if any rank there fits.
     const auto rank = static_cast<int32_t>(random_.Below(attempt < 200 ? range : job_.ranks));
     if (!fits || fits(rank)) return rank;
   }
@@ -82,7 +82,7 @@ void FaultMaker::InsertEverywhere(int32_t step, const std::vector<Instr>& instrs
   });
 }
 
-// A communicator beside the layout's, created from its own unique id.
+// Adds a communicator that the layout does not have, created from its own unique id.
 int32_t FaultMaker::AddComm(Slot slot, std::vector<int32_t> members, uint32_t ordinal) {
   Comm comm;
   comm.slot = slot;
@@ -157,7 +157,7 @@ bool FaultMaker::Stall(int32_t rank, size_t at, ProcessFacts facts) {
   return true;
 }
 
-// A collective of the fault's step on any of the rank's communicators.
+// Chooses a collective of the fault's step on any of the rank's communicators.
 size_t FaultMaker::AnyCall(int32_t rank, Slot* slot, const std::function<bool(const Instr&)>& fits) {
   std::vector<Slot> slots;
   for (uint8_t s = 0; s < kSlots; ++s) {
@@ -249,7 +249,7 @@ bool FaultMaker::MakeScenario(std::string* error) {
   }
 }
 
-// One rule would find two faults of one kind, and report them as one finding.
+// One rule would report two faults of the same kind as one finding.
 bool FaultMaker::LikeFirst(Second second) const {
   const bool stands = second == Second::kStall || second == Second::kStop;
   switch (request_.scenario) {
@@ -267,7 +267,7 @@ bool FaultMaker::LikeFirst(Second second) const {
     case 39:
       return stands;
     case 11:
-      return stands || second == Second::kDeath;  // hangs in its teardown, or is gone
+      return stands || second == Second::kDeath;  // the rank hangs in its teardown, or has ended
     // Neither a dead nor a stopped process writes a Flight Recorder dump.
     case 13:
     case 14:
@@ -283,20 +283,21 @@ bool FaultMaker::LikeFirst(Second second) const {
 }
 
 bool FaultMaker::MakeSecond(std::string* error) {
-  // In the same step, on a rank of another host where there is one, before anything that the first fault could hold up.
+  // Puts the second fault into the same step, on another host if possible, before anything that the first fault could
+  // hold up.
   const std::vector<int32_t>& first = plan_->truth.culprit_ranks;
   const int32_t rank = PickRank([&](int32_t r) {
     if (std::find(first.begin(), first.end(), r) != first.end()) return false;
     if (job_.ranks <= job_.gpus_per_host) return true;
     return std::none_of(first.begin(), first.end(), [&](int32_t c) { return job_.HostOf(c) == job_.HostOf(r); });
   });
-  // Nobody gets further than a communicator that is never made.
+  // No rank gets past the creation of a communicator that is never created.
   const size_t at = rank < 0 ? SIZE_MAX : request_.scenario == 28 ? 0 : StepBegin(rank, step_);
   if (at == SIZE_MAX) {
     *error = "no place for a second fault";
     return false;
   }
-  // What a GPU does shows only where its starts are known, and a call left out only among three.
+  // A GPU fault shows only if start times are known. A skipped call shows only among three or more ranks.
   const auto skippable = [&](const Instr& in) {
     return in.act == Act::kCall && IsCollective(in.kind) && Members(rank, in.slot).size() >= 3;
   };
@@ -348,7 +349,7 @@ bool FaultMaker::MakeSecond(std::string* error) {
     if (request_.fr) truth.second_kinds = {"RANK_NO_DATA", "RANK_NOT_ARRIVED", "RANK_DEAD"};
     truth.verdicts_allowed.push_back("CRASHED");
   }
-  // The job hangs because of the stuck rank; a call left out may show as a disagreement, a death as a crash.
+  // The job hangs because of the stuck rank. A skipped call may show as a disagreement, and a death as a crash.
   if (second != Second::kSkip && second != Second::kDeath) truth.verdicts_allowed.push_back("HUNG");
   truth.second_ranks = {rank};
   ++plan_->faults;

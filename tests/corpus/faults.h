@@ -1,7 +1,6 @@
-// One fault put into a job. Made for one attempt at one scenario; scenario.cpp tries again where the fault did not
-// strike.
-#ifndef LOCKSTEP_TESTS_CORPUS_FAULTS_H_
-#define LOCKSTEP_TESTS_CORPUS_FAULTS_H_
+// Puts one fault into a job. A FaultMaker makes one attempt at one scenario. scenario.cpp tries again if the fault did
+// not strike.
+#pragma once
 
 #include <functional>
 #include <map>
@@ -18,39 +17,39 @@ struct Plan {
   SimOptions sim;
   DumpOptions dump;
   Truth truth;
-  std::map<int32_t, ProcessFacts> facts;  // of the ranks that are not like the others
-  bool live = false;                      // observed while it runs: nothing is stuck for good
-  bool may_hang = false;                  // with `live`: it may be stuck before the observation
-  bool ends = false;                      // the job ends and is observed then
-  int faults = 0;                         // that must strike
-  bool second_of_program = false;         // the second fault is in the text of its rank's program
+  std::map<int32_t, ProcessFacts> facts;  // facts about the ranks that differ from the others
+  bool live = false;                      // observed while the job runs: nothing is stuck permanently
+  bool may_hang = false;                  // with `live`: the job may get stuck before the observation
+  bool ends = false;                      // the job ends and is observed afterwards
+  int faults = 0;                         // number of faults that must strike
+  bool second_of_program = false;         // the second fault changes its rank's program
 };
 
-// Layout names that fit the scenario at this scale; the seed chooses.
+// Returns names of layouts that fit the scenario at this scale. The seed chooses one of them.
 std::vector<std::string> LayoutsFor(int scenario, int32_t ranks);
 
 class FaultMaker {
  public:
   FaultMaker(const Request& request, uint64_t seed, Plan* plan);
-  // False: `error` explains why this layout does not allow the scenario.
+  // On false, `error` explains why this layout does not allow the scenario.
   bool Make(std::string* error);
-  // Elsewhere, and independent of what Make did: a fault of another kind.
+  // Adds a fault of another kind elsewhere, independent of the fault that Make added.
   bool MakeSecond(std::string* error);
 
  private:
   enum class Second { kSkip, kGpu, kStall, kStop, kDeath };
 
-  // Whether the scenario's own fault is of that kind.
+  // Returns whether the scenario's own fault is of that kind.
   bool LikeFirst(Second second) const;
   bool MakeScenario(std::string* error);
   int32_t PickRank(const std::function<bool(int32_t)>& fits = nullptr);
-  // Index in the rank's program of an instruction in step `step` that fits, chosen by the seed; SIZE_MAX none.
+  // Returns the program index of a fitting instruction in step `step`, chosen by the seed; SIZE_MAX: none.
   size_t Find(int32_t rank, int32_t step, const std::function<bool(const Instr&)>& fits, bool last = false,
               bool first = false);
   size_t StepBegin(int32_t rank, int32_t step) const;
   void Insert(int32_t rank, size_t at, std::vector<Instr> instrs);
   void EditAll(const std::function<void(Program*)>& edit);
-  // Inserts before instruction `at` of every program what follows the n-th kStep.
+  // Inserts the instructions into every program, before the instruction after the n-th kStep.
   void InsertEverywhere(int32_t step, const std::vector<Instr>& instrs);
   int32_t AddComm(Slot slot, std::vector<int32_t> members, uint32_t ordinal);
   Instr Faulty(Act act, uint64_t count = 0, int64_t ns = 0);
@@ -91,10 +90,8 @@ class FaultMaker {
   Plan* plan_;
   Job& job_;
   Random random_;
-  int32_t step_ = 0;  // in which the fault strikes
+  int32_t step_ = 0;  // the step in which the fault strikes
   bool timed_ = false, started_known_ = false, done_known_ = false;
 };
 
 }  // namespace lockstep::corpus
-
-#endif  // LOCKSTEP_TESTS_CORPUS_FAULTS_H_

@@ -1,4 +1,4 @@
-// Faults of the program: calls that disagree, are left out, added, out of order.
+// Faults of the program: calls that disagree, are missing, are added or come in the wrong order.
 #include <algorithm>
 
 #include "tests/corpus/faults.h"
@@ -19,7 +19,7 @@ bool FaultMaker::Skip(bool chatty, std::string*) {
   Slot slot = kWorld;
   size_t at = SIZE_MAX;
   if (chatty) {
-    // A call that nobody waits for soon, while calls on other communicators continue.
+    // The call must be one that no rank waits for soon, while calls on other communicators continue.
     slot = kDp;
     at = Find(rank, step_, [](const Instr& in) { return IsCall(in) && in.slot == kDp && in.async; });
     plan_->dump.capture.depth = 32;
@@ -118,7 +118,7 @@ bool FaultMaker::WrongReduction(std::string*) {
 bool FaultMaker::WrongSplits(std::string*) {
   const int32_t rank = PickRank([&](int32_t r) { return job_.comm_of[static_cast<size_t>(r)][kEp] >= 0; });
   if (rank < 0) return false;
-  // A second fault strikes at the step's begin: what comes later in the step is mostly held up by it.
+  // A second fault strikes at the step's beginning and mostly holds up whatever comes later in the step.
   const size_t at = Find(
       rank, step_, [](const Instr& in) { return in.act == Act::kAllToAllV; }, false, request_.variant == "twofaults");
   if (at == SIZE_MAX) return false;
@@ -150,15 +150,15 @@ bool FaultMaker::EndsEarly(std::string*) {
   program->push_back({.act = Act::kHostWait, .kind = CallKind::kStreamSynchronize});
   plan_->facts[rank] = TeardownFacts();
   if (job_.layout.shape == Shape::kDdp) {
-    // Its last AllReduce is number n of the one communicator there is, in which the others average gradients: one
-    // element instead of a million, and a sum. Either is a right name for it; a Flight Recorder dump holds no
-    // reductions.
+    // The rank's last AllReduce is number n of the only communicator, on which the others average gradients. Its call
+    // is a sum of one element instead of a million, so both kinds of mismatch are right. A Flight Recorder dump
+    // contains no reductions.
     Blame({rank}, {"DESYNC", "HUNG"}, {"MISMATCH_COUNT"});
     if (!request_.fr) plan_->truth.kinds_allowed.push_back("MISMATCH_REDUCTION");
   } else {
-    // Its last AllReduce is like the others' next one on the world's communicator. It waits for them there, and they
-    // for it on the shards': it has not come there, and is ahead here. That both wait for each other is no circle of
-    // two orders: the calls that the others are in it will never make in any order.
+    // Its last AllReduce matches the others' next call on the world communicator, where it waits for them. They wait
+    // for it on the shard communicator, so it is behind there and ahead here. This is not a cycle: the others never
+    // make the missing calls in any order.
     Blame({rank}, {"DESYNC", "HUNG"}, {"RANK_NOT_ARRIVED", "RANK_AHEAD"});
   }
   plan_->truth.what = "rank " + std::to_string(rank) + " ends its epoch early and goes to the final AllReduce";
@@ -176,7 +176,7 @@ bool FaultMaker::Inverted(std::string*) {
   if (first == SIZE_MAX || second == SIZE_MAX) return false;
   Program* program = job_.Own(rank);
   std::swap((*program)[first], (*program)[second]);
-  std::swap((*program)[first + 1], (*program)[second + 1]);  // with the waits behind them
+  std::swap((*program)[first + 1], (*program)[second + 1]);  // swaps the calls together with the waits after them
   (*program)[first].fault = static_cast<uint8_t>(plan_->faults + 1);
   const std::vector<int32_t> pair = Members(rank, kEmb);
   Blame(pair, {"DESYNC", "HUNG"}, {"DEADLOCK_CYCLE", "ORDER_INVERSION"});
@@ -185,13 +185,13 @@ bool FaultMaker::Inverted(std::string*) {
   return true;
 }
 
-// Equal host order; two GPUs take the two operations up in different orders.
+// The CPU threads use the same order; two GPUs start the two operations in different orders.
 bool FaultMaker::LaunchOrder(std::string*) {
   const int32_t rank = PickRank([&](int32_t r) {
     return job_.comm_of[static_cast<size_t>(r)][kEmb] >= 0 && job_.comm_of[static_cast<size_t>(r)][kMp] >= 0;
   });
   if (rank < 0) return false;
-  // All ranks issue both before they wait for either.
+  // All ranks issue both operations before waiting for either.
   EditAll([](Program* program) {
     for (size_t i = 0; i + 3 < program->size(); ++i) {
       Instr &a = (*program)[i], &b = (*program)[i + 2];
@@ -204,7 +204,7 @@ bool FaultMaker::LaunchOrder(std::string*) {
     const size_t mp = Find(r, step_, [](const Instr& in) { return IsCall(in) && in.slot == kMp; });
     if (emb == SIZE_MAX || mp != emb + 1) return false;
     Program* program = job_.Own(r);
-    // One GPU has no room for mp until emb is through, the other none for emb until mp is.
+    // One GPU has no room for mp until emb has finished. The other has no room for emb until mp has finished.
     Instr& held = (*program)[r == rank ? emb : mp];
     held.ns = 1 + (r == rank ? kMp : kEmb);
     held.fault = static_cast<uint8_t>(plan_->faults + 1);
@@ -237,7 +237,7 @@ bool FaultMaker::SendSend(std::string*) {
     list[0].fault = static_cast<uint8_t>(plan_->faults + 1);
     return list;
   };
-  // At the end of a step, when nothing else of the pipeline is in flight.
+  // The exchange is at the end of a step, when the pipeline has nothing else in flight.
   const size_t mine = StepBegin(rank, step_), theirs = StepBegin(other, step_);
   Insert(rank, mine, exchange(peer, true));
   Insert(other, theirs, exchange(me, true));
@@ -265,7 +265,7 @@ bool FaultMaker::WrongPeer(std::string*) {
   if (wrong == me) wrong = (wrong + 1) % stages;
   in.root_or_peer = wrong;
   Blame({rank}, {"DESYNC", "HUNG"}, {"P2P_UNMATCHED", "DEADLOCK_CYCLE", "ORDER_INVERSION"});
-  // Other pipelines show which side of the send is odd; without any it is one end or the other.
+  // Other pipelines show which side of the send is wrong. Without other pipelines, either side may be wrong.
   const bool alone = job_.layout.tp * job_.layout.cp * job_.layout.dp == 1;
   for (int32_t partner :
        alone ? std::vector<int32_t>{members[static_cast<size_t>(right)], members[static_cast<size_t>(wrong)]}
@@ -289,7 +289,7 @@ bool FaultMaker::OpenGroup(std::string*) {
   (*program)[at].fault = static_cast<uint8_t>(plan_->faults + 1);
   const size_t end = StepBegin(rank, step_ + 1);
   if (end != SIZE_MAX) program->resize(end - 1);
-  program->push_back({.act = Act::kLeave});  // waits on the host for what the others never send
+  program->push_back({.act = Act::kLeave});  // waits on the CPU thread for what the others never send
   plan_->facts[rank] = ElsewhereFacts();
   Blame({rank}, {"DESYNC", "HUNG"}, {"GROUP_LEFT_OPEN"});
   plan_->truth.what =
@@ -306,7 +306,7 @@ bool FaultMaker::WrongColor(std::string* error) {
     *error = "needs communicators that are split";
     return false;
   }
-  // It gets into a neighbouring group of the same family.
+  // The rank joins a neighboring group of the same family.
   const Slot slot = kTp;
   const int32_t rank = PickRank([&](int32_t r) { return Members(r, slot).size() > 1; });
   if (rank < 0) return false;
@@ -334,8 +334,8 @@ bool FaultMaker::WrongColor(std::string* error) {
   Blame({rank}, {"DESYNC", "HUNG"}, {"SPLIT_MISMATCH"});
   plan_->truth.what = "rank " + std::to_string(rank) + " passes the colour of another " + SlotName(slot) +
                       " group when the world is split";
-  // Flight Recorder dumps hold no colors, but the members of each group: one group has this rank missing, its neighbor
-  // has it in addition.
+  // Flight Recorder dumps contain each group's members but no colors: this rank is missing in one group and additional
+  // in its neighbor.
   return true;
 }
 

@@ -7,7 +7,7 @@
 
 namespace lockstep::corpus {
 
-// Stacks, CPU and I/O are observed from outside; Flight Recorder dumps hold none of them.
+// Stacks, CPU and I/O are observed from outside. Flight Recorder dumps contain none of these.
 void FaultMaker::Seen(const char* activity, bool moving) {
   if (request_.fr) return;
   plan_->truth.activity_allowed = {activity};
@@ -62,7 +62,7 @@ bool FaultMaker::HostStall(std::string*) {
                 [&](const Instr& in) { return in.act == Act::kCall && (request_.scenario != 21 || in.slot == kTp); });
       break;
   }
-  // Not between the calls of a group.
+  // The fault must not be inserted between the calls of a group.
   const Program& program = *job_.programs[static_cast<size_t>(rank)];
   for (size_t i = at; i != SIZE_MAX && i > 0; --i) {
     if (program[i].act == Act::kGroupEnd && i != at) break;
@@ -80,7 +80,7 @@ bool FaultMaker::HostStall(std::string*) {
 }
 
 bool FaultMaker::Checkpoint(std::string*) {
-  // Everyone saves and meets at a barrier; the storage of one rank or of one host does not answer.
+  // All ranks save a checkpoint and meet at a barrier; the storage of one rank or one host does not answer.
   Instr save{.act = Act::kHostWork};
   save.ns = 30 * kMilli;
   InsertEverywhere(step_, {save,
@@ -136,7 +136,7 @@ bool FaultMaker::Death(std::string*) {
     Blame({rank}, {"CRASHED", "HUNG"}, {"RANK_DEAD"});
     plan_->truth.what = "rank " + std::to_string(rank) + " dies by signal " + std::to_string(signal);
     if (scenario == 14) {
-      // Its neighbours on the host abort soon after, by their watchdogs.
+      // The other ranks of the host abort soon afterwards, because their watchdogs notice.
       for (int32_t r : HostRanks(rank)) {
         if (r != rank && random_.Chance(0.5))
           plan_->dump.later_deaths[r] = {6, random_.Between(300 * kMilli, 4 * kSecond), random_.Chance(0.5)};
@@ -160,11 +160,12 @@ bool FaultMaker::GpuFault(std::string*) {
   Blame({rank}, {"HUNG", "CRASHED"}, {"GPU_STALL"});
   if (hang) {
     plan_->truth.what = "a kernel that is not NCCL's never ends on rank " + std::to_string(rank) + "'s GPU";
-    // These dumps do not show the waits of processes: one that waits for its own GPU before its next call is only
+    // These dumps do not show the waits of processes: a rank that waits for its own GPU before its next call only looks
     // missing.
     if (request_.fr)
       plan_->truth.kinds_allowed.insert(plan_->truth.kinds_allowed.end(), {"RANK_NOT_ARRIVED", "HOST_STALL"});
-    // Without starts, to have reached an operation and to wait inside it, and not to have reached it, are one record.
+    // Without start times, a rank that waits inside an operation and a rank that has not reached it leave the same
+    // record.
     if (!started_known_) plan_->truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
     if (!started_known_)
       Unidentified(request_.fr ? "start events (TORCH_NCCL_ENABLE_TIMING)"
@@ -177,7 +178,8 @@ bool FaultMaker::GpuFault(std::string*) {
     plan_->truth.what = "rank " + std::to_string(rank) + "'s GPU fails (CUDA error 719)";
     if (request_.fr) Unidentified("CUDA errors: own dumps, or the kernel log of the host");
   }
-  // Without the error, or without marks of starts, the records show an operation that all members issued and none ends.
+  // Without the error, or without start markers, the records show only an operation that all members issued and that
+  // does not end.
   if (!plan_->truth.identifiable) plan_->truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
   const Slot inner = job_.CommOf(rank, kTp) != nullptr ? kTp : kSlots;
   if (inner != kSlots && !plan_->truth.identifiable) plan_->truth.set_allowed.push_back(Members(rank, inner));
@@ -212,11 +214,11 @@ bool FaultMaker::Network(std::string* error) {
     const auto it = std::lower_bound(comm.members.begin(), comm.members.end(), r);
     return it != comm.members.end() && *it == r ? static_cast<int64_t>(it - comm.members.begin()) : -1;
   };
-  // All members are in what does not end, sends and receives with both their halves, no GPU has anything else ahead of
-  // it, and NCCL reports no error before its own time limit, which is longer than anybody here waits.
+  // All members are in the operation that does not end, and each send has its receive. No GPU has other work queued
+  // before it. NCCL reports no error before its own time limit, which is longer than any observer here waits.
   const std::vector<std::string> stuck{"COLLECTIVE_STUCK"};
   if (scenario == 18) {
-    // The neighbour in a ring that crosses hosts.
+    // The rank's next ring neighbor on another host.
     int32_t peer = -1;
     for (int32_t c : job_.comm_of[static_cast<size_t>(rank)]) {
       if (c < 0 || !job_.comms[static_cast<size_t>(c)].inter_host) continue;
@@ -280,7 +282,8 @@ bool FaultMaker::InitHang(std::string*) {
   const size_t at = world || places.size() < 2
                         ? places[0]
                         : places[static_cast<size_t>(random_.Between(1, static_cast<int64_t>(places.size()) - 1))];
-  // The first member publishes the unique id. If it did not reach that either, the others wait for it outside of NCCL.
+  // The first member publishes the unique id. If that member is stuck before it too, the others wait for the id outside
+  // NCCL.
   const Instr making = program[at];
   const Comm* comm = job_.CommOf(rank, making.slot);
   if (at != places[0] && making.act == Act::kInit && comm->members[0] == rank && random_.Chance(0.5)) {
@@ -300,7 +303,8 @@ bool FaultMaker::InitHang(std::string*) {
                       (at == places[0] ? "the world's communicator" : "a communicator") + plan_->truth.what;
   if (request_.fr) {
     Unidentified("a Flight Recorder dump knows a group only once its communicator is made: own dumps");
-    // All calls on existing communicators are in order and complete, or none was used yet: then no dump holds anything.
+    // All calls on existing communicators are in order and complete, or no communicator was used yet. In the second
+    // case the dumps are empty.
     for (const char* verdict : {"INCOMPLETE_DATA", "HEALTHY"}) plan_->truth.verdicts_allowed.push_back(verdict);
   }
   return true;
@@ -310,7 +314,7 @@ bool FaultMaker::OtherRun(std::string* error) {
   if (!HostStall(error)) return false;
   const int32_t culprit = plan_->truth.culprit_ranks[0];
   job_.restart_count = 1;
-  // Other hosts' files: some cut off, some left from the run before.
+  // Files of some other hosts are truncated, and some files are from the previous run.
   const auto hosts = static_cast<int64_t>(job_.hosts.size());
   const int64_t bad = std::max<int64_t>(1, hosts / 32);
   for (int64_t i = 0; i < bad * 2; ++i) {
@@ -340,7 +344,7 @@ bool FaultMaker::Slow(std::string*) {
   }
   const int32_t rank = PickRank();
   if (scenario == 34) {
-    // All communicators of the rank that cross hosts, by its rail.
+    // The fault slows all communicators of the rank that cross hosts, through its network rail.
     SimOptions::Slow slow;
     slow.factor = 4 + 4 * random_.Unit();
     for (int32_t c : job_.comm_of[static_cast<size_t>(rank)]) {
@@ -353,7 +357,7 @@ bool FaultMaker::Slow(std::string*) {
     plan_->truth.kinds_allowed = {"SLOW_LINK", "SLOW_HOST"};
     plan_->faults = 0;
     Unidentified("network progress of each link: NCCL's profiler" + std::string(timed_ ? "" : "; and " + needs));
-    // The group that is slow is what the record shows.
+    // The record shows only which group is slow.
     for (int32_t c : slow.comms) plan_->truth.set_allowed.push_back(job_.comms[static_cast<size_t>(c)].members);
     plan_->truth.what = "the network of rank " + std::to_string(rank) + " carries a fraction of what it should";
     return true;
@@ -377,9 +381,9 @@ bool FaultMaker::Slow(std::string*) {
       Unidentified("a record that holds two steps: longer rings");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
     } else if (request_.fr && scenario == 42 && job_.layout.shape == Shape::kFsdp) {
-      // Durations of operations are all that these dumps measure, and the watchdog writes them when it next looks, ten
-      // times a second. Operations that run beside the computation end when the slowest is through: how long the others
-      // computed is in no duration.
+      // These dumps contain only the durations of operations, rounded up to the watchdog's next look, ten times a
+      // second. Operations that overlap computation end when the slowest rank is done, so no duration shows how long
+      // the others computed.
       Unidentified(
           "own times of the GPUs' computation: where all operations run beside it, only the slowest rank shows");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
@@ -401,22 +405,22 @@ bool FaultMaker::Healthy(std::string*) {
   if (scenario == 29) {
     const auto host = static_cast<int32_t>(random_.Below(static_cast<int64_t>(job_.hosts.size())));
     for (int32_t r : HostRanks(host * job_.gpus_per_host)) plan_->dump.missing.insert(r);
-    truth.verdicts_allowed = {"INCOMPLETE_DATA"};  // that all is well is more than is known
+    truth.verdicts_allowed = {"INCOMPLETE_DATA"};  // the data does not prove that the job is healthy
     truth.what = "host " + job_.hosts[static_cast<size_t>(host)].name + " could not be asked; the job runs";
   } else if (scenario == 37) {
     plan_->sim.live_step = job_.steps - 2;
     plan_->sim.live_after = random_.Between(kMilli, 5 * kMilli);
     truth.what = "a captured graph is replayed: hosts call nothing but its launch";
     if (request_.seed % 3 == 2) {
-      // Or one process is stuck between two replays.
+      // Alternatively, one process is stuck between two replays.
       plan_->live = false;
       plan_->sim.live_step = -1;
       truth.healthy = false;
       const int32_t rank = PickRank();
       if (!Stall(rank, StepBegin(rank, step_), ElsewhereFacts())) return false;
       Blame({rank}, {"HUNG", "LATE"}, {"HOST_STALL", "RANK_NOT_ARRIVED"});
-      // The recorder numbers the operations of each launch, so the others' records hold operations that this rank never
-      // reached.
+      // The recorder numbers the operations of each launch, so the others' records contain operations that this rank
+      // never reached.
       if (request_.fr) {
         Unidentified("launches of graphs, of which these dumps hold nothing: own dumps");
         truth.verdicts_allowed.push_back("HEALTHY");
@@ -445,7 +449,7 @@ bool FaultMaker::Healthy(std::string*) {
       again.slot = kAux2;
       Instr fresh = beat;
       fresh.slot = kAux2;
-      // One rank's last operation never came; after a while all give the communicator up and make another.
+      // One rank's last operation is missing. After a while all ranks abort the communicator and create another.
       Instr pause{.act = Act::kHostWork};
       pause.ns = 9 * kSecond;
       Instr abort{.act = Act::kAbort, .slot = kAux, .kind = CallKind::kCommAbort};

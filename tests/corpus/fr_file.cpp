@@ -1,4 +1,4 @@
-// PyTorch Flight Recorder dumps as torch's own pickler writes them: protocol 2, texts memoised, frames shared.
+// Writes PyTorch Flight Recorder dumps like torch's own pickler: protocol 2, memoized strings, shared frames.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -61,7 +61,8 @@ class Pickle {
   void EmptyDict() { out_ += '}'; }
   void EmptyList() { out_ += ']'; }
   void Tuple2() { out_ += '\x86'; }
-  // A dictionary that the file contains once and others refer to. True: it is new, write it and call EndFrame.
+  // Begins a dictionary that the file contains once and refers to later. Returns true if the dictionary is new: the
+  // caller then writes its contents and calls EndDict.
   bool BeginFrame(uint32_t key) {
     auto it = frames_.find(key);
     if (it != frames_.end()) {
@@ -100,7 +101,7 @@ const char* ScalarType(uint8_t datatype) {
   return datatype < 10 ? kNames[datatype] : "Byte";
 }
 
-// Without the backend's name.
+// Returns the name without the backend's name.
 std::string OpName(const OpView& op, int32_t me) {
   switch (op.kind) {
     case CallKind::kAllReduce:
@@ -149,7 +150,7 @@ struct Entry {
   OpView op;
   int32_t comm = -1;  // index into Job::comms
   int64_t view_comm = -1;
-  bool end = false;  // the record of a whole batch
+  bool end = false;  // the record of an entire batch
   bool in_batch = false;
   int64_t collective_seq = 0, p2p_seq = 0, op_id = 0;
 };
@@ -163,7 +164,7 @@ class FrFile {
 
   std::string Rank(int32_t rank) {
     CaptureOptions capture = options_.capture;
-    capture.marks = Marks::kFull;  // shows the order of launches; their stored form is another matter
+    capture.marks = Marks::kFull;  // kFull shows the order of launches; the written marks are separate
     capture.expand = false;
     RankView view = Capture(run_, capture, rank);
     host_ = &job_.hosts[static_cast<size_t>(job_.HostOf(rank))];
@@ -220,7 +221,7 @@ class FrFile {
       entry.comm = c.comm;
       entry.op_id = op_ids[at]--;
       const bool p2p = ring::IsPointToPoint(op.kind);
-      // Launches of a group that is used for sends and receives are counted together.
+      // A group that is used for sends and receives counts all its launches together.
       const int64_t launches = op.stream >= 0 ? c.launches : 0;
       entry.p2p_seq = p2p ? (op.launch > 0 ? op.launch : launches + 1) : c.p2p > 0 ? launches : 0;
       entry.collective_seq = p2p ? c.called + c.all_to_alls : op.instr->act == Act::kAllToAllV ? op.seq : op.called;
@@ -432,7 +433,7 @@ class FrFile {
     p->EndDict();
   }
 
-  // When the rank's watchdog, which looks ten times a second, notices it.
+  // Returns when the rank's watchdog, which looks ten times a second, notices the event.
   int64_t Tick(int64_t t) const {
     if (t == kNever) return kNever;
     const auto phase = static_cast<int64_t>(Mix(job_.seed + 17, static_cast<uint64_t>(view_->rank)) %
@@ -458,7 +459,7 @@ bool WriteFlightRecorderFolder(const Simulator& run, const DumpOptions& options,
   const Job& job = run.job();
   FrFile file(run, options);
   for (int32_t r = 0; r < job.ranks; ++r) {
-    // A process that is gone or stopped writes nothing.
+    // A process that has ended or is stopped writes no dump.
     const HostStatus status = run.ranks()[static_cast<size_t>(r)].status;
     const bool speaks = status != HostStatus::kDead && status != HostStatus::kExited && status != HostStatus::kFrozen;
     if (!speaks || options.missing.count(r) > 0) continue;
@@ -466,7 +467,7 @@ bool WriteFlightRecorderFolder(const Simulator& run, const DumpOptions& options,
     if (options.cut.count(r) > 0) Damage(&bytes, Mix(job.seed, 6000 + static_cast<uint64_t>(r)));
     const std::string path = folder + "/nccl_trace_rank_" + std::to_string(r);
     if (!WriteFile(path, bytes, error)) return false;
-    // Written when the dump was taken, by that host's clock.
+    // When the dump was written, on that host's clock.
     const int64_t written =
         job.hosts[static_cast<size_t>(job.HostOf(r))].Real(options.capture.at + options.capture.jitter);
     const timespec time{static_cast<time_t>(written / kSecond), static_cast<long>(written % kSecond)};

@@ -11,7 +11,7 @@
 namespace lockstep::corpus {
 namespace {
 
-// A majority against one different rank: two others that agree.
+// Two ranks that agree form a majority against one that differs.
 constexpr size_t kAgree = 2;
 
 class Held {
@@ -26,7 +26,7 @@ class Held {
 
   bool Tells(int32_t culprit) {
     if (unreadable_.count(culprit) > 0) return false;
-    // The depth of its group is a separate counter; the calls in it are its newest.
+    // The group's ring has its own depth, and the group's calls are its newest ones.
     if (request_.scenario == 26 && !request_.fr) return true;
     if (request_.scenario == 26) return HasQueued(View(culprit));
     const Program& program = *job_.programs[static_cast<size_t>(culprit)];
@@ -38,7 +38,7 @@ class Held {
     return CountersTell(culprit);
   }
 
-  // Whether its ring still holds the call that went wrong.
+  // Returns whether the culprit's ring still has the wrong call.
   bool HoldsItsCall(int32_t culprit) {
     const Program& program = *job_.programs[static_cast<size_t>(culprit)];
     const std::vector<OpView>& ops = View(culprit).ops;
@@ -67,7 +67,7 @@ class Held {
     return std::any_of(view.ops.begin(), view.ops.end(), [](const OpView& op) { return op.stage == Stage::kQueued; });
   }
 
-  // Ranks that were to run the same program, and left theirs where it can be read.
+  // Returns the ranks that should run the same program and whose records are readable.
   std::vector<int32_t> Siblings(int32_t rank) const {
     std::vector<int32_t> found;
     for (int32_t r = 0; r < job_.ranks; ++r) {
@@ -83,8 +83,8 @@ class Held {
     return std::any_of(view.ops.begin(), view.ops.end(), [&](const OpView& op) { return op.slot == slot && fits(op); });
   }
 
-  // The call itself, and its references: the same number at two other members (at the one, of two; at the peer), or a
-  // sibling's call at that place.
+  // Returns whether the call and its references are held. References are the same sequence number at two other members
+  // (one if there are only two; the peer for a send), or the call at that place of a rank with the same role.
   bool CallIsHeld(int32_t culprit, uint32_t at) {
     const Instr& in = (*job_.programs[static_cast<size_t>(culprit)])[at];
     const OpView* mine = nullptr;
@@ -93,7 +93,8 @@ class Held {
     }
     if (mine == nullptr) return false;
     if (in.act == Act::kCall && !ring::IsCollective(in.kind)) {
-      // Its own program holds a call for each that went astray: beside another pipeline's it is seen to be odd.
+      // For each call that went to the wrong place, the culprit's own program has a counterpart. Comparison with
+      // another pipeline shows which call is wrong.
       for (int32_t s : Siblings(culprit)) {
         const Instr* same = job_.programs[static_cast<size_t>(s)]->data() + at;
         if (Holds(s, in.slot, [&](const OpView& op) { return op.instr == same; })) return true;
@@ -108,8 +109,7 @@ class Held {
     return others >= std::min(kAgree, comm.members.size() - 1);
   }
 
-  // Calls before the place and behind it, or as far as it came; beside two siblings who hold the call that was left
-  // out.
+  // Returns whether calls before the place are held, and whether two ranks with the same role hold the skipped call.
   bool SkipIsHeld(int32_t culprit, uint32_t at) {
     const Program& program = *job_.programs[static_cast<size_t>(culprit)];
     const RankView& view = View(culprit);
@@ -124,10 +124,11 @@ class Held {
       const Instr* same = job_.programs[static_cast<size_t>(s)]->data() + at;
       holders += Holds(s, left_out.slot, [&](const OpView& op) { return op.instr == same; });
     }
-    return holders >= kAgree;  // of two alone in their role it may be either
+    return holders >= kAgree;  // with only two ranks in a role, either rank may be wrong
   }
 
-  // A peer with which only this rank has exchanged nothing: counts of each pair are permanent.
+  // Returns whether only this rank has a peer that exchanged nothing with it. The counts for each pair are never
+  // overwritten.
   bool OnlyStranger(int32_t culprit) {
     std::set<int32_t> strangers;
     for (int32_t r = 0; r < job_.ranks; ++r) {
@@ -156,8 +157,9 @@ class Held {
     return OddAmongSiblings(culprit);
   }
 
-  // All others of a communicator have issued as much as each other, it has not, and all stand exactly at the
-  // difference. Not for reasons of somebody else's: what it is in itself is on the same communicator, or nothing.
+  // Returns whether all other members issued the same number of calls, the culprit issued another number, and all are
+  // stuck exactly at the difference. The culprit must not wait for another rank: its current operation is on the same
+  // communicator, or it has none.
   bool StandsAtItsCount(int32_t culprit, const CommView& c) {
     const std::vector<int32_t>& members = job_.comms[static_cast<size_t>(c.comm)].members;
     std::set<int64_t> issued, done{c.done};
@@ -179,7 +181,7 @@ class Held {
     return true;
   }
 
-  // The rolling hash over arguments at a number that two others reached as well, and on which those agree.
+  // Compares the rolling argument hash at a sequence number that two others also reached and on which they agree.
   bool HashDiffers(int32_t culprit, const CommView& c) {
     auto at = [](const CommView& view) {
       std::map<int64_t, uint64_t> known{{view.issued, view.hash}};
@@ -203,7 +205,7 @@ class Held {
     });
   }
 
-  using Counts = std::array<int64_t, 2 * kSlots>;  // collectives, and sends and receives, by family
+  using Counts = std::array<int64_t, 2 * kSlots>;  // by family: number of collectives, then of sends and receives
 
   static bool AtMost(const Counts& a, const Counts& b) {
     for (size_t i = 0; i < a.size(); ++i) {
@@ -212,7 +214,7 @@ class Held {
     return true;
   }
 
-  // What a rank had counted when it was looked at, and before each record that it still holds; newest first.
+  // Returns a rank's counts at the capture, and before each record that it still holds; newest first.
   std::vector<Counts> CountsOf(int32_t rank) {
     const RankView& view = View(rank);
     Counts now{};
@@ -230,9 +232,9 @@ class Held {
     return counts;
   }
 
-  // What one program counts only grows, so any two of its places are ordered, and those between two are known where the
-  // records are. A rank that counts what no place of a sibling's program does runs another program. Of several, who
-  // contradicts most.
+  // A program's counts only grow, so any two places in it have an order, and the records show the places between. A
+  // rank whose counts match no place of another program of the same role runs a different program. If several ranks
+  // differ, the rank with most contradictions is the culprit.
   bool OddAmongSiblings(int32_t culprit) {
     const std::vector<int32_t> siblings = Siblings(culprit);
     const Counts mine = CountsOf(culprit).front();
@@ -260,27 +262,28 @@ class Held {
 
 void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr<const Program>>& base,
                        Outcome* outcome) {
-  // What a rank that ended its epoch early (12) waits in is its newest call; two that are in an exchange with each
-  // other (24) are told by the counters of their streams.
+  // A rank that ended its epoch early (12) waits in its newest call. Two ranks in a mutual exchange (24) are identified
+  // by the counters of their streams.
   static const std::set<int> kOfProgram{1, 2, 3, 4, 5, 6, 22, 25, 26, 31};
   Truth& truth = outcome->truth;
   if (!truth.identifiable || truth.healthy || kOfProgram.count(request.scenario) == 0) return;
-  // A counter or a hash only shows that its calls were different.
+  // A counter or a hash only shows that the rank's calls were different.
   auto& kinds = truth.kinds_allowed;
   if (request.scenario <= 6 && std::find(kinds.begin(), kinds.end(), "SILENT_DESYNC") == kinds.end())
     kinds.push_back("SILENT_DESYNC");
-  // Nor whether the call in which it waits is one too many, or one to which the others come much later.
+  // In addition, the counter does not show what call the rank waits in. It may be an extra call, or a call that the
+  // others reach much later.
   if (request.scenario == 2) kinds.push_back("RANK_NOT_ARRIVED");
   Held held(request, base, *outcome);
-  // For a job that continues, with rings of the usual length, the question is only whether it has overwritten the call
-  // itself.
+  // If a job continues with rings of the usual length, the evidence is lost only if the call itself was overwritten.
   if (request.scenario == 5 && request.variant != "overwritten" && held.HoldsItsCall(truth.culprit_ranks[0])) return;
   if (std::any_of(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), [&](int32_t r) { return held.Tells(r); }))
     return;
   truth.identifiable = false;
   truth.needs =
       "longer rings: the call that went wrong, or those of its siblings, are overwritten, and no counter differs by it";
-  // Only their being stuck in unrecorded operations is left; and not even that if the job continues.
+  // The records then show only that the ranks are stuck in unrecorded operations. If the job continues, they do not
+  // show even that.
   kinds.push_back("COLLECTIVE_STUCK");
   if (request.scenario == 5) truth.verdicts_allowed.push_back("HEALTHY");
 }

@@ -1,7 +1,6 @@
-// Whether overwritten rings still hold the evidence of the culprit. Decided from the simulator's run and the written
-// records, never from an analyzer's answer.
-#ifndef LOCKSTEP_TESTS_CORPUS_HELD_H_
-#define LOCKSTEP_TESTS_CORPUS_HELD_H_
+// Decides whether overwritten rings still hold the evidence of the culprit. The decision comes from the simulator's run
+// and the written records, never from an analyzer's answer.
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -10,12 +9,10 @@
 
 namespace lockstep::corpus {
 
-// For a fault of the program in a job with short rings: makes the truth "not identifiable" if no deciding record and no
-// counter is left. `base` are the programs before the fault. Other faults are unaffected: a stuck rank is behind its
-// newest records, and its process is observed directly.
+// Marks the truth of a program fault "not identifiable" if the short rings keep no record or counter that decides.
+// `base` contains the programs before the fault. Other faults stay identifiable: a stuck rank is just after its newest
+// records, and its process is observed directly.
 void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr<const Program>>& base,
                        Outcome* outcome);
 
 }  // namespace lockstep::corpus
-
-#endif  // LOCKSTEP_TESTS_CORPUS_HELD_H_

@@ -162,8 +162,8 @@ Program* Job::Own(int32_t rank) {
 }
 
 void Job::NameComms() {
-  // The order in which a rank makes its communicators gives the ordinals: of one parent's children, or of root
-  // communicators.
+  // The order in which a rank creates communicators determines their ordinals, among one parent's children or among
+  // root communicators.
   std::map<Slot, uint32_t> ordinal;
   for (const Comm& comm : comms) ordinal.try_emplace(comm.slot, static_cast<uint32_t>(ordinal.size()));
   for (Comm& comm : comms) {
@@ -198,7 +198,7 @@ bool MakeLayout(const std::string& text, int32_t ranks, uint64_t seed, Layout* l
     *layout = l;
     return true;
   }
-  // What fits the ranks: tp inside a host, a few stages, the rest data parallel.
+  // Chooses degrees that fit the number of ranks: tp inside a host, a few stages, and data parallel for the rest.
   if (name == "3d" || name == "moe" || name == "cp" || name == "interleaved" || name == "graph") {
     l.tp = ranks >= 64 ? (ranks >= 1024 || random.Chance(0.5) ? 8 : 4) : 2;
     l.pp = ranks >= 8192   ? 8

@@ -1,4 +1,4 @@
-// The .lsd writer, made from docs/dump-file.md alone.
+// The .lsd writer, based only on docs/dump-file.md.
 #include <zstd.h>
 
 #include <algorithm>
@@ -174,7 +174,7 @@ class LsdFile {
     h.set_gpu_marks(marks == Marks::kOff ? 0 : marks == Marks::kDone ? 1 : 2);
     h.set_host_waits(true);
     h.set_captured_mono_ns(Mono(view->captured));
-    // Of the ring's making: a later step of the wall clock does not show in it.
+    // The clock offset at the ring's creation. A later step of the wall clock does not change it.
     h.set_real_minus_mono_ns(host_->real_offset - host_->mono_offset);
     h.set_boot_id(host_->boot_id);
     h.set_restart_count(Restart());
@@ -284,7 +284,7 @@ class LsdFile {
     out->set_ticket(marked ? g.launches : 0);
     out->set_captured_ns(Mono(g.captured_at));
     out->set_last_launch_ns(Mono(g.last_launch));
-    // Launches for operations: launch n is at n - 1.
+    // Replaces operations by launches; launch n is at n - 1.
     for (uint32_t number = 1; number <= g.launches; ++number) {
       h->add_replay_graph(0);
       h->add_replay_number(number);
@@ -316,7 +316,7 @@ class LsdFile {
     out.set_issued(number(c.issued));
     out.set_issued_ns(Mono(c.issued_at));
     out.set_launched(number(c.launched));
-    // A number is known if the records reach back to it.
+    // A sequence number is known if the records reach back to it.
     const bool marked = marks != Marks::kOff;
     auto reached = [&](int64_t n) {
       if (c.issued == 0) return int64_t{-1};
@@ -403,7 +403,7 @@ class LsdFile {
     Append(record);
   }
 
-  // A list that is 0 everywhere is left out.
+  // Omits a list that is 0 everywhere.
   static void Sparse(OpColumns* c, bool timed) {
     auto zero = [](const auto& list) { return std::all_of(list.begin(), list.end(), [](auto v) { return v == 0; }); };
     if (zero(c->group())) c->clear_group();

@@ -1,14 +1,13 @@
-// What an observer outside finds in processes that do various things: /proc, native and Python stacks.
-#ifndef LOCKSTEP_TESTS_CORPUS_PROCESS_FACTS_H_
-#define LOCKSTEP_TESTS_CORPUS_PROCESS_FACTS_H_
+// What an outside observer finds in processes in various states: /proc, native and Python stacks.
+#pragma once
 
 #include "tests/corpus/capture.h"
 
 namespace lockstep::corpus {
 
-ProcessFacts WaitingFacts();   // in a host wait for its GPU
-ProcessFacts StoppedFacts();   // by a signal, in the same wait: it burns no CPU
-ProcessFacts TrainingFacts();  // on its way
+ProcessFacts WaitingFacts();   // the process waits on its CPU thread for its GPU
+ProcessFacts StoppedFacts();   // the process was stopped by a signal in the same wait; it uses no CPU
+ProcessFacts TrainingFacts();  // the process makes progress
 ProcessFacts DataLoaderFacts();
 ProcessFacts CheckpointFacts(int32_t rank, bool writes);
 ProcessFacts GarbageFacts();
@@ -16,10 +15,8 @@ ProcessFacts InterpreterLockFacts();
 ProcessFacts CompilerFacts();
 ProcessFacts TeardownFacts();
 ProcessFacts ExceptionFacts();
-ProcessFacts ElsewhereFacts();  // stuck in code that reveals nothing
+ProcessFacts ElsewhereFacts();  // the process is stuck in code that reveals nothing
 ProcessFacts InitFacts();
-ProcessFacts StoreFacts();  // asks the store for a unique id that nobody sets
+ProcessFacts StoreFacts();  // the process asks the store for a unique id that no rank sets
 
 }  // namespace lockstep::corpus
-
-#endif  // LOCKSTEP_TESTS_CORPUS_PROCESS_FACTS_H_

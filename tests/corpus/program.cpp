@@ -100,7 +100,7 @@ class Builder {
     }
   }
 
-  // A layer of one micro-batch; backward in the reverse direction.
+  // Adds a layer of one micro-batch; with `backward`, in reverse order.
   void Layer(bool backward) {
     const uint64_t shard = kTokens * kHidden / SizeOf(kTp);
     const uint32_t attention = backward ? kSiteBackwardAttention : kSiteForwardAttention;
@@ -133,7 +133,7 @@ class Builder {
   }
 
   void AllToAll(uint32_t site) {
-    // The sizes are known on the device first: the host has to wait for them.
+    // The device computes the sizes, so the CPU thread has to wait for them.
     HostWait(CallKind::kStreamSynchronize);
     Instr in{.act = Act::kAllToAllV, .slot = kEp, .kind = CallKind::kAlltoAll, .datatype = kBfloat16};
     in.count = kTokens / 8 * kHidden / SizeOf(kEp);
@@ -167,7 +167,7 @@ class Builder {
   int32_t Stages() const { return l_.pp; }
   int32_t Next() const { return (place_.pp + 1) % Stages(); }
   int32_t Previous() const { return (place_.pp + Stages() - 1) % Stages(); }
-  // One batch of sends and receives, as batch_isend_irecv makes it, waited for at once.
+  // One batch of sends and receives, as batch_isend_irecv issues it, with an immediate wait.
   void Exchange(const jobmodel::Turn& turn) {
     const uint64_t count = kTokens * kHidden / (l_.sequence_parallel ? SizeOf(kTp) : 1);
     Push({.act = Act::kGroupBegin, .slot = kPp});
@@ -228,7 +228,7 @@ class Builder {
     if (Has(kEmb)) Call(kEmb, CallKind::kAllReduce, 2'000'000, kFloat32, 0, kSiteEmbedding);
     if (Has(kMp)) Call(kMp, CallKind::kAllReduce, 1, kFloat32, 0, kSiteNorm);
     if (!Has(kMp)) Call(kWorld, CallKind::kAllReduce, 1, kFloat32, 0, kSiteNorm);
-    HostWait(CallKind::kMemcpy);  // the gradient norm decides on the host whether to step
+    HostWait(CallKind::kMemcpy);  // the CPU thread needs the gradient norm to decide whether to step
     Compute(200 * kMicro);
     for (int32_t bucket = 0; bucket < l_.buckets; ++bucket)
       Call(kDp, CallKind::kAllGather, 8'000'000 / SizeOf(kDp) + 1, kBfloat16, -1, kSiteParams);
@@ -240,7 +240,7 @@ class Builder {
     HostWork(200 * kMicro);
     const uint64_t shard = 16'000'000 / SizeOf(kShard) + 1;
     const int32_t layers = l_.layers * 4;
-    // The next layer's weights are fetched while this one computes.
+    // Fetches the next layer's weights while this one computes.
     Call(kShard, CallKind::kAllGather, shard, kBfloat16, -1, kSiteUnshard, -1, true);
     for (int32_t i = 0; i < layers; ++i) {
       Join(kShard);
@@ -282,7 +282,7 @@ class Builder {
     HostWait(CallKind::kStreamSynchronize);
   }
 
-  // The step is captured once and replayed: the host makes no calls of NCCL's any more.
+  // Captures the step once and replays it; after that the CPU thread makes no NCCL calls.
   void Graph(int32_t step) {
     HostWork(100 * kMicro);
     if (step == 0) {

@@ -1,6 +1,6 @@
-// What a rank's host does in a training run: communicators, then steps, as Megatron-LM, FSDP and DDP do.
-#ifndef LOCKSTEP_TESTS_CORPUS_PROGRAM_H_
-#define LOCKSTEP_TESTS_CORPUS_PROGRAM_H_
+// What a rank's CPU thread does in a training run: creates communicators, then runs steps, as Megatron-LM, FSDP and DDP
+// do.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@ namespace lockstep::corpus {
 int64_t ProgramClass(const Job& job, int32_t rank);
 Program MakeProgram(const Job& job, int32_t rank);
 
-// Places in the training code; Instr::site is an index. Innermost function first.
+// Places in the training code. Instr::site is an index into them. The innermost function comes first.
 struct Site {
   const char* function;
   const char* file;
@@ -52,5 +52,3 @@ enum SiteNumber : uint32_t {
 const Site& SiteAt(uint32_t number);
 
 }  // namespace lockstep::corpus
-
-#endif  // LOCKSTEP_TESTS_CORPUS_PROGRAM_H_

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds docs/how-it-reasons.md to what it says: runs the examples of its table and compares verdict, kind and culprits."""
+"""Checks docs/how-it-reasons.md: runs the examples of its table and compares verdict, kind and culprits."""
 import json
 import re
 import shlex

@@ -13,7 +13,7 @@
 namespace lockstep::corpus {
 namespace {
 
-constexpr uint32_t kShortDepth = 48;  // records a rank of the largest jobs keeps
+constexpr uint32_t kShortDepth = 48;  // records per rank in the largest jobs
 
 int32_t DefaultSteps(int32_t ranks) {
   return ranks >= 8192 ? 3 : ranks >= 1024 ? 4 : 6;
@@ -24,7 +24,7 @@ const char* MarksName(Marks marks) {
   return kNames[static_cast<size_t>(marks)];
 }
 
-// What changes in the data, and not in the job.
+// Applies variants that change the data but not the job.
 void ApplyVariant(const Request& request, Plan* plan) {
   Random random(Mix(request.seed, 303));
   Job& job = plan->job;
@@ -48,7 +48,7 @@ void ApplyVariant(const Request& request, Plan* plan) {
       const auto rank = static_cast<int32_t>(random.Below(job.ranks));
       plan->dump.cut.insert(rank);
       if (request.fr) continue;
-      // Own files hold a host's ranks.
+      // Lockstep's own files each contain all ranks of a host.
       for (int32_t r = rank / job.gpus_per_host * job.gpus_per_host;
            r < std::min(job.ranks, (rank / job.gpus_per_host + 1) * job.gpus_per_host); ++r)
         plan->dump.cut.insert(r);
@@ -58,7 +58,7 @@ void ApplyVariant(const Request& request, Plan* plan) {
   }
 }
 
-// What is true has not changed, but files may be gone.
+// Adjusts the truth to the files that remain. The fault itself is unchanged.
 void SettleTruth(const Request& request, Outcome* outcome) {
   Truth& truth = outcome->truth;
   const DumpOptions& dump = outcome->dump;
@@ -66,7 +66,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
       request.scenario == 30)
     truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
   if (truth.healthy) return;
-  // Without start marks a stuck network and a stuck GPU leave the same record.
+  // Without start markers a stuck network and a stuck GPU leave the same record.
   auto& kinds = truth.kinds_allowed;
   if (request.variant == "nostart" && std::find(kinds.begin(), kinds.end(), "COLLECTIVE_STUCK") != kinds.end())
     kinds.push_back("GPU_STALL");
@@ -76,9 +76,9 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     truth.culprit_data_lost |= dump.missing.count(r) > 0 || dump.cut.count(r) > 0;
     lost |= unreadable.count(r) > 0;
   }
-  // Without the sizes of one member, sums prove nothing either.
+  // If one member's sizes are missing, the sums prove nothing.
   if (request.scenario == 6 && request.fr && !dump.cut.empty()) kinds.push_back("COLLECTIVE_STUCK");
-  // Sizes of an all-to-all differ legally everywhere: a wrong row shows only beside its peer's.
+  // Sizes of an all-to-all may legally differ everywhere. A wrong row shows only beside its peer's row.
   if (request.scenario == 6 && truth.identifiable) {
     for (int32_t r : truth.set_allowed.back()) {
       if (unreadable.count(r) == 0 || r == truth.culprit_ranks[0]) continue;
@@ -87,14 +87,14 @@ void SettleTruth(const Request& request, Outcome* outcome) {
       truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
     }
   }
-  // A framework whose process ended, or does not answer, writes no dump: only its absence is known.
+  // A process that has ended or does not answer writes no framework dump, so only its missing dump is known.
   if (request.fr && lost) truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
   if (truth.culprit_data_lost)
     truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
   const std::set<int32_t> unseen = WaitedForUnseen(*outcome->run, unreadable);
   const std::vector<int32_t> waited_for(unseen.begin(), unseen.end());
   truth.unseen_ranks = waited_for;
-  // What is slow is so beside others that do the same work.
+  // Slowness shows only beside other ranks that do the same work.
   if (request.scenario == 33 || request.scenario == 42) {
     const auto& programs = outcome->job.programs;
     bool siblings = false;
@@ -110,8 +110,8 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     }
   }
   if (!lost || !truth.identifiable) return;
-  // The job goes on: whoever waits at the moment waits for reasons of its own, and what was passed is in the culprit's
-  // record alone.
+  // The job continues, so a rank that waits at the capture waits for another reason. Only the culprit's record has the
+  // culprit's arguments.
   const bool all_lost = std::all_of(truth.culprit_ranks.begin(), truth.culprit_ranks.end(),
                                     [&](int32_t r) { return unreadable.count(r) > 0; });
   if (request.scenario == 5 || ((request.scenario == 33 || request.scenario == 42) && all_lost)) {
@@ -121,7 +121,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
                   ": nobody stands still because of it";
     return;
   }
-  // It reached the others' operation, and its arguments there can no longer be read.
+  // The culprit reached the others' operation. Its arguments there are unreadable.
   const std::vector<Standing> standing = outcome->run->StandingStill();
   const int32_t culprit = truth.culprit_ranks[0];
   const auto waits_for = [&](const Standing& s) {
@@ -138,7 +138,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     truth.needs = "the culprit's own dump, which is damaged: what it passed to the call that all are in";
     return;
   }
-  // What is left of a host's file is its front: of several culprits there the first ranks may be all that can be read.
+  // A truncated host file keeps its first ranks. If the host has several culprits, only the first ones may be readable.
   if (!request.fr) {
     std::vector<int32_t> whole, front;
     for (int32_t r : truth.culprit_ranks) (dump.cut.count(r) > 0 ? front : whole).push_back(r);
@@ -149,12 +149,12 @@ void SettleTruth(const Request& request, Outcome* outcome) {
       truth.set_allowed.push_back(named);
     }
   }
-  // The peers' records identify the rank if they are in an operation that nothing else holds up. Of several without
-  // data they only show that it is one of them.
+  // The peers' records identify the rank if they are in an operation that nothing else holds up. If several ranks have
+  // no data, the records only show that one of them is the culprit.
   if (waited_for == truth.culprit_ranks) return;
   truth.identifiable = false;
-  // Of several at once, those without data are in no record; an answer that names all others has named all visible
-  // ones.
+  // If several ranks are culprits, those without data have no record. An answer that names all other culprits has named
+  // every visible culprit.
   std::vector<int32_t> seen;
   for (int32_t r : truth.culprit_ranks) {
     if (unreadable.count(r) == 0) seen.push_back(r);
@@ -165,8 +165,8 @@ void SettleTruth(const Request& request, Outcome* outcome) {
                 (unseen.empty() ? "" : ": others without data are waited for as well");
 }
 
-// Of a lost switch the record holds what stands still at it, and nothing of who else stands behind it: those who are in
-// operations that all members came to and that do not end.
+// If a switch fails, the record shows the ranks that are stuck at it: they are in operations that all members reached
+// and that do not end. The record does not show which other ranks are connected to the switch.
 void AddWhatStandsAtTheSwitch(Outcome* outcome) {
   std::set<int32_t> inside;
   for (const Standing& standing : outcome->run->StandingStill()) {
@@ -175,8 +175,8 @@ void AddWhatStandsAtTheSwitch(Outcome* outcome) {
   if (!inside.empty()) outcome->truth.set_allowed.emplace_back(inside.begin(), inside.end());
 }
 
-// A GPU that failed inside an operation left the same record as its peers, which are in it too: its members cannot be
-// distinguished.
+// A GPU that fails inside an operation leaves the same record as its peers, which are in the operation too. The record
+// does not distinguish the members.
 void AddStuckOperation(const Simulator& run, const Job& job, Truth* truth) {
   const int32_t rank = truth->culprit_ranks[0];
   const RankRun& state = run.ranks()[static_cast<size_t>(rank)];
@@ -218,7 +218,8 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     *error = "unknown variant '" + request.variant + "'";
     return false;
   }
-  // Without start marks: own dumps with done or no marks, in turn; Flight Recorder dumps as by default.
+  // Variants without start markers. Lockstep's dumps alternate between done markers and no markers. Flight Recorder
+  // dumps keep their default.
   if (request.variant == "nostart") request.marks = request.fr || request.seed % 2 == 0 ? Marks::kDone : Marks::kOff;
   if (request.scenario == 39 && request.variant == "plain") request.variant = "twofaults";
   for (uint64_t attempt = 0; attempt < 24; ++attempt) {
@@ -240,7 +241,7 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     auto plan = std::make_unique<Plan>();
     plan->job = MakeJob(layout, request.ranks, steps, seed);
     if (request.depth > 0 && request.steps == 0) {
-      // Enough steps to fill the rings that were asked for.
+      // Runs enough steps to fill rings of the requested depth.
       size_t longest = 1;
       for (int32_t r = 0; r < plan->job.ranks; r += std::max(1, plan->job.ranks / 64))
         longest =
@@ -270,11 +271,11 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     ApplyVariant(request, plan.get());
     if (request.depth > 0 && request.variant != "overwritten" && request.scenario != 31)
       plan->dump.capture.depth = static_cast<uint32_t>(request.depth);
-    // A running job continues while its ranks are captured one after the other: its work meanwhile must not push out
+    // A running job continues while its ranks are captured one after the other. Its work meanwhile must not overwrite
     // the evidence.
     plan->sim.ring_depth = plan->dump.capture.depth + (!plan->live ? 64 : request.ranks >= 8192 ? 256 : 2048);
-    // A Flight Recorder dump does not contain its time; its file's time does. Half of the running jobs are captured
-    // after their end.
+    // A Flight Recorder dump does not contain its time; its file's modification time is used. Half of the running jobs
+    // are captured after their end.
     if (request.fr && plan->live && (request.seed % 2 == 1 || request.scenario == 40)) {
       if (request.scenario == 40) {
         plan->truth.identifiable = false;
@@ -302,7 +303,7 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     }
     error->clear();
     if (request.scenario == 17 && !outcome->truth.identifiable) AddStuckOperation(run, outcome->job, &outcome->truth);
-    // When someone looks: live at the horizon; else after a while in which nothing moves.
+    // The capture is at the horizon if the job is observed live. Otherwise it is after a while in which nothing moves.
     DumpOptions& dump = outcome->dump;
     dump.capture.marks = request.marks;
     dump.gloo = request.gloo;
@@ -336,8 +337,8 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     if (request.scenario == 20) AddWhatStandsAtTheSwitch(outcome);
     if (outcome->truth.second_ranks.empty()) {
       SettleTruth(request, outcome);
-      // The rings of the largest jobs are short, unless requested otherwise: they may hold as little as overwritten
-      // ones. A job that continues overwrites its records itself.
+      // The rings of the largest jobs are short unless the request says otherwise, so they may have lost the evidence.
+      // A job that continues overwrites its own records.
       if (request.variant == "overwritten" || request.scenario == 31 || request.scenario == 5 ||
           outcome->dump.capture.depth <= kShortDepth)
         SettleOverwritten(request, base, outcome);
@@ -389,12 +390,12 @@ std::string TruthJson(const Request& request, const Outcome& outcome) {
   json["verdicts_allowed"] = truth.verdicts_allowed;
   json["culprit_ranks"] = truth.culprit_ranks;
   json["culprit_hosts"] = hosts(truth.culprit_ranks);
-  // All ranks of one host together: to name the host is to name them.
+  // Naming a host counts as naming all of its ranks.
   const auto on_host = static_cast<size_t>(std::min(outcome.job.gpus_per_host, outcome.job.ranks));
   json["host_is_culprit"] = truth.culprit_ranks.size() == on_host && hosts(truth.culprit_ranks).size() == 1;
   json["set_allowed"] = truth.set_allowed;
   json["kinds_allowed"] = truth.kinds_allowed;
-  // What its process is seen in is in its own record.
+  // The state of the culprit's process is in its own record.
   if (!truth.culprit_data_lost && !truth.activity_allowed.empty()) {
     json["activity_allowed"] = truth.activity_allowed;
     json["moving_allowed"] = truth.moving_allowed;

@@ -23,7 +23,7 @@ using Folder = support::TempFolder;
 
 class Scenarios : public ::testing::TestWithParam<int> {};
 
-TEST_P(Scenarios, CanBeMadeAndTellsTheTruth) {
+TEST_P(Scenarios, CanBeCreatedAndStateTheTruth) {
   for (bool fr : {false, true}) {
     for (uint64_t seed = 1; seed <= 3; ++seed) {
       Request request;
@@ -95,7 +95,7 @@ TEST(ScenarioTest, TheSameRequestGivesTheSameBytes) {
   }
 }
 
-TEST(ScenarioTest, RingsOfTheDepthAskedForAreFull) {
+TEST(ScenarioTest, RequestedRingDepthsAreFull) {
   Request request;
   request.scenario = 21;
   request.depth = 2048;
@@ -109,7 +109,7 @@ TEST(ScenarioTest, RingsOfTheDepthAskedForAreFull) {
   }
 }
 
-TEST(ScenarioTest, TwoFaultsWhereNothingBegins) {
+TEST(ScenarioTest, TwoFaultsMayHaveNoCommunicatorInCommon) {
   Request request;
   request.scenario = 28;
   request.variant = "twofaults";
@@ -120,8 +120,8 @@ TEST(ScenarioTest, TwoFaultsWhereNothingBegins) {
   }
 }
 
-// One rule would find two equal faults, and nobody would know whether it found the second.
-TEST(ScenarioTest, ASecondFaultIsOfAnotherKindAndNotAlwaysOfTheSame) {
+// One rule would merge two equal faults, and the test could not tell whether the second was found.
+TEST(ScenarioTest, ASecondFaultIsOfAnotherKindAndVaries) {
   const std::string stall = "waits for its data loader", stop = "is stopped (SIGSTOP)", death = "dies by signal 9",
                     skip = "leaves out one call", gpu = "has a kernel on its GPU that never ends";
   const std::map<int, std::set<std::string>> wanted{
@@ -144,8 +144,8 @@ TEST(ScenarioTest, ASecondFaultIsOfAnotherKindAndNotAlwaysOfTheSame) {
   }
 }
 
-// For two faults, the truth states which of them show, from the simulator's run.
-TEST(ScenarioTest, AFaultThatTheOtherOneHidIsNotAskedFor) {
+// For two faults, the truth states which of them show, based on the simulator's run.
+TEST(ScenarioTest, AFaultHiddenByTheOtherIsNotExpected) {
   Request request;
   request.variant = "twofaults";
   request.scenario = 7;
@@ -161,9 +161,9 @@ TEST(ScenarioTest, AFaultThatTheOtherOneHidIsNotAskedFor) {
       EXPECT_EQ(outcome.truth.second_shown, outcome.truth.second_needs.empty());
       const int32_t second = outcome.truth.second_ranks[0];
       const bool died = outcome.run->ranks()[static_cast<size_t>(second)].status == HostStatus::kDead;
-      // Both stand before the first call of the step, all others in it. A process that is gone is seen by an observer
-      // outside; the framework's dump of a dead process does not exist, and would be waited for no less if it had only
-      // been lost.
+      // Both ranks are stuck before the first call of the step, and all others are in that call. An outside observer
+      // sees that a process has ended. A dead process has no framework dump; the others would wait in the same way if
+      // its dump had only been lost.
       EXPECT_EQ(outcome.truth.second_shown, !fr || !died);
       ++(outcome.truth.second_shown ? shown : hidden);
     }
@@ -172,7 +172,7 @@ TEST(ScenarioTest, AFaultThatTheOtherOneHidIsNotAskedFor) {
   EXPECT_GT(shown, 0);
 }
 
-TEST(ScenarioTest, WhatPeersRecordOfACulpritWithoutDumpIdentifiesIt) {
+TEST(ScenarioTest, PeerRecordsIdentifyACulpritWithoutADump) {
   Request request;
   request.scenario = 7;
   request.layout = "ddp";
@@ -182,12 +182,12 @@ TEST(ScenarioTest, WhatPeersRecordOfACulpritWithoutDumpIdentifiesIt) {
     Outcome outcome;
     std::string error;
     ASSERT_TRUE(Play(request, &outcome, &error)) << error;
-    // One rank of eight left nothing: if it is the culprit, all others are in the operation that it never reached.
+    // One rank of eight left no dump. If it is the culprit, all others are in the operation that it never reached.
     EXPECT_TRUE(outcome.truth.identifiable);
     alone += outcome.truth.culprit_data_lost;
   }
   EXPECT_GT(alone, 0);
-  // Without its neighbour's dump either, it is one of the two.
+  // If the neighbor's dump is missing too, the culprit is one of the two ranks.
   request.variant = "plain";
   request.seed = 1;
   Outcome outcome;
@@ -200,8 +200,8 @@ TEST(ScenarioTest, WhatPeersRecordOfACulpritWithoutDumpIdentifiesIt) {
   EXPECT_TRUE(WaitedForUnseen(*outcome.run, {(culprit + 1) % 8}).empty());
 }
 
-// A job continues with another reduction or root: a rank that waits at the capture does not wait because of that.
-TEST(ScenarioTest, WhatACulpritOfAJobThatGoesOnPassedIsInItsOwnDumpAlone) {
+// A job continues with a different reduction or root, so a rank that waits at the capture waits for another reason.
+TEST(ScenarioTest, OnlyTheCulpritsDumpShowsItsArgumentsIfTheJobContinues) {
   Request request;
   request.scenario = 5;
   request.variant = "missing10";
@@ -217,7 +217,7 @@ TEST(ScenarioTest, WhatACulpritOfAJobThatGoesOnPassedIsInItsOwnDumpAlone) {
 }
 
 // A rank is slow if it is slower than others that do the same work.
-TEST(ScenarioTest, ASlowGpuIsToldBesideSiblingsWithData) {
+TEST(ScenarioTest, ASlowGpuIsIdentifiedByPeersWithData) {
   int without = 0;
   for (const bool fr : {false, true}) {
     Request request;
@@ -243,8 +243,8 @@ TEST(ScenarioTest, ASlowGpuIsToldBesideSiblingsWithData) {
   EXPECT_GT(without, 0);
 }
 
-// What it passed to a call that all are in is in its own dump alone, which is cut.
-TEST(ScenarioTest, ACulpritThatCameAndWhoseDumpIsCutIsNotTold) {
+// The call's arguments are only in the culprit's own dump, which is truncated. All ranks are in that call.
+TEST(ScenarioTest, ACulpritInsideTheCallWithATruncatedDumpIsNotIdentifiable) {
   int came = 0;
   Request request;
   request.scenario = 2;
@@ -272,8 +272,8 @@ TEST(ScenarioTest, ACulpritThatCameAndWhoseDumpIsCutIsNotTold) {
   EXPECT_GT(came, 0);
 }
 
-// Of several culprits those without data are in no record: the others are an answer.
-TEST(ScenarioTest, OfACulpritHostThoseWithDataAreAnAnswer) {
+// Culprits without data have no record, so naming the others is an answer.
+TEST(ScenarioTest, NamingTheHostsCulpritsWithDataCountsAsRight) {
   Request request;
   request.scenario = 8;
   request.ranks = 64;
@@ -297,7 +297,7 @@ TEST(ScenarioTest, OfACulpritHostThoseWithDataAreAnAnswer) {
   EXPECT_GT(some, 0);
 }
 
-TEST(ScenarioTest, WhatStandsAtALostSwitchIsAnAnswer) {
+TEST(ScenarioTest, NamingTheRanksStuckAtALostSwitchCountsAsRight) {
   Request request;
   request.scenario = 20;
   request.ranks = 64;
@@ -310,12 +310,12 @@ TEST(ScenarioTest, WhatStandsAtALostSwitchIsAnAnswer) {
     for (const Standing& standing : outcome.run->StandingStill()) {
       if (standing.absent.empty()) inside.insert(standing.inside.begin(), standing.inside.end());
     }
-    ASSERT_FALSE(inside.empty()) << "seed " << seed << ": nothing stands at the switch";
+    ASSERT_FALSE(inside.empty()) << "seed " << seed << ": no rank is stuck at the switch";
     EXPECT_EQ(std::vector<int32_t>(inside.begin(), inside.end()), outcome.truth.set_allowed.back());
   }
 }
 
-TEST(ScenarioTest, RanksWithoutDataThatOthersWaitForAreTold) {
+TEST(ScenarioTest, RanksWithoutDataThatOthersWaitForAreListed) {
   Request request;
   request.scenario = 18;
   request.variant = "missing1";
@@ -332,7 +332,7 @@ TEST(ScenarioTest, RanksWithoutDataThatOthersWaitForAreTold) {
   EXPECT_GT(told, 0u);
 }
 
-// The writers were made from the pages that describe the formats; the analyzer's loaders must find the same numbers.
+// The writers follow the pages that describe the formats. The analyzer's loaders must read the same numbers.
 TEST(WriterTest, OwnDumpsAreReadWithEqualNumbers) {
   for (bool shuffled : {false, true}) {
     for (int scenario : {6, 21, 26, 37}) {
@@ -391,7 +391,7 @@ TEST(WriterTest, OwnDumpsAreReadWithEqualNumbers) {
   }
 }
 
-TEST(WriterTest, FlightRecorderDumpsWithoutStartEventsHoldNoStarts) {
+TEST(WriterTest, FlightRecorderDumpsWithoutStartEventsHaveNoStarts) {
   for (const Marks marks : {Marks::kDone, Marks::kFull}) {
     Folder folder;
     Request request;
@@ -408,8 +408,8 @@ TEST(WriterTest, FlightRecorderDumpsWithoutStartEventsHoldNoStarts) {
   }
 }
 
-// What a graph holds has no number; each launch gives its operations the next ones, and they start and end with the
-// launch.
+// Captured operations have no sequence number. Each launch gives its operations the next numbers, and they start and
+// end with the launch.
 TEST(ScenarioTest, ReplaysAreNumberedAtTheirLaunch) {
   Request request;
   request.scenario = 37;
@@ -445,7 +445,7 @@ TEST(ScenarioTest, ReplaysAreNumberedAtTheirLaunch) {
   }
 }
 
-// Python's own pickle module reads the dumps: entries, states and groups as they were meant.
+// Python's own pickle module must read the intended entries, states and groups from the dumps.
 TEST(WriterTest, FlightRecorderDumpsAreReadByPython) {
   if (std::string(LOCKSTEP_PYTHON).empty()) GTEST_SKIP() << "no Python 3 was found when this was built";
   Folder folder;

@@ -10,7 +10,8 @@ uint64_t MixText(uint64_t h, const std::string& text) {
   return h;
 }
 
-// What is written of a rank once nothing moves any more, without times: those differ between any two runs.
+// Returns a hash of what is written about a rank once nothing moves. Times are left out, because they differ between
+// any two runs.
 uint64_t Written(const Simulator& run, const DumpOptions& dump, bool fr, int32_t rank) {
   CaptureOptions options = dump.capture;
   options.at = kNever / 2;
@@ -22,7 +23,7 @@ uint64_t Written(const Simulator& run, const DumpOptions& dump, bool fr, int32_t
   for (const OpView& op : view.ops) {
     const bool operation = op.instr->act == Act::kCall || op.instr->act == Act::kAllToAllV;
     if (fr && (!operation || op.recent_only || op.replay != 0 || op.stage == Stage::kFailed))
-      continue;  // fr_file.cpp leaves them out, too
+      continue;  // fr_file.cpp leaves these operations out, too
     add(static_cast<uint64_t>(op.kind));
     add(static_cast<uint64_t>(op.slot) << 32 | op.seq);
     add(op.count);
@@ -33,7 +34,7 @@ uint64_t Written(const Simulator& run, const DumpOptions& dump, bool fr, int32_t
   }
   for (const CommView& c : view.comms) {
     if (fr && c.ready == 0) continue;
-    // Launches of graphs call nothing that a framework would count.
+    // Graph launches make no calls that a framework would count.
     const auto issued = static_cast<uint64_t>(fr ? c.called : c.issued);
     add(static_cast<uint64_t>(c.slot) << 56 | issued << 28 |
         (fr && c.called != c.issued ? 0 : static_cast<uint64_t>(c.done)));
@@ -66,7 +67,7 @@ bool AnyoneDiffers(const Simulator& a, const Simulator& b, const DumpOptions& du
   return false;
 }
 
-// Differing, missing or extra calls show only beside those of a rank that came as far.
+// Different, missing or extra calls show only beside the calls of a rank that came as far.
 bool SomebodyCameAsFar(const Simulator& run, const std::vector<std::shared_ptr<const Program>>& base,
                        const std::vector<int32_t>& culprits, int fault, const std::set<int32_t>& unreadable) {
   for (int32_t r = 0; r < run.job().ranks; ++r) {
@@ -88,7 +89,7 @@ std::set<int32_t> Unreadable(const Simulator& run, const DumpOptions& dump, bool
   ranks.insert(dump.other_run.begin(), dump.other_run.end());
   if (!fr) return ranks;
   ranks.insert(dump.empty.begin(), dump.empty.end());
-  // Dumps of a framework are written by the process itself.
+  // The process itself writes a framework's dump.
   for (int32_t r = 0; r < run.job().ranks; ++r) {
     const HostStatus status = run.ranks()[static_cast<size_t>(r)].status;
     if (status == HostStatus::kDead || status == HostStatus::kExited || status == HostStatus::kFrozen) ranks.insert(r);
@@ -122,7 +123,7 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
     return std::any_of(ranks.begin(), ranks.end(), [&](int32_t r) { return unreadable.count(r) > 0; });
   };
   truth.unseen_ranks.assign(unseen.begin(), unseen.end());
-  // Of several without data that others wait for it may be any of them.
+  // If others wait for several ranks without data, each of these may be the culprit.
   const bool told_apart = std::all_of(unseen.begin(), unseen.end(), [&](int32_t r) {
     return std::count(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), r) +
                std::count(truth.second_ranks.begin(), truth.second_ranks.end(), r) >
@@ -153,16 +154,17 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
   if (!truth.second_shown) truth.second_needs = lost(truth.second_ranks) ? kNeeds : kHidden;
 
   if (!truth.identifiable) return;
-  // Faults of the program are taken back by its own text, all others by passing over what makes them.
+  // The job without a program fault runs the original program. The job without another fault skips the instructions
+  // that cause it.
   static const std::set<int> kOfProgram{1, 2, 3, 4, 5, 6, 11, 12, 22, 24, 25, 26, 31};
   Job job = outcome->job;
   SimOptions without_first = options;
   bool shown = waited_for(truth.culprit_ranks);
   if (kOfProgram.count(request.scenario) > 0) {
     for (int32_t r : truth.culprit_ranks) job.programs[static_cast<size_t>(r)] = base[static_cast<size_t>(r)];
-    // A rank that left its loop is visibly elsewhere, or missing, however far the others came.
+    // A rank that left its loop is visibly elsewhere or missing, however far the others came.
     if (request.scenario != 11) shown = shown && SomebodyCameAsFar(run, base, truth.culprit_ranks, 0, unreadable);
-    // Sizes of an all-to-all differ legally everywhere: a wrong row shows only beside its peer's.
+    // Sizes of an all-to-all may legally differ everywhere. A wrong row shows only beside its peer's row.
     if (request.scenario == 6) {
       const std::vector<int32_t>& pair = truth.set_allowed.back();
       shown = shown && std::all_of(pair.begin(), pair.end(), [&](int32_t r) {

@@ -1,7 +1,6 @@
-// What the record can show of a fault. Decided from the simulator: by running the job again without the fault, and by
-// which ranks are in which operation. Never from an analyzer's answer.
-#ifndef LOCKSTEP_TESTS_CORPUS_SHOWN_H_
-#define LOCKSTEP_TESTS_CORPUS_SHOWN_H_
+// Decides what the record can show of a fault. The simulator decides, never an analyzer's answer: it runs the job again
+// without the fault, and knows which ranks are in which operation.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -13,20 +12,18 @@
 
 namespace lockstep::corpus {
 
-// Ranks whose file holds nothing, does not exist, or is damaged.
+// Returns the ranks whose file is empty, missing or damaged.
 std::set<int32_t> Unreadable(const Simulator& run, const DumpOptions& dump, bool fr);
 
-// Ranks without readable data in operations that do not end, if all other members that left data are in the operation:
-// no other record explains why it does not end.
+// Returns ranks without readable data in operations that do not end. All other members that left data are in the
+// operation, so no other record explains why it does not end.
 std::set<int32_t> WaitedForUnseen(const Simulator& run, const std::set<int32_t>& unreadable);
 
-// For a job with two faults that both struck: sets in the truth which of them the record does not show, because the
-// other one stopped the job first. `base` are the programs before the first fault; `before_second` those before the
-// second if it is one of the program, else empty.
+// States, for a job in which two faults struck, which fault the record does not show because the other stopped the job
+// first. `base` contains the programs before the first fault; `before_second` those before the second, if it is a
+// program fault.
 void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<const Program>>& base,
                      const std::vector<std::shared_ptr<const Program>>& before_second, const SimOptions& options,
                      Outcome* outcome);
 
 }  // namespace lockstep::corpus
-
-#endif  // LOCKSTEP_TESTS_CORPUS_SHOWN_H_

@@ -91,7 +91,7 @@ void Simulator::Run() {
   }
 }
 
-// The CPU thread continues until it has to wait.
+// Runs the CPU thread until it has to wait.
 void Simulator::Host(int32_t r) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   const Program& program = *job_.programs[static_cast<size_t>(r)];
@@ -125,7 +125,8 @@ void Simulator::Host(int32_t r) {
   stop_time_ = std::max(stop_time_, std::min(rank.now, options_.horizon));
 }
 
-// False: the CPU thread does not continue; if it will later, the program counter is already behind the instruction.
+// Returns false if the CPU thread stops here. If the thread continues later, the program counter is already past the
+// instruction.
 bool Simulator::Step(int32_t r, const Instr& in) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   auto stop = [&](HostStatus status) {
@@ -171,7 +172,7 @@ bool Simulator::Step(int32_t r, const Instr& in) {
       Rendezvous(r, in);
       return false;
     case Act::kAbort:
-      // What the GPU does until then has to be known first.
+      // The GPU's work up to that time must be simulated first.
       if (clock_ < rank.now) {
         Resume(r, rank.now);
         return false;
@@ -213,7 +214,7 @@ bool Simulator::Step(int32_t r, const Instr& in) {
       BreakComms(r, rank.now, false);
       return stop(HostStatus::kExited);
     case Act::kFreeze:
-      // Its kernels continue, but NCCL's network threads stop with the process.
+      // The process's kernels continue, but NCCL's network threads stop with the process.
       BreakComms(r, rank.now, true);
       return stop(HostStatus::kFrozen);
     case Act::kGpuHang:
@@ -229,7 +230,7 @@ bool Simulator::Step(int32_t r, const Instr& in) {
   return true;
 }
 
-// The next call of the CUDA runtime returns the error: the exception takes the host out of its loop.
+// The next call of the CUDA runtime returns the error, and the exception takes the CPU thread out of its loop.
 void Simulator::LeaveOnError(int32_t r) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   if (rank.status != HostStatus::kInWait && rank.status != HostStatus::kRunning) return;
@@ -329,7 +330,7 @@ Record* Simulator::AddRecord(int32_t r, uint32_t instr, uint32_t seq, int64_t re
   return &record;
 }
 
-// What leaves the ring is kept a while longer as one of its communicator's recent operations.
+// A record that leaves the ring stays a while longer among its communicator's recent operations.
 void Simulator::Evict(int32_t r, const Record& record) {
   const Instr& in = (*job_.programs[static_cast<size_t>(r)])[record.instr];
   if (in.act != Act::kCall || record.captured || record.replay != 0) return;

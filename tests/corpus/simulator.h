@@ -1,9 +1,8 @@
-// Runs a Job: every rank's host issues its program, asynchronously, ahead of its GPU as far as host waits allow; every
-// stream of a GPU works in order; a collective completes only when all its members' GPUs have reached it; a send meets
-// its receive. Time is a clock of nanoseconds that all ranks share (hosts' own clocks are a matter of capture.h). The
-// run ends when nothing moves any more, or at the horizon. Deterministic for a job and a seed.
-#ifndef LOCKSTEP_TESTS_CORPUS_SIMULATOR_H_
-#define LOCKSTEP_TESTS_CORPUS_SIMULATOR_H_
+// Runs a Job. Every rank's CPU thread issues its program asynchronously. It runs ahead of its GPU as far as its waits
+// allow. Every stream of a GPU works in order; a collective completes only when all its members' GPUs have reached it;
+// a send meets its receive. All ranks share one nanosecond clock (capture.h adds the hosts' own clocks). The run ends
+// when nothing moves any more, or at the horizon. A job and a seed determine the run.
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -17,25 +16,27 @@
 
 namespace lockstep::corpus {
 
-// One operation or call that a rank's host made. Times are of the shared clock; kNever: has not happened.
+// One operation or call of a rank's CPU thread. Times are on the shared clock; kNever: has not happened.
 struct Record {
-  int64_t enter = 0, ret = kNever;          // host
-  int64_t start = kNever, finish = kNever;  // GPU: the stream reached it, it completed
+  int64_t enter = 0, ret = kNever;          // times of the CPU thread
+  int64_t start = kNever, finish = kNever;  // GPU times: stream reached the operation; completion
   uint32_t instr = 0;                       // index into the rank's program
-  // Collective: in the communicator; send, receive: with that peer in that direction; from 1. Captured ones have none;
-  // each launch of the graph issues them again.
+  // Sequence numbers start at 1: in the communicator for a collective, per peer and direction for a send or receive.
+  // Captured operations have none; each launch of the graph issues them again.
   uint32_t seq = 0;
-  uint32_t called = 0;  // collective: the CPU calls on the communicator so far, with captured ones and without replays
-  uint32_t group = 0;   // open group it was queued in, 0 none
-  uint32_t ticket = 0;  // launches on its stream up to and with its own; 0 not launched
+  // Collectives: calls of the CPU thread on this communicator so far, captured ones included, replays excluded.
+  uint32_t called = 0;
+  uint32_t group = 0;   // number of the rank's open group; 0: none
+  uint32_t ticket = 0;  // number of launches on the stream so far, including this one; 0: not launched
   uint8_t stream = 0;
-  bool queued = false;             // in a group that has not ended
-  bool captured = false;           // into a graph
-  uint32_t replay = 0, place = 0;  // of a graph's launch: which, and place among the captured operations; from 1
+  bool queued = false;    // in a group that has not ended
+  bool captured = false;  // recorded into a graph
+  uint32_t replay = 0,
+           place = 0;  // a graph's launch: its number, and the place among the captured operations, from 1
 };
-static_assert(sizeof(Record) == 64);  // millions of them
+static_assert(sizeof(Record) == 64);  // a job has millions of records
 
-// One launch of a rank's graph: its marks surround all of it.
+// One launch of a rank's graph; its markers enclose all of it.
 struct Launch {
   int64_t enter = 0, start = kNever, finish = kNever;
 };
@@ -47,20 +48,20 @@ struct PeerProgress {
   int64_t last_send = 0, last_recv = 0;
 };
 
-struct Progress {  // of one communicator on one rank
+struct Progress {  // one communicator on one rank
   ring::CallKind made_by = CallKind::kNone;
   int64_t created = 0, ready = 0, ended = 0;
   bool aborted = false, finalizing = false;
   uint32_t issued = 0, done = 0, started = 0;  // collectives; started and done by this rank's GPU
-  uint32_t called = 0;                         // collectives that the host called, see Record::called
+  uint32_t called = 0;                         // collectives that the CPU thread called, see Record::called
   uint32_t p2p = 0, all_to_alls = 0;           // sends, receives; all-to-alls with sizes
-  uint32_t launches = 0, launches_started = 0, launches_done = 0;  // on whichever stream
+  uint32_t launches = 0, launches_started = 0, launches_done = 0;  // launches on any stream
   int64_t issued_at = 0;
   uint64_t hash = 0;                     // rolling over the collectives' arguments: Signature() of each, added up
   std::array<uint64_t, 8> checkpoint{};  // hash at collective number s, s a multiple of 16: at [s / 16 % 8]
   int32_t async_error = 0;
   int64_t async_error_at = 0;
-  std::vector<Record> recent, recent_p2p;  // the newest 16 and 8 of those that left the ring, newest last
+  std::vector<Record> recent, recent_p2p;  // the newest 16 and 8 records that left the ring, newest last
 };
 
 enum class HostStatus : uint8_t {
@@ -82,29 +83,29 @@ struct Wait {
   uint8_t thread = 0;
 };
 
-// What collective `seq` adds to the rolling hash of its communicator.
+// Returns what collective `seq` adds to its communicator's rolling hash.
 uint64_t Signature(const Instr& in, uint32_t seq);
 
 struct StreamRun {
   uint32_t issued = 0, started = 0, done = 0;  // tickets: launches of operations
-  // The last time it was made to wait. Of the compute stream by slot, see RankRun::joined.
-  uint32_t waits_for = 0, waits_after = 0;  // ticket of the compute stream; own tickets issued before
+  // The last wait that was put on the stream. For the compute stream see RankRun::joined, by slot.
+  uint32_t waits_for = 0, waits_after = 0;  // ticket of the compute stream; number of own tickets before the wait
 };
 
 struct RankRun {
   HostStatus status = HostStatus::kRunning;
   uint32_t pc = 0;
-  int64_t now = 0;  // host's time
+  int64_t now = 0;  // the CPU thread's time
   int64_t status_since = 0;
   int32_t signal = 0, exit_code = 0;
-  int64_t gpu_dead_at = kNever;  // nothing completes on the GPU after it
+  int64_t gpu_dead_at = kNever;  // the time after which nothing completes on the GPU
   int32_t gpu_error = 0;
-  uint32_t group = 0, groups = 0;  // open group's number; groups begun
+  uint32_t group = 0, groups = 0;  // the open group's number; groups begun
   uint32_t group_depth = 0;
   int64_t group_since = 0;
-  std::array<uint32_t, 2> calls{};  // records by thread
+  std::array<uint32_t, 2> calls{};  // number of records of each thread
   std::array<int64_t, 2> last_call{};
-  std::array<Wait, 4> waits{};  // the last host waits, [n % 4]
+  std::array<Wait, 4> waits{};  // the CPU thread's last waits; wait n is at n % 4
   uint32_t wait_count = 0;
   uint32_t step = 0;
   std::vector<Record> ring;  // record n at n % size
@@ -112,16 +113,15 @@ struct RankRun {
   std::array<Progress, kSlots> progress;
   std::vector<PeerProgress> peers;
   std::array<StreamRun, kStreams> streams;
-  std::array<uint32_t, kSlots> joined_at{};  // program index of that
-  std::array<uint32_t, kSlots>
-      joined{};  // ticket of the slot's stream that the compute stream last was made to wait for
-  std::array<uint32_t, kSlots> joined_after{};  // tickets of the compute stream issued before
-  std::vector<Launch> launches;                 // of the graph
-  uint32_t captured = 0;                        // operations that it holds
+  std::array<uint32_t, kSlots> joined_at{};     // program index of that wait
+  std::array<uint32_t, kSlots> joined{};        // ticket of the slot's stream that the compute stream last waited for
+  std::array<uint32_t, kSlots> joined_after{};  // tickets of the compute stream issued before the wait
+  std::vector<Launch> launches;                 // launches of the graph
+  uint32_t captured = 0;                        // operations in the graph
   int64_t captured_at = 0;                      // when its capture ended
 };
 
-// From `at` on no operation of these communicators completes.
+// From `at` on, no operation of these communicators completes.
 struct Cut {
   int64_t at = kNever;
   std::vector<int32_t> comms;
@@ -131,30 +131,32 @@ struct SimOptions {
   uint32_t ring_depth = 1024;
   int64_t horizon = kNever;
   std::vector<Cut> cuts;
-  // From `at` on these communicators' operations take `factor` times as long.
+  // From `at` on, these communicators' operations take `factor` times as long.
   struct Slow {
     int64_t at = 0;
     double factor = 1;
     std::vector<int32_t> comms;
   };
   std::vector<Slow> slow;
-  // From `at` on nothing passes between `rank` and `peer`; peer -1: and any rank of another host.
+  // From `at` on, no data passes between `rank` and `peer`. With peer -1, no data passes between `rank` and any rank of
+  // another host.
   struct PairCut {
     int64_t at = 0;
     int32_t rank = -1, peer = -1;
   };
   std::vector<PairCut> pair_cuts;
-  // The horizon is this long after rank 0 reaches this step; -1: no.
+  // The horizon is this long after rank 0 reaches this step; -1: unused.
   int32_t live_step = -1;
   int64_t live_after = 0;
-  // Cuts and pair cuts happen when rank 0 reaches this step, and their times count from there; -1: from the start.
+  // Cuts and pair cuts happen when rank 0 reaches this step, and their times count from there. With -1, they count from
+  // the start.
   int32_t cut_step = -1;
-  // Bit k: instructions that fault k + 1 put into the programs are passed over, as if it had not been.
+  // Bit k: skips the instructions that fault k + 1 put into the programs.
   uint8_t without = 0;
-  // Random delays on random ranks: chance per computation, and how long.
+  // Random delays on random ranks: the chance for each computation, and the length of a delay.
   double noise_chance = 0;
   int64_t noise_ns = 0;
-  double compute_jitter = 0.03;  // of each computation, even on both sides
+  double compute_jitter = 0.03;  // of each computation, symmetric
 };
 
 // A stuck operation: global ranks inside it, and members that never reached it.
@@ -172,13 +174,13 @@ class Simulator {
   const Job& job() const { return job_; }
   const SimOptions& options() const { return options_; }
   const std::vector<RankRun>& ranks() const { return ranks_; }
-  int64_t stop_time() const { return stop_time_; }  // when the last thing moved
-  bool finished() const;                            // every CPU thread reached the end of its program
+  int64_t stop_time() const { return stop_time_; }  // when something last moved
+  bool finished() const;                            // whether every CPU thread reached the end of its program
   int64_t horizon() const { return options_.horizon; }
   bool Struck(int fault) const { return struck_[static_cast<size_t>(fault)]; }
-  // The place in its rank's program where a fault struck first.
+  // Returns the place in its rank's program where a fault first struck.
   uint32_t StruckAt(int fault) const { return struck_at_[static_cast<size_t>(fault)]; }
-  // Collectives, sends and receives that are under way when the run has ended.
+  // Returns collectives, sends and receives that are in flight at the end of the run.
   std::vector<Standing> StandingStill() const;
   uint64_t completed_collectives() const { return completed_collectives_; }
 
@@ -200,7 +202,7 @@ class Simulator {
     bool captured;
   };
   struct Pair {
-    std::vector<Half> sends, recvs;  // waiting, oldest first
+    std::vector<Half> sends, recvs;  // waiting halves, oldest first
   };
 
   void Host(int32_t r);
@@ -212,7 +214,7 @@ class Simulator {
   void Abort(int32_t r, Slot slot);
   Record* AddRecord(int32_t r, uint32_t instr, uint32_t seq, int64_t ret);
   void Evict(int32_t r, const Record& record);
-  // The record with number `number` (from 1), wherever it is kept; null if it is gone.
+  // Returns record `number` (from 1) wherever it is kept, or null if it was overwritten.
   Record* Find(int32_t r, uint64_t number, Slot slot, uint32_t instr, uint32_t seq);
   int32_t NewItem(int32_t r);
   void Append(int32_t r, uint8_t stream, int32_t item);
@@ -223,7 +225,7 @@ class Simulator {
   uint8_t StreamFor(int32_t r, const Instr& in) const;
   // Puts operations that start together on a stream, as one launch.
   void Enqueue(int32_t r, uint8_t stream, int32_t item);
-  // The stream at whose head the member's part of that collective is.
+  // Returns the stream that has the member's part of the collective at its head.
   uint8_t StreamIn(int32_t r, Slot slot, const Instance& instance) const;
   void CheckWait(int32_t r);
   void FreeItem(int32_t r, int32_t item);
@@ -236,7 +238,7 @@ class Simulator {
   void FinishPair(const Event& event);
   void FinishPartly(const Event& event);
   void LaunchGraph(int32_t r, const Instr& in);
-  // On the compute stream before and behind launch `number`.
+  // Writes the compute stream's marker before or after launch `number`.
   void Mark(int32_t r, uint32_t number, bool end);
   void MarkReached(int32_t r, uint32_t number, bool end, int64_t at);
   void BreakComms(int32_t r, int64_t at, bool network_only);
@@ -266,7 +268,7 @@ class Simulator {
     int32_t comm;
   };
   std::vector<PairEvent> pair_events_;
-  std::vector<Standing> cut_pairs_;  // sends and receives that met and whose link is gone
+  std::vector<Standing> cut_pairs_;  // sends and receives that met on a broken link
   std::vector<uint32_t> free_pair_events_;
   std::priority_queue<Event, std::vector<Event>, std::greater<Event>> queue_;
   std::array<bool, 8> struck_{};
@@ -276,5 +278,3 @@ class Simulator {
 };
 
 }  // namespace lockstep::corpus
-
-#endif  // LOCKSTEP_TESTS_CORPUS_SIMULATOR_H_

@@ -53,7 +53,7 @@ void Simulator::Append(int32_t r, uint8_t stream, int32_t item) {
   Advance(r, stream);
 }
 
-// As PyTorch's NCCL streams: an operation starts behind what the compute stream held when it was called.
+// As with PyTorch's NCCL streams, an operation starts after all work that the compute stream has at the call.
 void Simulator::DependOnCompute(int32_t r, int32_t item) {
   Gpu& gpu = gpus_[static_cast<size_t>(r)];
   Stream& compute = gpu.streams[kComputeStream];
@@ -126,7 +126,7 @@ void Simulator::Enqueue(int32_t r, uint8_t stream, int32_t item) {
   StreamRun& run = rank.streams[stream];
   ++rank.progress[slot].launches;
   if (stream == kComputeStream) {
-    // NCCL keeps the operations of one communicator in order, on any streams.
+    // NCCL keeps one communicator's operations in order, whatever their streams.
     if (gpus_[static_cast<size_t>(r)].streams[StreamOf(slot)].tail >= 0) WaitOnCompute(r, slot);
   } else {
     run.waits_for = rank.streams[kComputeStream].issued;
@@ -172,7 +172,7 @@ void Simulator::Issue(int32_t r, const Instr& in) {
     if (seq % 16 == 0) progress.checkpoint[seq / 16 % 8] = progress.hash;
   }
   if (rank.group != 0 && gpu.group_record == 0) {
-    // The group's own record goes first: the call of GroupStart is its place in the program.
+    // The group's own record comes first; its place in the program is the call of GroupStart.
     uint32_t begin = rank.pc;
     const Program& program = *job_.programs[static_cast<size_t>(r)];
     while (begin > 0 && program[begin].act != Act::kGroupBegin) --begin;
@@ -208,7 +208,7 @@ void Simulator::Issue(int32_t r, const Instr& in) {
   Enqueue(r, record->stream, item);
 }
 
-// The outermost GroupEnd: everything queued is launched as one.
+// The outermost GroupEnd launches everything queued as one.
 void Simulator::EndGroup(int32_t r) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Gpu& gpu = gpus_[static_cast<size_t>(r)];
@@ -247,7 +247,7 @@ void Simulator::EndGroup(int32_t r) {
   Enqueue(r, StreamOf(gpu.items[static_cast<size_t>(item)].slot), item);
 }
 
-// Lets the stream's head go as far as it can.
+// Advances the stream's head as far as possible.
 void Simulator::Advance(int32_t r, uint8_t stream) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Gpu& gpu = gpus_[static_cast<size_t>(r)];
@@ -262,7 +262,7 @@ void Simulator::Advance(int32_t r, uint8_t stream) {
       continue;
     }
     if (stream == kComputeStream && rank.progress[it.slot].aborted) {
-      Complete(r, stream, start);  // like the running ones: it gives up, and the stream continues
+      Complete(r, stream, start);  // like running operations, this one gives up, and the stream continues
       continue;
     }
     if (!it.arrived && start <= rank.gpu_dead_at) {
@@ -273,7 +273,7 @@ void Simulator::Advance(int32_t r, uint8_t stream) {
   }
 }
 
-// The head of a stream is complete. The stream itself is advanced by the caller.
+// Completes the head of a stream. The caller advances the stream.
 void Simulator::Complete(int32_t r, uint8_t stream, int64_t at) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Gpu& gpu = gpus_[static_cast<size_t>(r)];
@@ -342,7 +342,7 @@ void Simulator::Arrive(int32_t r, Slot slot, int32_t item, int64_t at) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Item& it = gpus_[static_cast<size_t>(r)].items[static_cast<size_t>(item)];
   Progress& progress = rank.progress[slot];
-  const bool again = it.latest == kNever;  // was held back; its stream had reached it before
+  const bool again = it.latest == kNever;  // the group was held back after its stream had reached it
   if (!again && it.record != 0) {
     ++progress.launches_started;
     ++rank.streams[it.stream].started;
@@ -389,7 +389,7 @@ void Simulator::ArriveCollective(int32_t r, Slot slot, int32_t item, int64_t at)
   ++instance->arrived;
   instance->last = std::max(instance->last, at);
   instance->other_kind |= instance->first->kind != in.kind;
-  // In all-to-alls with sizes root_or_peer >= 0 is a row that does not fit the others' columns.
+  // In all-to-alls with sizes, root_or_peer >= 0 marks a row that does not fit the others' columns.
   instance->other_bytes |= BytesOf(*instance->first) != BytesOf(in) || (kind == 1 && in.root_or_peer >= 0);
   instance->other_root |= kind == 0 && instance->first->root_or_peer != in.root_or_peer;
   instance->most_bytes = std::max(instance->most_bytes, BytesOf(in));
@@ -400,7 +400,7 @@ void Simulator::ArriveCollective(int32_t r, Slot slot, int32_t item, int64_t at)
   if (!stuck) {
     queue_.push({finish, kCollectiveEvent, static_cast<uint32_t>(index), it.seq, kind});
   } else if (!instance->other_kind && kind == 0 && Mix(job_.seed, it.seq) % 2 == 0) {
-    // A rank with less data reaches its end; the others wait for the rest.
+    // A rank with less data completes; the others wait for the rest.
     queue_.push({finish, kPartlyEvent, static_cast<uint32_t>(index), it.seq, kind});
   }
 }
@@ -413,7 +413,7 @@ void Simulator::FinishCollective(const Event& event) {
   const Comm& comm = job_.comms[event.a];
   bool partly = false;
   if (run.broken_at < event.at) {
-    // Where a GPU fails near the end, its peers may have all its data already.
+    // If a GPU fails near the end, its peers may already have all its data.
     const int64_t length = event.at - instance->last;
     partly = instance->last < run.broken_at && event.at - run.broken_at < length / 3;
     if (!partly) return;
@@ -482,7 +482,7 @@ void Simulator::ArriveGroup(int32_t r, Slot slot, int32_t item, int64_t at) {
     }
     const Half other = others.front();
     others.erase(others.begin());
-    if (other.bytes != mine.bytes) continue;  // one side waits for ever for what the other does not mean to move
+    if (other.bytes != mine.bytes) continue;  // one side waits forever for data that the other does not send
     uint32_t number = 0;
     if (free_pair_events_.empty()) {
       number = static_cast<uint32_t>(pair_events_.size());
@@ -505,7 +505,8 @@ void Simulator::FinishPair(const Event& event) {
     return;
   }
   if (comms_[static_cast<size_t>(pair.comm)].broken_at < event.at) {
-    // Other ranks of a pipeline's communicator continue: only operations with a dead GPU or the cut are stuck.
+    // If a GPU is dead or a process is frozen, other ranks of a pipeline's communicator continue: only operations with
+    // that rank are stuck. If the communicator was cut, all are stuck.
     bool touches = false, any_dead = false;
     for (int32_t r : pair.rank)
       touches |= ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at ||
@@ -593,7 +594,7 @@ void Simulator::Mark(int32_t r, uint32_t number, bool end) {
   Append(r, kComputeStream, item);
 }
 
-// The progress inside a graph is unknown: all operations of a launch start and complete as one.
+// Progress inside a graph is unknown, so all operations of a launch start and complete together.
 void Simulator::MarkReached(int32_t r, uint32_t number, bool end, int64_t at) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Launch& launch = rank.launches[number - 1];
@@ -612,8 +613,8 @@ void Simulator::MarkReached(int32_t r, uint32_t number, bool end, int64_t at) {
   }
 }
 
-// The captured operations again. They get their communicators' next numbers like CPU calls, and each leaves a record,
-// in the form in which a reader of the launch's record finds them.
+// Issues the captured operations again. They get their communicators' next numbers, like the CPU thread's calls. Each
+// leaves a record in the form that a reader derives from the launch's record.
 void Simulator::LaunchGraph(int32_t r, const Instr& in) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Gpu& gpu = gpus_[static_cast<size_t>(r)];

@@ -1,6 +1,5 @@
-// The simulator's inner state: GPUs, streams, what is in flight. Only simulator*.cpp include it.
-#ifndef LOCKSTEP_TESTS_CORPUS_SIMULATOR_GPU_H_
-#define LOCKSTEP_TESTS_CORPUS_SIMULATOR_GPU_H_
+// The simulator's internal state: GPUs, streams and operations in flight. Only simulator*.cpp include it.
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -14,25 +13,25 @@ enum EventType : uint32_t { kHostEvent, kErrorEvent, kCollectiveEvent, kPartlyEv
 
 enum class Work : uint8_t { kCompute, kJoin, kCollective, kPointToPoint };
 
-// Something on a stream that is not complete.
+// An unfinished item on a stream.
 struct Simulator::Item {
-  int64_t ready = 0;                            // its CPU thread issued it, and all that it waits for so far is
-                                                // complete
-  int64_t ns = 0;                               // of computation
-  int64_t latest = 0;                           // of a group: its sends and receives complete so far
-  uint64_t record = 0;                          // number of its (first) record, from 1; 0 none
-  int32_t next = -1;                            // on its stream
+  // Time when the CPU thread issued the item and everything that the item waits for so far completed.
+  int64_t ready = 0;
+  int64_t ns = 0;                               // for a computation: its length
+  int64_t latest = 0;                           // for a group: when the last of its completed sends and receives ended
+  uint64_t record = 0;                          // number of the item's (first) record, from 1; 0: none
+  int32_t next = -1;                            // next item on the same stream
   int32_t first_waiter = -1, next_waiter = -1;  // items of other streams that wait for this one
-  uint32_t seq = 0;                             // collective: place in the communicator's order on this GPU
-  std::array<uint32_t, 8> instrs{};             // its operations
+  uint32_t seq = 0;                             // collective: number in the communicator's order on this GPU
+  std::array<uint32_t, 8> instrs{};             // the item's operations
   std::array<uint32_t, 8> seqs{};
-  uint8_t ops = 0, open = 0;  // how many; how many are not complete
+  uint8_t ops = 0, open = 0;  // number of operations; number of incomplete ones
   uint8_t stream = 0;
   uint8_t held_by = 0;  // 1 + slot
   Work work = Work::kCompute;
   Slot slot = kWorld;
   bool waits = false, arrived = false;
-  uint32_t mark = 0;  // of a graph's launch, see Simulator::Mark; 0 none
+  uint32_t mark = 0;  // for a launch of a graph, see Simulator::Mark; 0: none
   bool mark_end = false;
 };
 
@@ -45,18 +44,18 @@ struct Simulator::Gpu {
   std::array<Stream, kStreams> streams;
   std::vector<Item> items;
   int32_t free = -1;
-  std::array<uint32_t, kSlots> launched{}, exchanged{};  // collectives, all-to-alls with sizes put on the stream
+  std::array<uint32_t, kSlots> launched{}, exchanged{};  // collectives and sized all-to-alls put on the stream
   CallKind host_waits = CallKind::kNone;
   bool capturing = false;
   uint64_t init_record = 0;
-  uint64_t group_record = 0;  // number of the open group's first record, 0 none yet
+  uint64_t group_record = 0;  // number of the open group's first record; 0: none yet
   std::vector<int32_t> held;
   Random random{0};
 };
 
-// A collective that members have reached and that is not over.
+// An unfinished collective that at least one member has reached.
 struct Simulator::Instance {
-  uint32_t seq = 0, kind = 0;  // 0 collective, 1 all-to-all with sizes
+  uint32_t seq = 0, kind = 0;  // kind 0: collective; 1: sized all-to-all
   uint32_t arrived = 0;
   int64_t last = 0;
   const Instr* first = nullptr;
@@ -70,5 +69,3 @@ struct Simulator::CommRun {
 };
 
 }  // namespace lockstep::corpus
-
-#endif  // LOCKSTEP_TESTS_CORPUS_SIMULATOR_GPU_H_

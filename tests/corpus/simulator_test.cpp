@@ -1,4 +1,4 @@
-// The simulator obeys the rules of the real machine.
+// Checks that the simulator obeys the rules of the real machine.
 #include "tests/corpus/simulator.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct Ended {
   const Instr* instr;
 };
 
-// Every operation that any rank recorded.
+// Returns every operation that any rank recorded.
 std::vector<Ended> All(const Simulator& run) {
   std::vector<Ended> all;
   for (int32_t r = 0; r < run.job().ranks; ++r) {
@@ -57,7 +57,7 @@ void CheckRules(const Simulator& run) {
   const std::vector<Ended> all = All(run);
   for (const Ended& e : all) {
     if (e.record.captured) continue;
-    // The GPU starts everything that the CPU enqueued, and ends everything that it started.
+    // The GPU starts everything that the CPU thread enqueued, and completes everything that it started.
     if (e.record.start != kNever) {
       EXPECT_GE(e.record.start, e.record.enter);
     }
@@ -65,10 +65,10 @@ void CheckRules(const Simulator& run) {
       ASSERT_NE(e.record.start, kNever);
       EXPECT_GT(e.record.finish, e.record.start);
     }
-    // Streams work in order.
+    // A stream works in order.
     int64_t& before = last[{e.rank, e.record.replay != 0 ? StreamOf(e.instr->slot) : e.record.stream}];
     if (e.record.finish != kNever) {
-      ASSERT_NE(before, kNever) << "completed behind something that did not";
+      ASSERT_NE(before, kNever) << "completed after an operation that did not complete";
       EXPECT_GE(e.record.finish, before);
     }
     before = std::max(before, e.record.finish);
@@ -93,7 +93,7 @@ void CheckRules(const Simulator& run) {
               e->instr->datatype == members[0]->instr->datatype;
     }
     if (first_finish != kNever && same) {
-      EXPECT_EQ(members.size(), size) << "a collective completed before all members came";
+      EXPECT_EQ(members.size(), size) << "a collective completed before all members reached it";
       EXPECT_GE(first_finish, last_start);
     }
   }
@@ -109,7 +109,7 @@ void CheckRules(const Simulator& run) {
 
 class Layouts : public ::testing::TestWithParam<std::pair<const char*, int32_t>> {};
 
-TEST_P(Layouts, AHealthyJobComesToItsEnd) {
+TEST_P(Layouts, HealthyJobsFinish) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     const Job job = MakeJobOf(GetParam().first, GetParam().second, 3, seed);
     Simulator run(job, WholeHistory());
@@ -120,7 +120,7 @@ TEST_P(Layouts, AHealthyJobComesToItsEnd) {
   }
 }
 
-TEST_P(Layouts, OnASharedStreamToo) {
+TEST_P(Layouts, HealthyJobsFinishOnASharedStream) {
   if (std::string(GetParam().first) == "graph") return;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     const Job job = MakeJobOf(GetParam().first, GetParam().second, 3, seed, true);
@@ -135,7 +135,7 @@ TEST_P(Layouts, OnASharedStreamToo) {
       const bool alone = !ring::IsPointToPoint(e.instr->kind) && !e.instr->async;
       EXPECT_EQ(e.record.stream, alone ? kComputeStream : StreamOf(e.instr->slot));
       if (alone) on_compute.insert(e.instr->slot);
-      // Launches of a stream are numbered through; those of a group share one.
+      // A stream numbers its launches consecutively; the operations of a group share one number.
       uint32_t& ticket = tickets[{e.rank, e.record.stream}];
       EXPECT_TRUE(e.record.ticket == ticket + 1 || (e.record.group != 0 && e.record.ticket == ticket));
       ticket = e.record.ticket;
@@ -168,7 +168,7 @@ TEST(SimulatorTest, TheSameSeedGivesTheSameRun) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(x[i].record.finish, y[i].record.finish);
 }
 
-// Puts `act` before the first call of the step on that slot; the program index.
+// Inserts `act` before the first call of the step on that slot and returns its program index.
 size_t Put(Job* job, int32_t rank, Act act, Slot slot, uint64_t step, uint64_t count = 0) {
   Program* program = job->Own(rank);
   bool in_step = false;
@@ -182,11 +182,11 @@ size_t Put(Job* job, int32_t rank, Act act, Slot slot, uint64_t step, uint64_t c
     program->insert(program->begin() + static_cast<std::ptrdiff_t>(i), fault);
     return i;
   }
-  ADD_FAILURE() << "no such call";
+  ADD_FAILURE() << "the program has no such call";
   return 0;
 }
 
-TEST(SimulatorTest, TheStopIsAFixpoint) {
+TEST(SimulatorTest, NothingCanMoveAfterTheStop) {
   Job job = MakeJobOf("tp2-pp2-dp2", 8, 4, 3);
   Put(&job, 5, Act::kStall, kTp, 2);
   Simulator run(job, WholeHistory());
@@ -194,7 +194,7 @@ TEST(SimulatorTest, TheStopIsAFixpoint) {
   EXPECT_TRUE(run.Struck(0));
   EXPECT_FALSE(run.finished());
   CheckRules(run);
-  // Operations that all members reached are complete; an incomplete one has a missing member.
+  // All operations that all members reached are complete. An incomplete operation lacks a member.
   std::map<std::pair<int32_t, uint32_t>, std::pair<size_t, size_t>> started_done;
   for (const Ended& e : All(run)) {
     if (ring::IsPointToPoint(e.instr->kind)) continue;
@@ -213,14 +213,14 @@ TEST(SimulatorTest, TheStopIsAFixpoint) {
     }
   }
   EXPECT_GT(waiting, 0u);
-  // The others wait on their hosts; the culprit does not.
+  // The other CPU threads wait; the culprit does not.
   for (int32_t r = 0; r < 8; ++r) {
     const HostStatus status = run.ranks()[static_cast<size_t>(r)].status;
     EXPECT_EQ(status, r == 5 ? HostStatus::kStalled : HostStatus::kInWait) << r;
   }
 }
 
-TEST(SimulatorTest, AKernelThatNeverEndsHoldsItsOwnStreamOnly) {
+TEST(SimulatorTest, AnEndlessKernelHoldsUpOnlyItsStream) {
   Job job = MakeJobOf("tp2-pp1-dp4", 8, 3, 3);
   const size_t at = Put(&job, 2, Act::kGpuHang, kTp, 1);
   Simulator run(job, WholeHistory());
@@ -238,7 +238,7 @@ TEST(SimulatorTest, AKernelThatNeverEndsHoldsItsOwnStreamOnly) {
   EXPECT_TRUE(peer_started);
 }
 
-TEST(SimulatorTest, ADeadProcessCompletesNothingAfterItsDeath) {
+TEST(SimulatorTest, ADeadProcessCompletesNothingMore) {
   Job job = MakeJobOf("fsdp", 8, 4, 9);
   Put(&job, 4, Act::kDie, kShard, 2, 9);
   Simulator run(job, WholeHistory());
@@ -253,7 +253,7 @@ TEST(SimulatorTest, ADeadProcessCompletesNothingAfterItsDeath) {
   }
 }
 
-TEST(SimulatorTest, OppositeOrdersStandStill) {
+TEST(SimulatorTest, CallsInOppositeOrdersHang) {
   Job job = MakeJobOf("tp2-pp2-dp2", 8, 3, 3);
   Program* program = job.Own(6);
   std::vector<size_t> at;
@@ -269,7 +269,7 @@ TEST(SimulatorTest, OppositeOrdersStandStill) {
   CheckRules(run);
 }
 
-TEST(SimulatorTest, OtherCountsHangAndOtherReductionsDoNot) {
+TEST(SimulatorTest, DifferentCountsHangButDifferentReductionsDoNot) {
   for (bool count : {true, false}) {
     Job job = MakeJobOf("ddp", 8, 3, 4);
     Program* program = job.Own(1);
@@ -289,8 +289,8 @@ TEST(SimulatorTest, OtherCountsHangAndOtherReductionsDoNot) {
   }
 }
 
-// What a later look sees is never less.
-void CountersOnlyRise(bool shared_stream) {
+// Checks that a later capture never shows smaller counters.
+void CountersOnlyIncrease(bool shared_stream) {
   const Job job = MakeJobOf("interleaved", 8, 3, 8, shared_stream);
   Simulator run(job, WholeHistory());
   run.Run();
@@ -335,14 +335,14 @@ void CountersOnlyRise(bool shared_stream) {
   }
 }
 
-TEST(CaptureTest, CountersOnlyRise) {
-  CountersOnlyRise(false);
+TEST(CaptureTest, CountersOnlyIncrease) {
+  CountersOnlyIncrease(false);
 }
-TEST(CaptureTest, CountersOfASharedStreamOnlyRise) {
-  CountersOnlyRise(true);
+TEST(CaptureTest, CountersOfASharedStreamOnlyIncrease) {
+  CountersOnlyIncrease(true);
 }
 
-TEST(CaptureTest, MembersWhoDidTheSameHaveTheSameHash) {
+TEST(CaptureTest, MembersWithEqualCallsHaveEqualHashes) {
   const Job job = MakeJobOf("3d", 8, 3, 8);
   Simulator run(job, WholeHistory());
   run.Run();
@@ -360,7 +360,7 @@ TEST(CaptureTest, MembersWhoDidTheSameHaveTheSameHash) {
   }
 }
 
-TEST(CaptureTest, ShortRingsKeepEachCommunicatorsLastOperations) {
+TEST(CaptureTest, ShortRingsKeepTheLastOperationsOfEachCommunicator) {
   const Job job = MakeJobOf("tp2-pp2-dp2", 8, 6, 8);
   SimOptions sim;
   sim.ring_depth = 96;

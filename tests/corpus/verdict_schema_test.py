@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The JSON of `lockstep analyze` is what `--json-schema` says, for corpus cases of many kinds; the schema knows no other keys."""
+"""Checks the JSON of `lockstep analyze` against `--json-schema` for corpus cases of many kinds. The schema allows no other
+keys."""
 
 import copy
 import json
@@ -21,7 +22,7 @@ except ImportError:
 BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
 ANALYZE = os.path.join(BUILD, "bin/lockstep-analyze")
 CORPUS = os.path.join(BUILD, "bin/lockstep-corpus")
-# A host in a lock, a dead rank, a skipped call, other counts, a circle, a GPU that stands still, a slow rank, nothing wrong.
+# A process in a lock, a dead rank, a skipped call, other counts, a cycle, a stuck GPU, a slow rank, a healthy job.
 SCENARIOS = (1, 3, 5, 8, 14, 17, 21, 23, 30, 42)
 
 
@@ -42,20 +43,20 @@ class VerdictSchemaTest(unittest.TestCase):
                 for form in ("lsd", "fr"):
                     out = os.path.join(folder, f"{number}.{form}")
                     made = run(CORPUS, "generate", "--scenario", str(number), "--ranks", "8", "--format", form, "--out", out)
-                    if made.returncode == 0:  # not every scenario exists in both forms
+                    if made.returncode == 0:  # some scenarios exist in only one format
                         cls.verdicts.append(json.loads(run(ANALYZE, "--format", "json", out + "/data").stdout))
 
     def errors(self, verdict):
         return [f"{'/'.join(map(str, error.absolute_path))}: {error.message[:200]}" for error in self.validator.iter_errors(verdict)]
 
-    def test_verdicts_are_as_the_schema_says(self):
+    def test_verdicts_match_the_schema(self):
         self.assertGreaterEqual(len(self.verdicts), len(SCENARIOS))
         findings = [finding for verdict in self.verdicts for finding in verdict["findings"]]
         self.assertGreaterEqual(len({finding["kind"] for finding in findings}), 5)
         self.assertIn("STACK", {evidence["kind"] for finding in findings for evidence in finding["evidence"]})
         for verdict in self.verdicts:
             self.assertEqual(self.errors(verdict), [])
-            self.assertEqual(verdict["schema_version"], 2)
+            self.assertEqual(verdict["schema_version"], 5)
 
     def test_unknown_and_missing_keys_are_errors(self):
         whole = next(verdict for verdict in self.verdicts if any(finding["evidence"] for finding in verdict["findings"]))

@@ -1,5 +1,5 @@
-// The first screen of each family of findings at 8, 64 and 1,024 ranks, as files that people review.
-// LOCKSTEP_WRITE_VERDICTS=1 writes them again.
+// Compares the first screen for each family of findings at 8, 64 and 1,024 ranks with files that people review.
+// LOCKSTEP_WRITE_VERDICTS=1 writes the files again.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/engine/engine.h"
 #include "analyzer/load/load.h"
+#include "analyzer/replay/judge.h"
 #include "analyzer/report/circumstances.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/printable.h"
@@ -46,7 +46,7 @@ constexpr Family kFamilies[] = {
     {29, "missing-data"},
     {33, "slow-gpu", Marks::kTimed},
     {39, "two-faults"},
-    // Files of PyTorch's Flight Recorder name the places of the calls.
+    // PyTorch's Flight Recorder files contain the call sites.
     {.scenario = 1, .name = "skipped-flight-recorder", .fr = true},
     {.scenario = 3, .name = "other-call-flight-recorder", .fr = true},
     {.scenario = 3, .name = "other-call-gloo", .fr = true, .gloo = true},
@@ -77,10 +77,11 @@ TEST_P(VerdictTexts, FitOneScreenAndReadAsReviewed) {
     ASSERT_TRUE(Generate(request, folder.path(), &why)) << why;
     absl::StatusOr<Bundle> bundle = LoadPaths({folder.path() + "/data"});
     ASSERT_TRUE(bundle.ok()) << bundle.status();
-    for (Rank& rank : bundle->ranks) rank.path = "/incidents/train/node.lsd";  // not this run's folder
+    // Paths must not depend on this run's folder.
+    for (Rank& rank : bundle->ranks) rank.path = "/incidents/train/node.lsd";
     for (Problem& problem : bundle->problems)
       if (!problem.path.empty()) problem.path = "/incidents/train/node.lsd";
-    Verdict verdict = WithCircumstances(Analyze(*bundle), *bundle);
+    Verdict verdict = WithCircumstances(replay::AnalyzeAndProve(*bundle, {}), *bundle);
     verdict.set_tool_version("1.0");
     const std::string text = VerdictText(verdict, *bundle);
     const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());

@@ -1,15 +1,12 @@
-// How many inputs a fuzz target's reader took. Inputs of an older version of a format are all turned away at its header
-// and reach no code, which a replay that only waits for a crash does not notice.
-#ifndef LOCKSTEP_TESTS_FUZZ_ACCEPTED_H_
-#define LOCKSTEP_TESTS_FUZZ_ACCEPTED_H_
+// Counts the inputs that a fuzz target's reader accepted. The reader rejects inputs of an older format version at the
+// header, so they test nothing. A replay that looks only for crashes would not notice.
+#pragma once
 
 #include <cstddef>
 
 namespace lockstep {
 
-// A target adds one for each input that its reader took, even if not whole. One thread.
+// A target adds one for each input that its reader accepts, even in part. One thread only.
 inline size_t fuzz_accepted = 0;
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_TESTS_FUZZ_ACCEPTED_H_

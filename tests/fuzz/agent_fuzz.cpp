@@ -1,6 +1,6 @@
-// Agents that lie, in well-formed messages. An input is what they send to a collector, one message after the other: its
-// type and its sender (one byte each), the time since the one before (one byte, tenths of a second), its length (three
-// bytes, little endian) and the body. The corpus begins with what agents of a job that hangs have sent.
+// Plays malicious agents that send well-formed messages. An input is a series of messages to a collector, each with
+// type and sender (one byte each), time since the previous one (one byte, tenths of a second), length (three bytes,
+// little endian) and body. The corpus starts with real messages of a hung job's agents.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -23,13 +23,13 @@ using namespace lockstep;
 
 constexpr int64_t kTick = 100'000'000;
 constexpr int kMostMessages = 512, kMostTicks = 3000, kTicksAfter = 100;
-// What the server lets through from an agent.
+// The message types that the server accepts from an agent.
 constexpr wire::Type kTypes[] = {wire::Type::kHello,  wire::Type::kHeartbeat, wire::Type::kLate,
                                  wire::Type::kEnded,  wire::Type::kDigest,    wire::Type::kEvidence,
                                  wire::Type::kStacks, wire::Type::kChunk,     wire::Type::kBye};
 
 const std::string& Folder() {
-  // Never destroyed, because it is used at the very end.
+  // Never destroyed, because the folder is used until the process ends.
   static const std::string& folder = *new std::string([] {
     std::string path = "/dev/shm/lockstep-agent-fuzz-XXXXXX";
     if (mkdtemp(path.data()) == nullptr) {
@@ -42,7 +42,7 @@ const std::string& Folder() {
   return folder;
 }
 
-// Does all work at once, and sends nothing.
+// Does all work immediately and sends nothing.
 class Collector : public CoreActions {
  public:
   Collector() {
@@ -124,7 +124,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   collector.Tick(kTicksAfter);
   fuzz_accepted += collector.counters().heartbeats > 0 ? 1 : 0;
-  // Whatever they name, it lies in the folders of incidents.
+  // Whatever names the messages contain, all files must lie in incident folders.
   for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
     if (entry.path().filename() != "incidents") abort();
   }

@@ -1,6 +1,7 @@
-// A file that its owner changes while it is read. The first byte says what happens, the second at which read of it, the
-// next two where in the file (in parts of 65,536); the rest is the file. 0: it ends there from then on. 1: it is twice
-// as long. 2: bytes there become others. Every read of the process goes through here (linked with --wrap).
+// Changes a file while the process reads it. The first byte selects the change, the second the read at which it
+// happens, and the next two the place in the file (in 65,536ths); the rest is the file. Change 0: the file now ends
+// there. 1: its length doubles. 2: bytes there change. Every read of the process goes through this code (linked with
+// --wrap).
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -20,7 +21,7 @@ namespace {
 
 struct Change {
   int fd = -1;
-  int left = 0;  // reads until it happens
+  int left = 0;  // reads that remain until the change
   int kind = 0;
   off_t at = 0, size = 0;
   ino_t inode = 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the fuzzers are made of is C++ that Clang takes, too: everything else compiles it with the system's compiler only."""
+"""Checks that Clang compiles the fuzzers' sources; everything else is compiled only with the system's compiler."""
 
 import concurrent.futures
 import json
@@ -13,18 +13,19 @@ SOURCE, BUILD = sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, os.path.join(SOURCE, "tests/integration"))
 import no_skip  # noqa: E402
 
-# What the fuzzers are linked from.
+# The folders that the fuzzers link.
 FOLDERS = ("analyzer", "recorder/ring", "collector/common", "collector/wire", "tests/fuzz")
 
 
 def units():
-    """The units of those folders as this build compiles them: most hold several sources."""
+    """Yields the compilations of those folders in this build. Most contain
+    several sources."""
     with open(os.path.join(BUILD, "compile_commands.json")) as file:
         entries = json.load(file)
     for path in sorted({entry["file"] for entry in entries}):
         where = os.path.relpath(path, BUILD if path.startswith(BUILD + "/") else SOURCE)
         if where.startswith(FOLDERS) and "_test" not in where and "testing" not in where and \
-                os.path.basename(where) != "notes_fuzz.cpp":  # needs Qt's flags
+                os.path.basename(where) != "notes_fuzz.cpp":  # this source needs Qt's flags
             yield path
 
 
@@ -36,7 +37,7 @@ def check(clang, path):
 
 
 class ClangTest(unittest.TestCase):
-    def test_compiles(self):
+    def test_clang_accepts_every_source(self):
         clang = shutil.which("clang++")
         if clang is None:
             self.skipTest("no clang++ on this machine")

@@ -1,5 +1,5 @@
-// A file of code of a foreign process, whose symbols, tables and debug information are read. An input is a place in it
-// (three bytes, little endian), where a thread stands, and the file; the thread's stack is the file's end.
+// Reads symbols, unwind tables and debug information from a code file of a foreign process. An input is a thread's
+// place in the file (three bytes, little endian) and the file; the end of the file serves as the thread's stack.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ using namespace lockstep;
 constexpr size_t kMostFrames = 32, kMostStack = 1024;
 
 const std::string& Path() {
-  // Never destroyed, because it is used at the very end.
+  // Never destroyed, because the path is used until the process ends.
   static const std::string& path = *new std::string([] {
     std::string name = "/dev/shm/lockstep-elf-fuzz-XXXXXX";
     int fd = mkstemp(name.data());

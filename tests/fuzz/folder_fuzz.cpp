@@ -1,6 +1,6 @@
-// A folder that mixes what several ranks left. An input is files one after the other, each a kind (one byte), a length
-// (three bytes, little endian) and as many bytes: 0, a Flight Recorder dump; 1, an .lsd dump; 2, changes of a sound
-// ring (sound_ring.h); 3, a log. The whole is loaded, analyzed and reported.
+// Loads, analyzes and reports a folder with mixed files of several ranks. An input is a series of files, each with a
+// kind (one byte), a length (three bytes, little endian) and its bytes. Kinds: 0, a Flight Recorder dump; 1, an .lsd
+// dump; 2, changes to a sound ring (sound_ring.h); 3, a log.
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using namespace lockstep;
 constexpr int kMostFiles = 8;
 
 const std::string& Folder() {
-  // Never destroyed, because it is used at the very end.
+  // Never destroyed, because the folder is used until the process ends.
   static const std::string& folder = *new std::string([] {
     std::string path = "/dev/shm/lockstep-folder-fuzz-XXXXXX";
     if (mkdtemp(path.data()) == nullptr) {

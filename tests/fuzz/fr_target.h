@@ -1,7 +1,5 @@
-// What both forms of a Flight Recorder dump go through: read as one file and as two ranks of a job merged with each
-// other.
-#ifndef LOCKSTEP_TESTS_FUZZ_FR_TARGET_H_
-#define LOCKSTEP_TESTS_FUZZ_FR_TARGET_H_
+// Reads a Flight Recorder dump, pickle or JSON, as one file and as two merged ranks of a job.
+#pragma once
 
 #include <cstdlib>
 #include <string>
@@ -55,5 +53,3 @@ inline void ReadAsFlightRecorder(std::string_view bytes) {
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_TESTS_FUZZ_FR_TARGET_H_

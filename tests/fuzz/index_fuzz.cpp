@@ -1,5 +1,5 @@
-// The index file. Checksums are mended first: else hardly an input would get past them, and a hostile file has good
-// ones.
+// Reads the viewer's index file. Checksums are repaired first: almost no random input has valid checksums, but a
+// hostile file does.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 
 namespace {
 
-void MendChecksums(std::string* file) {
+void RepairChecksums(std::string* file) {
   using namespace lockstep;
   if (file->size() < sizeof(IndexHeader)) return;
   IndexHeader header;
@@ -38,7 +38,7 @@ void MendChecksums(std::string* file) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string file(reinterpret_cast<const char*>(data), size);
-  MendChecksums(&file);
+  RepairChecksums(&file);
   const int fd = memfd_create("index.lsi", MFD_CLOEXEC);
   if (fd < 0) return 0;
   if (write(fd, file.data(), file.size()) != static_cast<ssize_t>(file.size())) std::abort();
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   lockstep::fuzz_accepted++;
   const lockstep::IndexReader& index = **opened;
   uint64_t sum = 0;
-  // Sizes are bounded by the file's, but a few bytes can name the same operations again and again.
+  // The file limits its sizes, but a few bytes can name the same operations again and again.
   int64_t budget = 1 << 20;
   for (size_t r = 0; r < index.ranks().size(); ++r) {
     const lockstep::IndexRank& rank = index.ranks()[r];

@@ -1,4 +1,4 @@
-// Flight Recorder dumps as JSON.
+// Reads Flight Recorder dumps in JSON.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,5 +1,6 @@
-// The whole way of a file: found by content (ring, .lsd dump or Flight Recorder dump), loaded, analysed, reported. Give
-// it a folder with a ring file, a .lsd file and a dump to start from: random bytes alone hardly find a magic number.
+// Detects a file's type by content (ring, .lsd dump or Flight Recorder dump), then loads, analyzes and reports the
+// file. Start the fuzzer with a folder that has a ring file, an .lsd file and a dump: random bytes alone almost never
+// find a magic number.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// .lsd dumps. Checksums and compression are mended first: else hardly an input would get past them, and a hostile file
-// has good ones. Where an operations' chunk holds no zstd frame, its bytes are taken for what should be in one.
+// Reads .lsd dumps. Checksums and compression are repaired first: almost no random input has valid ones, but a hostile
+// file does. If a chunk of operations contains no zstd frame, its bytes are used as a frame's content.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -33,7 +33,7 @@ std::string Pack(const std::string& raw) {
   return packed;
 }
 
-std::string Mend(std::string_view input) {
+std::string Repair(std::string_view input) {
   const google::protobuf::LogSilencer silencer;
   std::string out(kLsdMagic);
   if (input.starts_with(kLsdMagic)) input.remove_prefix(kLsdMagic.size());
@@ -73,7 +73,7 @@ std::string Mend(std::string_view input) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string file = Mend({reinterpret_cast<const char*>(data), size});
+  const std::string file = Repair({reinterpret_cast<const char*>(data), size});
   const int fd = memfd_create("dump.lsd", MFD_CLOEXEC);
   if (fd < 0) return 0;
   if (write(fd, file.data(), file.size()) != static_cast<ssize_t>(file.size())) std::abort();

@@ -1,4 +1,4 @@
-// An incident's manifest.
+// Reads an incident's manifest.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// The JSON that the viewer reads: the file of its notes on an incident.
+// Reads the viewer's notes on an incident, a JSON file.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,10 +1,10 @@
-// Flight Recorder pickles. Both ways of reading entries must agree, and neither may stumble.
+// Reads Flight Recorder pickles. Both readers of entries must agree, and neither may crash.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
-#include "analyzer/formats/fr/stream_check.h"
+#include "analyzer/testing/stream_check.h"
 #include "tests/fuzz/fr_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

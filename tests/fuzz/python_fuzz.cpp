@@ -1,5 +1,5 @@
-// Memory of a foreign Python process. An input is a version (its minor number from 8 on, one byte), where the runtime
-// lies (three bytes, little endian) and the memory from address 65536 on; nothing else can be read.
+// Reads the memory of a foreign Python process. An input is a minor version (one byte, counted from 8) and the place of
+// the runtime (three bytes, little endian). The memory from address 65536 on follows; nothing else is readable.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const std::optional<PythonFrame> frame = code.Describe(ref);
       if (!frame) continue;
       ++described;
-      // What is shown controls no terminal.
+      // Printed text must not control the terminal.
       for (const std::string& text : {frame->function, frame->file}) {
         for (const char c : text) {
           if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) std::abort();

@@ -1,5 +1,5 @@
-// Runs a fuzz target over kept inputs with any compiler: replay PERCENT FILE_OR_FOLDER...
-// Of the inputs of each folder the reader must take PERCENT or more: kept inputs that nothing takes test nothing.
+// Runs a fuzz target on stored inputs, with any compiler: replay PERCENT FILE_OR_FOLDER... The reader must accept at
+// least PERCENT of each folder's inputs, because inputs that it rejects test nothing.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -15,18 +15,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
-// Whether the reader took it.
+// Returns whether the reader accepted the input.
 bool Replay(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  // Named before it is run: it is what a crash is about.
+  // Printed before the run, so that a crash shows which input caused it.
   std::printf("%s, %zu bytes", path.c_str(), bytes.size());
   std::fflush(stdout);
   const size_t before = lockstep::fuzz_accepted;
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   const bool taken = lockstep::fuzz_accepted > before;
   std::printf(": %s\n", taken ? "taken" : "refused");
-  // Cut in the middle, it goes another way.
+  // A truncated input takes a different path through the reader.
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size() / 2);
   return taken;
 }

@@ -1,6 +1,6 @@
-// Ring files. A ring is half a megabyte, nearly all of it empty, so an input is not the file but what is changed in a
-// sound one that the recorder wrote: a mode byte, then patches, each a place (three bytes, little endian), a length
-// (one byte) and the bytes. Mode, bit 0: the file ends at the first patch's place.
+// Reads ring files. A ring has half a megabyte and is nearly empty, so an input contains only changes to a sound ring
+// that the recorder wrote. An input is a mode byte, then patches: a place (three bytes, little endian), a length (one
+// byte) and the bytes. Mode, bit 0: the file ends at the first patch's place.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Writes the inputs that fuzzing and its replay begin with: seeds FOLDER makes a folder for each target in it.
+// Writes the initial inputs for fuzzing and replay. `seeds FOLDER` creates a subfolder for each target.
 #include <sys/stat.h>
 #include <zstd.h>
 
@@ -51,7 +51,7 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A .lsd file with its chunks unpacked and without checksums, as lsd_fuzz likes it.
+// Returns an .lsd file with unpacked chunks and without checksums, as lsd_fuzz expects.
 std::string Loosen(std::string_view file) {
   std::string out(kLsdMagic);
   file.remove_prefix(kLsdMagic.size());
@@ -99,7 +99,7 @@ void WriteDumps() {
   Write("json", "old", ToJson(old));
 }
 
-// Two ranks that differ in their last call.
+// Returns a bundle of two ranks that differ in their last call.
 Bundle OwnBundle() {
   Bundle bundle;
   bundle.job = "train";
@@ -198,9 +198,20 @@ void WriteRest() {
     input += "\xff\xff\xff\x7f\x01\x02\x03\x04";
     Write("ring", "patch_" + std::to_string(place), input);
   }
+  // Each fault at each rank: of the named culprit, of an innocent, with a rank's data lost, and with changed fields.
+  for (int fault = 0; fault < 8; fault++) {
+    for (int rank = 0; rank < 8; rank++) {
+      const std::string name = std::to_string(fault) + "_" + std::to_string(rank);
+      const std::string start = {static_cast<char>(fault), static_cast<char>(rank), static_cast<char>(5 + fault)};
+      Write("proof", name, start + std::string("\0\xff\0", 3));
+      if (rank % 4 == 0) Write("proof", name + "_other", start + static_cast<char>(2 << rank) + "\xff");
+      if (rank % 4 == 1) Write("proof", name + "_lost", start + '\0' + static_cast<char>(rank) + '\0');
+      if (rank % 4 == 2) Write("proof", name + "_changed", start + std::string("\0\xff\1\1\2\3\4\5\6\x87\2", 11));
+    }
+  }
 }
 
-// Of a type, as wire_fuzz takes them: the body packed by the fuzzer, and a plain frame as it would come.
+// Writes a message for wire_fuzz in two forms: a body that the fuzzer packs, and a complete frame.
 void WriteFrame(const std::string& name, char type, const google::protobuf::MessageLite& message) {
   const std::string body = message.SerializeAsString();
   Write("wire", name, std::string("\1") + type + body);

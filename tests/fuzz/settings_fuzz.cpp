@@ -1,4 +1,4 @@
-// Configuration files.
+// Reads configuration files.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lockstep::settings;
   File file;
   const absl::Status status = ParseText("FILE", std::string(reinterpret_cast<const char*>(data), size), &file);
-  // An unusable file gives one line with the place and the reason.
+  // An unusable file gives a one-line error with the place and the reason.
   if (!status.ok() && (status.message().empty() || status.message().find("FILE, line ") != 0 ||
                        status.message().find('\n') != status.message().npos))
     std::abort();
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const Told& told : file.told) {
     if (told.text.empty() || told.text.find('\n') != told.text.npos) std::abort();
   }
-  // What was taken is known, and fits.
+  // Accepted settings are known and valid.
   for (const Entry& entry : file.entries) {
     const Row* row = nullptr;
     for (const Row& candidate : Table()) {

@@ -1,7 +1,6 @@
-// A sound ring for fuzzers, which the recorder wrote. Half a megabyte, nearly all of it empty: an input is not the file
-// but what is changed in it, patches each of a place (three bytes, little endian), a length (one byte) and the bytes.
-#ifndef LOCKSTEP_TESTS_FUZZ_SOUND_RING_H_
-#define LOCKSTEP_TESTS_FUZZ_SOUND_RING_H_
+// A sound ring for fuzzers, written by the recorder. The ring has half a megabyte and is nearly empty, so an input
+// contains only changes: patches, each with a place (three bytes, little endian), a length (one byte) and the bytes.
+#pragma once
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,7 +20,8 @@ inline void DoForRing(ring::CallKind kind, uintptr_t comm, int peer, uint64_t co
   if (recorder::ShouldRecord(nullptr) && recorder::BeginOp(op, &flight)) recorder::EndOp(&flight, 0);
 }
 
-// In a file that stays open, and its bytes. One in a process: the recorder writes one ring.
+// The ring in a file that stays open, and the ring's bytes. A process can have only one, because the recorder writes
+// one ring.
 struct SoundRing {
   static constexpr uint64_t kBytes = 512 << 10;
   int fd = -1;
@@ -55,5 +55,3 @@ struct SoundRing {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_TESTS_FUZZ_SOUND_RING_H_

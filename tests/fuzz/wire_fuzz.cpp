@@ -1,5 +1,6 @@
-// A frame from the network. The first byte says what the rest is: 0, a header of as many bytes as the second byte says
-// and a body, as they would come; 1, a body of the type in the second byte, packed as a sender would have done it.
+// Reads a frame from the network. The first byte selects the form of the rest. 0: a header, whose length is the second
+// byte, and a body, as they would arrive. 1: a body of the type in the second byte, which the fuzzer packs as a sender
+// does.
 #include <zstd.h>
 
 #include <cstddef>
@@ -75,7 +76,7 @@ void CheckBody(const Message& frame) {
     return;
   }
   fuzz_accepted++;
-  // What the check before parsing promised.
+  // The check before parsing guarantees this bound.
   Must(message->SpaceUsedLong() <= 2 * kMostParsedBytes);
   if (const auto* heartbeat = dynamic_cast<const Heartbeat*>(message.get())) {
     CheckSet(heartbeat->alive());
@@ -89,7 +90,7 @@ void CheckBody(const Message& frame) {
     CheckSet(late->waiting());
   }
   const absl::StatusOr<Message> again = Encode(frame.header.type, *message);
-  if (!again.ok()) return;  // it was sent better packed than this version packs
+  if (!again.ok()) return;  // the sender compressed the body better than this version does
   const std::unique_ptr<google::protobuf::Message> back(message->New());
   Must(DecodeBody(*again, back.get()).ok());
   Must(back->SerializeAsString() == message->SerializeAsString());

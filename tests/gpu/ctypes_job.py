@@ -1,6 +1,5 @@
-"""Drives NCCL through ctypes, as programs do that open the library by hand: seen only through the recorder's dlsym hook.
-
-    ctypes_job.py LIBNCCL LIBCUDART
+"""Drives NCCL through ctypes, like programs that open the library themselves: only the recorder's dlsym hook sees it.
+ctypes_job.py LIBNCCL LIBCUDART
 """
 import ctypes
 import sys

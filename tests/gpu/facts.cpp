@@ -1,11 +1,13 @@
-// What a driver does with the recorder's marks, without NCCL and without the recorder.
+// Measures how a driver handles the recorder's markers, without NCCL and without the recorder.
 //   facts machine               the GPU, as the driver names it
-//   facts register FILE         does host registration take a mapping of FILE, on tmpfs; do the GPU's writes arrive
-//   there facts killed FILE           a mark that is done, a kernel that does not end, a mark behind it; prints "ready"
-//   and waits for SIGKILL facts costs --ptx FILE      host time of a mark; time between dependent kernels with and
-//   without marks facts beside --ptx FILE     does a kernel run beside another stream's kernel that has marks behind it
-//   facts capture               which of the calls that the recorder makes spoil a capture that is under way
-// One line of JSON for each result.
+//   facts register FILE         whether host registration accepts a mapping of FILE, on tmpfs, and the GPU's writes
+//                               arrive
+//   facts killed FILE           a completed marker, a kernel that does not end, a marker behind it; prints "ready" and
+//                               waits for SIGKILL
+//   facts costs --ptx FILE      host time of a marker; time between dependent kernels with and without markers
+//   facts beside --ptx FILE     whether a kernel runs beside another stream's kernel that has markers behind it
+//   facts capture               which of the recorder's calls invalidate a running capture
+// Prints one line of JSON for each result.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -18,7 +20,7 @@
 
 namespace {
 
-// As the recorder looks it up: the plain name is another function before CUDA 11.7.
+// Looked up as the recorder does. Before CUDA 11.7, the plain name is another function.
 using Write64 = CUresult (*)(CUstream, CUdeviceptr, uint64_t, unsigned int);
 Write64 FindWrite64() {
   void* found = dlsym(RTLD_DEFAULT, "cuStreamWriteValue64_v2");
@@ -31,7 +33,7 @@ constexpr size_t kBytes = 1 << 20;
 constexpr unsigned int kPortableMapped = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
 constexpr uint64_t kSecond = 1000000000;
 
-// A shared mapping with reserved space, as the ring file's.
+// A shared mapping with reserved space, like the ring file's.
 uint64_t* Map(const char* path, int* fd) {
   *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (*fd < 0 || posix_fallocate(*fd, 0, kBytes) != 0) Die(path, errno, __FILE__, __LINE__);
@@ -59,7 +61,7 @@ int Machine() {
   CHECK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
   CHECK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
   CHECK(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
-  // 122 since CUDA 12; older drivers know it under another name only, so by number.
+  // Attribute 122 since CUDA 12. Older headers use another name, so the number is used.
   cuDeviceGetAttribute(&writes, static_cast<CUdevice_attribute>(122), 0);
   std::printf(
       "{\"what\": \"machine\", \"gpu\": \"%s\", \"pci\": \"%s\", \"gpus\": %d, \"compute\": \"%d.%d\", "
@@ -137,7 +139,7 @@ struct Bench {
     void* at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) Die("mmap", errno, __FILE__, __LINE__);
     mark = Register(at);
-    // Kernels may be loaded at their first launch, which waits for what runs: not behind the spinning one.
+    // The first launch may load a kernel, which waits for running work, so it must not come after the spinning kernel.
     gate.Open();
     kernels.Tiny(a, cell);
     kernels.Spin(a, gate.device, kSecond);
@@ -187,13 +189,13 @@ struct Bench {
 int Costs(const char* ptx, int rounds) {
   Bench bench(ptx);
   std::mt19937 random(1);
-  constexpr int kSteps = 150;  // a queue takes 1,024 entries or more; the gate must not wait for room in it
+  constexpr int kSteps = 150;  // a queue holds 1,024 entries or more, and the gate must not wait for space
   std::vector<double> chain[kBetweens], host[kBetweens], launches;
-  for (int round = -2; round < rounds; ++round) {  // two to warm up
+  for (int round = -2; round < rounds; ++round) {  // two warm-up rounds
     Between order[] = {kNothing, kWrite, kTwoWrites, kEvent, kTwoEvents, kTimedEvent, kTwoTimedEvents};
     std::shuffle(std::begin(order), std::end(order), random);
     for (const Between between : order) {
-      // Everything is queued before the gate opens, so that the GPU and not the host sets the pace.
+      // Everything is queued before the gate opens, so that the GPU sets the pace and not the host.
       bench.gate.Close();
       bench.kernels.Spin(bench.a, bench.gate.device, 5 * kSecond);
       CHECK(cudaEventRecord(bench.begin, bench.a));
@@ -230,8 +232,8 @@ int Costs(const char* ptx, int rounds) {
   return 0;
 }
 
-// Stream b: a kernel that does not end, then `count` of something. Stream a: a tiny kernel, launched after that. Does
-// it run?
+// Stream b runs an endless kernel, followed by `count` markers. Stream a then gets a tiny kernel. Measures whether the
+// tiny kernel runs.
 int Beside(const char* ptx, int rounds) {
   Bench bench(ptx);
   for (const int count : {1, 4, 32}) {
@@ -267,8 +269,8 @@ int Beside(const char* ptx, int rounds) {
   return 0;
 }
 
-// Each of the driver's functions that the recorder calls, once in a separate capture: its result, and whether the
-// capture continues.
+// Calls each driver function of the recorder once, each in its own capture. Stores the result, and whether the capture
+// continues.
 struct Called {
   CUstream stream, other;
   CUdeviceptr mark;

@@ -1,5 +1,5 @@
-"""Real PyTorch jobs of several ranks with one fault each, under `lockstep run`: is the right rank named, by the recorder and by PyTorch's
-own Flight Recorder dumps, and is a healthy job left in peace?"""
+"""Real PyTorch jobs of several ranks with one fault each, under `lockstep run`. Checks that the recorder and PyTorch's own
+Flight Recorder dumps identify the right rank, and that a healthy job is not accused."""
 import concurrent.futures
 import glob
 import json
@@ -15,7 +15,7 @@ from results import NOT_MEASURED, PASS
 from session import MULTI_RANK
 
 DEAD = ("RANK_DEAD",)
-# fault -> (kinds of the first finding, verdicts, text that the finding must hold)
+# fault -> (kinds of the first finding, verdicts, text that the finding must contain)
 FAULTS = {
     "none": ((), ("HEALTHY",), ""),
     "slow": (("STRAGGLER", None), ("SLOW", "HEALTHY"), ""),
@@ -34,10 +34,10 @@ FAULTS = {
     "order": (("ORDER_INVERSION", "DEADLOCK_CYCLE"), ("HUNG", "DESYNC"), ""),
     "init": (("INIT_INCOMPLETE", "HOST_STALL"), ("HUNG",), ""),
 }
-# Their processes end, or their operations do, without a dump that tells of the fault.
+# Processes or operations of these jobs end without a dump that shows the fault.
 NO_DUMPS = ("none", "slow")
 RANK = 1
-TIMEOUT = 25  # seconds of PyTorch's own watchdog
+TIMEOUT = 25  # time limit of PyTorch's watchdog, in seconds
 
 
 def part_faults(session, part):
@@ -73,7 +73,7 @@ def part_faults(session, part):
 
 
 def play(session, lockstep, folder, name, ranks, environment):
-    """One job from its start to the end of all its ranks. Seconds that it took."""
+    """Runs one job until all its ranks have ended, and returns the seconds it took."""
     place = os.path.join(folder, name)
     os.makedirs(os.path.join(place, "fr"))
     env = session.torch_environment(None, **environment, TORCH_FR_BUFFER_SIZE="2000", TORCH_NCCL_TRACE_BUFFER_SIZE="2000", TORCH_NCCL_DUMP_ON_TIMEOUT="1",
@@ -96,7 +96,7 @@ def play(session, lockstep, folder, name, ranks, environment):
 
 
 def wait_for_end(process, place, ranks, begin, seconds):
-    """Until the job has ended, or no more dumps come: what a rank that sleeps for ever would do, nobody waits for."""
+    """Waits until the job has ended or no more dumps come. A rank that sleeps forever does not prolong the wait."""
     seen, since = 0, None
     while process.poll() is None and time.monotonic() - begin < seconds:
         there = len(glob.glob(os.path.join(place, "fr", "rank_*")))
@@ -108,7 +108,7 @@ def wait_for_end(process, place, ranks, begin, seconds):
 
 
 def stop(process):
-    """As a person does: first the gentle way, so that the verdict is written."""
+    """Ends the job as a person would: with SIGTERM first, so that the verdict is written."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:
@@ -139,7 +139,8 @@ def judge(lockstep, place, name, seconds, part):
         except ValueError:
             part.check(False, f"{name}, {what}", done.why())
             continue
-        # Dumps do not say why a rank stands still, nor, without start times, which GPU of a pair: the rank, or the pair, is what counts.
+        # Dumps do not show why a rank is stuck. Without start times, they do not show which GPU of a pair is stuck
+        # either, so naming the rank or the pair is right.
         named = len(found) == 1 and RANK in found[0][1] and len(found[0][1]) <= (2 if name == "gpu-stall" else 1)
         part.check(named if what.startswith("Flight") else right(found, kinds), f"{name}, {what}", f"of {len(dumps)} ranks: {said}")
 

@@ -1,4 +1,4 @@
-"""Parts that run whole jobs: every way in, hangs, graphs."""
+"""Parts that run entire jobs: every way of loading the recorder, hangs, graphs."""
 import json
 import os
 import shutil
@@ -53,7 +53,7 @@ def opened(session, part):
 
 
 def plugin(session, part):
-    """What NCCL's profiler interface told: needs kernels, which one rank alone does not launch."""
+    """Checks what NCCL's profiler interface reports. It needs kernels, and a single rank launches none."""
     name = "NCCL's profiler interface, LOCKSTEP_GPU=profiler"
     worlds = [w for w in session.worlds() if w[1] > 1]
     if not worlds:
@@ -107,7 +107,7 @@ def part_hang(session, part):
     for mode in ("done", "full"):
         for name, what, processes, culprit, kind, env in cases:
             expected = [[kind, [culprit]]]
-            # Marks at the end of operations alone tell that one does not end, not whose GPU did not begin it.
+            # End markers show that an operation does not end, but not which rank's GPU did not start it.
             if mode == "done" and kind == "GPU_STALL":
                 expected.append(["COLLECTIVE_STUCK", list(range(processes))])
             try:
@@ -132,13 +132,13 @@ def hang(session, part, name, mode, what, processes, expected, env, same_gpu):
 
 
 def say_it_hangs(folder, ranks):
-    """As the collector leaves it when it has seen that a job stands still."""
+    """Writes the manifest that a collector writes when it sees that a job is stuck."""
     with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
         json.dump({"format": 1, "ranks_expected": ranks, "known_stalled": True, "stalled_ns": 2000000000}, file)
 
 
 def make_hang(session, mode, what, processes, env, same_gpu):
-    """Lets it hang, copies the rings as a watcher would, then kills it. The folder with the copies."""
+    """Waits for the hang, copies the rings as an observer would, and kills the job. Returns the folder with the copies."""
     folder, copies = session.ring_folder(), session.ring_folder()
     outputs = [os.path.join(session.ring_folder(), "out") for _ in range(processes)]
     files = [open(path, "w", encoding="utf-8") for path in outputs]  # pylint: disable=consider-using-with
@@ -157,7 +157,7 @@ def make_hang(session, mode, what, processes, env, same_gpu):
             if waiting and time.monotonic() > give_up:
                 raise Failed(f"ranks {sorted(waiting)} did not come as far as the hang")
             time.sleep(0.05)
-        time.sleep(2)  # so that what stands still is older than --late-after
+        time.sleep(2)  # after this the stuck operation is older than --late-after
         for path in session.ring_files(folder):
             shutil.copy(path, copies)
     finally:
@@ -169,7 +169,7 @@ def make_hang(session, mode, what, processes, env, same_gpu):
 
 
 def judge_kept(analyzer, archive, part):
-    """The hangs whose rings a run without an analyzer kept."""
+    """Judges the hangs whose rings an earlier run without an analyzer kept."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.unpack_archive(archive, folder)
         cases = sorted((int(name), name) for name in os.listdir(folder) if name.isdigit())
@@ -180,7 +180,7 @@ def judge_kept(analyzer, archive, part):
 
 
 def judge(analyzer, folder, part):
-    """Does the analyzer name in the rings of `folder` what expected.json says?"""
+    """Checks whether the analyzer's answer for the rings in `folder` matches expected.json."""
     with open(os.path.join(folder, "expected.json"), encoding="utf-8") as file:
         expected = json.load(file)
     if not any(name.endswith(".ring") for name in os.listdir(folder)):
@@ -258,7 +258,7 @@ def torch_graph(session, part):
 
 
 def stuck_replay(session, part, replays):
-    """The replay after `replays` good ones never ends: does the record say which it is?"""
+    """One replay never ends, after `replays` good ones. Checks whether the record shows which replay that is."""
     name = "a kernel that never ends in a graph's replay"
     try:
         copies = make_hang(session, "done", ["--replays", str(replays), "graph-spin", "0"], 1, {}, False)
@@ -274,5 +274,5 @@ def stuck_replay(session, part, replays):
     except NotMeasured as reason:
         part.line(NOT_MEASURED, name + ", named", reason)
         return
-    said = " ".join(done.out.split())  # the report is wrapped
+    said = " ".join(done.out.split())  # the report wraps its lines
     part.check(f"replay {replays + 1} of graph" in said, name + ", named", "lockstep analyze says: " + (said[:200] or done.why()))

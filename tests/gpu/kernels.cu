@@ -1,10 +1,13 @@
-// The GPU's side of the measuring programs. They load kernels.ptx, so that no CUDA compiler is needed where they run;
-// ptx.sh made it of this file. All names are looked up, hence extern "C".
+// The GPU code of the measuring programs. They load kernels.ptx, which ptx.sh makes from this file, so that machines
+// that run them need no CUDA compiler. extern "C", because all functions are looked up by name.
 
-// One dependent step of a chain: as short as a kernel can be.
-extern "C" __global__ void lockstep_tiny(unsigned long long* cell) { *cell += 1; }
+// One dependent step of a chain, as short as a kernel can be.
+extern "C" __global__ void lockstep_tiny(unsigned long long* cell) {
+  *cell += 1;
+}
 
-// Runs until the host sets *flag, or for `limit` nanoseconds at most: a kernel that never ends, without costing the machine.
+// Runs until the host sets *flag, or for at most `limit` nanoseconds: replaces a kernel that never ends, without
+// blocking the machine.
 extern "C" __global__ void lockstep_spin(const volatile unsigned int* flag, unsigned long long limit) {
   unsigned long long begin, now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));

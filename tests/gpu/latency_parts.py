@@ -9,24 +9,26 @@ from results import FAIL, NOT_MEASURED, PASS
 from session import AUTO, MARKS, MODES
 from stats import judge, median, quantile, ratio
 
-GOAL = 1.003  # of step time, in the default mode
-BARE, AGAIN = "none", "none again"  # twice in every round: what they differ by is noise
+GOAL = 1.003  # ratio of step times, in the default mode
+BARE, AGAIN = "none", "none again"  # both run in every round; their difference is noise
 
 
 class Job:
-    """Something that prints samples: `launch(mode, connections, rings)` gives the lines of one run."""
+    """A program that prints samples. `launch(mode, connections, rings)`
+    returns the lines of one run."""
 
     def __init__(self, name, launch, modes, connections=(None, 1)):
         self.name, self.launch, self.modes, self.connections = name, launch, modes, connections
         self.runs = {}    # (connections, mode, phase) -> {round: (median, p99)}
         self.samples = {}
         self.operations = {}
-        self.broken = {}  # (connections, mode) -> why
+        self.broken = {}  # (connections, mode) -> reason
         self.taken_as = {}
 
 
 def measure(session, part, jobs, seconds):
-    """Rounds until the time is used up; every configuration once a round, in random order."""
+    """Runs rounds until the time is used up. Each round runs every
+    configuration once, in random order."""
     chance = random.Random(7)
     stop = time.monotonic() + min(seconds, session.left() - 5)
     turns = [(job, connections, mode) for job in jobs for connections in job.connections for mode in job.modes]
@@ -77,7 +79,8 @@ def once(session, job, connections, mode, number):
 
 
 def compare(job, connections, mode, phase, which=0):
-    """(ratio, low, high) to the runs without recorder of the same rounds."""
+    """Returns (ratio, low, high) in comparison with the runs without the
+    recorder in the same rounds."""
     bare, again = (job.runs.get((connections, other, phase), {}) for other in (BARE, AGAIN))
     mine = job.runs.get((connections, mode, phase), {})
     pairs = []
@@ -147,8 +150,9 @@ def goals(session, job, part):
 
 
 def automatic(session, jobs, part):
-    """What LOCKSTEP_GPU=auto should be: the first of the ways that tell the GPU's progress that keeps within the goal everywhere. With one
-    connection a write holds up other streams, whatever it costs by itself."""
+    """Decides what LOCKSTEP_GPU=auto should be: the first mode that meets
+    the goal everywhere. With one connection, a write holds up other
+    streams, however cheap the write is."""
     for connections in (None, 1):
         name, now = f"what auto should be, CONNECTIONS {connections or 'not set'}", AUTO[connections]
         found = {mode: [judge(compare(job, connections, mode, phase), GOAL) for job in jobs for phase in ("tp", "dp") if phase in job.operations]

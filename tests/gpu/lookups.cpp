@@ -1,5 +1,6 @@
-// Preloaded to see how a CUDA runtime finds its driver: notes each driver function that is asked for through dlsym or
-// cuGetProcAddress, and by which library. The list is printed to $LOOKUPS_FILE when the process ends.
+// A preloaded library that shows how a CUDA runtime finds its driver. It records each driver function that a library
+// looks up through dlsym or cuGetProcAddress, and which library does. At the process's end it writes the list to
+// $LOOKUPS_FILE.
 //   FUNCTION  dlsym|cuGetProcAddress  LIBRARY
 #include <dlfcn.h>
 
@@ -31,7 +32,7 @@ void Note(const char* function, const char* how, const void* caller) {
 }
 
 void* g_proc_address;     // the driver's cuGetProcAddress
-void* g_proc_address_v2;  // and its second version
+void* g_proc_address_v2;  // the function's second version
 
 int ProcAddress(const char* symbol, void** function, int version, unsigned long long flags) {
   Note(symbol, "cuGetProcAddress", __builtin_return_address(0));
@@ -43,7 +44,7 @@ int ProcAddressV2(const char* symbol, void** function, int version, unsigned lon
   Note(symbol, "cuGetProcAddress", __builtin_return_address(0));
   const int result = reinterpret_cast<int (*)(const char*, void**, int, unsigned long long, void*)>(g_proc_address_v2)(
       symbol, function, version, flags, status);
-  // The runtime asks the driver for the lookup function itself, by its plain name.
+  // The runtime gets the lookup function itself from the driver, under its plain name.
   if (result == 0 && function && *function && std::strcmp(symbol, "cuGetProcAddress") == 0) {
     g_proc_address_v2 = *function;
     *function = reinterpret_cast<void*>(&ProcAddressV2);
@@ -75,7 +76,7 @@ __attribute__((destructor)) void Print() {
 
 }  // namespace
 
-// Only for measuring: RTLD_NEXT of a caller would be looked up from here.
+// Only for measurements: a caller's RTLD_NEXT would search the libraries after this one.
 extern "C" void* dlsym(void* handle, const char* name) noexcept {
   void* found = RealDlsym()(handle, name);
   if (name[0] != 'c' || name[1] != 'u') return found;

@@ -1,4 +1,4 @@
-"""What is on this machine: compilers, CUDA and NCCL libraries and headers, Python with PyTorch; and how programs are run on it."""
+"""Finds what is on this machine (compilers, CUDA and NCCL libraries and headers, Python with PyTorch) and runs programs."""
 import glob
 import json
 import os
@@ -15,11 +15,11 @@ OWN_HEADERS = os.path.join(ROOT, "tests", "standin", "include")
 
 
 class NotMeasured(Exception):
-    """Something is absent here that a measurement needs."""
+    """The machine lacks something that a measurement needs."""
 
 
 class Failed(Exception):
-    """A program failed, or did what it must not."""
+    """A program failed or did something forbidden."""
 
 
 class Finished:
@@ -27,7 +27,7 @@ class Finished:
         self.status, self.out, self.err, self.timed_out = status, out, err, timed_out
 
     def lines(self):
-        """The lines of JSON that it printed."""
+        """Returns the JSON lines that the program printed."""
         found = []
         for line in self.out.splitlines():
             if line.startswith("{"):
@@ -44,7 +44,7 @@ class Finished:
 
 
 def end(process):
-    """Kills a program started by start() and everything it started."""
+    """Kills a program started by start(), and all its children."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -85,7 +85,7 @@ def first(paths):
 
 
 def find_file(pattern, folders):
-    """The last of `pattern` in the first folder that has one: of several versions the highest."""
+    """Returns the last match of `pattern`, which is the highest version, in the first folder with a match."""
     for folder in folders:
         found = sorted(p for p in glob.glob(os.path.join(folder, pattern)) if not p.endswith(".a"))
         if found:
@@ -94,13 +94,14 @@ def find_file(pattern, folders):
 
 
 def linker_cache():
-    """Folders that hold libraries, from the dynamic linker's cache."""
+    """Returns the folders with libraries, from the dynamic linker's cache."""
     out = run([shutil.which("ldconfig") or "/sbin/ldconfig", "-p"], timeout=20).out
     return {line.split()[0]: line.split(" => ")[1].strip() for line in out.splitlines() if " => " in line}
 
 
 class Setup:
-    """Paths, all absolute or None. `standin` is the build's standin folder, in place of the real libraries."""
+    """Paths, each absolute or None. `standin` is the build's standin folder, which replaces the real
+    libraries."""
 
     def __init__(self, options):
         self.standin = os.path.abspath(options.standin) if options.standin else None
@@ -126,7 +127,7 @@ class Setup:
             "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib64", f"/usr/lib/{machine}-linux-gnu", "/usr/lib/wsl/lib"])
         self.cached = cache.get("libcuda.so.1") is not None
         self.stub = self.cuda is None
-        if self.stub:  # enough to link with, not to run
+        if self.stub:  # a stub can be linked but not run
             self.cuda = find_file("stubs/libcuda.so", library_folders)
         # PyTorch's own CUDA runtime and NCCL come before the system's, as in PyTorch programs.
         self.cudart = find_file("libcudart.so.[0-9]*", wheel_libraries + library_folders)
@@ -137,7 +138,8 @@ class Setup:
             given = find_file("libnccl.so.2", [given, os.path.join(given, "lib"), os.path.join(given, "lib64")])
         self.nccl = given or find_file("libnccl.so.2", wheel_libraries + library_folders) or first([cache.get("libnccl.so.2")])
         self.includes = []
-        # Those beside the libraries first; where there are none, those of the stand-in, which have the same names and layouts.
+        # Prefers the headers beside the libraries; otherwise uses the stand-in's, which have the same names and
+        # layouts.
         beside = [os.path.join(os.path.dirname(os.path.dirname(p)), "include") for p in (self.cudart, self.nccl) if p]
         include_folders = beside + [os.path.join(p, "include") for p in wheels + toolkits]
         for header in ("cuda.h", "cuda_runtime_api.h", "nccl.h"):
@@ -149,7 +151,7 @@ class Setup:
                 break
 
     def wheel_folders(self):
-        """nvidia/* of the site-packages of the chosen Python."""
+        """Returns nvidia/* of the chosen Python's site-packages."""
         out = run([self.python, "-c", "import nvidia; print('\\n'.join(nvidia.__path__))"], timeout=60)
         folders = []
         if out.status == 0:
@@ -158,7 +160,7 @@ class Setup:
         return [f for f in folders if os.path.isdir(os.path.join(f, "lib"))]
 
     def library_path(self):
-        driver = None if self.stub or self.cached else self.cuda  # what the linker finds anyway must not bring its neighbours along
+        driver = None if self.stub or self.cached else self.cuda  # the linker finds this driver anyway, so its whole folder must not be added
         return ":".join(dict.fromkeys(os.path.dirname(p) for p in (self.nccl, self.cudart, driver) if p))
 
     def missing(self):
@@ -166,7 +168,8 @@ class Setup:
                                         ("libcudart", self.cudart), ("libnccl.so.2", self.nccl)) if not path]
 
     def environment(self, **more):
-        """Of a program under measurement: none of the caller's settings for the recorder or NCCL, and these."""
+        """Returns the environment for a measured program: without the caller's settings for the recorder and NCCL, and with
+        `more`."""
         env = {k: v for k, v in os.environ.items()
                if not k.startswith(("LOCKSTEP", "NCCL_", "TORCH_NCCL", "STANDIN_", "LD_PRELOAD", "CUDA_DEVICE_MAX"))}
         env["LD_LIBRARY_PATH"] = ":".join(p for p in (self.library_path(), os.environ.get("LD_LIBRARY_PATH")) if p)
@@ -175,7 +178,7 @@ class Setup:
 
 
 def describe(setup, facts):
-    """The machine, as rows of (what, value). `facts` is what the facts program says, or None."""
+    """Returns the machine as rows of (what, value). `facts` is the output of the facts program, or None."""
     rows = [("date", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())), ("system", f"{platform.system()} {platform.release()}"),
             ("libc", " ".join(platform.libc_ver()))]
     try:

@@ -1,10 +1,12 @@
-// A job on NCCL for measuring and for hanging, one source for the real libraries and the stand-ins.
+// An NCCL job for measurements and hangs, with one source for the real libraries and the stand-ins.
 //   nccl_job --ptx FILE [--ranks-here K | --world N --rank R --id FILE] [--device D] WHAT...
-// WHAT: latency, issue, tp, dp (a training step's shape: a collective that the next kernel waits for; one that runs
-// beside kernels),
-//       graph (captured and replayed), ways (every collective once), absent R, spin R, graph-spin R (hang, until
-//       killed).
-// Times in microseconds, one line of JSON for each measurement; "entered" when a hanging rank has issued everything.
+//   WHAT: latency, issue
+//         tp, dp            a training step's shape: a collective that the next kernel waits for; one beside kernels
+//         graph             a step that is captured and replayed
+//         ways              every kind of collective once
+//         absent R, spin R, graph-spin R      hang until killed
+// Prints times in microseconds, one line of JSON for each measurement, and "entered" when a hanging rank has issued
+// everything.
 #include <nccl.h>
 #include <algorithm>
 #include <memory>
@@ -67,7 +69,7 @@ class Job {
     CheckResult();
   }
 
-  // One small all-reduce at a time, waited for.
+  // Runs one small all-reduce at a time and waits for each.
   void Latency() {
     for (const size_t bytes : {size_t{8}, size_t{64} << 10}) {
       std::vector<double> samples;
@@ -82,7 +84,7 @@ class Job {
     CheckResult();
   }
 
-  // What the host pays for a call: bursts that are not waited for.
+  // Measures the CPU cost of a call: bursts without waits.
   void Issue() {
     constexpr int kBurst = 32;
     std::vector<double> samples;
@@ -96,8 +98,8 @@ class Job {
     PrintSamples("issue", "", samples);
   }
 
-  // Kernel, collective, kernel, ...: each waits for the one before (tensor parallelism), or the collectives run beside
-  // the kernels and the step waits for them at its end (data parallelism). One sample a step.
+  // Runs kernels and collectives in turn. Each waits for the one before (tensor parallelism), or the collectives run
+  // beside the kernels and the step waits for them at its end (data parallelism). Takes one sample per step.
   void Step(bool overlap) {
     std::vector<double> samples;
     for (int step = -10; step < settings_.steps; ++step) {
@@ -125,7 +127,7 @@ class Job {
     CheckResult();
   }
 
-  // Three collectives and two kernels, captured the way PyTorch does and replayed.
+  // Captures three collectives and two kernels as PyTorch does, and replays them.
   void Graph() {
     Capture(nullptr);
     std::vector<double> samples;
@@ -161,7 +163,7 @@ class Job {
     std::printf("{\"what\": \"ways\", \"operations\": 7}\n");
   }
 
-  // Rank `culprit` does not reach the 21st operation.
+  // Rank `culprit` never issues the 21st operation.
   [[noreturn]] void Absent(int culprit) {
     for (int i = 0; i < 19; ++i) Reduce(1024);
     Synchronise();
@@ -169,7 +171,7 @@ class Job {
     Entered();
   }
 
-  // On rank `culprit` an endless kernel runs ahead of it.
+  // Rank `culprit` runs an endless kernel before the operation.
   [[noreturn]] void Spin(int culprit) {
     for (int i = 0; i < 19; ++i) Reduce(1024);
     Synchronise();
@@ -179,7 +181,7 @@ class Job {
     Entered();
   }
 
-  // A graph whose spinning kernel ends at once in every replay but one.
+  // Replays a graph whose spinning kernel ends at once in every replay but one.
   [[noreturn]] void GraphSpin(int culprit) {
     const Gate gate;
     gate.Open();
@@ -218,7 +220,7 @@ class Job {
     CHECK(cudaStreamCreateWithFlags(&rank->network, cudaStreamNonBlocking));
     CHECK(cudaEventCreateWithFlags(&rank->ready, cudaEventDisableTiming));
     CHECK(cudaEventCreateWithFlags(&rank->reduced, cudaEventDisableTiming));
-    // Every kernel once: one that is loaded later waits for what runs.
+    // Runs every kernel once now, because loading a kernel later would wait for running work.
     const Gate gate;
     gate.Open();
     rank->kernels->Tiny(rank->network, rank->cell);
@@ -231,7 +233,7 @@ class Job {
     if (sum != static_cast<float>(settings_.gemm)) Die("the matrix product", static_cast<int>(sum), __FILE__, __LINE__);
   }
 
-  // Rank 0 leaves the id in a file, under its name only when it is whole.
+  // Rank 0 writes the id to a file, which gets its name only when it is complete.
   void Exchange(const char* path, ncclUniqueId* id) const {
     if (first_ == 0) {
       CHECK(ncclGetUniqueId(id));
@@ -274,7 +276,7 @@ class Job {
     }
   }
 
-  // Several ranks of one process are captured by one thread: every stream joins the first one's capture.
+  // One thread captures all ranks of the process: every stream joins the first one's capture.
   void Capture(const Gate* gate) {
     Rank& lead = ranks_[0];
     Use(lead);
@@ -297,7 +299,7 @@ class Job {
     cudaGraph_t captured;
     CHECK(cudaStreamEndCapture(lead.network, &captured));
     CHECK(cudaGraphInstantiateWithFlags(&graph_, captured, 0));
-    // On the stream itself: the legacy stream's memset would run beside the first replay.
+    // Uses this stream, because a memset on the legacy stream would run in parallel with the first replay.
     CHECK(cudaMemsetAsync(lead.cell, 0, 64, lead.network));
     CHECK(cudaStreamSynchronize(lead.network));
   }

@@ -1,7 +1,6 @@
-// What the measuring programs share: checks that name the line, a clock, the kernels, and samples printed as lines of
-// JSON.
-#ifndef LOCKSTEP_TESTS_GPU_PROGRAMS_H_
-#define LOCKSTEP_TESTS_GPU_PROGRAMS_H_
+// What the measuring programs share: checks that print the failed line, a clock, the kernels, and samples as JSON
+// lines.
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -32,7 +31,7 @@ inline double NowUs() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// "--name VALUE" among the arguments.
+// Returns VALUE of "--name VALUE" in the arguments.
 inline const char* Option(int argc, char** argv, const char* name, const char* otherwise) {
   for (int i = 1; i + 1 < argc; ++i) {
     if (std::strcmp(argv[i], name) == 0) return argv[i + 1];
@@ -45,7 +44,7 @@ inline int NumberOption(int argc, char** argv, const char* name, int otherwise) 
   return text ? std::atoi(text) : otherwise;
 }
 
-// {"what": "...", EXTRA, "us": [...]}; `extra` is JSON members with a comma at the end, or empty.
+// Prints {"what": "...", EXTRA, "us": [...]}. `extra` is empty, or contains JSON members with a comma at the end.
 inline void PrintSamples(const std::string& what, const std::string& extra, const std::vector<double>& samples) {
   std::printf("{\"what\": \"%s\", %s\"us\": [", what.c_str(), extra.c_str());
   for (size_t i = 0; i < samples.size(); ++i) std::printf("%s%.3f", i ? "," : "", samples[i]);
@@ -55,7 +54,7 @@ inline void PrintSamples(const std::string& what, const std::string& extra, cons
 
 class Kernels {
  public:
-  // With the device current that they are for.
+  // The current device must be the one that runs the kernels.
   explicit Kernels(const char* path) {
     std::ifstream file(path);
     std::stringstream text;
@@ -78,7 +77,7 @@ class Kernels {
     CHECK(cuLaunchKernel(spin_, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
   }
 
-  // `n` a multiple of 16.
+  // `n` is a multiple of 16.
   void Gemm(cudaStream_t stream, const float* a, const float* b, float* c, unsigned int n) const {
     void* parameters[] = {&a, &b, &c, &n};
     CHECK(cuLaunchKernel(gemm_, n / 16, n / 16, 1, 16, 16, 1, 0, stream, parameters, nullptr));
@@ -89,7 +88,7 @@ class Kernels {
   CUfunction tiny_ = nullptr, spin_ = nullptr, gemm_ = nullptr;
 };
 
-// A word that the host sets to let a spinning kernel end.
+// A word in memory that the host sets to end a spinning kernel.
 struct Gate {
   Gate() {
     CHECK(cudaHostAlloc(reinterpret_cast<void**>(&host), 64, cudaHostAllocMapped | cudaHostAllocPortable));
@@ -102,5 +101,3 @@ struct Gate {
   unsigned int* host = nullptr;
   void* device = nullptr;
 };
-
-#endif  // LOCKSTEP_TESTS_GPU_PROGRAMS_H_

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes kernels.ptx of kernels.cu. The text is lowered to a version that drivers from CUDA 10.1 on translate, for GPUs from sm_75 on.
+# Makes kernels.ptx from kernels.cu for GPUs from sm_75 on. Lowers the PTX version so that drivers from CUDA 10.1 on
+# accept the file.
 set -euo pipefail
 cd "$(dirname "$0")"
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)

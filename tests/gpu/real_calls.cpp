@@ -1,6 +1,6 @@
-// Calls NCCL and the CUDA runtime where there is no GPU, with right and wrong arguments, and prints what each returned.
-// With the recorder preloaded it must print the same.
-//   real_calls [LIBNCCL LIBCUDART]   with arguments: opened by hand and looked up with dlsym
+// Calls NCCL and the CUDA runtime on a machine without a GPU, with right and wrong arguments, and prints each result.
+// With the recorder preloaded, the output must not change.
+//   real_calls [LIBNCCL LIBCUDART]   with arguments: opens the libraries itself and looks up functions with dlsym
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <nccl.h>

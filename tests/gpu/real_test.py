@@ -1,6 +1,6 @@
-"""The real NCCL and CUDA runtime under the recorder, as far as they go without a GPU: every call must return what it returns without.
-
-    real_test.py RECORDER STANDIN_FOLDER
+"""Runs the real NCCL and CUDA runtime under the recorder, as far as is possible without a GPU: every call must return the
+same as without the recorder.
+real_test.py RECORDER STANDIN_FOLDER
 """
 import argparse
 import os
@@ -33,7 +33,8 @@ class RealLibraries(unittest.TestCase):
         cls.session.built["ring_print"] = cls.session.compile_ring_print()
         if not setup.stub:
             raise unittest.SkipTest("there is a driver: run.py measures here")
-        # A driver that the real runtime finds, looks through and refuses: it stands on functions that no CUDA header names.
+        # A driver that the real runtime finds, searches and rejects, because it needs functions that no CUDA header
+        # names.
         cls.driver = os.path.join(options.work, "driver")
         os.makedirs(cls.driver)
         os.symlink(os.path.join(os.path.realpath(STANDIN), "lib", "libcuda.so.1"), os.path.join(cls.driver, "libcuda.so.1"))
@@ -68,28 +69,29 @@ class RealLibraries(unittest.TestCase):
         self.assertTrue(ring["clean"])
         self.assertGreater(ring["nccl"], 20000)
         kinds = ring["kinds"]
-        # Twice: by the main thread and by another. NCCL makes no communicator of any of them.
+        # The main thread and another thread each call this. NCCL creates a communicator in neither.
         self.assertEqual((kinds.get("CommInitRank"), kinds.get("CommInitRankConfig"), kinds.get("CommInitAll")), (8, 2, 2))
         self.assertEqual(set(ring["issued"]), {0})
 
-    def test_linked(self):
+    def test_linked_functions_are_recorded_and_answer_as_before(self):
         for mode in ("off", "done", "full", "events", "profiler", "auto"):
             with self.subTest(mode=mode):
                 self.check_ring(self.compare(False, False, LOCKSTEP_GPU=mode))
 
-    def test_looked_up_by_hand(self):
+    def test_functions_looked_up_by_the_program_answer_as_before(self):
         self.check_ring(self.compare(True, False, LOCKSTEP_HOOK="dlsym"))
         self.compare(True, False, LOCKSTEP_HOOK="symbols")
         self.compare(True, False, LOCKSTEP_HOOK="off")
 
-    def test_a_driver_that_the_runtime_looks_through(self):
+    def test_a_driver_that_the_runtime_searches_answers_as_before(self):
         for hook in ("dlsym", "symbols", "off"):
             with self.subTest(hook=hook):
                 self.compare(False, True, LOCKSTEP_HOOK=hook)
                 self.compare(True, True, LOCKSTEP_HOOK=hook)
 
-    def test_how_the_runtime_finds_the_driver(self):
-        """What the recorder's driver hook stands on: every runtime asks dlsym for cuGetProcAddress, and that for the rest."""
+    def test_the_runtime_gets_the_driver_through_cu_get_proc_address(self):
+        """The recorder's driver hook relies on this: every runtime gets cuGetProcAddress from dlsym, and all
+        other driver functions from cuGetProcAddress."""
         lookups = self.session.compile_lookups()
         listed = os.path.join(self.session.work, "lookups.txt")
         self.call(False, True, LD_PRELOAD=lookups, LOOKUPS_FILE=listed)
@@ -105,7 +107,7 @@ class RealLibraries(unittest.TestCase):
             through = asked.get(("cuGetProcAddress", library), set())
             self.assertTrue({"cuStreamSynchronize", "cuGraphLaunch", "cuStreamWaitEvent", "cuEventRecord"} <= through, sorted(through))
 
-    def test_switched_off(self):
+    def test_switched_off_nothing_is_recorded(self):
         self.assertEqual(self.compare(False, False, LOCKSTEP="0"), [])
 
 

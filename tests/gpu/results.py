@@ -1,4 +1,4 @@
-"""What the parts found: lines PASS, FAIL or NOT MEASURED with their reasons, tables, and the page made of them."""
+"""The results of the parts: lines PASS, FAIL or NOT MEASURED with their reasons, tables, and the page made of them."""
 import json
 import os
 
@@ -27,7 +27,7 @@ class Part:
 
 
 def load(path):
-    """The results of earlier calls; empty where there are none."""
+    """Returns the results of earlier calls, or an empty dict."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
@@ -55,7 +55,7 @@ def rows(head, body):
 
 
 def markdown(results, command):
-    """A page for the folder results."""
+    """Writes a page for the folder results."""
     machine = dict(results["machine"])
     page = []
     if results.get("standin"):

@@ -1,4 +1,4 @@
-// The contents of a ring file as one line of JSON for each file: enough to check the records without an analyzer.
+// Prints the contents of ring files, one line of JSON per file: enough to check the records without an analyzer.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace {
 
-// Launches of graphs; 0 where the reader does not know of graphs.
+// Returns the number of graph launches, or 0 if the reader does not support graphs.
 template <class Snapshot>
 uint64_t Replays(const Snapshot& snapshot) {
   uint64_t replays = 0;

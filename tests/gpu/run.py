@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Measures and proves the recorder on a machine with a GPU. README.md beside this file says what and how.
-
-Needs Python 3.8, a C++20 compiler, CMake, the NVIDIA driver, libcudart and libnccl.so.2 (both come with PyTorch's wheels). Prints a line
-for each thing: PASS, FAIL or NOT MEASURED with the reason; writes results.json and measurements.md. Exit status: 0 no FAIL, 1 a FAIL,
-2 wrong usage, 77 nothing could be measured.
+"""Measures and checks the recorder on a machine with a GPU. README.md beside this file explains what and how.
+Needs Python 3.8, a C++20 compiler, CMake, the NVIDIA driver, libcudart and libnccl.so.2 (both come with PyTorch's
+wheels). Prints one line per result: PASS, FAIL or NOT MEASURED with the reason; writes results.json and
+measurements.md. Exit status: 0 no FAIL, 1 a FAIL, 2 wrong usage, 77 nothing could be measured.
 """
 import argparse
 import os
@@ -23,7 +22,8 @@ import results  # noqa: E402
 from machine import HERE, Failed, NotMeasured, Setup, describe, run  # noqa: E402
 from session import Session  # noqa: E402
 
-# In the order of what matters most when the time runs out; seconds that each may take.
+# Parts with the seconds that each may take. The most important come first, in case the time runs
+# out.
 PARTS = {
     "driver": (driver_parts.part_driver, 90),
     "hang": (job_parts.part_hang, 150),
@@ -34,7 +34,7 @@ PARTS = {
     "latency": (latency_parts.part_latency, 480),
     "torch": (latency_parts.part_torch, 480),
 }
-WHOLE = 2100  # seconds, all parts together
+WHOLE = 2100  # limit in seconds for all parts together
 
 
 def say(text):
@@ -42,7 +42,7 @@ def say(text):
 
 
 def compile_only(session):
-    """Everything that is compiled, against whatever is here; a stub of the driver will do."""
+    """Compiles everything with the libraries of this machine; a stub of the driver is enough."""
     missing = [m for m in session.setup.missing() if not m.startswith("libcuda")]
     if missing or not session.setup.cuda:
         say("NOT MEASURED  compile: not found: " + ", ".join(missing or ["libcuda.so to link with"]))
@@ -68,7 +68,7 @@ def compile_only(session):
 def run_part(session, name, found):
     function, seconds = PARTS[name]
     if session.options.quick:
-        seconds *= 3  # proves something on a loaded machine, too
+        seconds *= 3  # a loaded machine then gives meaningful results too
     part = results.Part(name, say)
     begin = time.monotonic()
     whole = session.deadline

@@ -1,4 +1,4 @@
-"""One run of the script: what was built, where it works, how long it may take, and how recorded programs are started."""
+"""One run of the script: the built programs, the working folders, the time limit, and how recorded programs start."""
 import json
 import os
 import shutil
@@ -8,13 +8,13 @@ import time
 
 from machine import HERE, OWN_HEADERS, ROOT, Failed, NotMeasured, end, first, finish, run, start
 
-# A number behind events: LOCKSTEP_GPU_SAMPLE, one operation in so many is timed.
+# A number after "events" is LOCKSTEP_GPU_SAMPLE: one operation in that many is timed.
 MODES = ("off", "done", "full", "events", "events/61", "profiler", "auto")
-# What recorder/base/environment.cpp, ReadGpuMode, takes for auto, by CUDA_DEVICE_MAX_CONNECTIONS.
+# What ReadGpuMode in recorder/base/environment.cpp chooses for auto, by CUDA_DEVICE_MAX_CONNECTIONS.
 AUTO = {None: "done", 1: "off"}
-# Numbers of the ring file's header.
+# Numbers in the ring file's header.
 MARKS = {0: "off", 1: "done", 2: "full", 3: "events", 4: "profiler"}
-MULTI_RANK = 23003  # the NCCL from which several ranks may share a GPU
+MULTI_RANK = 23003  # the first NCCL version that lets several ranks share a GPU
 
 
 class Session:
@@ -22,7 +22,7 @@ class Session:
         self.options, self.setup = options, setup
         self.work = os.path.abspath(options.work) if options.work else tempfile.mkdtemp(prefix="lockstep-gpu-")
         os.makedirs(self.work, exist_ok=True)
-        # Rings belong on tmpfs, as in use.
+        # Rings must be on tmpfs, as in real use.
         self.rings = tempfile.mkdtemp(prefix="lockstep-gpu-", dir="/dev/shm")
         self.out = os.path.abspath(options.out)
         os.makedirs(self.out, exist_ok=True)
@@ -42,7 +42,7 @@ class Session:
     def left(self):
         return self.deadline - time.monotonic()
 
-    # Building.
+    # Building
 
     def prepare(self):
         missing = self.setup.missing()
@@ -53,7 +53,8 @@ class Session:
         try:
             self.compile_programs()
         except Failed:
-            # Headers and libraries of different versions; the stand-in's headers name what all versions have.
+            # The headers and libraries have different versions: the stand-in's headers contain only what all versions
+            # have.
             if self.setup.includes == [OWN_HEADERS]:
                 raise
             self.setup.includes = [OWN_HEADERS]
@@ -107,7 +108,8 @@ class Session:
         return self.cxx(os.path.join(self.work, "ring_print"), ["-I", ROOT, os.path.join(HERE, "ring_print.cpp"), *readers])
 
     def find_analyzer(self):
-        """The analyzer given or built beside the sources, else built here if its libraries are there; None with the reason kept."""
+        """Returns the given analyzer, or the one built beside the sources, or one built now if its libraries are
+        installed. On None, the reason is stored."""
         if self.analyze:
             return self.analyze
         given = self.options.analyze or self.inner_analyzer() or first([os.path.join(ROOT, "build", "bin", "lockstep-analyze"),
@@ -130,7 +132,7 @@ class Session:
         return self.analyze
 
     def inner_analyzer(self):
-        """The analyzer inside the static lockstep that was given: the same program under the verb's name."""
+        """Returns the analyzer in the given static lockstep: the same program under the verb's name."""
         if not self.options.lockstep:
             return None
         name = os.path.join(self.work, "lockstep-analyze")
@@ -144,7 +146,7 @@ class Session:
         return int(done.out) if done.status == 0 and done.out.strip().isdigit() else 0
 
     def torch_version(self):
-        """(PyTorch, its CUDA, its NCCL), or the reason why there is none to measure."""
+        """Returns (PyTorch, its CUDA, its NCCL). Raises NotMeasured with the reason if one is missing."""
         text = ("import torch,json; print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.is_available() and "
                 "list(torch.cuda.nccl.version())]))")
         done = run([self.setup.python, "-c", text], self.torch_environment(), 120)
@@ -155,11 +157,11 @@ class Session:
             raise NotMeasured(f"PyTorch {found[0]} sees no GPU")
         return found
 
-    # Running.
+    # Running
 
     def torch_environment(self, *arguments, **more):
-        """PyTorch finds its own libraries; only an NCCL that was asked for comes before them, preloaded, since its wheels' search path
-        counts more than LD_LIBRARY_PATH."""
+        """PyTorch finds its own libraries. An explicitly chosen NCCL is preloaded, because the wheels' search path
+        has precedence over LD_LIBRARY_PATH."""
         env = self.environment(*arguments, **more)
         env["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
         if self.options.nccl:
@@ -170,7 +172,7 @@ class Session:
         return {"STANDIN_DEVICES": "1"} if self.setup.standin else {}
 
     def environment(self, mode=None, connections=None, rings=None, hook=None, **more):
-        """Of a program recorded in `mode`; None: not recorded."""
+        """Returns the environment for a program recorded in `mode`; with None it is not recorded."""
         more = dict(self.standin_environment(), **more)
         if connections:
             more["CUDA_DEVICE_MAX_CONNECTIONS"] = str(connections)
@@ -200,7 +202,7 @@ class Session:
         return done.lines()
 
     def worlds(self):
-        """The shapes of job that this machine allows: (name, ranks, processes, arguments, environment)."""
+        """Yields the job shapes that this machine allows: (name, ranks, processes, arguments, environment)."""
         found = [("1 rank", 1, 1, [], {})]
         if self.nccl_version >= MULTI_RANK:
             found.append(("2 ranks on one GPU, one process", 2, 1, ["--ranks-here", "2"], {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}))
@@ -210,7 +212,7 @@ class Session:
         return found
 
     def start_ranks(self, processes, arguments, environment, same_gpu=False, stdout=subprocess.PIPE):
-        """nccl_job in that many processes; `environment` is a function of the rank."""
+        """Starts nccl_job in this many processes. `environment` is a function of the rank."""
         identity = os.path.join(self.ring_folder(), "id")
         started = []
         for rank in range(processes):
@@ -224,7 +226,7 @@ class Session:
         return started
 
     def run_ranks(self, processes, arguments, environment, timeout, same_gpu=False):
-        """Rank 0's output of a job that ends by itself."""
+        """Returns rank 0's output of a job that ends normally."""
         started = self.start_ranks(processes, arguments, environment, same_gpu)
         give_up = time.monotonic() + min(timeout, self.left())
         try:

@@ -1,4 +1,4 @@
-"""Runs run.py against the stand-ins: every part must come to its end, and whatever can be decided without a GPU must be right."""
+"""Runs run.py with the stand-ins: every part must complete, and every result that needs no GPU must be right."""
 import json
 import os
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-# Lines that may be NOT MEASURED here, by how they begin: what needs PyTorch, and what a stand-in cannot decide.
+# Prefixes of lines that may be NOT MEASURED here: parts that need PyTorch, and results that a stand-in cannot decide.
 ABSENT = ("PyTorch", "torch", "faults", "< 0.3 % of step time", "what auto should be")
 
 

@@ -1,4 +1,4 @@
-"""Medians, percentiles, and ratios with a confidence interval, of interleaved runs."""
+"""Medians, percentiles, and ratios of interleaved runs with a confidence interval."""
 import math
 import random
 
@@ -18,9 +18,10 @@ def median(values):
 
 
 def ratio(pairs, resamples=2000, seed=1):
-    """Geometric mean of after/before over rounds, with its 95 % bootstrap interval; (ratio, None, None) below three rounds.
-
-    Each pair is one round's (before, after), so what drifts between rounds drops out.
+    """Returns the geometric mean of after/before over rounds, with its 95 %
+    bootstrap interval. Returns (ratio, None, None) for fewer than three
+    rounds. Each pair is (before, after) of one round, so drift between
+    rounds cancels out.
     """
     logs = [math.log(after / before) for before, after in pairs if before > 0 and after > 0]
     if not logs:
@@ -34,7 +35,7 @@ def ratio(pairs, resamples=2000, seed=1):
 
 
 def judge(measured, goal):
-    """Is a ratio within `goal` (1.003 for 0.3 %)? True, False, or None where the interval holds both or there is none."""
+    """Returns whether a ratio is within `goal` (1.003 for 0.3 %), or None if the interval includes both or is missing."""
     if measured is None or measured[1] is None:
         return None
     _, low, high = measured

@@ -1,10 +1,9 @@
-"""A training loop on PyTorch with one fault, for `lockstep run`: tensor parallel pairs, data parallel groups across them, the world.
-
-    torch_fault_job.py --fault KIND [--rank R] [--at STEP] [--steps N] [--timeout SECONDS]
-
-RANK, WORLD_SIZE (even), MASTER_ADDR and MASTER_PORT come from the launcher. Several ranks may share a GPU where NCCL lets them
-(NCCL_MULTI_RANK_GPU_ENABLE=1, from 2.30.3 on). A hang ends by PyTorch's own watchdog after --timeout; Flight Recorder dumps are
-written where TORCH_FR_DUMP_TEMP_FILE says. Prints "step N" on rank 0 and "done" on every rank that came to the end.
+"""A PyTorch training loop with one fault, for `lockstep run`: tensor parallel pairs, data parallel groups across them, the
+world.
+torch_fault_job.py --fault KIND [--rank R] [--at STEP] [--steps N] [--timeout SECONDS]
+The launcher sets RANK, WORLD_SIZE (even), MASTER_ADDR and MASTER_PORT. Several ranks may share a GPU if NCCL allows it
+(NCCL_MULTI_RANK_GPU_ENABLE=1, from 2.30.3 on). PyTorch's own watchdog ends a hang after --timeout; Flight Recorder
+dumps go where TORCH_FR_DUMP_TEMP_FILE points. Prints "step N" on rank 0, and "done" on every rank that completes.
 """
 import argparse
 import ctypes
@@ -49,7 +48,7 @@ class Job:
         return self.options.fault == kind and step == self.options.at and self.rank == self.options.rank
 
     def run(self):
-        if self.has("init", self.options.at):  # its peers make their communicator of the pair, it does not
+        if self.has("init", self.options.at):  # the peers create the pair's communicator, but this rank does not
             sleep_for_ever()
         for step in range(self.options.steps):
             self.step(step)
@@ -83,7 +82,7 @@ class Job:
             raise RuntimeError(f"a wrong sum in step {step}")
 
     def before(self, step):
-        """Whatever happens to the faulty rank's host or GPU between two operations."""
+        """Applies the fault to the rank's CPU thread or GPU between two operations."""
         if self.options.fault == "slow" and self.rank == self.options.rank:
             time.sleep(0.2)
         if self.has("host-stall", step):
@@ -99,7 +98,7 @@ class Job:
         if self.has("exit", step):
             os._exit(0)
         if self.has("gpu-stall", step):
-            self.torch.cuda._sleep(1 << 62)  # a kernel that never ends, ahead of the pair's all-reduce on its stream
+            self.torch.cuda._sleep(1 << 62)  # an endless kernel, before the pair's all-reduce on its stream
 
     def reduce(self, step, x):
         dist, torch = self.dist, self.torch
@@ -116,7 +115,9 @@ class Job:
         return x
 
     def other_order(self, x):
-        """The faulty rank enters the world's operation first, all others their pair's, and each waits for the end of the first."""
+        """The faulty rank enters the world's operation first, and all
+        others enter their pair's first. Each waits for its first
+        operation to end."""
         order = (None, self.tp) if self.rank == self.options.rank else (self.tp, None)
         for group in order:
             self.dist.all_reduce(x, group=group)

@@ -1,8 +1,7 @@
-"""A training loop on PyTorch and its NCCL, for measuring: DistributedDataParallel with real matrix products, and small all-reduces.
-
-    torch_job.py [--steps N] [--iterations N] latency dp graph
-
-One rank (RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say otherwise). Prints what nccl_job prints.
+"""A PyTorch training loop on NCCL, for measurements: DistributedDataParallel with real matrix products, and small
+all-reduces.
+torch_job.py [--steps N] [--iterations N] latency dp graph
+Runs one rank unless RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say otherwise. Prints what nccl_job prints.
 """
 import argparse
 import inspect
@@ -73,7 +72,8 @@ def main():
         show("dp", samples, operations=options.layers)
 
     if "graph" in options.what:
-        # Captured as PyTorch's own users do: warmed up on a side stream, captured with torch.cuda.graph, replayed.
+        # The step is captured as PyTorch users do: warmed up on a side stream, captured with
+        # torch.cuda.graph, replayed.
         counter = torch.zeros(1, device=device)
         data = torch.ones(4096, device=device)
         side = torch.cuda.Stream()

@@ -1,4 +1,4 @@
-"""Unit tests of the script's own arithmetic and pages."""
+"""Unit tests of the script's arithmetic and pages."""
 import os
 import random
 import sys
@@ -16,7 +16,7 @@ from machine import Finished, run  # noqa: E402
 
 
 class Statistics(unittest.TestCase):
-    def test_quantiles(self):
+    def test_quantiles_of_small_samples_are_right(self):
         self.assertEqual(stats.median([3, 1, 2]), 2)
         self.assertEqual(stats.median([1, 2, 3, 4]), 2.5)
         self.assertEqual(stats.quantile(range(101), 0.99), 99)
@@ -24,8 +24,8 @@ class Statistics(unittest.TestCase):
         with self.assertRaises(ValueError):
             stats.median([])
 
-    def test_a_ratio_is_found_under_drift(self):
-        # The machine gets slower by half while it is measured; the pairs do not mind.
+    def test_the_ratio_is_right_despite_drift(self):
+        # The machine slows down by half during the measurement. The pairs cancel that out.
         chance = random.Random(3)
         pairs = []
         for i in range(30):
@@ -41,7 +41,7 @@ class Statistics(unittest.TestCase):
         self.assertEqual(stats.ratio([(1, 2), (1, 2)]), (2.0, None, None))
         self.assertIsNone(stats.ratio([]))
 
-    def test_verdicts(self):
+    def test_a_ratio_is_compared_with_the_goal(self):
         self.assertTrue(stats.judge((1.001, 1.0, 1.002), 1.003))
         self.assertFalse(stats.judge((1.01, 1.005, 1.02), 1.003))
         self.assertIsNone(stats.judge((1.003, 1.001, 1.005), 1.003))
@@ -51,7 +51,8 @@ class Statistics(unittest.TestCase):
 
 class Rounds(unittest.TestCase):
     def job(self, done, auto, events):
-        """Rounds in which every bare run takes 1000 us and the others as given."""
+        """Returns rounds in which every run without the recorder takes 1000 us, and the others take the
+        given times."""
         job = latency_parts.Job("job", None, (latency_parts.BARE, latency_parts.AGAIN, "done", "events/61", "auto"))
         job.operations = {"tp": 10, "dp": 10}
         for connections in (None, 1):
@@ -70,26 +71,27 @@ class Rounds(unittest.TestCase):
         latency_parts.automatic(session, [job], part)
         return part
 
-    def test_free_marks_are_for_auto(self):
+    def test_markers_without_cost_are_chosen_for_auto(self):
         part = self.said(self.job(1001, 1001, 1050))
         self.assertEqual([line["status"] for line in part.lines[:4]], ["PASS"] * 4)
         auto = part.lines[4:]
         self.assertTrue(auto[0]["status"] == "PASS" and auto[0]["text"].startswith("done"))
-        # With one connection writes hold up other streams however cheap they are.
+        # With one connection, writes hold up other streams, however cheap the writes are.
         self.assertTrue(auto[1]["status"] == "PASS" and auto[1]["text"].startswith("off"))
 
-    def test_free_events_come_first(self):
-        # Today it is neither: what the measurement allows is to be changed, so no PASS.
+    def test_events_without_cost_are_preferred(self):
+        # Today auto is neither of these modes. The measurement allows a better choice, so the result is
+        # not PASS.
         for line in self.said(self.job(1001, 1001, 1001)).lines[4:]:
             self.assertTrue(line["status"] == "FAIL" and line["text"].startswith("events/61"))
 
-    def test_dear_marks_are_not(self):
+    def test_expensive_markers_are_not_chosen(self):
         part = self.said(self.job(1050, 1050, 1050))
         self.assertEqual([line["status"] for line in part.lines[:4]], ["FAIL"] * 4)
         self.assertTrue(part.lines[4]["status"] == "FAIL" and part.lines[4]["text"].startswith("off"))
         self.assertTrue(part.lines[5]["status"] == "PASS" and part.lines[5]["text"].startswith("off"))
 
-    def test_added_time_of_an_operation(self):
+    def test_added_time_is_given_per_operation(self):
         table = self.said(self.job(1050, 1000, 1000)).tables[0]
         row = next(r for r in table["rows"] if r[:2] == ("not set", "done"))
         self.assertEqual(row[5], "+5000")  # 50 us over 10 operations, in ns
@@ -100,7 +102,7 @@ class Rounds(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
-    def test_page(self):
+    def test_the_results_page_escapes_its_tables(self):
         part = results.Part("driver")
         part.line(results.PASS, "a | name", "two\nlines")
         part.line(results.FAIL, "b", "why")
@@ -113,7 +115,7 @@ class Pages(unittest.TestCase):
         self.assertIn("| 1 | a\\|b |", page)
         self.assertEqual(results.counts(found), {"PASS": 1, "FAIL": 1, "NOT MEASURED": 0})
 
-    def test_results_of_calls_add_up(self):
+    def test_results_of_several_calls_are_merged(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "results.json")
             self.assertEqual(results.load(path)["parts"], {})
@@ -125,20 +127,20 @@ class Pages(unittest.TestCase):
 
 
 class Programs(unittest.TestCase):
-    def test_samples_among_other_output(self):
+    def test_finds_samples_among_other_output(self):
         done = Finished(0, 'NCCL INFO x\n{"what": "tp", "us": [1.5]}\n{broken\nentered\n', "", False)
         self.assertEqual(done.lines(), [{"what": "tp", "us": [1.5]}])
 
-    def test_a_program_past_its_limit_is_ended_with_its_children(self):
+    def test_a_program_that_exceeds_its_limit_is_killed_with_its_children(self):
         done = run(["/bin/sh", "-c", "echo begun; sleep 1000 & sleep 1000"], timeout=0.5)
         self.assertTrue(done.timed_out)
         self.assertIn("begun", done.out)
         self.assertIn("time limit", done.why())
 
-    def test_an_absent_program(self):
+    def test_a_missing_program_has_status_127(self):
         self.assertEqual(run(["/no/such/program"]).status, 127)
 
-    def test_judging_an_empty_folder(self):
+    def test_an_empty_folder_fails_the_judgment(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "expected.json"), "w", encoding="utf-8") as file:
                 file.write('{"name": "x", "findings": [["GPU_STALL", [0]]]}')

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Who is let in, with real programs: keys, ports in a network namespace of this test's own, and the socket of a host."""
+"""Tests who gets access to real programs: keys, ports in this test's own
+network namespace, and a host's socket."""
 
 import os
 import re
@@ -30,7 +31,7 @@ class AccessTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return made.path(folder, (name or role) + ".key")
 
-    def test_every_key_may_do_what_is_its_own(self):
+    def test_every_key_allows_only_what_its_role_permits(self):
         made = self.make()
         for role in ("collector", "agent", "operator", "reader"):
             self.keygen(made, "keys", role)
@@ -74,11 +75,11 @@ class AccessTest(unittest.TestCase):
         self.assertEqual(len(made.incidents()), 1)
         self.assertIsNone(made.agents[1].poll(), "who is not let in goes on trying: " + made.logs())
 
-    def test_a_collector_that_does_not_answer_is_told_long_before_the_time_is_over(self):
+    def test_a_collector_that_does_not_answer_is_reported_before_the_timeout(self):
         made = self.make()
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
-            endpoint = f"tcp://127.0.0.1:{nobody.getsockname()[1]}"  # bound, and nobody listens
+            endpoint = f"tcp://127.0.0.1:{nobody.getsockname()[1]}"  # bound, but no process listens
             waiting = subprocess.Popen([os.path.join(BIN, "lockstep-dump"), "--collector", endpoint, "train"], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=made.environment())
             self.addCleanup(waiting.communicate)
@@ -86,7 +87,7 @@ class AccessTest(unittest.TestCase):
             told = waiting.stderr.readline()
             for part in ("no word from the collector at " + endpoint, "--collector", "trying again", "--timeout", "lockstep doctor"):
                 self.assertIn(part, told)
-            self.assertIsNone(waiting.poll(), "it goes on trying")
+            self.assertIsNone(waiting.poll(), "the tool keeps trying")
             done = self.tool(made, "lockstep-dump", "--collector", endpoint, "--timeout", "1", "train")
             self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
             self.assertIn("no answer within 1.0 s", done.stderr)
@@ -105,14 +106,14 @@ class AccessTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("agent.key", done.stderr)
 
-    def test_on_ports_nothing_starts_without_keys_unless_that_is_said(self):
+    def test_nothing_listens_on_a_port_without_keys_unless_the_user_asks(self):
         try:
             namespace = Namespace()
         except OSError as error:
             self.skipTest(f"no unshare: {error}")
         self.addCleanup(namespace.close)
         if not namespace.there or namespace.run("ip", "link", "set", "lo", "up").returncode != 0:
-            self.skipTest("this machine lets nobody make network namespaces")
+            self.skipTest("this machine does not allow network namespaces")
         added = namespace.run("ip", "addr", "add", "10.77.1.1/24", "dev", "lo")
         self.assertEqual(added.returncode, 0, added.stderr)
         made = self.make(keys=False)
@@ -141,7 +142,7 @@ class AccessTest(unittest.TestCase):
 
         self.assertTrue(wait_for(shown, 120), made.logs())
 
-    def test_without_options_collector_agent_and_tools_of_a_user_meet_on_a_socket(self):
+    def test_a_users_programs_meet_on_a_socket_without_options(self):
         made = self.make(hosts=1, per_host=4, keys=False)
         made.collector = made.start("lockstep-collector", "collector", "--out", made.out, "--late-after", "1")
         self.assertTrue(wait_for(lambda: "listens on ipc://" in made.log("collector"), 60), made.logs())
@@ -163,7 +164,7 @@ class AccessTest(unittest.TestCase):
         self.assertTrue(wait_for(shown, 120), made.logs())
         if os.geteuid() != 0:
             return
-        # Where the folder, too, let others in: the socket does not.
+        # The socket excludes other users even if the folder lets them in.
         os.chmod(made.folder, 0o755)
         os.chmod(made.path("runtime"), 0o755)
         reach = ("import socket, sys\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Incidents of real jobs in a real ClickHouse, over https: what the archive counts is what the dumps hold, and the next verdict of a
-collector remembers the one before."""
+"""Sends incidents of real jobs to a real ClickHouse over https. The archive's counts match the dumps, and a
+collector's next verdict remembers the previous one."""
 
 import bisect
 import collections
@@ -68,25 +68,25 @@ class IncidentTest(FolderTest):
         for table in TABLES:
             try:
                 found[table] = int(server.ask(f"SELECT count() FROM {table} FINAL", self.database))
-            except urllib.error.HTTPError:  # not made yet
+            except urllib.error.HTTPError:  # the folder does not exist yet
                 found[table] = 0
         return found
 
     def hung(self, name, *arguments):
-        """The incident of a job that hangs under lockstep run."""
+        """Returns the incident of a job that hangs under lockstep run."""
         folder = os.path.join(self.folder, name)
         rings = self.temporary(MEMORY)
         self.run_it("lockstep-run", "-n", "4", "--kill-on-hang", "--late-after", "1", "--out", folder, "--", os.path.join(BIN, "trainsim"), *JOB, *arguments,
                     status=90, LOCKSTEP_DIR=rings, LOCKSTEP_GPU="full", LOCKSTEP_JOB=name, LOCKSTEP_HOST="n17", LD_LIBRARY_PATH=os.path.join(BUILD, "standin/lib"))
         return folder
 
-    def test_what_is_counted_is_what_the_dumps_hold(self):
+    def test_the_counts_match_the_dumps(self):
         folder = self.hung("train", *STOP)
         self.assertIn("sent 1 incident", self.run_it("lockstep-archive", folder).stderr)
         once = self.counts()
         self.assertGreater(min(once[table] for table in ("incidents", "findings", "culprits", "creations", "operations")), 0, once)
         self.run_it("lockstep-archive", folder)
-        # Also where the server is not asked first: what an earlier call left half sent is sent again.
+        # A sender without its local memory sends whatever the server has only in part.
         shutil.rmtree(os.path.join(self.folder, ".local"), ignore_errors=True)
         server.ask("TRUNCATE TABLE incidents", self.database)
         self.assertIn("sent 1 incident", self.run_it("lockstep-archive", folder).stderr)
@@ -101,7 +101,7 @@ class IncidentTest(FolderTest):
         self.assertEqual((self.rows("findings")[0]["comm_name"], self.rows("findings")[0]["sequence"]),
                          (first["communicator"]["name"], first["sequence"]))
 
-        # The operations one by one, as another reader of the same dumps has them.
+        # lockstep export reads the same dumps and lists the single operations.
         told = list(csv.DictReader(io.StringIO(self.run_it("lockstep-export", folder, "--csv", "-").stdout)))
         calls, gpu, host = collections.Counter(), collections.defaultdict(list), collections.defaultdict(list)
         for row in told:
@@ -123,8 +123,8 @@ class IncidentTest(FolderTest):
         self.assertGreater(sum(kept.values()), 4 * 25)
         self.assertEqual({key: count for key, count in measured.items() if count}, {key: len(times) for key, times in gpu.items()})
         self.assertGreater(sum(measured.values()), 0)
-        # Where a class and function has one size, its quantiles are those of all its calls, within a step of the histogram and a microsecond,
-        # which is what the index tells times by.
+        # If a class and function has only one size, its quantiles are those of all its calls. They may differ by a
+        # step of the histogram and by a microsecond, the index's resolution.
         checked = 0
         for row in rows:
             key = row["comm_class"], row["operation"]
@@ -139,35 +139,35 @@ class IncidentTest(FolderTest):
         self.assertGreater(checked, 4)
         answer = json.loads(self.run_it("lockstep-archive", "query", "--json", "operations").stdout)
         self.assertEqual(sum(row["calls"] for row in answer), sum(calls.values()))
-        # `lockstep analyze` has the line too: of an incident after it, the host was named once.
+        # `lockstep analyze` also prints the line: the host was named once before this incident.
         later = self.hung("again", *STOP)
         text = self.run_it("lockstep-analyze", later, status=1).stdout
         self.assertRegex(text, r"before +host n17 was the culprit of 1 of the only earlier incident|before +host n17 was the culprit of the only earlier incident")
-        # A job goes as it came.
+        # The archive keeps jobs apart by name.
         self.run_it("lockstep-archive", later)
         for table in TABLES:
             server.ask(f"ALTER TABLE {table} DELETE WHERE job = 'train'", self.database)
         self.assertTrue(wait_for(lambda: not int(server.ask("SELECT count() FROM operations WHERE job = 'train'", self.database)), 60))
         self.assertGreater(int(server.ask("SELECT count() FROM operations WHERE job = 'again'", self.database)), 0)
 
-    def test_certificates(self):
+    def test_unknown_and_wrong_certificates_are_refused(self):
         folder = self.hung("train", *STOP)
         refused = self.run_it("lockstep-archive", "--retry-for", "0", "--ca", place("other.pem"), folder, status=1)
         self.assertIn("certificate", refused.stderr)
         self.assertNotIn(PASSWORD, refused.stderr)
-        # The system's own do not know this server either.
+        # The system's certificates do not know this server either.
         self.assertIn("certificate", self.run_it("lockstep-archive", "--retry-for", "0", folder, status=1, LOCKSTEP_ARCHIVE_CA="").stderr)
         self.assertEqual(server.ask(f"SELECT count() FROM system.databases WHERE name = '{self.database}'"), "0\n")
-        # A name that the certificate has not: by its other address the server is nobody known.
+        # The certificate does not contain this name, so the server is unknown under it.
         other = self.archive["LOCKSTEP_ARCHIVE"].replace("127.0.0.1", "localhost")
         self.run_it("lockstep-archive", "--retry-for", "0", "--to", other, folder, status=1)
         self.run_it("lockstep-archive", "--ca", place("ca.pem"), folder, LOCKSTEP_ARCHIVE_CA="")
         self.assertEqual(self.counts()["incidents"], 1)
-        # A verdict that cannot ask says so and is the same verdict.
+        # A verdict that cannot ask the archive says so and does not change.
         text = self.run_it("lockstep-analyze", folder, status=1, LOCKSTEP_ARCHIVE_CA=place("other.pem")).stdout
         self.assertRegex(text, r"before +not known: .*certificate")
 
-    def test_a_collector_remembers(self):
+    def test_a_collector_remembers_the_previous_verdict(self):
         made = Cluster()
         self.addCleanup(made.close)
         plain = made.environment
@@ -190,7 +190,7 @@ class IncidentTest(FolderTest):
         first = incident_of("monday")
         sender = made.start("lockstep-archive", "archive", "--follow", made.out, "--every", "0.2", "--spool", made.path("archive"),
                             "--to", self.archive["LOCKSTEP_ARCHIVE"])
-        made.relays.append(sender)  # ends with the others
+        made.relays.append(sender)  # the cleanup ends this process with the others
         sent = f"SELECT count() FROM system.tables WHERE database = '{self.database}' AND name = 'incidents'"
         self.assertTrue(wait_for(lambda: server.ask(sent) == "1\n" and self.counts()["incidents"] == 1, 60), made.logs())
         with open(os.path.join(first, "verdict.txt")) as file:

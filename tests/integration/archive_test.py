@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""lockstep archive against a real clickhouse-server of its own: everything once, whatever is killed, restarted or run beside it."""
+"""Tests lockstep archive with a real clickhouse-server: every row arrives exactly once, whatever is
+killed, restarted or run in parallel."""
 
 import glob
 import json
@@ -43,7 +44,7 @@ class ArchiveTest(FolderTest):
             server.start()
 
     def incident(self, number, host="n17", root="incidents", finished=True):
-        """A folder as a collector leaves it, of a job that hung `number` hours ago."""
+        """Makes a folder as a collector leaves it, for a job that hung `number` hours ago."""
         folder = os.path.join(self.folder, root, f"lockstep-incident-{number}")
         os.makedirs(folder, exist_ok=True)
         verdict = {"verdict": "HUNG", "findings": [finding(host, number % 8, "save (train.py:88)")], "ranks_expected": 8, "ranks_read": 8,
@@ -73,11 +74,11 @@ class ArchiveTest(FolderTest):
         return ["--spool", os.path.join(self.folder, spool), *folders]
 
     def assert_once(self, incidents):
-        """Every row is there, and for readers it is there once."""
+        """Checks that every row exists and that readers see it once."""
         for table in TABLES:
             self.assertEqual(int(server.ask(f"SELECT count() FROM {table} FINAL", self.database)), incidents, table)
 
-    def test_once_however_often_it_is_sent(self):
+    def test_rows_arrive_once_however_often_they_are_sent(self):
         folders = [self.incident(number) for number in range(12)]
         status, _, err = self.run_it(*self.arguments(*folders))
         self.assertEqual(status, 0, err)
@@ -90,14 +91,14 @@ class ArchiveTest(FolderTest):
         days = int(server.ask("SELECT uniqExact(partition) FROM system.parts WHERE active AND database = "
                               f"'{self.database}' AND table = 'incidents'"))
         self.assertLessEqual(days, 2)
-        # The same folder elsewhere is the same incident.
+        # A copy of the folder elsewhere is the same incident.
         copy = os.path.join(self.folder, "copy")
         shutil.copytree(folders[0], copy)
         self.assertIn("1 were there", self.run_it(*self.arguments(copy))[2])
 
-    def test_several_at_once(self):
+    def test_rows_of_simultaneous_senders_arrive_once(self):
         folders = [self.incident(number) for number in range(10)]
-        # Two spools and one shared; the tables are made by whoever comes first.
+        # Two senders share a spool and one has its own. The first to start creates the tables.
         running = [self.start(*self.arguments(*folders, spool=spool)) for spool in ("a", "b", "b")]
         for process in running:
             _, err = process.communicate(timeout=100)
@@ -105,7 +106,7 @@ class ArchiveTest(FolderTest):
         self.assert_once(10)
         self.assertEqual(self.spool("a") + self.spool("b"), [])
 
-    def test_killed_in_the_middle(self):
+    def test_a_sender_killed_in_the_middle_loses_nothing(self):
         folders = [self.incident(number) for number in range(40)]
         process = self.start(*self.arguments(*folders))
 
@@ -113,7 +114,7 @@ class ArchiveTest(FolderTest):
             try:
                 return int(server.ask("SELECT count() FROM culprits", self.database)) >= 3
             except OSError:
-                return False  # no table yet
+                return False  # the table does not exist yet
         self.assertTrue(until(some))
         process.kill()
         process.communicate(timeout=100)
@@ -122,7 +123,7 @@ class ArchiveTest(FolderTest):
         self.assert_once(40)
         self.assertEqual([path for path in self.spool() if path.endswith(".rows")], [])
 
-    def test_server_that_goes_and_comes(self):
+    def test_sending_continues_when_the_server_returns(self):
         folders = [self.incident(number) for number in range(6)]
         self.assertEqual(self.run_it(*self.arguments(folders[0]))[0], 0)
         server.stop()
@@ -130,7 +131,8 @@ class ArchiveTest(FolderTest):
         self.assertEqual(status, 3, err)
         self.assertIn("send tries again", err)
         self.assertEqual(len(self.spool()), 3)
-        # One that waits for the server goes on when it is there; what is in the spool goes with it.
+        # A process that waits for the server continues when the server returns, and sends what is in
+        # the spool.
         process = self.start("--retry-for", "90", *self.arguments(*folders[3:]))
         self.assertIn("trying again", process.stderr.readline())
         server.start()
@@ -140,7 +142,7 @@ class ArchiveTest(FolderTest):
         self.assert_once(6)
         self.assertEqual(self.spool(), [])
 
-    def test_follow_sends_what_is_finished(self):
+    def test_follow_sends_finished_incidents(self):
         root = os.path.join(self.folder, "root")
         first = self.incident(1, root="root")
         self.incident(2, root="root", finished=False)
@@ -163,7 +165,7 @@ class ArchiveTest(FolderTest):
         self.assertEqual(process.returncode, 0, err)
         self.assert_once(3)
 
-    def test_questions(self):
+    def test_queries_find_culprits_hangs_and_links(self):
         for number in range(5):
             self.incident(number, "n17" if number < 3 else "n18")
         folders = sorted(glob.glob(os.path.join(self.folder, "incidents/*")))
@@ -191,12 +193,12 @@ class ArchiveTest(FolderTest):
         self.assertEqual(status, 0)
         self.assertIn("\u00e9 \U0001f600", out)
         self.assertEqual(self.run_it("query", "nothing")[0], 2)
-        # Incidents after the one that is asked for do not count.
+        # Incidents later than the one in question do not count.
         question = {"hosts": ["n17", "n1'x"], "places": [], "until_real_ns": self.now_ns - 3600 * 10**9}
         status, out, _ = self.run_it("before", told=json.dumps(question))
         self.assertEqual((status, [(b["name"], b["culprit_of"], b["incidents"]) for b in json.loads(out)["before"]]), (0, [("n17", 1, 3)]))
 
-    def test_who_may(self):
+    def test_each_user_can_do_only_what_it_needs(self):
         folder = self.incident(1)
         target = f"http://writer@127.0.0.1:{server.port}/{self.database}"
         secret = os.path.join(self.folder, "secret")
@@ -212,13 +214,13 @@ class ArchiveTest(FolderTest):
         status, _, err = self.run_it("--to", "http://ch.example.org/x", folder)
         self.assertEqual(status, 2)
         self.assertIn("https", err)
-        # Tables of a later version are left alone.
+        # Tables of a later version stay unchanged.
         server.ask("INSERT INTO lockstep_schema (version) VALUES (99)", self.database)
         status, _, err = self.run_it(*self.arguments(self.incident(2)))
         self.assertEqual(status, 1)
         self.assertIn("newer lockstep", err)
 
-    def test_folders_of_strangers(self):
+    def test_hostile_folders_are_reported_and_others_are_sent(self):
         bad = os.path.join(self.folder, "bad")
         os.mkdir(bad)
         good = self.incident(1)
@@ -230,8 +232,9 @@ class ArchiveTest(FolderTest):
         self.assertNotIn("\x1b", err)
         self.assert_once(1)
 
-    def test_servers_of_strangers(self):
-        """A verdict is not kept by a server that answers garbage, endlessly, slowly or not at all."""
+    def test_hostile_servers_do_not_delay_a_verdict(self):
+        """A server that answers with garbage, endlessly, slowly or not at all does not delay a
+        verdict."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"garbage\r\n\r\n", b"", None, "endless",

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""lockstep attach on jobs that were started without Lockstep: the right rank or none, and what becomes of the folder."""
+"""Runs lockstep attach on jobs that were started without Lockstep. It must name the right rank or none, and write a
+normal incident folder."""
 
 import json
 import os
@@ -10,10 +11,10 @@ import sys
 import time
 import unittest
 
-from support import LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, free_port, wait_for
+from support import LIBRARY, LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, explore_data, free_port, wait_for
 
 FOUR = ["--tp", "2", "--dp", "2"]
-# Name, ranks, arguments, the fault, who is to be named.
+# Name, ranks, arguments, fault, the ranks to name.
 FAULTS = [
     ("sleep", 4, FOUR, "rank=1,step=20,kind=stall-host", 1),
     ("pipeline", 8, ["--tp", "2", "--pp", "2", "--dp", "2"], "rank=5,step=20,kind=stall-host,comm=pp", 5),
@@ -24,10 +25,10 @@ FAULTS = [
     ("kill", 4, FOUR, "rank=2,step=20,kind=kill", 2),
     ("exit", 4, FOUR, "rank=0,step=20,kind=exit-early", 0),
 ]
-# Nothing tells ranks apart: all wait for their GPUs.
+# In these jobs nothing distinguishes the ranks: all wait for their GPUs.
 OPEN = [("gpu", 4, FOUR, "rank=1,step=20,kind=stall-gpu"), ("skip", 4, FOUR, "rank=1,step=20,kind=skip,comm=tp"), ("healthy", 4, FOUR, None)]
 
-# Two ranks and more; one waits for a lock that another of its threads holds.
+# A program with two or more ranks. One waits for a lock that another of its threads holds.
 LOCKED = '''
 import ctypes, os, sys, threading, time
 nccl = ctypes.CDLL(sys.argv[1])
@@ -53,7 +54,7 @@ log_metrics() if rank == 2 else block_until_ready()
 '''
 
 
-# All wait in the same place; rank 0 listens as NCCL's RAS does, and says that rank 3 launched fewer operations.
+# A program whose ranks all wait in the same place. Rank 0 answers as NCCL's RAS does: rank 3 launched fewer operations.
 COUNTED = '''
 import os, socket, time
 REPORT = """
@@ -79,13 +80,54 @@ def block_until_ready():
 block_until_ready()
 '''
 
+# A program whose ranks all wait in the same place. A thread of each creates a pipe and answers as PyTorch's does. Rank
+# 2 missed the last call.
+WATCHED = '''
+import os, pickle, threading, time
+RANK = int(os.environ["RANK"])
+NOW = time.time_ns()
+
+def entry(number, state, at):
+    return {"record_id": number - 1, "pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": number, "p2p_seq_id": 0,
+            "op_id": number, "profiling_name": "nccl:all_reduce", "time_created_ns": at, "input_sizes": [[64]], "output_sizes": [[64]],
+            "input_dtypes": ["Float"], "output_dtypes": ["Float"], "state": state, "retired": state == "completed",
+            "time_discovered_started_ns": None, "time_discovered_completed_ns": at + 1000000 if state == "completed" else None,
+            "timeout_ms": 600000, "is_p2p": False, "frames": [{"name": "forward", "filename": "train.py", "line": 12}]}
+
+def dump():
+    entries = [entry(number, "completed", NOW - (400 - number) * 1000000000) for number in range(1, 6)]
+    if RANK != 2:
+        entries.append(entry(6, "scheduled", NOW - 394 * 1000000000))
+    ranks = str(list(range(int(os.environ["WORLD_SIZE"]))))
+    status = {"last_enqueued_collective": len(entries), "last_started_collective": -1, "last_completed_collective": 5}
+    return {"version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": ranks}}, "pg_status": {"0": status},
+            "entries": entries, "comm_lib_version": "2.27.3", "nccl_comm_state": {}}
+
+def watch():
+    path = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] + str(RANK) + ".pipe"
+    os.mkfifo(path)
+    pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.2)
+        if os.read(pipe, 128):
+            with open(os.environ["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] + str(RANK), "wb") as file:
+                file.write(pickle.dumps(dump(), 2))
+
+def block_until_ready():
+    time.sleep(1000)
+
+threading.Thread(target=watch, daemon=True).start()
+block_until_ready()
+'''
+
 
 class AttachTest(FolderTest):
-    def start(self, ranks, command, **more):
+    def start(self, ranks, command, address="127.0.0.1", **more):
         port = free_port()
         processes = []
         for rank in range(ranks):
-            environment = clean_environment(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
+            environment = clean_environment(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), MASTER_ADDR=address,
                                             MASTER_PORT=str(port), STANDIN_WAIT="block", LD_LIBRARY_PATH=STANDIN, **more)
             with open(self.path(f"{port}.{rank}.log"), "wb") as log:
                 processes.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
@@ -101,14 +143,14 @@ class AttachTest(FolderTest):
             process.wait()
 
     def said(self, job, what, ranks=1):
-        """So many ranks of the job printed it."""
+        """Returns whether `count` of the job's ranks printed `text`."""
         port = job.split("-")[1]
         logs = [pathlib.Path(self.folder, name).read_text() for name in os.listdir(self.folder) if name.startswith(port + ".")]
         return sum(what in log for log in logs) >= ranks
 
-    def attach(self, *arguments):
+    def attach(self, *arguments, **more):
         began = time.monotonic()
-        told = subprocess.run([LOCKSTEP, "attach", *arguments], cwd=self.folder, env=clean_environment(), capture_output=True, text=True,
+        told = subprocess.run([LOCKSTEP, "attach", *arguments], cwd=self.folder, env=clean_environment(**more), capture_output=True, text=True,
                               timeout=120)
         self.took = time.monotonic() - began
         return told
@@ -123,12 +165,12 @@ class AttachTest(FolderTest):
     def train(self, ranks, arguments, fault):
         command = [TRAINSIM, "--steps", "1000000", *arguments, *(["--fault", fault] if fault else [])]
         job, processes = self.start(ranks, command)
-        # The fault is told when it strikes; then the others come to wait.
+        # The fault prints a line when it strikes. Then the other ranks begin to wait.
         self.assertTrue(wait_for(lambda: self.said(job, "fault" if fault else "step 20/"), 60))
         time.sleep(1.5)
         return job, processes
 
-    def test_the_right_rank_or_none(self):
+    def test_it_names_the_right_rank_or_none(self):
         for name, ranks, arguments, fault, culprit in FAULTS:
             with self.subTest(name):
                 job, processes = self.train(ranks, arguments, fault)
@@ -137,7 +179,7 @@ class AttachTest(FolderTest):
                 self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[culprit]], told.stdout)
                 self.assertLess(self.took, 60)
 
-    def test_nobody_is_named_where_nothing_tells_ranks_apart(self):
+    def test_no_rank_is_named_if_nothing_distinguishes_them(self):
         for name, ranks, arguments, fault in OPEN:
             with self.subTest(name):
                 job, processes = self.train(ranks, arguments, fault)
@@ -146,23 +188,66 @@ class AttachTest(FolderTest):
                 self.assertEqual(verdict["findings"], [], told.stdout)
                 self.assertEqual(verdict["verdict"], "INCOMPLETE_DATA")
 
-    def test_the_folder_is_one_like_any_other(self):
+    def test_the_folder_is_a_normal_incident_folder(self):
         job, processes = self.train(4, FOUR, "rank=1,step=20,kind=stall-host")
         told, verdict = self.verdict(job)
-        self.assertIn("nothing recorded their NCCL calls", " ".join(told.stdout.split()))
-        again = subprocess.run([LOCKSTEP, "analyze", "--format", "json", "incident"], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.assertIn("their NCCL calls were not recorded", " ".join(told.stdout.split()))
+        again = subprocess.run([LOCKSTEP, "analyze", "--replay", "no", "--format", "json", "incident"], cwd=self.folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(json.loads(again.stdout)["findings"], verdict["findings"], again.stderr)
         self.assertTrue(os.path.exists(self.path("incident", "report.html")))
+        self.assertIn("lockstep: incident/explore.html: open it in any browser\n", told.stderr)
+        self.assertEqual(explore_data(self.path("incident"))["findings"][0]["ranks"], [1, 1])
         with open(self.path("incident", "logs", "output-of-rank_1.log")) as log:
             self.assertIn("fault", log.read())
-        # The job is left as it was, and a second look says the same.
+        # The job continues undisturbed, and a second look gives the same answer.
         self.assertEqual([process.poll() for process in processes], [None] * 4)
         other, same = self.verdict(job, "--redact", "stacks")
         self.assertEqual(same["findings"][0]["culprit_ranks"], [1], other.stdout)
         self.assertFalse(os.path.exists(self.path("incident", "logs")))
+        # The folder is written even if the output pipe is closed.
+        shutil.rmtree(self.path("incident"))
+        read, write = os.pipe()
+        os.close(read)
+        subprocess.run([LOCKSTEP, "attach", "--job", job, "--out", "incident"], cwd=self.folder, env=clean_environment(), stdout=write, stderr=write,
+                       timeout=120)
+        os.close(write)
+        self.assertTrue(os.path.exists(self.path("incident", "verdict.json")))
 
-    def test_several_hosts(self):
-        """Each `host` is half of the ranks; what stands for ssh looks at those alone."""
+    def test_attach_points_to_the_rings_of_a_recorded_job(self):
+        os.mkdir(self.path("rings"))
+        job, processes = self.start(2, [TRAINSIM, "--steps", "1000000", "--dp", "2"], LD_PRELOAD=LIBRARY, LOCKSTEP_DIR=self.path("rings"))
+        self.assertTrue(wait_for(lambda: self.said(job, "step 20/"), 60))
+        told = self.attach("--job", job, "--out", "incident")
+        self.stop(processes)
+        self.assertIn(f"this job is recorded: its rings show more, lockstep analyze {self.path('rings')}\n", told.stderr)
+        with open(self.path("incident", "manifest.json")) as file:
+            self.assertIn("taken by lockstep attach, without the recorder's rings", file.read())
+
+    def test_commands_on_other_hosts_run_through_ssh_and_kubectl(self):
+        """Uses the site's ssh and kubectl from PATH, unless options name others."""
+        path = os.pathsep.join((self.folder, os.environ["PATH"]))
+        self.script("ssh", '#!/bin/sh\necho "asked: $*" >&2\nexit 9\n')
+        self.script("kubectl", '#!/bin/sh\necho "asked: $*" >&2\nexit 9\n')
+        with open(self.path("hosts"), "w") as file:
+            file.write("node7\n")
+        told = self.attach("--hosts", "hosts", "--slurm", "4711", "--ask-torch", PATH=path)
+        self.assertEqual(told.returncode, 3)
+        self.assertIn("asked: -o BatchMode=yes node7 lockstep attach --stream 4711 --redact no --slurm 4711 --ask-torch\n", told.stderr)
+        told = self.attach("--hosts", "hosts", "--remote", "/opt/lockstep", PATH=path)
+        self.assertIn("node7 /opt/lockstep attach", told.stderr)
+        told = self.attach("--kubernetes", "a=b", PATH=path)
+        self.assertEqual(told.returncode, 3)
+        self.assertIn("kubectl: it exited with status 9: asked: get pods --output=json --selector=a=b\n", told.stderr)
+        # On this host, lockstep ran and failed for another reason.
+        self.script("ssh", '#!/bin/sh\necho "lockstep: x: No such file or directory" >&2\nexit 3\n')
+        self.assertIn("node7: it exited with status 3: lockstep: x: No such file", self.attach("--hosts", "hosts", PATH=path).stderr)
+        self.script("kubectl", "#!/bin/sh\necho cut off\n")
+        self.assertEqual(self.attach("--kubernetes", "a=b", PATH=path).returncode, 3)
+        self.script("ssh", '#!/bin/sh\necho "bash: line 1: lockstep: command not found" >&2\nexit 127\n')
+        self.assertIn("node7: there is no lockstep on its PATH; --remote", self.attach("--hosts", "hosts", PATH=path).stderr)
+
+    def halves(self):
+        """Starts a job with half of its ranks on each host. A file named after each host has the PIDs. Rank 6 stops."""
         port = free_port()
         halves = []
         for half in range(2):
@@ -181,23 +266,31 @@ class AttachTest(FolderTest):
         for half, processes in enumerate(halves):
             with open(self.path(f"node{half}"), "w") as file:
                 file.write(" ".join(str(process.pid) for process in processes))
-        with open(self.path("over"), "w") as script:
-            script.write('#!/bin/sh\nhost=$1; shift\n[ -f "$host" ] || { echo "no route to $host" >&2; exit 255; }\n'
-                         f'shift; LOCKSTEP_HOST=$host exec {LOCKSTEP} "$@" $(cat "$host")\n')
-        os.chmod(self.path("over"), 0o700)
+
+    def script(self, name, text):
+        with open(self.path(name), "w") as script:
+            script.write(text)
+        os.chmod(self.path(name), 0o700)
+        return self.path(name)
+
+    def test_attach_names_the_rank_of_a_job_on_several_hosts(self):
+        """The fake ssh looks only at one host's half of the job."""
+        self.halves()
+        over = self.script("over", '#!/bin/sh\nhost=$1; shift\n[ -f "$host" ] || { echo "no route to $host" >&2; exit 255; }\n'
+                           f'shift; LOCKSTEP_HOST=$host exec {LOCKSTEP} "$@" $(cat "$host")\n')
         with open(self.path("hosts"), "w") as file:
             file.write("node0\n# the other half\nnode1\n")
-        told = self.attach("--hosts", "hosts", "--launch", self.path("over"), "--out", "all")
+        told = self.attach("--hosts", "hosts", "--launch", over, "--out", "all")
         self.assertEqual(told.returncode, 1, told.stderr)
         with open(self.path("all", "verdict.json")) as file:
             verdict = json.load(file)
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], told.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "node1")
         self.assertEqual(sorted(name for name in os.listdir(self.path("all")) if name.endswith(".lsd")), ["node0.lsd", "node1.lsd"])
-        # One that does not answer is said.
+        # A host that does not answer is reported.
         with open(self.path("hosts"), "w") as file:
             file.write("node1\nnode7\n")
-        told = self.attach("--hosts", "hosts", "--launch", self.path("over"), "--out", "part")
+        told = self.attach("--hosts", "hosts", "--launch", over, "--out", "part")
         self.assertIn("no route to node7", " ".join(told.stdout.split()))
         with open(self.path("hosts"), "w") as file:
             file.write("-oProxyCommand=x\n")
@@ -205,21 +298,103 @@ class AttachTest(FolderTest):
         self.assertEqual(told.returncode, 2)
         self.assertIn("is no name of a host", told.stderr)
 
-    def test_a_python_rank_that_waits_for_a_lock(self):
+    def test_attach_names_the_rank_of_a_job_in_pods(self):
+        """The fake kubectl lists pods: two have half of the ranks each, one has no lockstep, one is not running."""
+        self.halves()
+        pods = [{"metadata": {"name": name, "namespace": "ml"}, "status": {"phase": phase},
+                 "spec": {"nodeName": f"gpu-{name}", "containers": [{"name": "main", "image": "registry/torch:2.9"}]}}
+                for name, phase in (("node0", "Running"), ("node1", "Running"), ("bare", "Running"), ("late", "Pending"))]
+        with open(self.path("pods"), "w") as file:
+            json.dump({"kind": "List", "items": pods}, file)
+        kubectl = self.script("kubectl", '#!/bin/sh\necho "$*" >>calls\n[ $1 = exec ] || exec cat pods\npod=$3; shift 6\n'
+                              '[ -f "$pod" ] || { echo \'OCI runtime exec failed: exec: "lockstep": executable file not found in $PATH\' >&2; '
+                              'echo "command terminated with exit code 127" >&2; exit 127; }\n'
+                              f'LOCKSTEP_HOST=$pod exec {LOCKSTEP} "$@" $(cat "$pod")\n')
+        told = self.attach("--kubernetes", "job-name=train", "--namespace", "ml", "--kubectl", kubectl, "--out", "all")
+        self.assertEqual(told.returncode, 1, told.stderr)
+        with open(self.path("all", "verdict.json")) as file:
+            verdict = json.load(file)
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], told.stdout)
+        self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "node1")
+        self.assertIn(f"node1 is a pod on node gpu-node1; instead of ssh: {kubectl} exec --namespace=ml node1 --container=main --", told.stderr)
+        self.assertIn("bare was not looked at: image registry/torch:2.9 has no lockstep. Copy the static one in", told.stderr)
+        self.assertIn("late was not looked at: the pod is pending", told.stderr)
+        with open(self.path("calls")) as file:
+            calls = file.read().splitlines()
+        self.assertEqual(calls[0], "get pods --output=json --selector=job-name=train --namespace=ml")
+        self.assertEqual(sorted(call.split(" attach ")[0] for call in calls[1:]),
+                         [f"exec --namespace=ml {name} --container=main -- lockstep" for name in ("bare", "node0", "node1")])
+        # No name from kubectl or from the user can become an option or several words.
+        pods[0]["metadata"]["name"] = "--as=admin"
+        with open(self.path("pods"), "w") as file:
+            json.dump({"kind": "List", "items": pods}, file)
+        told = self.attach("--kubernetes", "a=b", "--kubectl", kubectl)
+        self.assertIn("--as=admin was not looked at: '--as=admin' is no name of a pod", told.stderr)
+        told = self.attach("--kubernetes", "a=b", "--namespace", "x --as=admin", "--kubectl", kubectl)
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("is no name of a namespace", told.stderr)
+        told = self.attach("--kubernetes", "a=b", "--kubectl", "false")
+        self.assertEqual(told.returncode, 3)
+        self.assertIn("false: it exited with status 1", told.stderr)
+        self.assertEqual(self.attach("--kubernetes", "a=b", "--hosts", "x").returncode, 2)
+
+    def test_a_python_rank_that_waits_for_a_lock_is_named(self):
         job, _ = self.start(4, [sys.executable, "-c", LOCKED, os.path.join(STANDIN, "libnccl.so.2")])
         self.assertTrue(wait_for(lambda: self.said(job, "ready", 4), 60))
         told, verdict = self.verdict(job)
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
         self.assertIn("log_metrics (<string>:", " ".join(told.stdout.split()))
 
-    def test_nccls_own_counts(self):
+    def test_counts_from_nccls_ras_name_the_rank(self):
         job, _ = self.start(4, [sys.executable, "-c", COUNTED], NCCL_RAS_ADDR=f"localhost:{free_port()}")
         self.assertTrue(wait_for(lambda: self.said(job, "ready", 4), 60))
         told, verdict = self.verdict(job)
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[3]], told.stdout)
         self.assertTrue(os.path.exists(self.path("incident", "logs", "ncclras.txt")))
 
-    def test_several_jobs_and_none(self):
+    def test_pytorchs_dumps_name_the_rank(self):
+        job, _ = self.start(4, [sys.executable, "-c", WATCHED], TORCH_NCCL_DEBUG_INFO_PIPE_FILE=self.path("pipe"),
+                            TORCH_NCCL_DEBUG_INFO_TEMP_FILE=self.path("trace_rank_"))
+        self.assertTrue(wait_for(lambda: self.said(job, "ready", 4), 60))
+        told, verdict = self.verdict(job)
+        self.assertEqual(verdict["findings"], [], told.stdout)
+        self.assertIn("can be asked for its Flight Recorder dumps: --ask-torch", told.stderr)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("trace_rank_")], [], "unasked")
+        # With --ask-torch, the dumps show which rank missed the last call. The duration and the process's place are
+        # observed now.
+        told, verdict = self.verdict(job, "--ask-torch")
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
+        self.assertLess(self.took, 60)
+        self.assertIn("train.py:12", told.stdout)
+        for rank in range(4):
+            self.assertEqual(pathlib.Path(self.path("incident", "torch", f"torch_rank_{rank}")).read_bytes(),
+                             pathlib.Path(self.path(f"trace_rank_{rank}")).read_bytes())
+        # The incident already contains the dumps, so the analyzer must not count them twice.
+        again = subprocess.run([LOCKSTEP, "analyze", "--replay", "no", "--format", "json", "incident"], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual(json.loads(again.stdout)["findings"], verdict["findings"], again.stderr)
+        # The dumps are recent now. If something must be redacted, no files are kept.
+        told, verdict = self.verdict(job, "--redact", "stacks")
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
+        self.assertFalse(os.path.exists(self.path("incident", "torch")))
+
+    def test_pytorchs_dumps_of_several_hosts_name_the_rank(self):
+        _, processes = self.start(4, [sys.executable, "-c", WATCHED], address="node0", TORCH_NCCL_DEBUG_INFO_PIPE_FILE=self.path("pipe"),
+                                  TORCH_FR_DUMP_TEMP_FILE=self.path("trace_rank_"), TORCH_NCCL_DEBUG_INFO_TEMP_FILE=self.path("trace_rank_"))
+        self.assertTrue(wait_for(lambda: all(os.path.exists(self.path(f"pipe{rank}.pipe")) for rank in range(4)), 60))
+        with open(self.path("hosts"), "w") as file:
+            file.write("node0\nnode1\n")
+        for half in range(2):
+            with open(self.path(f"node{half}"), "w") as file:
+                file.write(" ".join(str(process.pid) for process in processes[2 * half:2 * half + 2]))
+        over = self.script("over", f'#!/bin/sh\nhost=$1; shift 2\nLOCKSTEP_HOST=$host exec {LOCKSTEP} "$@" $(cat "$host")\n')
+        told = self.attach("--hosts", "hosts", "--launch", over, "--ask-torch", "--out", "all")
+        self.assertEqual(told.returncode, 1, told.stderr)
+        with open(self.path("all", "verdict.json")) as file:
+            verdict = json.load(file)
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
+        self.assertIn("3 other ranks are waiting for it", " ".join(told.stdout.split()))
+
+    def test_one_of_several_jobs_must_be_chosen(self):
         first, processes = self.start(2, ["sleep", "1000"])
         second, others = self.start(2, ["sleep", "1000"])
         told = self.attach()
@@ -237,7 +412,7 @@ class AttachTest(FolderTest):
         self.assertEqual(told.returncode, 2)
         self.assertIn("'x' is no PID", told.stderr)
 
-    def test_a_folder_that_cannot_be_written(self):
+    def test_an_unwritable_folder_is_reported(self):
         job, _ = self.start(2, ["sleep", "1000"])
         with open(self.path("file"), "w"):
             pass
@@ -246,12 +421,20 @@ class AttachTest(FolderTest):
         self.assertIn("choose another with --out FOLDER", told.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
-    def test_another_users_job_is_not_seen(self):
-        job, _ = self.start(2, ["sleep", "1000"])
-        told = subprocess.run([LOCKSTEP, "attach", "--job", job], cwd="/", capture_output=True, text=True, timeout=60,
-                              preexec_fn=lambda: (os.setgroups([]), os.setgid(65534), os.setuid(65534)))
+    def test_another_users_job_is_not_found(self):
+        job, processes = self.start(2, ["sleep", "1000"])
+        def nobody(*arguments):
+            return subprocess.run([LOCKSTEP, "attach", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=60,
+                                  preexec_fn=lambda: (os.setgroups([]), os.setgid(65534), os.setuid(65534)))
+
+        told = nobody("--job", job)
         self.assertEqual(told.returncode, 3)
-        self.assertIn("run as root, or as the user of the job", told.stderr)
+        self.assertIn("run it as root (sudo lockstep attach), or as the user of the job", told.stderr)
+        # If the user names its processes, only their existence is visible, and the answer says what to do.
+        os.chmod(self.folder, 0o777)
+        told = nobody("--out", "incident", *(str(process.pid) for process in processes))
+        self.assertEqual(told.returncode, 1, told.stderr)
+        self.assertIn("the process runs as user 0, Lockstep as user 65534; run it as that user or as root", " ".join(told.stdout.split()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A clickhouse-server of a test's own, on the loopback, in a folder that goes with it."""
+"""A test's own clickhouse-server, on the loopback, in a folder that is removed with it."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import urllib.parse
 import urllib.request
 
 SERVER = shutil.which("clickhouse-server", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
-PASSWORD = "pass word<"  # of the user writer
+PASSWORD = "pass word<"  # of the user `writer`
 
 CONFIG = """<?xml version="1.0"?>
 <yandex>
@@ -61,7 +61,8 @@ def until(what, seconds=60):
 
 
 def make_certificates(folder):
-    """ca.pem and what it signed for 127.0.0.1: server.pem, server.key; and other.pem, another site's."""
+    """Creates ca.pem, a server.pem and server.key signed by that CA for
+    127.0.0.1, and other.pem, another site's CA."""
     def openssl(*words):
         subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, timeout=60)
     for name in ("ca", "other"):
@@ -73,7 +74,7 @@ def make_certificates(folder):
 
 
 class ClickHouse:
-    """Over plain http; with `tls`, which needs openssl, over https as well."""
+    """Serves plain http; with `tls`, https as well, which needs openssl."""
 
     def __init__(self, tls=False):
         self.folder = tempfile.mkdtemp(prefix="lockstep-archive-server-")
@@ -118,7 +119,9 @@ class ClickHouse:
 
 
 def of_module(archive, tls=False):
-    """For setUpModule of the tests of `archive`, a program's path: a server that answers, closed after the module. Skips where something is missing."""
+    """For setUpModule of tests of `archive`, a program's path. Returns a
+    running server that ends after the module. Skips if a program is
+    missing."""
     for program, path in (("clickhouse-server", SERVER), ("openssl", shutil.which("openssl") if tls else "not needed")):
         if path is None:
             raise unittest.SkipTest(f"{program} is not installed (Debian: {program})")

@@ -1,5 +1,6 @@
-// For tests: a wall clock that can be set. Preloaded, it adds the eight bytes of the file CLOCK_SHIM, nanoseconds, to
-// CLOCK_REALTIME as libc's callers see it; all other clocks are left alone, as when an administrator sets the time.
+// A preloaded library that makes the wall clock settable for tests. The file CLOCK_SHIM holds eight bytes of
+// nanoseconds, which are added to CLOCK_REALTIME for libc's callers. All other clocks stay unchanged, as when an
+// administrator sets the time.
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What befalls a cluster, with real processes over loopback: a host that is gone with all that ran on it, a relay that stands
-still, connections to a relay that break in the middle of an incident, two processes that say they are the same rank."""
+"""Plays faults of a cluster with real processes on the loopback: a host disappears with all its processes, a
+relay hangs, connections to a relay break while an incident is gathered, and two processes claim the same rank."""
 
 import json
 import os
@@ -36,12 +36,12 @@ class ClusterFaultsTest(unittest.TestCase):
         with open(path) as file:
             return json.load(file)
 
-    def test_a_host_that_is_gone_is_the_cause(self):
+    def test_a_lost_host_is_the_cause(self):
         made = self.make()
         made.start_all(*RUNS)
         self.assertTrue(wait_for(lambda: len(made.log("collector")) and "is seen" in made.log("collector"), 120), made.logs())
-        wait_for(lambda: False, 3)  # so that the job has a past
-        # The power of node1 fails: nobody is left who could say what ended.
+        wait_for(lambda: False, 3)  # gives the job some history
+        # The power of node1 fails: no process is left that could report the end.
         for process in (made.agents[1], made.ranks[2], made.ranks[3]):
             process.send_signal(signal.SIGKILL)
         verdict = self.verdict(made)
@@ -49,10 +49,10 @@ class ClusterFaultsTest(unittest.TestCase):
         self.assertEqual([decision["rule"] for decision in hung], ["lost host"], made.logs())
         first = verdict["findings"][0]
         self.assertTrue(first["culprit_ranks"] and set(first["culprit_ranks"]) <= {2, 3}, f"{first} {made.logs()}")
-        self.assertIn("node1", json.dumps(verdict["problems"]) + first["summary"], "whose host that is")
+        self.assertIn("node1", json.dumps(verdict["problems"]) + first["summary"], "the verdict must name the host")
 
-    def test_a_relay_that_stands_still_does_not_hold_what_comes_by_the_other(self):
-        made = self.make(relays=2)  # node0 speaks by relay 0, node1 with rank 2 by relay 1
+    def test_a_hung_relay_does_not_delay_the_other_relays_messages(self):
+        made = self.make(relays=2)  # node0 uses relay 0; node1 with rank 2 uses relay 1
         made.start_all(*STALL)
         self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
         self.assertTrue(wait_for(lambda: "relay reaches" in made.log("relay0") and "relay reaches" in made.log("relay1"), 60), made.logs())
@@ -65,7 +65,21 @@ class ClusterFaultsTest(unittest.TestCase):
         finally:
             made.relays[0].send_signal(signal.SIGCONT)
 
-    def test_agents_whose_connection_to_their_relay_breaks_are_still_asked(self):
+    def test_ranks_that_wait_in_launches_without_marks_are_hung(self):
+        made = self.make(late_after=5)
+        made.start_collector()
+        for host in range(made.hosts):
+            made.start_agent(host)
+        # Before gaps are learned, such a wait is called hung only after 60 s.
+        made.start_ranks("--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "20", "--launches", "3000",
+                         "--fault", "rank=1,step=150,kind=stall-gpu,comm=tp",
+                         claim=lambda rank: {"RANK": str(rank), "LOCKSTEP_GPU": "off"})
+        self.verdict(made)
+        hung = [decision for decision in decisions(made) if decision["decision"] == "hung"]
+        self.assertEqual([decision["rule"] for decision in hung], ["gpu stall"], made.logs())
+        self.assertLessEqual(hung[0]["age_s"], 15, made.logs())
+
+    def test_agents_are_still_asked_after_their_relay_connection_breaks(self):
         made = self.make(relays=1)
         proxy = Proxy(made.relay_ports[0])
         self.addCleanup(proxy.close)
@@ -75,7 +89,7 @@ class ClusterFaultsTest(unittest.TestCase):
             made.start_agent(host, f"tcp://127.0.0.1:{proxy.port}")
         made.start_ranks(*STALL)
         self.verdict(made)
-        # The digests told by which way an agent is reached; from here on it is another one.
+        # The digests showed the route to each agent. From here on, that route is broken.
         proxy.shut = True
         self.assertTrue(wait_for(lambda: not proxy.pairs, 10))
         proxy.shut = False
@@ -84,12 +98,13 @@ class ClusterFaultsTest(unittest.TestCase):
             self.assertTrue(json.load(file)["whole"], made.logs())
         self.assertNotIn("nothing more arrived from", made.log("collector"))
 
-    def test_two_processes_that_say_they_are_the_same_rank(self):
+    def test_a_rank_claimed_by_two_processes_is_reported(self):
         made = self.make()
         made.start_collector()
         for host in range(made.hosts):
             made.start_agent(host)
-        # As when mpirun runs inside srun: the job goes by one launcher's numbers, and the other's say otherwise.
+        # This happens when mpirun runs inside srun: the job uses one launcher's rank numbers, and the other
+        # launcher's numbers differ.
         claims = [0, 1, 1, 3]
         made.start_ranks(*STALL, claim=lambda rank: {"OMPI_COMM_WORLD_RANK": str(rank), "SLURM_PROCID": str(claims[rank])})
         self.assertTrue(wait_for(lambda: "are reported by both" in made.log("collector"), 120), made.logs())

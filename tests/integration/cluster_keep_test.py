@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a running collector keeps, and who may read it: old incidents go, new ones are a group's to read."""
+"""Tests what a running collector keeps and who may read it: old incidents
+are deleted, and a group may read new ones."""
 
 import json
 import os
@@ -11,7 +12,7 @@ from cluster import Cluster
 from support import wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
-GROUP, STRANGER = 61234, 61235  # nobody's
+GROUP, STRANGER = 61234, 61235  # ids that no user or group has
 
 
 class ClusterKeepTest(unittest.TestCase):
@@ -29,7 +30,7 @@ class ClusterKeepTest(unittest.TestCase):
             file.write("HUNG\n")
         return folder
 
-    def test_old_incidents_go_and_a_group_reads_the_new_one(self):
+    def test_old_incidents_are_deleted_and_a_group_may_read_the_new_one(self):
         root = os.geteuid() == 0
         made = self.make()
         old, young = self.plant(made, "old", 30), self.plant(made, "young", 2)
@@ -39,7 +40,7 @@ class ClusterKeepTest(unittest.TestCase):
         self.assertIn("removed", made.log("collector"))
         folder = wait_for(lambda: [one for one in made.whole() if one != young], 240)
         self.assertTrue(folder, made.logs())
-        self.assertTrue(os.path.exists(young), "it is not old")
+        self.assertTrue(os.path.exists(young), "this incident is not old")
         files = [os.path.join(folder[0], name) for name in ("verdict.json", "verdict.txt", "manifest.json", "node0.lsd", "node1.lsd")]
 
         def shared():
@@ -49,7 +50,7 @@ class ClusterKeepTest(unittest.TestCase):
         self.assertEqual(os.stat(folder[0]).st_mode & 0o7777, 0o2750)
         if not root:
             return
-        os.chmod(made.folder, 0o711)  # made for this user alone by mkdtemp
+        os.chmod(made.folder, 0o711)  # mkdtemp allows only this user
 
         def read_as(number):
             def become():

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""kill -9 of agents, relay, collector and ranks at random points of every phase; network cuts of the same kind by stopping
-the relay. Afterwards: every chunk that left an agent's spool is in the incident's ledger, each id once, but for those that
-the agent's log says were not taken; every file is as long as its ledger says; the command of --on-verdict ran once for each
-incident; the verdicts name the rank that stalled, or one that was killed, and nobody else. Most episodes wait for a verdict before
-they kill, and stop an agent for some seconds then, so that evidence, command and the gathering of everything last long enough
-to be hit. `--kills 200` is the whole of it; ctest runs a sample.
+"""Kills agents, relay, collector and ranks with SIGKILL at random points of every phase, and cuts the network by
+stopping the relay. Checks afterwards:
+- Every chunk that left an agent's spool is in the incident's ledger, each id once, except those that the agent's log
+  reports as refused.
+- Every file is as long as its ledger says.
+- The command of --on-verdict ran once for each incident.
+- The verdicts name only the stalled rank or a killed one.
+
+Most episodes wait for a verdict before they kill. They then stop an agent for some seconds, so that evidence, command
+and gathering last long enough to be hit. `--kills 200` is the full test; ctest runs a sample.
 """
 
 import argparse
@@ -26,7 +30,7 @@ FAULT = ["--tp", "2", "--pp", "1", "--dp", "3", "--steps", "1000000", "--fault",
 
 
 class Spools:
-    """Which chunks have been seen in the agents' spools, and which of them are still there."""
+    """Returns the chunks that were seen in the agents' spools, and those that are still there."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -37,7 +41,7 @@ class Spools:
         for host in range(self.cluster.hosts):
             for folder, _, names in os.walk(self.cluster.path(f"spool{host}", "files")):
                 if os.path.basename(folder).startswith("."):
-                    continue  # being written: none of it is in the spool yet
+                    continue  # the chunk is being written, so it is not in the spool yet
                 for name in names:
                     match = re.fullmatch(r"\d+-([0-9a-f]{32})\.chunk", name)
                     if match:
@@ -47,7 +51,7 @@ class Spools:
 
 
 def not_taken(cluster):
-    """Ids that an agent was told to drop."""
+    """Returns the ids that the agents' logs report as dropped."""
     ids = set()
     for host in range(cluster.hosts):
         for path in glob.glob(cluster.path(f"spool{host}", "agent.log*")):
@@ -61,7 +65,7 @@ LATE = ("verdict", "evidence", "command", "everything")
 
 
 def told(cluster, what):
-    """How often the command of --on-verdict began, or ended."""
+    """Returns how often the command of --on-verdict began or ended."""
     try:
         with open(cluster.path("told")) as file:
             return [line.split()[0] for line in file].count(what)
@@ -84,7 +88,7 @@ def phase_of(cluster):
 
 
 def episode(options, randomness, counts):
-    """One job that hangs, and what is killed meanwhile. Returns problems."""
+    """Runs one job that hangs, and kills processes meanwhile. Returns the problems."""
     cluster = Cluster(hosts=3, per_host=2, relays=1)
     cluster.failed = False
     hook = f"echo begin >> {cluster.path('told')}; cat > /dev/null; sleep {randomness.choice([0, 0.3, 1])}; echo end >> {cluster.path('told')}"
@@ -108,7 +112,7 @@ def episode(options, randomness, counts):
         while time.monotonic() < until:
             spools.look()
             now = time.monotonic()
-            # Time in which the machine does not let this process run, it does not let the others either.
+            # While the machine does not schedule this process, it may not schedule the others either.
             if now - looked > 1:
                 until += now - looked
                 counts["machine", "seconds in which nothing ran"] += int(now - looked)
@@ -125,7 +129,7 @@ def episode(options, randomness, counts):
                         cluster.start_agent(index)
             phase = phase_of(cluster)
             if late and slow is None and phase in LATE and randomness.random() < 0.7:
-                # Evidence, or everything, waits for this one: there is time to be killed in.
+                # One agent is slow to send evidence, or everything, which leaves time for kills.
                 slow = (randomness.randrange(cluster.hosts), now + randomness.uniform(2, 5))
                 if cluster.agents[slow[0]].poll() is None:
                     cluster.agents[slow[0]].send_signal(signal.SIGSTOP)
@@ -158,7 +162,7 @@ def episode(options, randomness, counts):
                         killed_ranks.add(index)
                     else:
                         down[kind, index] = now + randomness.choice([0, 0.2, 1, 3])
-                # Sometimes in quick succession, sometimes with time to come far.
+                # Kills follow each other quickly, or leave time to make progress.
                 next_kill = now + randomness.choice([0.05, 0.3, 0.6, 1] if late else [0.05, 0.3, 1, 2, 4, 6])
                 if phase == "whole":
                     kills = 0
@@ -181,7 +185,7 @@ def episode(options, randomness, counts):
                 declared += json.load(file)["declared"]
         wait_for(lambda: told(cluster, "end") >= told(cluster, "begin"), 20)
         ran = told(cluster, "begin")
-        # Of three at once, which the newest takes the place of, one may be left out.
+        # If three incidents are declared at once, the newest replaces the others, so one command may not run.
         if ran != told(cluster, "end") or ran > declared or ran < min(declared, 2):
             problems.append(f"the command of --on-verdict began {ran} times, ended {told(cluster, 'end')} times, for {declared} incidents")
         counts["command", "ran"] += ran
@@ -196,8 +200,8 @@ def episode(options, randomness, counts):
             problems.append(f"ids on disk twice: {twice}")
         gone = set(spools.seen) - left
         counts["chunks", "left the spool"] += len(gone)
-        # Evidence that was made once more, because a new collector asked or the agent was another one, is not taken where its
-        # file is whole already; nor is what comes for an incident that is closed. That was never acknowledged.
+        # A new collector or a restarted agent can cause evidence to be made twice. A chunk is refused if its file is
+        # already complete or its incident is closed. Such a chunk was never acknowledged.
         refused = not_taken(cluster)
         counts["chunks", "not taken"] += len(refused)
         lost = gone - set(on_disk) - refused

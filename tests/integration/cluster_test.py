@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Collector, relay, agents and ranks as real processes over loopback: the verdict names the rank."""
+"""Runs collector, relay, agents and ranks as real processes on the loopback. The verdict must name the rank."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 from cluster import Cluster, Proxy, ledger
-from support import BIN, tool, wait_for
+from support import BIN, explore_data, tool, wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000"]
@@ -21,7 +21,8 @@ class ClusterTest(unittest.TestCase):
         return made
 
     def wait_for_all(self, made):
-        """Until the collector knows every rank of every host: "is seen" is said at the first."""
+        """Waits until the collector knows every rank of every host. The line "is seen" appears at the first rank
+        already."""
         def known():
             jobs = [json.loads(line) for line in tool(made, "lockstep-top", "--json").stdout.splitlines()]
             return jobs and jobs[0].get("ranks") == made.world and jobs[0].get("agents") == made.hosts
@@ -34,7 +35,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [rank], made.logs())
         return verdict
 
-    def test_a_stalled_rank_is_named_from_digests_and_on_the_whole(self):
+    def test_digests_and_the_whole_incident_name_a_stalled_rank(self):
         made = self.make()
         made.start_all(*STALL)
         folders = wait_for(made.incidents, 180)
@@ -49,6 +50,8 @@ class ClusterTest(unittest.TestCase):
             self.assertTrue(json.load(file)["whole"], made.logs())
         for host in ("node0.lsd", "node1.lsd"):
             self.assertTrue(os.path.exists(os.path.join(folders[0], host)), made.logs())
+        self.assertEqual(explore_data(folders[0])["findings"][0]["ranks"], [2, 2])
+        self.assertIn(f"{folders[0]}/explore.html: open it in any browser", made.log("collector"))
         ids, problems = ledger(folders[0])
         self.assertEqual(problems, [])
         self.assertEqual(len(ids), len(set(ids)))
@@ -56,7 +59,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(analysed.returncode, 1, analysed.stderr)
         self.assertEqual(json.loads(analysed.stdout)["findings"][0]["culprit_ranks"], [2])
 
-    def test_through_a_relay_and_by_hand(self):
+    def test_a_manual_dump_through_a_relay_reads_every_rank(self):
         made = self.make(relays=1)
         made.start_all(*RUNS)
         found = wait_for(lambda: "train" in made.log("collector"), 120)
@@ -83,7 +86,7 @@ class ClusterTest(unittest.TestCase):
         verdict = self.verdict(made, folders[0], 3)
         self.assertEqual(verdict["findings"][0]["kind"], "RANK_DEAD")
 
-    def test_a_lost_host_does_not_hold_the_verdict(self):
+    def test_a_lost_host_does_not_delay_the_verdict(self):
         made = self.make()
         made.start_all(*STALL)
         self.wait_for_all(made)
@@ -97,12 +100,12 @@ class ClusterTest(unittest.TestCase):
             with open(path) as file:
                 return file.read()
 
-        # The first verdict comes from digests, before the host is known to be lost; the one on the whole replaces it, a minute after
-        # the last that was heard of the host.
+        # The first verdict comes from digests, before the collector knows that the host is lost. The verdict on the
+        # whole incident replaces it a minute after the host's last message.
         self.assertTrue(wait_for(lambda: "node0" in text(), 180), "whose data is missing is said: " + text())
         made.agents[0].send_signal(signal.SIGCONT)
 
-    def test_a_network_that_is_cut_stalls_and_comes_back(self):
+    def test_gathering_recovers_after_a_cut_network(self):
         made = self.make()
         made.start_collector()
         proxy = Proxy(made.port)
@@ -118,7 +121,7 @@ class ClusterTest(unittest.TestCase):
         self.assertTrue(wait_for(lambda: made.log("collector").count("reports again") >= 2, 120), made.logs())
         folders = wait_for(made.incidents, 240)
         self.assertTrue(folders, made.logs())
-        proxy.stalled = True  # in the middle of gathering
+        proxy.stalled = True  # cuts the network while the incident is gathered
         wait_for(lambda: False, 7)
         proxy.stalled = False
         self.assertTrue(wait_for(lambda: len(made.whole()) == len(made.incidents()), 240), made.logs())
@@ -126,24 +129,24 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(problems, [])
         self.assertEqual(len(ids), len(set(ids)))
 
-    def test_a_full_disk_is_said_and_gone_on_with(self):
+    def test_a_full_disk_is_reported_and_gathering_continues(self):
         made = self.make()
         os.mkdir(made.out)
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", made.out], capture_output=True).returncode != 0:
-            self.skipTest("this machine lets nobody mount a tmpfs")
+            self.skipTest("this machine does not allow mounting a tmpfs")
         self.addCleanup(subprocess.run, ["umount", "-l", made.out], capture_output=True)
         made.start_all(*STALL)
         self.assertTrue(wait_for(lambda: "is full" in made.log("collector"), 240), made.logs())
-        self.assertIn("rank 2", made.log("collector"), "the verdict is said all the same")
+        self.assertIn("rank 2", made.log("collector"), "the verdict must still be reported")
         folder = made.incidents()[0]
-        self.assertEqual(ledger(folder)[0], [], "nothing is acknowledged")
-        self.assertEqual(made.log("collector").count("is full"), 1, "it is said once")
+        self.assertEqual(ledger(folder)[0], [], "no chunk may be acknowledged")
+        self.assertEqual(made.log("collector").count("is full"), 1, "the full disk must be reported once")
         subprocess.run(["mount", "-o", "remount,size=512m", made.out], check=True)
         self.assertTrue(wait_for(lambda: ledger(folder)[0], 120), made.logs())
         self.assertTrue(wait_for(made.whole, 240), made.logs())
         self.assertEqual(ledger(folder)[1], [])
 
-    def test_run_joins_a_job_to_the_collector(self):
+    def test_run_connects_a_job_to_the_collector(self):
         made = self.make()
         made.start_collector()
         self.assertTrue(wait_for(lambda: "listens on" in made.log("collector"), 60), made.logs())
@@ -159,7 +162,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(healthy.returncode, 0, healthy.stderr)
         self.assertEqual(len(made.incidents()), 1)
 
-    def test_a_second_collector_on_the_same_folder_is_refused_and_says_why(self):
+    def test_a_second_collector_on_the_same_folder_is_refused_with_the_reason(self):
         made = self.make()
         made.start_collector()
         self.assertTrue(wait_for(lambda: "listens on" in made.log("collector"), 60), made.logs())

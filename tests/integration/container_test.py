@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Jobs in containers, made of real namespaces, under an agent outside of them; and the reason that is told for each way in which a job
-can fail to be recorded."""
+"""Runs jobs in containers of real namespaces, with an agent outside. Also
+checks the reason that is printed for each way in which recording can
+fail."""
 
 import glob
 import json
@@ -21,13 +22,14 @@ except ImportError:
     yaml = None
 
 STALL = [TRAINSIM, "--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
-# What a launcher does in the container; the network is the test's own.
+# The container runs this as its launcher. The network is the test's own.
 RANKS = 'for rank in 0 1 2 3; do RANK=$rank LOCAL_RANK=$rank "$@" & done; wait'
 INSIDE = "LOCKSTEP_CONTAINER_TEST_FOLDER"
 
 
 def refused(*words):
-    """Why such namespaces cannot be made here; None: they can."""
+    """Returns why this machine cannot create such namespaces, or None if it
+    can."""
     if shutil.which("unshare") is None:
         return "no unshare"
     done = subprocess.run(["unshare", *words, "true"], capture_output=True, text=True)
@@ -40,15 +42,15 @@ def clean_environment(**more):
 
 
 class ContainerTest(FolderTest):
-    """Each test plays a host in namespaces of its own (so that an agent that looks everywhere finds this test's jobs alone), and in that host
-    a container."""
+    """Each test plays a host in its own namespaces (so that an agent that looks everywhere finds only this test's jobs),
+    with a container inside."""
 
     def play(self, options, setup, drop=True, agent=()):
         reason = refused("-m", "-p", "-f", "-i", "-n", "--mount-proc")
         if reason is None:
             reason = refused("-m", "-p", "-f", "--mount-proc", *options, "--kill-child")
         if reason is not None:
-            self.skipTest("no namespaces of one's own here: " + reason)
+            self.skipTest("cannot create namespaces here: " + reason)
         if drop and shutil.which("setpriv") is None:
             self.skipTest("no setpriv")
         folder = self.temporary()
@@ -62,32 +64,34 @@ class ContainerTest(FolderTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr + logs)
         told = json.loads(done.stdout.splitlines()[-1])
         self.assertEqual(told["culprits"], [2], logs)
-        # The pid is one of the host's, whatever it is inside.
+        # The pid is the host's number, whatever number the container uses.
         self.assertEqual(told["rank_of_pid"], 2, told)
         self.assertNotEqual(told["pid"], told["inner_pid"], told)
         return told
 
-    def test_private_shared_memory_other_pids_read_only_root_no_capabilities(self):
+    def test_a_rank_in_a_container_with_private_memory_and_no_capabilities_is_named(self):
         told = self.play(["-i"], "mount -t tmpfs -o size=64m tmpfs /dev/shm && mount -t tmpfs tmpfs /tmp && mount -o remount,bind,ro / && ! touch /usr/x 2>/dev/null")
         self.assertEqual(told["host_rings"], 0, "rings are in the container's shared memory, not in the host's")
 
-    def test_shared_memory_of_the_host(self):
+    def test_a_rank_in_a_container_with_the_hosts_memory_is_named(self):
         told = self.play(["-i"], "true")
         self.assertGreater(told["host_rings"], 0)
 
-    def test_shared_memory_without_room_for_rings(self):
-        """The rings are in memory of processes that have other numbers outside."""
+    def test_a_rank_in_a_container_without_space_for_rings_is_named(self):
+        """The rings are in the memory of processes, whose pids outside
+        differ from those inside."""
         told = self.play(["-i"], "mount -t tmpfs -o size=16m tmpfs /dev/shm && head -c 13000000 /dev/zero >/dev/shm/other")
         self.assertEqual(told["host_rings"], 0)
         self.assertTrue(any("in the memory of that process" in line for line in told["blind"]), told)
 
-    def test_a_user_namespace(self):
+    def test_a_rank_in_a_user_namespace_is_named(self):
         self.play(["-i", "-U", "-r"], "mount -t tmpfs -o size=64m tmpfs /dev/shm", drop=False)
 
 
     @unittest.skipIf(yaml is None, "python3-yaml is not installed")
-    def test_an_agent_in_a_pod_with_the_capabilities_of_the_manifest(self):
-        """The DaemonSet's agent: processes of the host, everything else its own, and no more rights than the runtime's and the manifest's."""
+    def test_an_agent_with_the_capabilities_of_the_manifest_names_the_rank(self):
+        """The DaemonSet's agent: it shares the host's processes and nothing else, and has only the rights of the runtime
+        and the manifest."""
         with open(os.path.join(os.path.dirname(__file__), "../../packaging/kubernetes/lockstep.yaml")) as file:
             pod = next(document for document in yaml.safe_load_all(file) if document["kind"] == "DaemonSet")["spec"]["template"]["spec"]
         self.assertTrue(pod["hostPID"])
@@ -95,15 +99,16 @@ class ContainerTest(FolderTest):
         self.assertEqual(security["runAsUser"], 0)
         granted = [name.lower() for name in security["capabilities"]["add"]]
         usual = ["chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service", "sys_chroot", "mknod", "audit_write",
-                 "setfcap"]  # container runtimes give these to root
+                 "setfcap"]  # container runtimes give these capabilities to root
         bounds = ",".join(["-all", *("+" + name for name in usual + granted)])
         self.play(["-i"], "mount -t tmpfs -o size=64m tmpfs /dev/shm", agent=[
             "unshare", "-m", "-i", "sh", "-c", f'mount -t tmpfs tmpfs /dev/shm && exec setpriv --bounding-set={bounds} --inh-caps=-all "$0" "$@"'])
 
 
 def as_host(plan):
-    """In namespaces of its own: the host's shared memory, an agent alone, a container with the job. Prints what the verdict names."""
-    folder = os.environ.pop(INSIDE)  # what is left of our variables goes with clean_environment
+    """Runs in its own namespaces: the host's shared memory, an agent alone,
+    and a container with the job. Prints the rank that the verdict names."""
+    folder = os.environ.pop(INSIDE)  # clean_environment removes the other variables of Lockstep
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
     environment = clean_environment(LOCKSTEP_RUNTIME_DIR=folder + "/runtime")
@@ -134,7 +139,7 @@ def as_host(plan):
     pid = finding["culprits"][0].get("pid", 0)
     with open(f"/proc/{pid}/status") as file:
         inner = int(re.search(r"^NSpid:.*?(\d+)$", file.read(), re.M).group(1))
-    # The ring's name holds the number that the process has in its own namespace.
+    # The ring's name contains the process's pid in the container's namespace.
     rank = None
     for path in glob.glob(f"/proc/{pid}/root/dev/shm/lockstep-*/boxed.*/*.{inner}.*.ring"):
         if os.path.islink(path):
@@ -144,7 +149,7 @@ def as_host(plan):
     host_rings = len(glob.glob("/dev/shm/lockstep-*/boxed.*/*.ring"))
     print(json.dumps({"culprits": finding["culprit_ranks"], "pid": pid, "inner_pid": inner, "rank_of_pid": rank, "host_rings": host_rings,
                       "blind": said.get("blind", [])}))
-    job.kill()  # and with it all that it started
+    job.kill()  # this also ends all children of the job
     job.wait(60)
     agent.terminate()
     agent.wait(60)
@@ -152,27 +157,27 @@ def as_host(plan):
 
 
 def rank_of(header):
-    """Of a ring's first page: pid, restart and rank stand from byte 192 on (docs/ring-file.md)."""
+    """Reads the rank from a ring's first page: pid, restart and rank are at byte 192 (docs/ring-file.md)."""
     return struct.unpack_from("<iIi", header, 192)[2]
 
 
 class UnrecordedTest(FolderTest):
-    """"0 ranks recorded" always comes with the reason."""
+    """Checks that "0 ranks recorded" always comes with the reason."""
 
     def told(self, *command, **environment):
-        """What lockstep run says of a job that goes on until it was looked at."""
+        """Returns what lockstep run prints about a job that runs until lockstep has looked at it."""
         done = subprocess.run([LOCKSTEP, "run", "--", *command], env=clean_environment(**environment), cwd=self.folder, capture_output=True, text=True,
                               timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stderr
 
-    def test_the_library_was_not_loaded(self):
+    def test_a_dropped_ld_preload_is_reported(self):
         self.assertRegex(self.told("env", "-u", "LD_PRELOAD", "sleep", "1.5"), "not loaded in 1 process: LD_PRELOAD was dropped on the way")
 
-    def test_no_nccl_or_a_static_one(self):
+    def test_a_missing_or_static_nccl_is_reported(self):
         self.assertRegex(self.told("sleep", "1.5"), r"no NCCL library was loaded in 1 process \(no NCCL call, or NCCL is linked statically\)")
 
-    def test_a_setuid_program(self):
+    def test_a_setuid_program_is_reported(self):
         if os.geteuid() != 0:
             self.skipTest("needs root")
         program = os.path.join(self.folder, "sleeper")
@@ -184,7 +189,7 @@ class UnrecordedTest(FolderTest):
         os.chmod(self.folder, 0o755)
         self.assertRegex(self.told(program, "1.5"), "set-user-ID program")
 
-    def test_switched_off(self):
+    def test_what_switched_recording_off_is_reported(self):
         for value in ("0", "off", "no"):
             self.assertIn(f"LOCKSTEP={value} is set", self.told("sleep", "0.5", LOCKSTEP=value))
         conf = os.path.join(self.folder, "lockstep.conf")
@@ -192,10 +197,10 @@ class UnrecordedTest(FolderTest):
             file.write("[recorder]\nrecord = off\n")
         self.assertIn(f"recording is off (record = off in {conf}, line 2)", self.told("sleep", "0.5", LOCKSTEP_CONFIG=conf))
 
-    def test_no_place_for_rings(self):
+    def test_missing_space_for_rings_is_reported(self):
         self.assertRegex(self.told("sleep", "0.5", LOCKSTEP_DIR="/proc/nowhere"), "no place for rings")
 
-    def test_another_architecture(self):
+    def test_a_library_for_another_architecture_is_reported(self):
         other = os.path.join(self.folder, "liblockstep.so")
         with open(LIBRARY, "rb") as file:
             data = bytearray(file.read())

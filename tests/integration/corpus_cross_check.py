@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Takes the same scenarios twice at 8 ranks: simulated (lockstep-corpus) and played by real processes (trainsim under
-`lockstep run`), with the same layout, culprits and kind of communicator. The analyzer must say the same of both: kind, culprits,
-role of the communicator. So neither the simulator nor the stand-in libraries can drift into a world of their own."""
+"""Runs the same scenarios twice at 8 ranks: simulated (lockstep-corpus),
+and with real processes (trainsim under `lockstep run`). Layout, culprits
+and kind of communicator are the same. The analyzer must give the same
+kind, culprits and communicator role for both. This keeps the simulator
+and the stand-in libraries consistent."""
 
 import argparse
 import json
@@ -22,12 +24,14 @@ ROLES = {"TENSOR_MODEL": "tp", "PIPELINE": "pp", "DATA_PARALLEL": "dp", "EXPERT"
 
 
 def role_of(name):
-    """What kind of communicator a name means: "tp_3" and "TENSOR_MODEL_PARALLEL_GROUP" are tp."""
+    """Returns the kind of communicator behind a name: "tp_3" and
+    "TENSOR_MODEL_PARALLEL_GROUP" are tp."""
     return next((role for word, role in ROLES.items() if word in name), re.match(r"[a-z]*", name).group())
 
 
 def gist(verdict):
-    """What two verdicts of one scenario must agree on: (verdict,) without a finding, else (kind, culprits, role, size)."""
+    """Returns what two verdicts of one scenario must agree on: (verdict,)
+    without a finding, otherwise (kind, culprits, role, size)."""
     findings = verdict.get("findings") or []
     if not findings:
         return (verdict.get("verdict"),)
@@ -36,7 +40,8 @@ def gist(verdict):
 
 
 def same(first, second, role):
-    """`role`: of the communicator that the fault strikes in, "" where it strikes in none. Simulated ones may have no name."""
+    """`role`: the role of the faulty communicator, or "" if the fault is in none. Simulated communicators may have no
+    name."""
     if first[:2] != second[:2]:
         return False
     if len(first) < 4 or not role:

@@ -1,5 +1,6 @@
-"""The folder in which docs_test runs a page's commands, and what stands there for what a site has: a torchrun, keys and folders under other
-names, kubectl, sacct; systemctl for another root; a real Slurm and a real ClickHouse where they are installed."""
+"""The folder in which docs_test runs a page's commands, and replacements for what a site has: a torchrun, keys and folders
+under other names, kubectl, sacct, systemctl for another root, and a real Slurm and ClickHouse where they are installed.
+"""
 
 import glob
 import importlib.util
@@ -22,13 +23,13 @@ VIEWER = os.path.exists(os.path.join(BUILD, "bin/lockstep-view"))
 SLURM_FIRST_PORT = 17100
 
 TRAIN = """#!/bin/sh
-# Stands for a program that trains. More ranks than eight are not needed for any page.
+# Replaces a training program. No page needs more than eight ranks.
 : ${WORLD_SIZE:=${SLURM_NTASKS:-${OMPI_COMM_WORLD_SIZE:-1}}}
 export WORLD_SIZE MASTER_ADDR=${MASTER_ADDR:-127.0.0.1} MASTER_PORT=${MASTER_PORT:-@PORT@}
 exec @TRAINSIM@ --tp 2 --dp $((WORLD_SIZE / 2)) --pace-ms 20 --steps ${DOCS_TEST_STEPS:-25}
 """
 TORCHRUN = """#!/usr/bin/env python3
-# What torchrun does, as far as the pages use it: the workers of one host, with the variables it gives them. It is the only host.
+# Does what the pages need of torchrun: starts the workers of one host, the only one, with torchrun's variables.
 import os, socket, subprocess, sys
 words, given = sys.argv[1:], {}
 while words and words[0].startswith("--"):
@@ -49,7 +50,7 @@ for rank in range(workers):
 sys.exit(max(abs(worker.wait()) for worker in started))
 """
 KUBECTL = """#!/usr/bin/env python3
-# apply: the documents are what the API takes. port-forward: that service and port are in the manifest.
+# apply: checks that the API accepts the documents. port-forward: checks that the manifest has the service and port.
 import signal, sys
 sys.path.insert(0, "@TESTS@")
 import jsonschema, kubernetes_schema, yaml
@@ -73,7 +74,7 @@ elif "port-forward" in words:
 else:
     sys.exit(f"what is {words}?")
 """
-# The database of jobs that Slurm's own would ask is not here; the names of fields are in it.
+# Slurm's own sacct needs a database of jobs. This program knows the names of sacct's fields.
 SACCT = """#!/usr/bin/env python3
 import sys, time
 wanted = sys.argv[sys.argv.index("-o") + 1].split(",")
@@ -89,13 +90,13 @@ for number in (1, 2):
     values = {"JobID": str(number), "Start": stamp(7200 * number), "End": stamp(60), "NTasks": "8"}
     print("|".join(values[name] for name in wanted))
 """
-# Units are enabled in a root of the site's own, where nothing can be started.
+# Enables units in the site's own root, where nothing can be started.
 SYSTEMCTL = """#!/bin/bash
 words=()
 for word; do [ "$word" = --now ] || words+=("$word"); done
 exec @SYSTEMCTL@ --root=@ROOT@ "${words[@]}"
 """
-# The packages make the user; here it is there for this command alone.
+# The packages create this user. Here the user exists only for this command.
 CHOWN = """#!/bin/sh
 exec unshare --mount sh -c 'mount --bind @ROOT@/passwd /etc/passwd && mount --bind @ROOT@/group /etc/group && exec @CHOWN@ "$@"' sh "$@"
 """
@@ -115,7 +116,7 @@ def may_mount():
 
 
 def lacks(text):
-    """What a block needs and is not here, in a word; empty: nothing."""
+    """Returns, in a word, what a block needs and this machine lacks, or an empty string."""
     if re.search(r"\bmpirun ", text) and not shutil.which("mpirun"):
         return "mpirun"
     if "lockstep view" in text and not VIEWER:
@@ -140,15 +141,17 @@ def lacks(text):
 
 
 class Site:
-    """A folder in which a page's commands are run, and what stands in it. `text`: the page's."""
+    """A folder with files in which a page's commands run. `text` is the page."""
 
     def __init__(self, text):
         self.folder = tempfile.mkdtemp(prefix="lockstep-docs-")
         self.rings = tempfile.mkdtemp(prefix="lockstep-docs-", dir=MEMORY)
-        self.ports = {name: free_port() for name in ("collector", "metrics", "train", "relay")}
+        self.ports = {name: free_port() for name in ("collector", "metrics", "train", "relay", "serve")}
         self.services, self.slurm, self.archive = [], None, None
         for name in ("bin", "tmp", "home", "docs", "root", "etc/lockstep", "second"):
             os.makedirs(self.path(name))
+        if re.search(r"^lockstep serve ", text, re.M):
+            os.makedirs(self.path("var/incidents"))
         fill = {"@TRAINSIM@": TRAINSIM, "@PORT@": str(self.ports["train"]), "@TESTS@": TESTS, "@SOURCE@": SOURCE,
                 "@SACCT@": shutil.which("sacct") or "", "@SYSTEMCTL@": shutil.which("systemctl") or "", "@CHOWN@": shutil.which("chown") or "",
                 "@ROOT@": self.path("root")}
@@ -189,7 +192,7 @@ class Site:
         os.chmod(self.path(name), 0o755)
 
     def bring(self, text):
-        """Servers that a block needs."""
+        """Starts the servers that a block needs."""
         if re.search(r"\bsrun ", text) and self.slurm is None:
             self.slurm = slurm_cluster.SlurmCluster(self.path("slurm"), nodes=1, first_port=SLURM_FIRST_PORT)
             os.makedirs(self.slurm.folder, mode=0o755)
@@ -202,17 +205,18 @@ class Site:
             self.environment["LOCKSTEP_ARCHIVE_CA"] = os.path.join(self.archive.folder, "ca.pem")
 
     def own(self, text):
-        """The commands with what this folder has in place of what a site has."""
+        """Returns the commands with this folder's names in place of a site's names."""
         collector, relay = f"127.0.0.1:{self.ports['collector']}", f"127.0.0.1:{self.ports['relay']}"
         own = {
             "/etc/lockstep/": self.path("etc/lockstep/"), "/var/lib/lockstep": self.path("var"), "/path/to/dumps": self.path("dumps"),
             "/usr/lib/liblockstep.so": os.path.join(BUILD, "lib/liblockstep.so"), "/tmp/": self.path("tmp/"), "build/bin/": os.path.join(BUILD, "bin/"),
             "build/bin ": os.path.join(BUILD, "bin "), "0.0.0.0:9470": relay if "--upstream" in text else collector, "head:9470": collector, "relay7:9470": relay,
-            "127.0.0.1:9470": collector, "127.0.0.1:9471": f"127.0.0.1:{self.ports['metrics']}",
+            "--port 9480": f"--port {self.ports['serve']}", "127.0.0.1:9470": collector, "127.0.0.1:9471": f"127.0.0.1:{self.ports['metrics']}",
             "git clone <this repository> lockstep": "mkdir lockstep", "dump JOB": "dump train", "generate SCENARIO": "generate --scenario 21 --ranks 64 --seed 5",
-            # The suite has this test in it: which tests are named, of which there must be some.
+            # The command would run the whole suite, which includes this test. So it only lists the named tests, which
+            # must exist.
             "./dev test -R": os.path.join(SOURCE, "dev") + " test -N -R",
-            # What takes long with small jobs, and not for long.
+            # These commands take long, so they run briefly with small jobs.
             "tests/bench/performance.py --build build-release": f"{TESTS}/../bench/performance.py --build {BUILD} --folder {self.path('tmp')} --smaller 128 --runs 1",
             "cmake -S . ": f"cmake -S {SOURCE} ", "build/fuzz/": os.path.join(BUILD, "fuzz/"), "-max_total_time=1200": "-max_total_time=5",
             "./dev ": os.path.join(SOURCE, "dev") + " ", "$PWD/build/bin": os.path.join(BUILD, "bin"), "packaging/": os.path.join(SOURCE, "packaging/")}
@@ -221,7 +225,7 @@ class Site:
         return re.sub("|".join(map(re.escape, own)), lambda found: own[found.group()], text)
 
     def run(self, block):
-        """None, or what went wrong."""
+        """Runs a block. Returns None, or what went wrong."""
         expected = re.search(r"exit=([\d,]+)", block.info)
         self.bring(block.text())
         if re.search(r"lockstep dump (train|JOB)", block.text()) and not any(re.search(r"lockstep run|torchrun", command) for command, _, _ in self.services):
@@ -230,7 +234,8 @@ class Site:
                 return error
         script, command, environment = f"set -e\n{self.own(block.text())}\n", ["bash", "-c"], self.environment
         if re.search(r"\bsrun ", block.text()):
-            # As a batch script: inside of an allocation, with what Slurm sets there. That is no later block's.
+            # Runs the block as a batch script: inside an allocation, with Slurm's variables, which later blocks do not
+            # get.
             one = "--ntasks-per-node=1" in block.text()
             command, environment = ["salloc", "-N1", "-n1" if one else "-n4", "bash", "-c"], {**self.slurm.environment, **self.environment}
             environment["PATH"] += os.pathsep + os.pathsep.join(slurm_cluster.SBIN)
@@ -249,7 +254,7 @@ class Site:
         return None
 
     def serve(self, block):
-        """None, or what went wrong."""
+        """Runs commands in a shell. Returns None, or what went wrong."""
         self.bring(block.text())
         for command in block.commands():
             if command.startswith("export "):
@@ -262,17 +267,17 @@ class Site:
         return None
 
     def serve_command(self, command):
-        # Beside what earlier blocks have exported.
+        # Added to what earlier blocks exported.
         own = {"DOCS_TEST_STEPS": "1000000"}
         if re.search(r"--upstream|relay7", command):
-            # Of other hosts than the collector's.
+            # Folders for hosts other than the collector's.
             own |= {"LOCKSTEP_RUNTIME_DIR": self.path("second/runtime"), "LOCKSTEP_SPOOL": self.path("second/spool"), "LOCKSTEP_HOST": "second",
                     "LOCKSTEP_AGENT_RINGS": self.path("second/rings")}
         if command.startswith("lockstep run "):
             own["LOCKSTEP_JOB"] = "train"
         environment = {**self.environment}
         if not os.path.exists(environment["LOCKSTEP_KEYS"]):
-            del environment["LOCKSTEP_KEYS"]  # no step of the page has made any yet
+            del environment["LOCKSTEP_KEYS"]  # the page has not created keys yet
         command = re.sub(r"\s+#\s.*$", "", self.own(command))
         exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in own.items())
         log = self.path(f"tmp/service{len(self.services)}.log")
@@ -285,7 +290,7 @@ class Site:
         return None
 
     def ended(self):
-        """A service that did not last as long as the page; None: all did."""
+        """Returns a service that ended before the page did, or None."""
         gone = [f"{command} ended with {process.returncode}" for command, process, _ in self.services if process.poll() is not None]
         return "; ".join(gone) + self.logs() if gone else None
 
@@ -293,12 +298,13 @@ class Site:
         return "".join(said(log) for command, _, log in self.services if re.search(rf"lockstep {verb}\b", command))
 
     def is_up(self, command, log):
-        for verb, word in (("lockstep collector", "listens on"), ("lockstep agent", "watching"), ("lockstep archive", "follows"), ("kubectl", "Forwarding")):
+        for verb, word in (("lockstep collector", "listens on"), ("lockstep agent", "watching"), ("lockstep archive", "follows"),
+                           ("lockstep serve", "http://"), ("kubectl", "Forwarding")):
             if verb in command:
                 return word in said(log)
         if "lockstep view" in command:
             return True
-        # A job: its ranks have been seen by whoever watches.
+        # The page needs a job whose ranks the agent or collector has seen.
         if "lockstep collector" in " ".join(command for command, _, _ in self.services):
             return "is seen" in self.log_of("collector")
         return bool(glob.glob(self.rings + "/**/*.ring", recursive=True))
@@ -317,6 +323,6 @@ class Site:
         for server, end in ((self.slurm, "stop"), (self.archive, "close")):
             if server is not None:
                 getattr(server, end)()
-        # Ranks have sessions of their own where a launcher gives them one; they end with their ring folder's job.
+        # A launcher may give ranks their own sessions. They end with the job of their ring folder.
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.rmtree(self.rings, ignore_errors=True)

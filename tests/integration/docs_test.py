@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The pages keep what they say: every command in README.md and docs/ is run, here or by the test that NOT_RUN names; names of files,
-variables and finding kinds exist. docs/extending.md ("Pages") tells the convention to who writes them:
+"""Checks that the pages are true: every command in README.md and docs/ runs, here or in the test that NOT_RUN
+names, and the files, variables and finding kinds exist. docs/extending.md ("Pages") explains the
+convention for authors:
 
-  ```sh            run, block after block of a page in one folder and with one environment; every command must end with 0
-  ```sh exit=1     likewise, the last command ends with that status; exit=0,1: with one of these
-  ```sh service    each line is started and goes on running until the page is over; `export` lines set the environment
-  ```sh check      not run: NOT_RUN says which test does it. Options, verbs, targets and files are looked up, as in all other code
+  ```sh            run; the blocks of a page share one folder and environment, and every command must exit with 0
+  ```sh exit=1     run; the last command exits with that status; exit=0,1: with 0 or 1
+  ```sh service    each line is started and runs until the page's end; `export` lines set the environment
+  ```sh check      not run here: NOT_RUN names the test that runs it. Options, verbs, targets and files are checked anyway
 
-What stands for a site's own in the commands is put in their place by docs_site.py; train.py and ./train are trainsim."""
+docs_site.py replaces the site's own names in the commands; train.py and ./train are trainsim."""
 
 import glob
 import json
@@ -25,21 +26,25 @@ from support import BUILD, LOCKSTEP, SOURCE, wait_for
 COMMAND = re.compile(r"(\S+=\S+ )*(sudo )?(lockstep [a-z]|lockstep-[a-z]+ |\./dev |\./train|ninja |srun |torchrun |mpirun |kubectl |systemctl |apt|dpkg |export |"
                      r"python3? |cmake |ctest |git |build/|tests/\S+ |packaging/\S+ )")
 FENCE = re.compile(r"^```(.*)$")
-# A line of usage rather than a command: not to be run, options looked up all the same.
+# A usage line is not a command: it does not run, but its options must exist.
 USAGE = re.compile(r"\[|PATH\.\.\.|--role ROLE")
-# Blocks that are not run here but by another test, by page and beginning.
+# Blocks that another test runs, by page and beginning.
 NOT_RUN = {
     ("README.md", "lockstep attach"): "needs a job that hangs, and no other: attach_test runs it",
+    ("docs/quickstart.md", "lockstep attach --kubernetes"): "needs a cluster: attach_test runs it on a stand-in of kubectl",
+    ("docs/quickstart.md", "kubectl -n ml cp lockstep"): "needs a cluster: attach_test runs it on a stand-in of kubectl",
     ("docs/limits.md", "./dev outside"): "needs PyPI: CI runs it with --quick",
+    ("docs/quickstart.md", "lockstep check --seconds 60"): "needs PyTorch: ./dev outside check runs the like",
     ("docs/extending.md", "./dev fuzz 10"): "ten minutes on every core",
     ("docs/deploying.md", "/usr/share/lockstep/notify/slurm"): "notify_test runs it",
     ("docs/extending.md", "./dev sanitize asan"): "compiles nearly everything once more",
-    ("docs/deploying.md", "sudo dpkg -i"): "needs the packages, and root: packages_test runs it in a clean root",
+    ("docs/deploying.md", "sudo apt install"): "needs the packages, and root: packages_test runs it in a clean root",
     ("docs/deploying.md", "tar xzf lockstep-*-linux.tar.gz"): "needs the packages: packages_test runs it",
     ("docs/deploying.md", "tar xzf lockstep-*-linux-debug.tar.gz"): "needs the packages: packages_test runs it",
+    ("docs/deploying.md", "pip install lockstep_recorder-*.whl"): "needs the packages: packages_test runs the like",
     ("docs/deploying.md", "sha256sum --check"): "needs the packages, and builds everything twice: packages_test runs the first, and the second with --recorder",
 }
-# Made by the programs themselves (pages_test).
+# The programs generate these pages (pages_test).
 GENERATED = ("docs/options.md",)
 
 
@@ -61,13 +66,13 @@ class Block:
         return "\n".join(self.lines)
 
     def commands(self):
-        """Logical lines without comments that stand alone."""
+        """Returns logical lines, without lines that are only comments."""
         joined = re.sub(r"\\\n\s*", " ", self.text())
         return [line.strip() for line in joined.splitlines() if line.strip() and not line.strip().startswith("#")]
 
 
 def blocks(page):
-    """Fenced blocks, and those that are indented by four."""
+    """Returns fenced blocks and blocks that are indented by four."""
     found, open_block, before = [], None, ""
     for number, line in enumerate(read(page).splitlines(), 1):
         fence = FENCE.match(line)
@@ -93,7 +98,7 @@ def blocks(page):
 
 
 def inline_code(page):
-    """Code inside sentences, with blocks left out."""
+    """Returns code inside sentences, outside of blocks."""
     text = re.sub(r"^```.*?^```$", "", read(page), flags=re.M | re.S)
     return [" ".join(code.split()) for code in re.findall(r"(?<!`)`([^`]+)`(?!`)", text)]
 
@@ -110,10 +115,10 @@ def help_of(verb):
 
 
 def commands_in(code):
-    """(program, words) of everything in a line of code that this project knows."""
+    """Yields every (program, words) in a line of code that belongs to this project."""
     for part in re.split(r"\s(?:&&|\|\||\||;)\s", re.sub(r"\s#\s.*$", "", code)):
         if part.startswith("kubectl "):
-            part = part.partition(" -- ")[2]  # its own options, and a namespace of our name
+            part = part.partition(" -- ")[2]  # the part after -- has its own options, which may look like Lockstep's
         words = re.sub(r"[`'\"]", "", part).split()
         for index, word in enumerate(words):
             if word in ("lockstep", "build/bin/lockstep", "/usr/bin/lockstep") and index + 1 < len(words):
@@ -127,7 +132,7 @@ def commands_in(code):
 
 
 class NamesTest(unittest.TestCase):
-    """What is named exists, in every code of every page."""
+    """Checks that every name in the pages' code exists."""
 
     def code(self):
         for page in pages():
@@ -140,7 +145,7 @@ class NamesTest(unittest.TestCase):
             for code in inline_code(page):
                 yield page, code
 
-    def test_verbs_and_options(self):
+    def test_every_verb_and_option_exists(self):
         looked_at = 0
         for where, code in self.code():
             for program, words in commands_in(code):
@@ -150,7 +155,7 @@ class NamesTest(unittest.TestCase):
                 if program == "lockstep":
                     verb = words[0]
                     if not re.fullmatch(r"[a-z]+", verb):
-                        continue  # lockstep --help, lockstep VERB
+                        continue  # matches lockstep --help and lockstep VERB
                     if verb == "view" and not VIEWER:
                         continue
                     said = help_of(verb)
@@ -185,7 +190,7 @@ class NamesTest(unittest.TestCase):
                     self.assertRegex(said, re.escape(option) + r"(?![\w-])", f"{where}: {program} {' '.join(words[:1])} has no {option}: {code}")
         self.assertGreater(looked_at, 100)
 
-    def test_files_and_links(self):
+    def test_files_and_links_exist(self):
         for page in pages():
             folder = os.path.dirname(os.path.join(SOURCE, page))
             for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", read(page)):
@@ -196,7 +201,7 @@ class NamesTest(unittest.TestCase):
                     path = os.path.join(SOURCE, code)
                     self.assertTrue(os.path.exists(path) or glob.glob(path + "*"), f"{page}: {code}")
 
-    def test_variables(self):
+    def test_every_variable_exists(self):
         known = ""
         for pattern in ("recorder/**/*.cpp", "recorder/**/*.h", "collector/**/*.cpp", "collector/**/*.h", "analyzer/**/*.cpp", "gui/**/*.cpp", "packaging/**/*",
                         "**/CMakeLists.txt", "cmake/*", "dev", "tests/**/*.py"):
@@ -209,9 +214,9 @@ class NamesTest(unittest.TestCase):
             for name in set(re.findall(r"\bLOCKSTEP_[A-Z][A-Z_]*[A-Z]\b", read(page))):
                 self.assertTrue(name in known, f"{page}: nothing reads {name}")
 
-    def test_names_of_tests(self):
-        """Each part of what is given to ctest -R names a test."""
-        # In a folder of its own: ctest empties the log of the run that this is part of, though it only lists.
+    def test_every_named_test_exists(self):
+        """Each part of an argument of ctest -R names a test."""
+        # Uses its own folder: even a listing ctest empties the log of the run that this test is part of.
         with tempfile.TemporaryDirectory(prefix="lockstep-names-") as folder:
             with open(os.path.join(folder, "CTestTestfile.cmake"), "w") as file:
                 file.write(f'subdirs("{BUILD}")\n')
@@ -227,13 +232,13 @@ class NamesTest(unittest.TestCase):
                     self.assertTrue([name for name in names if re.search(part.replace("\0", "|"), name)], f"{where}: no test is called {part}: {code}")
         self.assertGreater(checked, 5)
 
-    def test_commands_stand_in_blocks_that_say_whether_they_are_run(self):
+    def test_commands_are_in_blocks_that_say_whether_they_run(self):
         left_out = set()
         for page in pages():
             for block in blocks(page):
                 if block.info == "sh check":
                     reasons = [key for key in NOT_RUN if key[0] == page and block.text().startswith(key[1])]
-                    self.assertEqual(len(reasons), 1, f"{page}:{block.line}: NOT_RUN says why a block is not run")
+                    self.assertEqual(len(reasons), 1, f"{page}:{block.line}: NOT_RUN must say why this block is not run")
                     left_out.add(reasons[0])
                 if block.info.split(" ")[0] == "sh":
                     self.assertRegex(block.info, r"^sh( exit=\d+(,\d+)*| service| check)?$", f"{page}:{block.line}")
@@ -246,7 +251,7 @@ class NamesTest(unittest.TestCase):
 
 
 class FindingsTest(unittest.TestCase):
-    def test_every_kind_has_its_chapter_and_nothing_else_has(self):
+    def test_every_finding_kind_has_its_chapter(self):
         enum = re.search(r"enum FindingKind \{(.*?)\}", read("proto/verdict.proto"), re.S).group(1)
         kinds = [name for name in re.findall(r"(\w+) = \d+;", enum) if name != "FINDING_UNSPECIFIED"]
         enum = re.search(r"enum VerdictKind \{(.*?)\}", read("proto/verdict.proto"), re.S).group(1)
@@ -268,11 +273,11 @@ class FindingsTest(unittest.TestCase):
             else:
                 first = name
             told.append(name)
-        self.assertLessEqual(set(kinds), set(told), "docs/verdict.md has a line of each")
+        self.assertLessEqual(set(kinds), set(told), "docs/verdict.md must have a line for each kind")
 
 
 class CommandsTest(unittest.TestCase):
-    """A test for each page that has commands (made below)."""
+    """A test for each page that has commands (added below)."""
 
     def play(self, page):
         site = Site(read(page))
@@ -292,7 +297,7 @@ class CommandsTest(unittest.TestCase):
         if left_out:
             self.skipTest(f"{ran} blocks ran; not here: {', '.join(sorted(set(left_out)))}")
 
-    def test_what_stands_in_for_a_site_refuses_what_a_site_would(self):
+    def test_stand_ins_refuse_what_a_real_site_would_refuse(self):
         site = Site("")
         self.addCleanup(site.close)
         for command, word in (("kubectl -n lockstep port-forward service/lockstep-colector 9470", "no service"), ("systemctl enable lockstep-agnt", "agnt"),
@@ -302,7 +307,7 @@ class CommandsTest(unittest.TestCase):
                 block.lines = [command]
                 self.assertRegex(site.run(block) or "", rf"(?s)^exit status [1-9].*{word}", command)
 
-    def test_the_command_of_on_verdict_drains_the_host(self):
+    def test_the_on_verdict_command_drains_the_host(self):
         command = re.search(r"--on-verdict '(.*)'$", read("docs/deploying.md"), re.M).group(1)
         if lacks(command):
             self.skipTest("jq is not installed")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lockstep doctor on a host that works, and on hosts that do not, each in a way that it must name."""
+"""Runs lockstep doctor on a working host, and on hosts with one fault each, which doctor must name."""
 
 import json
 import os
@@ -26,7 +26,8 @@ class DoctorTest(FolderTest):
         self.environment |= {"LOCKSTEP_DIR": self.rings, "HOME": self.folder, "LOCKSTEP_RUNTIME_DIR": os.path.join(self.folder, "runtime")}
 
     def doctor(self, *arguments, before=(), become=None, **environment):
-        """Exit status and the checks by name; a name that stands twice has its worst. `become`: the user's number, or what is done before it starts."""
+        """Returns the exit status and the checks by name. A name that appears twice has its worst result.
+        `become` is a user id, or a function that runs before the start."""
         user = {"user": become, "group": become, "extra_groups": []} if isinstance(become, int) else {"preexec_fn": become}
         done = subprocess.run([*before, LOCKSTEP, "doctor", "--json", *arguments], env=self.environment | environment, capture_output=True,
                               text=True, timeout=100, check=False, **user)
@@ -43,7 +44,7 @@ class DoctorTest(FolderTest):
         self.assertEqual(os.listdir(self.rings), [name for name in os.listdir(self.rings) if not name.startswith("doctor-")], "left behind")
         return done.returncode, checks
 
-    def test_a_host_that_works(self):
+    def test_a_working_host_passes_every_check(self):
         status, checks = self.doctor("--nccl", os.path.join(STANDIN, "libnccl.so.2"), LD_LIBRARY_PATH=STANDIN)
         self.assertEqual(status, 0, checks)
         self.assertEqual(checks["linked calls"]["health"], "ok")
@@ -55,7 +56,7 @@ class DoctorTest(FolderTest):
         self.assertIn("all that is needed works", text.stdout)
         self.assertLessEqual(max(len(line) for line in text.stdout.splitlines() if "/" not in line), 100)
 
-    def test_configuration_files_are_named_and_what_is_wrong_with_them(self):
+    def test_configuration_files_are_listed_with_their_errors(self):
         conf = os.path.join(self.folder, "lockstep.conf")
         for text, status, health, says in (("[agent]\nspol = /x\n", 0, "note", "is 'spool' meant?"), ("[agent]\nspool = /x\n", 0, "ok", "lockstep.conf (1 setting)"),
                                            ("[recorder]\nrecord = off\n", 1, "bad", "record = off"), ("[doctor]\nranks = many\n", 1, "bad", "line 2: [doctor] ranks")):
@@ -66,7 +67,7 @@ class DoctorTest(FolderTest):
             self.assertEqual(checks["configuration"]["health"], health)
             self.assertIn(says, checks["configuration"]["text"])
 
-    def test_what_keeps_recording_off_is_named(self):
+    def test_what_prevents_recording_is_named(self):
         status, checks = self.doctor(LOCKSTEP="0")
         self.assertEqual(status, 1)
         self.assertIn("LOCKSTEP=0", checks["switches"]["text"])
@@ -83,13 +84,13 @@ class DoctorTest(FolderTest):
         self.assertEqual(status, 1)
         self.assertIn(os.path.join(self.rings, "off"), checks["switches"]["text"])
 
-    def test_a_misspelt_variable(self):
+    def test_a_misspelled_variable_is_a_note(self):
         status, checks = self.doctor(LOCKSTEP_RINGKIB="64")
         self.assertEqual(status, 0)
         self.assertEqual(checks["switches"]["health"], "note")
         self.assertIn("LOCKSTEP_RINGKIB", checks["switches"]["text"])
 
-    def test_no_room_and_no_folder(self):
+    def test_a_missing_folder_and_missing_space_are_reported(self):
         blocked = os.path.join(self.folder, "file")
         open(blocked, "w").close()
         status, checks = self.doctor(LOCKSTEP_DIR=blocked)
@@ -108,7 +109,7 @@ class DoctorTest(FolderTest):
         status, checks = self.doctor("--ranks", "1", before=some)
         self.assertEqual(checks["shared memory"]["health"], "ok", checks["shared memory"])
 
-    def test_a_folder_that_is_another_users(self):
+    def test_a_folder_of_another_user_is_bad(self):
         if os.geteuid() != 0:
             self.skipTest("becoming another user needs root")
         os.chmod(self.folder, 0o755)
@@ -118,7 +119,7 @@ class DoctorTest(FolderTest):
         self.assertRegex(checks["shared memory"]["text"], "belongs to user 0|cannot be written to")
         self.assertIn("LOCKSTEP_DIR", checks["shared memory"]["advice"])
 
-    def test_a_root_that_cannot_be_written_to(self):
+    def test_a_folder_that_root_cannot_write_is_bad(self):
         if not may_unshare():
             self.skipTest("a read-only mount needs a mount namespace, which this user may not make")
         status, checks = self.doctor(before=["unshare", "--mount", "sh", "-c", 'mount --bind "$LOCKSTEP_DIR" "$LOCKSTEP_DIR" && mount -o remount,bind,ro '
@@ -127,26 +128,27 @@ class DoctorTest(FolderTest):
         self.assertIn(self.rings, checks["shared memory"]["text"])
         self.assertEqual(checks["shared memory"]["health"], "bad")
 
-    def test_calls_that_are_only_forwarded(self):
+    def test_calls_that_are_not_recorded_are_reported(self):
         status, checks = self.doctor(LOCKSTEP_HOOK="off")
         self.assertEqual(status, 1)
         self.assertIn("LOCKSTEP_HOOK=off", checks["switches"]["text"])
         self.assertIn("0 ranks recorded", checks["linked calls"]["text"])
-        # Rings that cannot be made where processes run: files may not grow, so the recorder only forwards.
+        # Rings cannot be created where processes run, because files may not grow. So the recorder only forwards.
         status, checks = self.doctor(before=["prlimit", "--fsize=65536", "--"])
         self.assertEqual(status, 1)
         self.assertEqual(checks["linked calls"]["health"], "bad", checks["linked calls"])
 
-    def test_ptrace_that_is_refused(self):
-        """It is no reason for exit status 1: verdicts come without stacks. Who refuses, and how it is granted, is said."""
+    def test_refused_ptrace_is_a_note_with_advice(self):
+        """The exit status is not 1, because verdicts still come, without stacks. The check says what refuses
+        ptrace and how to allow it."""
         status, checks = self.doctor(become=forbid_by_seccomp)
         self.assertEqual(checks["stacks"]["health"], "note")
         self.assertIn("seccomp", checks["stacks"]["text"])
         self.assertIn("without it verdicts have no stacks", checks["stacks"]["advice"])
 
-    def test_other_pids_and_no_kernel_log(self):
+    def test_a_pid_namespace_and_a_missing_kernel_log_are_notes(self):
         if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
-            self.skipTest("no pid namespace of one's own here")
+            self.skipTest("cannot create a pid namespace here")
         status, checks = self.doctor(before=["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
         self.assertEqual(status, 0, checks)
         self.assertEqual(checks["container"]["health"], "note")
@@ -161,13 +163,13 @@ class DoctorTest(FolderTest):
                 self.assertIn("/dev/kmsg", checks["kernel log"]["text"])
                 self.assertIn("CAP_SYSLOG", checks["kernel log"]["advice"])
 
-    def test_a_statically_linked_nccl(self):
+    def test_a_statically_linked_nccl_is_recognized(self):
         program = os.path.join(self.folder, "train")
         shutil.copy("/bin/true", program)
         status, checks = self.doctor("--nccl", program)
         self.assertEqual(status, 1)
         self.assertIn("cannot be used", checks["NCCL"]["text"])
-        # The banner across the border of what is read at once.
+        # The version banner crosses the boundary between two blocks of the reader.
         with open(program, "ab") as file:
             file.write(b"\0" * ((1 << 20) - os.path.getsize(program) - 7) + b"NCCL version 2.27.3+cuda12.9\0")
         status, checks = self.doctor("--nccl", program)
@@ -175,7 +177,7 @@ class DoctorTest(FolderTest):
         self.assertEqual(checks["NCCL"]["text"], f"is linked into {program}, where hooks do not see its calls")
         self.assertIn("lockstep run --profiler", checks["NCCL"]["advice"])
 
-    def test_no_nccl_where_programs_look(self):
+    def test_a_missing_nccl_is_a_note(self):
         _, checks = self.doctor(LD_LIBRARY_PATH=self.folder)
         if checks["NCCL"]["health"] == "ok":
             self.skipTest("this machine has an NCCL of its own")
@@ -183,7 +185,7 @@ class DoctorTest(FolderTest):
         self.assertIn("linked into the program", checks["NCCL"]["text"])
         self.assertIn("--nccl", checks["NCCL"]["advice"])
 
-    def test_libraries_that_are_none(self):
+    def test_files_that_are_not_libraries_are_reported(self):
         status, checks = self.doctor(LOCKSTEP_LIBRARY="/nowhere/liblockstep.so")
         self.assertEqual(status, 1)
         self.assertIn("/nowhere/liblockstep.so", checks["recorder"]["text"])
@@ -196,7 +198,7 @@ class DoctorTest(FolderTest):
         status, checks = self.doctor("--nccl", "/nowhere/libnccl.so.2")
         self.assertEqual(status, 1)
 
-    def test_a_probe_that_is_too_new_for_the_host_says_nothing_of_the_recorder(self):
+    def test_a_probe_that_needs_a_newer_libc_says_nothing_about_the_recorder(self):
         for name in ("lockstep", "lockstep-doctor"):
             os.makedirs(os.path.join(self.folder, "bin"), exist_ok=True)
             shutil.copy(os.path.join(BUILD, "bin", name), os.path.join(self.folder, "bin", name))
@@ -212,7 +214,7 @@ class DoctorTest(FolderTest):
                                   env={**self.environment, "LOCKSTEP_LIBRARY": os.path.join(BUILD, "lib/liblockstep.so")})
             return done.returncode, {check["name"]: check for check in json.loads(done.stdout)["checks"]}
 
-        # As glibc's loader says it.
+        # glibc's loader prints this message.
         status, checks = told(f"{probe}: /lib64/libc.so.6: version \\`GLIBC_2.34' not found (required by {probe})")
         self.assertEqual(status, 0, checks)
         self.assertEqual(checks["recorder"]["health"], "note")
@@ -221,7 +223,7 @@ class DoctorTest(FolderTest):
         status, checks = told("something else")
         self.assertEqual((status, checks["linked calls"]["health"]), (1, "bad"))
 
-    def test_keys(self):
+    def test_missing_and_unsafe_keys_are_reported(self):
         keys = os.path.join(self.folder, "keys")
         made = subprocess.run([LOCKSTEP, "keygen", "--role", "operator", keys], env=self.environment, capture_output=True, text=True, check=False)
         if made.returncode != 0:
@@ -240,7 +242,7 @@ class DoctorTest(FolderTest):
         self.assertEqual((status, checks["keys"]["health"]), (1, "bad"))
         self.assertIn("lockstep keygen", checks["keys"]["advice"])
 
-    def test_the_collector(self):
+    def test_a_collector_is_reported_as_reachable_or_not(self):
         endpoint = f"ipc://{self.folder}/collector.sock"
         status, checks = self.doctor("--collector", endpoint)
         self.assertEqual(status, 1)
@@ -249,7 +251,7 @@ class DoctorTest(FolderTest):
         collector = subprocess.Popen([LOCKSTEP, "collector", "--listen", endpoint, "--out", os.path.join(self.folder, "incidents")],
                                      env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            # It says hello for up to three seconds, so it need not be waited for more than a few times.
+            # doctor repeats its hello for up to three seconds, so a few attempts are enough.
             for _ in range(10):
                 status, checks = self.doctor("--collector", endpoint)
                 if status == 0:
@@ -260,7 +262,7 @@ class DoctorTest(FolderTest):
             collector.send_signal(signal.SIGTERM)
             collector.wait(timeout=30)
 
-    def test_a_collector_that_does_not_know_the_key(self):
+    def test_a_collector_that_does_not_know_the_key_is_reported(self):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             endpoint = f"tcp://127.0.0.1:{free.getsockname()[1]}"
@@ -283,7 +285,7 @@ class DoctorTest(FolderTest):
             collector.send_signal(signal.SIGTERM)
             collector.wait(timeout=30)
 
-    def test_wrong_arguments(self):
+    def test_wrong_arguments_are_refused(self):
         for arguments in (["--ranks", "0"], ["--ranks"], ["--nccl="], ["host"], ["--what"]):
             done = subprocess.run([LOCKSTEP, "doctor", *arguments], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 2, arguments)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a hung job's report shows of its culprit: native and Python stacks, also while the interpreter lock is held."""
+"""Checks what a hung job's report shows of its culprit: native and Python stacks, even while the process
+holds the interpreter lock."""
 
 import json
 import os
@@ -9,7 +10,7 @@ import unittest
 
 from support import BUILD, LOCKSTEP, STANDIN, FolderTest, clean_environment
 
-# Two ranks all-reduce through ctypes; rank 1 then sums numbers in C, which never gives the interpreter lock away.
+# Two ranks all-reduce through ctypes. Then rank 1 sums numbers in C, which never releases the interpreter lock.
 RANK = '''
 import ctypes, os, sys, time
 P, Z, I = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
@@ -61,7 +62,7 @@ class EvidenceTest(FolderTest):
         os.mkdir(self.environment["LOCKSTEP_DIR"])
 
     def run_job(self, ranks, *command):
-        """Text, HTML and JSON of the incident of a job that hangs."""
+        """Returns the report of a hung job's incident as text, HTML and JSON."""
         out = os.path.join(self.folder, "out")
         result = subprocess.run([LOCKSTEP, "run", "-n", str(ranks), "--out", out, "--hang-after", "15", "--kill-on-hang", "--", *command],
                                 env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=240)
@@ -72,7 +73,7 @@ class EvidenceTest(FolderTest):
             self.assertIn("  stack ", again.stdout)
             return " ".join(text.read().split()), html.read(), json.load(verdict)
 
-    def test_native_stack_of_the_culprit(self):
+    def test_the_native_stack_of_the_culprit_is_in_the_report(self):
         text, html, verdict = self.run_job(8, os.path.join(BUILD, "bin/trainsim"), "--tp", "2", "--pp", "2", "--dp", "2", "--steps", "200",
                                            "--fault", "rank=5,step=20,kind=stall-host,comm=dp")
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [5])
@@ -81,7 +82,7 @@ class EvidenceTest(FolderTest):
         self.assertIn("same frame in both samples", text)
         self.assertIn("All threads", html)
 
-    def test_python_stack_of_the_culprit_that_holds_the_interpreter_lock(self):
+    def test_the_python_stack_of_a_culprit_with_the_interpreter_lock_is_in_the_report(self):
         script = os.path.join(self.folder, "rank.py")
         with open(script, "w") as file:
             file.write(RANK)

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""docs/extending.md lists every place to touch. A place is a file and words that stand in it: `a/path.ext`, `word`, `word`. A section has an
-example of something that exists, and its numbered places are all those of the example. So the test finds a place that is missing in a list: a
-product source that has one of the example's words and is not listed. docs/architecture.md has a row for each folder."""
+"""Checks that docs/extending.md lists every place to change. A place is a
+file and words in it: `a/path.ext`, `word`, `word`. Each section has an
+existing example, and its numbered places are all places of that example.
+A product source that contains one of the example's words must be listed.
+docs/architecture.md must have a row for each folder."""
 
 import os
 import re
@@ -28,7 +30,7 @@ def product_sources():
 
 
 def has(text, word):
-    """As a whole word, where the word begins and ends with a letter or digit."""
+    """Matches whole words if the word begins and ends with a letter or digit."""
     return re.search(r"(?<!\w)" + re.escape(word) + r"(?!\w)", text) is not None
 
 
@@ -41,7 +43,8 @@ class Section:
             (self.others if mark == "-" else self.numbered).extend(places)
 
     def names(self):
-        """The words of the numbered places that name the example and nothing else."""
+        """Returns the words of the numbered places that name only the
+        example."""
         return {word for _, words in self.numbered for word in words
                 if self.example.lower() in word.lower() and not re.search(r"[ /]", word)}
 
@@ -50,7 +53,7 @@ class ExtendingTest(unittest.TestCase):
     def setUp(self):
         self.sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", read("docs/extending.md"), re.M | re.S))
 
-    def test_places_exist_and_have_what_the_page_says(self):
+    def test_places_exist_and_contain_their_words(self):
         for title in SECTIONS:
             section = Section(self.sections[title])
             self.assertGreater(len(section.numbered), 5, title)
@@ -59,7 +62,7 @@ class ExtendingTest(unittest.TestCase):
                     self.assertTrue(os.path.isfile(os.path.join(SOURCE, path)), f"{title}: there is no {path}")
                     self.assertEqual([], [word for word in words if not has(read(path), word)], f"{title}: {path} has none of these")
 
-    def test_each_numbered_place_has_the_example(self):
+    def test_each_numbered_place_has_a_word_of_the_example(self):
         for title in SECTIONS:
             section = Section(self.sections[title])
             for path, _ in section.numbered:
@@ -67,7 +70,7 @@ class ExtendingTest(unittest.TestCase):
                     self.assertTrue(os.path.isfile(os.path.join(SOURCE, path)), f"{title}: there is no {path}")
                     self.assertIn(section.example.lower(), (path + read(path)).lower(), f"{title}: {path} says nothing of {section.example}")
 
-    def test_no_other_source_has_the_example(self):
+    def test_no_other_source_has_a_word_of_the_example(self):
         for title in SECTIONS:
             section = Section(self.sections[title])
             listed = {path for path, _ in section.numbered + section.others}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Plays every fault of trainsim under `lockstep run`, many times, and checks that the right rank is named for the right
-reason, that no healthy rank is blamed, and that nothing is left behind. Healthy jobs must be called healthy."""
+"""Runs every fault of trainsim under `lockstep run`, many times. Checks that the verdict names the right rank for
+the right reason and blames no healthy rank. Nothing may be left behind, and healthy jobs must be called healthy."""
 
 import argparse
 import collections
@@ -25,10 +25,11 @@ ALL_COMMS = ("world", "tp", "pp", "dp")
 COLLECTIVE_COMMS = ("world", "tp", "dp")
 MARK = "LOCKSTEP_FAULTS_RUN"
 
-# kind -> (communicators, finding kinds, verdicts, text that the finding must hold, exit statuses of lockstep run or None)
+# kind -> (communicators, finding kinds, verdicts, text that the finding must contain, exit statuses of lockstep run or
+# None)
 Expected = collections.namedtuple("Expected", "comms kinds verdicts text statuses")
 HUNG = (90,)
-DIFFER = (91, 90, 0)  # ended by us, or a job that ends with wrong data
+DIFFER = (91, 90, 0)  # lockstep ended the job, or the job ended by itself with wrong data
 FAULTS = {
     "stall-host": Expected(ALL_COMMS, ("HOST_STALL",), ("HUNG",), None, HUNG),
     "stall-gpu": Expected(ALL_COMMS, ("GPU_STALL",), ("HUNG",), None, HUNG),
@@ -43,7 +44,7 @@ FAULTS = {
     "wrong-root": Expected(COLLECTIVE_COMMS, ("MISMATCH_ROOT",), ("DESYNC",), None, DIFFER),
     "wrong-op": Expected(COLLECTIVE_COMMS, ("MISMATCH_KIND",), ("DESYNC",), None, DIFFER),
     "exit-early": Expected(ALL_COMMS, ("RANK_DEAD",), ("CRASHED", "HUNG"), r"exited with status 0\b", None),
-    # The rank destroys its communicators: it may be seen there, or after it has ended.
+    # The rank destroys its communicators, so lockstep may find it doing that, or find that it has ended.
     "exception": Expected(ALL_COMMS, ("RANK_DEAD", "RANK_NOT_ARRIVED", "HOST_STALL"), ("CRASHED", "HUNG"), None, None),
 }
 SKIPPED_OPERATION = {"world": "AllReduce", "tp": "AllReduce", "dp": "AllReduce", "pp": "Send"}
@@ -62,12 +63,12 @@ Result = collections.namedtuple("Result", "case error seconds command")
 def cases(options):
     chosen = []
     for kind, expected in FAULTS.items():
-        ranks = RANKS + ((4,) if kind == "skip" else ())  # told from extra on rank 5 of the same pair
+        ranks = RANKS + ((4,) if kind == "skip" else ())  # on rank 5 of the same pair, this looks like `extra`
         for comm in expected.comms:
             for rank in ranks:
                 fault = f"rank={rank},step={options.fault_step},kind={kind},comm={comm}"
                 chosen.append(Case(f"{kind} {comm} rank {rank}", kind, rank, comm, ["--fault", fault]))
-    # Operations of several chunks do not end when ranks differ in their length.
+    # Operations of several chunks hang if the ranks' lengths differ.
     for kind, comm, rank in (("wrong-count", "tp", 5), ("wrong-datatype", "tp", 7), ("wrong-count", "pp", 0)):
         fault = f"rank={rank},step={options.fault_step},kind={kind},comm={comm}"
         chosen.append(Case(f"{kind} {comm} rank {rank} large", kind, rank, comm, ["--elements", "65536", "--fault", fault]))
@@ -94,8 +95,8 @@ def share(case):
 
 
 def sample(chosen):
-    """One case of each kind, on changing ranks and communicators, every second one with operations on the computation's stream, and
-    everything that is there once only."""
+    """Returns one case of each kind, on changing ranks and communicators. Every second case has operations on the
+    computation's stream. All cases that exist only once are included."""
     picked, kinds = [], []
     for case in chosen:
         if case.kind == "healthy" or "large" in case.name:
@@ -109,7 +110,7 @@ def sample(chosen):
 
 
 def marked_processes(mark):
-    """Living processes that carry this run's mark in their environment."""
+    """Returns living processes that have this run's mark in their environment."""
     wanted = f"{MARK}={mark}".encode()
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -133,7 +134,7 @@ def kill_marked(mark):
 
 
 def all_text(value):
-    """Every string inside a JSON value, one a line."""
+    """Returns every string inside a JSON value, one per line."""
     if isinstance(value, str):
         return value + "\n"
     if isinstance(value, dict):
@@ -159,7 +160,8 @@ def judge_healthy(verdict, status):
 
 
 def judge_fault(case, verdict, status):
-    """What is wrong with a verdict; None: nothing. `status` of lockstep run, None: it did not run under it."""
+    """Returns what is wrong with a verdict, or None. `status` is the exit status of lockstep run, or None if
+    lockstep run was not used."""
     expected = FAULTS[case.kind]
     findings = verdict.get("findings") or []
     if not findings:
@@ -198,7 +200,7 @@ class Campaign:
     def command(self, case, out):
         return [os.path.join(self.build, "bin/lockstep"), "run", "-n", str(WORLD), "--out", out, "--kill-on-hang",
                 *self.options.run_option, "--", os.path.join(self.build, "bin/trainsim"), "--tp", "2", "--pp", "2", "--dp", "2",
-                # As training loops read their loss.
+                # The job synchronizes as training loops do when they read their loss.
                 "--sync", "copy", "--steps", str(self.options.steps), *case.arguments]
 
     def run_once(self, case):
@@ -241,7 +243,7 @@ class Campaign:
             return "interrupted"
         error = self.judge(case, folder, status)
         if error is None:
-            # The ranks were ended with the run; give their parents a moment to reap them.
+            # The ranks ended with the run; their parents need a moment to reap them.
             deadline = time.monotonic() + 5
             while (left := marked_processes(mark)) and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -269,7 +271,7 @@ class Campaign:
                     verdicts.append(json.load(file))
             except (OSError, ValueError) as error:
                 return f"{os.path.basename(path)} cannot be read: {error}"
-        # Several incidents of one run must agree on who is to blame.
+        # If one run has several incidents, all must blame the same ranks.
         for verdict in verdicts:
             error = judge_healthy(verdict, status) if case.kind == "healthy" else judge_fault(case, verdict, status)
             if error is not None:
@@ -292,7 +294,7 @@ class Campaign:
             print(f"[{self.done}/{self.total}] {word:4} {result.case.name} ({result.seconds:.1f} s){first_line}", flush=True)
 
     def run_all(self, chosen):
-        # Case by case in every round: a run that is cut short has seen each of them.
+        # Every round has all cases, so that a shortened run has seen each of them.
         plan = [case for _ in range(self.options.repeat) for case in chosen]
         self.total = len(plan)
         results = []
@@ -304,7 +306,7 @@ class Campaign:
                 results.append(result)
                 self.report(result)
         except KeyboardInterrupt:
-            # A second Ctrl-C must not leave ranks behind; ending them takes a moment only.
+            # A second Ctrl-C must not leave ranks behind; ending them takes only a moment.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             print("\nfaults: interrupted, ending what runs", flush=True)
             self.stopping.set()

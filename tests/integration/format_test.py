@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every C++ file is as clang-format leaves it. Other versions of clang-format than 14 (Debian 12) format otherwise: with them this skips."""
+"""Checks that clang-format would leave every C++ file unchanged. Versions other than 14 (Debian 12) format differently, so
+this test skips with them."""
 
 import os
 import re

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""The Grafana dashboard against a real Prometheus that reads a collector, a relay and agents while a job hangs: every expression is
-answered, and what the panels of a night's call show is what happened."""
+"""Tests the Grafana dashboard on a real Prometheus that scrapes a
+collector, a relay and agents while a job hangs. Every expression must
+return data, and the panels for an on-call engineer must show what
+happened."""
 
 import json
 import os
@@ -36,7 +38,7 @@ def expressions():
 
 
 class Metered(Cluster):
-    """Every program serves its metrics."""
+    """Starts a cluster in which every program serves its metrics."""
 
     def __init__(self):
         super().__init__(relays=1)
@@ -73,16 +75,16 @@ class DashboardTest(unittest.TestCase):
             self.prometheus = subprocess.Popen(
                 [PROMETHEUS, f"--config.file={self.made.path('prometheus.yml')}", f"--storage.tsdb.path={self.made.path('tsdb')}",
                  f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        self.made.relays.append(self.prometheus)  # ends with the others
+        self.made.relays.append(self.prometheus)  # the cleanup ends Prometheus with the others
 
     def ask(self, expression):
-        """The samples of an instant query; None: Prometheus is not there yet."""
+        """Returns the samples of an instant query, or None if Prometheus is not ready yet."""
         url = f"http://127.0.0.1:{self.port}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
         try:
             with urllib.request.urlopen(url, timeout=10) as answer:
                 return json.load(answer)["data"]["result"]
         except urllib.error.HTTPError as error:
-            if error.code == 503:  # it listens before it is ready
+            if error.code == 503:  # Prometheus listens before it is ready
                 return None
             self.fail(f"{expression}: {error.read().decode()}")
         except OSError:
@@ -92,7 +94,7 @@ class DashboardTest(unittest.TestCase):
         samples = self.ask(expression)
         return float(samples[0]["value"][1]) if samples else None
 
-    def test_every_expression_is_answered(self):
+    def test_every_expression_returns_data(self):
         made = self.made
         self.assertTrue(wait_for(lambda: self.value("sum(up)") == len(made.metrics)), made.logs())
         made.start_ranks("--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "5", "--fault", "rank=2,step=25,kind=stall-host")
@@ -107,11 +109,11 @@ class DashboardTest(unittest.TestCase):
         self.assertEqual((self.value("sum(lockstep_agent_rings)"), self.value("sum(lockstep_agent_processes)")), (4, 4))
         published = {name for page in made.metrics for name in re.findall(r"(?m)^(lockstep_\w+)", made.page(page))}
         unanswered = [(title, expression) for title, expression in expressions() if not self.ask(expression)]
-        self.assertEqual(unanswered, [], "no program that ran here has it")
+        self.assertEqual(unanswered, [], "expressions without data")
         for title, expression in expressions():
             for name in re.findall(r"lockstep_\w+", expression):
                 self.assertIn(name, published, title)
-        # The other way round: a name that nothing publishes has no samples, so the answers above say something.
+        # Cross-check: a name that nothing publishes has no samples.
         self.assertEqual(self.ask("sum(lockstep_collector_jbos)"), [])
         made.kill(made.ranks[0])
         ended = of_title["Processes that ended badly"]

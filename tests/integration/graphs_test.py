@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""CUDA graphs, from the training loop to the verdict: ranks that replay a captured step, one of which stops."""
+"""Tests CUDA graphs from the training loop to the verdict: ranks replay a
+captured step, and one rank stops."""
 
 import json
 import os
@@ -28,16 +29,16 @@ class GraphsTest(FolderTest):
                                 stderr=subprocess.PIPE, text=True, timeout=120)
         return json.loads(result.stdout)
 
-    def test_a_replayed_job_is_healthy_and_its_results_are_right(self):
+    def test_a_job_with_replays_is_healthy_and_computes_the_right_results(self):
         result, verdict = self.run_job("--graph", "--steps", "30", kill=False)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual((verdict["verdict"], verdict["findings"]), ("HEALTHY", []))
 
-    def test_the_rank_that_stops_between_replays_is_named_with_the_replay(self):
+    def test_a_rank_that_stops_between_replays_is_named_with_the_replay(self):
         for marks in ("done", "full"):
             with self.subTest(marks=marks):
                 shutil.rmtree(os.path.join(self.folder, "out"), ignore_errors=True)
-                # Step 1 is as usual; step 9 is replay 8.
+                # Step 1 runs normally; step 9 is replay 8.
                 result, verdict = self.run_job("--graph", "--steps", "1000000", "--fault", "rank=2,step=9,kind=stall-host,comm=tp", marks=marks)
                 self.assertEqual(result.returncode, 90, result.stderr)
                 for told in (verdict, self.analyze()):
@@ -50,7 +51,7 @@ class GraphsTest(FolderTest):
                     evidence = " ".join(item["text"] for item in finding["evidence"])
                     self.assertIn("last as replay 7", evidence)
 
-    def test_work_ahead_of_a_replay_that_is_not_nccls_is_told(self):
+    def test_other_work_before_a_replay_is_reported(self):
         result, verdict = self.run_job("--graph", "--steps", "1000000", "--fault", "rank=1,step=6,kind=stall-gpu,comm=tp", marks="full")
         self.assertEqual(result.returncode, 90, result.stderr)
         finding = verdict["findings"][0]
@@ -58,7 +59,7 @@ class GraphsTest(FolderTest):
         self.assertEqual(finding["graph_replay"]["number"], 5)
         self.assertIn("a kernel queued before it does not finish", finding["summary"])
 
-    def test_work_ahead_of_a_collective_that_is_not_nccls_is_told(self):
+    def test_other_work_before_a_collective_is_reported(self):
         result, verdict = self.run_job("--steps", "1000000", "--fault", "rank=3,step=6,kind=stall-gpu,comm=dp", marks="full")
         self.assertEqual(result.returncode, 90, result.stderr)
         finding = verdict["findings"][0]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One host's programs as people run them: an agent alone, and clocks that are set by hours while everything runs."""
+"""Runs one host's programs as people do: an agent alone, and clocks that jump by hours
+meanwhile."""
 
 import glob
 import json
@@ -20,7 +21,7 @@ HOUR = 3600 * 10 ** 9
 
 
 class SetClocks(Cluster):
-    """A cluster whose agents and collector have wall clocks that can be set."""
+    """A cluster whose agents and collector have settable wall clocks."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -42,8 +43,8 @@ class SetClocks(Cluster):
 
 
 class ClockTest(unittest.TestCase):
-    @unittest.skipUnless(os.path.exists(SHIM), "the clock's library was not built")
-    def test_clocks_that_are_set_by_hours_are_no_hang_and_hide_none(self):
+    @unittest.skipUnless(os.path.exists(SHIM), "the clock shim was not built")
+    def test_clock_jumps_neither_cause_nor_hide_a_hang(self):
         made = SetClocks()
         self.addCleanup(made.close)
         made.start_all(*RUNS)
@@ -59,14 +60,15 @@ class ClockTest(unittest.TestCase):
         for steps in ({"agent0": 6}, {"agent1": -9}, {"collector": 30}, {"agent0": -48, "agent1": 48, "collector": -2}):
             for name, hours in steps.items():
                 made.set_clock(name, hours * HOUR)
-            # Longer than an agent may be silent; each dump is a round of digests from every agent.
+            # This is longer than an agent may be silent. Each dump asks every agent for digests.
             for _ in range(3):
                 self.assertTrue(wait_for(healthy, 60), f"{steps}\n{made.logs()}")
         days = {os.path.basename(folder).rsplit("-", 2)[1] for folder in made.incidents()}
         self.assertGreaterEqual(len(days), 2, f"the collector's clock was not set: {days}")
         self.assertNotIn("silent", made.log("collector"))
         self.assertNotRegex(made.log("collector"), r"\bhung\b")
-        # What is spooled goes on under an agent that begins at another time than it was spooled.
+        # Spooled data continues under an agent whose clock differs from that at the time of
+        # spooling.
         made.kill(made.agents[1])
         made.set_clock("agent1", -72 * HOUR)
         made.start_agent(1)
@@ -140,7 +142,7 @@ class AloneTest(unittest.TestCase):
         self.assertTrue(verdict, made.logs())
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [1])
 
-    def test_rings_of_the_dead_go_and_those_of_the_living_stay(self):
+    def test_rings_of_dead_processes_are_deleted_and_others_stay(self):
         made = self.made
         self.start_agent()
         made.start_ranks(*RUNS)
@@ -150,7 +152,7 @@ class AloneTest(unittest.TestCase):
             made.kill(rank)
         saved = lambda: glob.glob(made.path("spool/rings/*.ring"))
         self.assertTrue(wait_for(lambda: len(saved()) == 3, 60), made.logs())
-        self.assertEqual(len(rings()), 4, "a week is not over")
+        self.assertEqual(len(rings()), 4, "rings younger than a week must stay")
         made.kill(made.agents[0], signal.SIGTERM)
         looked = ("lockstep-clean", "--dir", os.path.join(made.rings, "node0"), "--older-than", "1s", "--dry-run")
         self.assertTrue(wait_for(lambda: "would remove 3 rings" in tool(made, *looked).stdout, 30), made.logs())
@@ -160,7 +162,7 @@ class AloneTest(unittest.TestCase):
         self.assertEqual(len(saved()), 3)
         self.assertTrue(wait_for(lambda: "removed 3 rings of processes that are gone" in made.log("spool/agent"), 30), made.logs())
 
-    def test_its_collector_is_told_what_files_say_of_collectors(self):
+    def test_the_agents_own_collector_gets_collector_settings_from_the_files(self):
         made = self.made
         config = made.path("lockstep.conf")
         with open(config, "w") as file:
@@ -193,7 +195,7 @@ class AloneTest(unittest.TestCase):
             self.assertIn(f"ipc://{made.path('runtime')}/agent.sock", words)
             made.kill(made.agents[0], signal.SIGTERM)
 
-    def test_its_collector_lives_as_long_as_it_does(self):
+    def test_the_agents_own_collector_ends_with_the_agent(self):
         made = self.made
         self.start_agent()
 
@@ -206,7 +208,7 @@ class AloneTest(unittest.TestCase):
         os.kill(first, signal.SIGKILL)
         self.assertTrue(wait_for(lambda: collector() and collector()[0] != first, 60), made.logs())
         second = collector()[0]
-        made.kill(made.agents[0])  # by force: nobody tells the child
+        made.kill(made.agents[0])  # SIGKILL, so that the agent cannot tell its collector
         self.assertTrue(wait_for(lambda: not os.path.exists(f"/proc/{second}") or open_state(second) == "Z", 60), made.logs())
         self.start_agent()
         self.assertTrue(wait_for(collector, 60), made.logs())
@@ -219,16 +221,16 @@ class AloneTest(unittest.TestCase):
         self.assertEqual(made.agents[0].wait(60), 0)
         self.assertFalse(os.path.exists(f"/proc/{third}"))
 
-    def test_wrong_words(self):
+    def test_wrong_arguments_are_refused(self):
         for words in (["--alone", "--collector", "tcp://127.0.0.1:1"], ["--out", "/tmp"]):
             told = tool(self.made, "lockstep-agent", *words, timeout=30)
             self.assertEqual(told.returncode, 2, told.stderr)
             self.assertRegex(told.stderr, re.escape(words[0]))
 
 
-@unittest.skipUnless(os.geteuid() == 0, "needs root, whose agent the users meet")
+@unittest.skipUnless(os.geteuid() == 0, "needs root, as whom the agent runs")
 class OtherUsersTest(unittest.TestCase):
-    """The agent of a host is root's; those who ask are not."""
+    """The host's agent runs as root; the programs that query the agent do not."""
 
     USER = 65534
 
@@ -236,9 +238,9 @@ class OtherUsersTest(unittest.TestCase):
         self.made = Cluster(hosts=1, per_host=4, keys=False)
         self.addCleanup(self.made.close)
         os.chmod(self.made.folder, 0o755)
-        os.mkdir(self.made.path("runtime"), 0o755)  # as systemd makes it, and root's agent itself
+        os.mkdir(self.made.path("runtime"), 0o755)  # systemd, or root's agent, creates this folder
         if self.ask("lockstep-top", "--help").returncode != 0:
-            self.skipTest("another user may not start programs of the build folder")
+            self.skipTest("other users cannot run programs in the build folder")
 
     def ask(self, *words, **environment):
         programs = os.path.join(BIN, words[0])
@@ -251,7 +253,7 @@ class OtherUsersTest(unittest.TestCase):
         subprocess.run([os.path.join(BIN, "lockstep-keygen"), "--role", role, folder], check=True, capture_output=True, timeout=30)
         os.chown(os.path.join(folder, role + ".key"), owner, owner)
 
-    def test_a_reader_looks_and_an_operator_takes_dumps(self):
+    def test_a_reader_may_look_and_an_operator_may_take_dumps(self):
         made = self.made
         known, reader, operator = made.path("known"), made.path("reader"), made.path("operator")
         self.keys("collector", known)
@@ -279,7 +281,7 @@ class OtherUsersTest(unittest.TestCase):
         check = next(check for check in json.loads(told.stdout)["checks"] if check["name"] == "collector")
         self.assertEqual(check["health"], "ok", check)
 
-    def test_an_agent_alone_answers_its_own_user_and_says_so(self):
+    def test_an_agent_alone_answers_only_its_own_user_and_says_so(self):
         made = self.made
         rings = os.path.join(made.rings, "node0")
         os.makedirs(rings)

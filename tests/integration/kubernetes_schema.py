@@ -1,8 +1,8 @@
-"""What the Kubernetes API takes of the kinds in packaging/kubernetes: a JSON schema, strict about names, for checking without a cluster.
-It knows the fields of apps/v1 and v1 that pods of agents, collectors and training jobs have use for; a field beyond them fails, and is
-either a typing error or to be added here.
-
-API is the API's own word, for who has it: definitions of a cluster's OpenAPI file (`kubectl get --raw /openapi/v2`, 4 MB, not kept here)."""
+"""What the Kubernetes API accepts for the kinds in packaging/kubernetes: a JSON schema, strict about names, for checks
+without a cluster. It contains the fields of apps/v1 and v1 that pods of agents, collectors and training jobs use. Any
+other field fails: it is a typing error, or it must be added here.
+API checks against the API's own definitions, for those who have them: a cluster's OpenAPI file (`kubectl get --raw
+/openapi/v2`, 4 MB, not stored here)."""
 
 import json
 
@@ -12,7 +12,7 @@ STRING = {"type": "string"}
 BOOLEAN = {"type": "boolean"}
 COUNT = {"type": "integer", "minimum": 0}
 PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
-# 500Gi, 50m, "1": the suffixes are the API's own.
+# 500Gi, 50m and "1" match; the suffixes are those of the API.
 QUANTITY = {"type": ["string", "integer"], "pattern": r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"}
 PATH = {"type": "string", "pattern": "^/"}
 MODE = {"type": "integer", "minimum": 0, "maximum": 0o777}
@@ -58,7 +58,7 @@ CONTAINER = strict(
     securityContext=strict(privileged=BOOLEAN, runAsUser=COUNT, runAsGroup=COUNT, runAsNonRoot=BOOLEAN, readOnlyRootFilesystem=BOOLEAN,
                            allowPrivilegeEscalation=BOOLEAN, capabilities=CAPABILITIES))
 
-# A volume has exactly one source beside its name.
+# A volume has a name and exactly one source.
 VOLUME = {**strict(["name"], name=LABEL_NAME,
                    emptyDir=strict(medium=one_of("", "Memory"), sizeLimit=QUANTITY),
                    hostPath=strict(["path"], path=PATH, type=one_of("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice")),
@@ -102,12 +102,12 @@ KINDS = {
 
 
 class Api:
-    """The OpenAPI (version 2) file of a cluster, with unknown fields refused as a server's strict validation does."""
+    """A cluster's OpenAPI (version 2) file. Unknown fields are refused, as in a server's strict validation."""
 
     def __init__(self, path):
         with open(path) as file:
             self.definitions = {name: self.strict(each) for name, each in json.load(file)["definitions"].items()}
-        # Said to be a string there; servers take numbers as well.
+        # The file declares a string there; servers also accept numbers.
         self.definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"] = {"type": ["string", "number"]}
         self.kinds = {("/".join(filter(None, (kind["group"], kind["version"]))), kind["kind"]): name
                       for name, each in self.definitions.items() for kind in each.get("x-kubernetes-group-version-kind", [])}
@@ -128,7 +128,8 @@ class Api:
         return {"$ref": "#/definitions/" + self.kinds[document["apiVersion"], document["kind"]], "definitions": self.definitions}
 
     def unknown(self, schema, node, path):
-        """Fields of a schema of ours that the API does not have, as paths."""
+        """Returns the fields of our schema that the API does not have, as
+        paths."""
         while "$ref" in node or len(node.get("allOf", [])) == 1:
             node = self.definitions[node["$ref"].rpartition("/")[2]] if "$ref" in node else node["allOf"][0]
         if "items" in schema:

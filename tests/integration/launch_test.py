@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Jobs as launchers start them: Open MPI's mpirun, with lockstep in the launch line and with the library exported, ranks told by its own
-variables alone; torchrun with an elastic restart, by what it gives its workers, and by the real one where it is installed."""
+"""Runs jobs as launchers start them. Open MPI's mpirun: with lockstep in the launch line or with the library
+exported; ranks come only from its variables. torchrun with an elastic restart: simulated by the variables it
+gives its workers, and real if it is installed."""
 
 import json
 import os
@@ -17,8 +18,9 @@ from support import BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, free_port, w
 
 STALL = [TRAINSIM, "--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
 
-# What torchrun's agent does on one host: it starts the workers, and when one fails it ends the others and starts all anew, with one
-# restart more. The variables are those that it sets (torch/distributed/elastic/agent/server/local_elastic_agent.py).
+# Does what torchrun's agent does on one host. It starts the workers. When one fails, it ends the others and restarts
+# all of them, with the restart count one higher. The variables are torchrun's
+# (torch/distributed/elastic/agent/server/local_elastic_agent.py).
 ELASTIC = """
 import os, signal, subprocess, sys
 workers, restarts, port, words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
@@ -43,7 +45,7 @@ for restart in range(restarts + 1):
         worker.wait()
 sys.exit(1)
 """
-# The first generation loses rank 1; the second ends well.
+# The first generation loses rank 1; the second succeeds.
 WORKER = f"""#!/bin/sh
 fault=
 [ "$TORCHELASTIC_RESTART_COUNT" = 0 ] && fault="--fault rank=1,step=40,kind=kill,comm=dp"
@@ -73,11 +75,11 @@ class LaunchTest(FolderTest):
 class MpirunTest(LaunchTest):
     def setUp(self):
         super().setUp()
-        # Root and few cores are a test machine's; nothing of it leaves this host.
+        # Test machines run as root and have few cores. All ranks stay on this host.
         self.environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                              "OMPI_MCA_plm_rsh_agent": "false", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
 
-    def test_lockstep_in_the_launch_line(self):
+    def test_a_rank_below_mpirun_is_named_with_lockstep_in_the_launch_line(self):
         done = subprocess.run([LOCKSTEP, "run", "--kill-on-hang", "--late-after", "2", "--out", self.path("incident"), "--", "mpirun", "-n", "4", *STALL],
                               env=self.environment, capture_output=True, text=True, timeout=300, check=False)
         self.assertEqual(done.returncode, 90, done.stderr)
@@ -86,7 +88,7 @@ class MpirunTest(LaunchTest):
         self.assertEqual((verdict["findings"][0]["kind"], verdict["findings"][0]["culprit_ranks"]), ("HOST_STALL", [2]), done.stderr)
         self.assertEqual((verdict["ranks_expected"], verdict["ranks_read"]), (4, 4))
 
-    def test_the_library_exported(self):
+    def test_a_rank_below_mpirun_is_named_with_the_library_exported(self):
         log = self.path("log")
         with open(log, "wb") as file:
             job = subprocess.Popen(["mpirun", "-n", "4", "-x", f"LD_PRELOAD={LIBRARY}", "-x", "LOCKSTEP_GPU=full", "-x", "LOCKSTEP_JOB=mpi", *STALL],
@@ -101,7 +103,7 @@ class MpirunTest(LaunchTest):
                 self.assertIsNone(job.poll(), file.read())
             self.assertTrue(findings, self.analyzed(self.rings))
         finally:
-            # mpirun passes it on to its ranks, which are in sessions of their own.
+            # mpirun forwards the signal to its ranks, which have their own sessions.
             job.send_signal(signal.SIGTERM)
             try:
                 job.wait(60)
@@ -111,7 +113,7 @@ class MpirunTest(LaunchTest):
         left = self.analyzed(self.rings)
         self.assertEqual((left["job"], left["ranks_expected"], left["ranks_read"]), ("mpi", 4, 4), left)
 
-    def test_a_job_that_is_well(self):
+    def test_a_healthy_job_below_mpirun_is_healthy(self):
         done = subprocess.run([LOCKSTEP, "run", "--out", self.path("incident"), "--", "mpirun", "-n", "4", TRAINSIM, "--tp", "2", "--dp", "2", "--steps", "30"],
                               env=self.environment, capture_output=True, text=True, timeout=300, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -125,7 +127,8 @@ class TorchrunTest(LaunchTest):
         return [sys.executable, self.program("elastic.py", ELASTIC), "4", "1", str(free_port()), self.program("worker", WORKER)]
 
     def under_a_collector(self, launcher, job):
-        """A generation that lost a rank is told, the next one is another job and well."""
+        """Checks that the generation that lost a rank is reported, and that the next one is another job and
+        healthy."""
         made = Cluster(hosts=1, per_host=4)
         self.addCleanup(made.close)
         made.start_collector()
@@ -143,14 +146,14 @@ class TorchrunTest(LaunchTest):
         with open(os.path.join(folders[0], "verdict.json")) as file:
             verdict = json.load(file)
         self.assertEqual((verdict["findings"][0]["kind"], verdict["findings"][0]["culprit_ranks"]), ("RANK_DEAD", [1]), made.logs())
-        # Rings of both are there; the newer one is analysed, the older one named.
+        # The rings of both generations exist. The newer one is analyzed; the older one is mentioned.
         newest = self.analyzed(os.path.join(made.rings, "node0"))
         self.assertEqual(newest["findings"], [], newest)
 
-    def test_an_elastic_restart(self):
+    def test_a_collector_separates_the_generations_of_an_elastic_restart(self):
         self.under_a_collector(self.launcher(), "pretrain")
 
-    def test_an_elastic_restart_on_one_host(self):
+    def test_lockstep_run_reports_a_restarted_job_as_healthy(self):
         done = subprocess.run([LOCKSTEP, "run", "--out", self.path("incident"), "--", *self.launcher()], env=self.environment, capture_output=True, text=True,
                               timeout=300, check=False)
         self.assertEqual(done.returncode, 0, "the restart saved the job: " + done.stderr)
@@ -160,10 +163,10 @@ class TorchrunTest(LaunchTest):
         self.assertTrue(any("restart 0 are left out" in problem["text"] for problem in verdict["problems"]), verdict)
 
     @unittest.skipUnless(shutil.which("torchrun"), "torchrun is not installed")
-    def test_the_real_torchrun(self):
-        # Debian's 1.13 stumbles over Python 3.11 before it starts anything.
+    def test_a_collector_separates_the_generations_of_torchrun(self):
+        # Debian's 1.13 fails with Python 3.11 before it starts anything.
         if subprocess.run(["torchrun", "--nproc_per_node", "1", "--no_python", "true"], capture_output=True, timeout=120, check=False).returncode != 0:
-            self.skipTest("the torchrun that is installed cannot start a program")
+            self.skipTest("the installed torchrun cannot start a program")
         self.under_a_collector(["torchrun", "--nnodes", "1", "--nproc_per_node", "4", "--max_restarts", "1", "--rdzv_id", "pretrain", "--rdzv_backend", "c10d",
                                 "--rdzv_endpoint", f"127.0.0.1:{free_port()}", "--no_python", self.program("worker", WORKER)], "pretrain")
 

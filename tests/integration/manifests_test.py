@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What packaging/ asks of the programs exists: the manifests are YAML of the kinds they say, every option they give to a verb is one of
-its --help, every file and volume they name is there; the scripts are what a shell can read."""
+"""Checks that packaging/ fits the programs. Manifests are YAML of the declared kinds, every option is in the
+verb's --help, every file and volume exists, and a shell can parse the scripts."""
 
 import glob
 import json
@@ -30,14 +30,15 @@ def help_of(verb):
 
 
 def known_variables(verb):
-    """What its chapter of the reference says, which is made of the table of settings (pages_test)."""
+    """Returns the program's chapter of the reference, which pages.py generates from the table of settings
+    (pages_test)."""
     with open(os.path.join(SOURCE, "docs/options.md")) as file:
         chapter = re.search(rf"(?ms)^## `?lockstep {verb}`?$.*?(?=^## |\Z)", file.read())
     return set(re.findall(r"LOCKSTEP_\w+", chapter.group(0)))
 
 
 def pods(document):
-    """Pod specifications inside a manifest."""
+    """Yields the pod specifications in a manifest."""
     if isinstance(document, dict):
         if "containers" in document:
             yield document
@@ -56,7 +57,7 @@ class KubernetesTest(unittest.TestCase):
                 for document in yaml.safe_load_all(file):
                     yield os.path.basename(path), document
 
-    def test_every_document_says_what_it_is(self):
+    def test_every_document_declares_its_kind(self):
         found = [document["kind"] for _, document in self.documents()]
         self.assertLessEqual({"DaemonSet", "Deployment", "Service", "Pod"}, set(found))
         for name, document in self.documents():
@@ -64,7 +65,7 @@ class KubernetesTest(unittest.TestCase):
             self.assertIn("name", document["metadata"], name)
 
     @unittest.skipIf(jsonschema is None, "python3-jsonschema is not installed")
-    def test_the_api_takes_them(self):
+    def test_the_schema_accepts_the_manifests(self):
         for name, document in self.documents():
             self.assertIn(document["kind"], kubernetes_schema.KINDS, name)
             errors = list(jsonschema.Draft7Validator(kubernetes_schema.KINDS[document["kind"]]).iter_errors(document))
@@ -76,7 +77,7 @@ class KubernetesTest(unittest.TestCase):
 
     @unittest.skipIf(jsonschema is None, "python3-jsonschema is not installed")
     @unittest.skipUnless(os.environ.get("LOCKSTEP_KUBERNETES_OPENAPI"), "LOCKSTEP_KUBERNETES_OPENAPI names no file of `kubectl get --raw /openapi/v2`")
-    def test_the_api_s_own_definitions_take_them(self):
+    def test_the_apis_own_definitions_accept_the_manifests(self):
         api = kubernetes_schema.Api(os.environ["LOCKSTEP_KUBERNETES_OPENAPI"])
         for name, document in self.documents():
             validator = jsonschema.Draft7Validator(api.schema(document))
@@ -113,7 +114,7 @@ class KubernetesTest(unittest.TestCase):
             for what, change in changes.items():
                 self.assertTrue(wrong(kind, change), f"{kind}: {what}")
 
-    def test_options_are_known_to_the_verbs(self):
+    def test_options_exist_in_the_verbs(self):
         verbs = 0
         for name, document in self.documents():
             for pod in pods(document):
@@ -131,7 +132,7 @@ class KubernetesTest(unittest.TestCase):
                             self.assertIn(variable["name"], text, name)
         self.assertEqual(verbs, 2)
 
-    def test_images_are_those_of_the_recipe_and_incidents_fit_the_volume(self):
+    def test_images_come_from_the_recipe_and_incidents_fit_the_volume(self):
         with open(os.path.join(SOURCE, "packaging/kubernetes/Containerfile")) as file:
             recipe = file.read()
         made = set(re.findall(r"-t (\S+)", recipe))
@@ -146,8 +147,8 @@ class KubernetesTest(unittest.TestCase):
         self.assertLess(keep, quota)
         self.assertLess(quota, volume)
 
-    def test_the_collectors_own_key_and_folder_in_a_volume_of_roots(self):
-        """An emptyDir belongs to root, and all may write there; pods run as a user."""
+    def test_a_collector_accepts_a_key_and_folder_in_a_volume_of_root(self):
+        """An emptyDir belongs to root, is writable for all, and pods run as a user."""
         if os.geteuid() != 0 or not shutil.which("setpriv"):
             self.skipTest("needs root, and setpriv")
         pod = next(document for _, document in self.documents() if document["kind"] == "Deployment")["spec"]["template"]["spec"]
@@ -184,7 +185,7 @@ class KubernetesTest(unittest.TestCase):
                 finally:
                     collector.kill()
 
-    def test_volumes_that_are_mounted_exist(self):
+    def test_mounted_volumes_exist(self):
         for name, document in self.documents():
             for pod in pods(document):
                 volumes = {volume["name"] for volume in pod.get("volumes", [])}
@@ -204,7 +205,7 @@ class KubernetesTest(unittest.TestCase):
 
 
 class ScriptsTest(unittest.TestCase):
-    def test_shells_read_them(self):
+    def test_shells_parse_the_scripts(self):
         scripts = glob.glob(os.path.join(SOURCE, "packaging/slurm/*.sh"))
         self.assertEqual(len(scripts), 3)
         for script in scripts:
@@ -216,7 +217,7 @@ class ScriptsTest(unittest.TestCase):
         return subprocess.run([os.path.join(SOURCE, "packaging/slurm/task-prolog.sh")], env={**clean, **environment}, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=30, check=True)
 
-    def test_the_task_prolog_adds_to_ld_preload_once_and_can_be_refused(self):
+    def test_the_task_prolog_extends_ld_preload_once_and_can_be_disabled(self):
         library = os.path.join(BUILD, "lib/liblockstep.so")
         self.assertIn(f"export LD_PRELOAD={library}\n", self.task_prolog().stdout)
         self.assertIn(f"export LD_PRELOAD={library}:/usr/lib/other.so\n", self.task_prolog(LD_PRELOAD="/usr/lib/other.so").stdout)
@@ -225,8 +226,8 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(self.task_prolog(LOCKSTEP_LIBRARY="/nowhere/liblockstep.so").stdout, "")
 
 
-    def test_whatever_is_wrong_they_say_all_is_well_and_soon(self):
-        """A prolog or epilog that fails drains its node, a task prolog that fails ends its task."""
+    def test_scripts_always_succeed_quickly(self):
+        """A failing prolog or epilog drains its node, and a failing task prolog ends its task."""
         with tempfile.TemporaryDirectory(prefix="lockstep-slurm-scripts-") as folder:
             settings = os.path.join(folder, "environment")
             for script in ("prolog", "task-prolog", "epilog"):
@@ -241,8 +242,8 @@ class ScriptsTest(unittest.TestCase):
                         "LOCKSTEP_PROGRAM": "true"})
                     self.assertEqual(done.returncode, 0, f"{script}, {text!r}: {done.stderr}")
 
-    def test_what_somebody_else_put_where_rings_go_is_not_given_away(self):
-        """/dev/shm is anybody's, and the prolog is root's."""
+    def test_the_prolog_leaves_owners_of_foreign_files_in_the_ring_folder_alone(self):
+        """Any user can write to /dev/shm, and the prolog runs as root."""
         with tempfile.TemporaryDirectory(prefix="lockstep-slurm-rings-") as folder:
             target = os.path.join(folder, "target")
             os.mkdir(target, 0o755)
@@ -259,7 +260,7 @@ class ScriptsTest(unittest.TestCase):
                 self.assertEqual(os.stat(target).st_mode & 0o7777, 0o755, name)
 
     @unittest.skipUnless(shutil.which("flock"), "no flock")
-    def test_a_job_that_begins_while_another_ends_has_an_agent(self):
+    def test_a_job_that_starts_while_another_ends_has_an_agent(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-slurm-race-") as folder:
             program = os.path.join(folder, "lockstep")
             with open(program, "w") as file:
@@ -282,7 +283,7 @@ class ScriptsTest(unittest.TestCase):
                 for job in range(1, 25):
                     both = [start("epilog", job - 1), start("prolog", job)]
                     self.assertEqual([each.wait(60) for each in both], [0, 0])
-                    with open(f"/proc/{agent()}/cmdline") as file:  # fails where there is none
+                    with open(f"/proc/{agent()}/cmdline") as file:  # this fails if there is no agent
                         self.assertIn("sleep", file.read().replace("agent", "sleep"))
                 self.assertEqual(start("epilog", 24).wait(60), 0)
                 self.assertEqual(os.listdir(os.path.join(folder, "run/n1")), [name for name in os.listdir(os.path.join(folder, "run/n1"))
@@ -291,7 +292,7 @@ class ScriptsTest(unittest.TestCase):
                 if os.path.exists(os.path.join(folder, "run/n1/agent.pid")):
                     os.kill(agent(), 9)
 
-    def test_without_settings_the_library_is_where_the_package_puts_it(self):
+    def test_without_settings_the_library_path_is_the_packages(self):
         with open(os.path.join(SOURCE, "cmake/LockstepInstall.cmake")) as file:
             self.assertRegex(file.read(), r"(?m)^set\(LOCKSTEP_INSTALL_LIB lib\)")
         for script in ("slurm/task-prolog.sh", "enroot/95-lockstep.sh"):
@@ -300,7 +301,7 @@ class ScriptsTest(unittest.TestCase):
 
 
 class EnrootTest(FolderTest):
-    """The hook, given what enroot gives to hooks: ENROOT_ENVIRON and ENROOT_MOUNTS name files that are appended to."""
+    """Runs the hook with enroot's inputs: ENROOT_ENVIRON and ENROOT_MOUNTS name files to which the hook appends."""
 
     def setUp(self):
         super().setUp()
@@ -321,7 +322,7 @@ class EnrootTest(FolderTest):
         with open(self.path["environ"]) as environ, open(self.path["mounts"]) as mounts:
             return environ.read().splitlines(), mounts.read().splitlines()
 
-    def test_library_and_rings_come_into_the_container(self):
+    def test_library_and_rings_are_mounted_into_the_container(self):
         environ, mounts = self.hook()
         self.assertIn("LD_PRELOAD=/usr/lib/liblockstep.so:/opt/libother.so", environ)
         self.assertIn("LOCKSTEP_DIR=" + self.path["rings"], environ)
@@ -329,10 +330,11 @@ class EnrootTest(FolderTest):
         self.assertEqual([line.split()[:2] for line in mounts],
                          [[self.path["library.so"], "/usr/lib/liblockstep.so"], [self.path["rings"], self.path["rings"]]])
         self.assertEqual(os.stat(self.path["rings"]).st_mode & 0o777, 0o700)
-        self.assertEqual(self.hook(), (environ, mounts), "once is enough")
+        self.assertEqual(self.hook(), (environ, mounts), "a second run must change nothing")
 
-    def test_what_the_host_preloads_is_mounted_where_it_is_named(self):
-        """LD_PRELOAD, exported on the host or by Slurm's TaskProlog, comes into the container and there names a file that must exist."""
+    def test_libraries_preloaded_on_the_host_are_mounted_at_the_same_path(self):
+        """LD_PRELOAD from the host or Slurm's TaskProlog is passed into the container, where it must name an existing
+        file."""
         for preload, place in (("/usr/lib/liblockstep.so", "/usr/lib/liblockstep.so"),
                                ("/opt/libother.so:/opt/lockstep/lib/liblockstep.so", "/opt/lockstep/lib/liblockstep.so")):
             self.write("environ", f"LD_PRELOAD={preload}\n")
@@ -345,9 +347,9 @@ class EnrootTest(FolderTest):
         with open(rootfs + "/opt/lockstep/lib/liblockstep.so", "w"):
             pass
         self.write("mounts", "")
-        self.assertEqual([line.split()[1] for line in self.hook(ENROOT_ROOTFS=rootfs)[1]], [self.path["rings"]], "the image's own")
+        self.assertEqual([line.split()[1] for line in self.hook(ENROOT_ROOTFS=rootfs)[1]], [self.path["rings"]], "only the rings are mounted; the image has the library")
 
-    def test_a_folder_of_rings_that_the_job_names_holds(self):
+    def test_the_hook_uses_a_ring_folder_that_the_job_names(self):
         given = os.path.join(self.folder, "of-slurm")
         os.mkdir(given)
         self.write("environ", f"LOCKSTEP_DIR={given}\n")
@@ -359,12 +361,14 @@ class EnrootTest(FolderTest):
 
     @unittest.skipUnless(shutil.which("musl-gcc"), "musl-tools is not installed")
     def test_a_program_of_a_musl_image_starts(self):
-        """What the hook writes, in a root as Alpine's: musl's loader ends a program whose preloaded library it cannot load."""
+        """Runs the hook's result in a root like Alpine's. musl's loader ends a program if it cannot load a
+        preloaded library."""
         rootfs = os.path.join(self.folder, "rootfs")
         os.makedirs(rootfs + "/lib")
         os.makedirs(rootfs + "/usr/lib")
         shutil.copy(os.path.realpath("/lib/ld-musl-x86_64.so.1"), rootfs + "/lib/ld-musl-x86_64.so.1")
-        # Of what it is given it makes its environment, and starts itself: unshare is a program of the host.
+        # The program reads its environment from a file and restarts itself, because unshare is a program of the
+        # host.
         subprocess.run(["musl-gcc", "-x", "c", "-o", rootfs + "/program", "-"], check=True, timeout=60, text=True, input="""
             #include <stdio.h>
             #include <stdlib.h>
@@ -383,7 +387,7 @@ class EnrootTest(FolderTest):
             self.skipTest(started.stderr.strip())
         self.assertEqual((started.returncode, started.stdout, started.stderr), (0, "/usr/lib/liblockstep.so\n", ""))
 
-    def test_a_job_that_wants_none_gets_none_and_nothing_fails(self):
+    def test_a_job_that_refuses_recording_starts_without_it(self):
         before = (["PATH=/bin", "LD_PRELOAD=/opt/libother.so"], [])
         self.assertEqual(self.hook(LOCKSTEP="0"), before)
         self.write("environ", "PATH=/bin\nLD_PRELOAD=/opt/libother.so\nLOCKSTEP=off\n")
@@ -398,12 +402,12 @@ class SystemdTest(unittest.TestCase):
     def units(self):
         return sorted(glob.glob(os.path.join(SOURCE, "packaging/systemd/*.service")))
 
-    def test_units_are_understood(self):
+    def test_systemd_accepts_the_units(self):
         if not shutil.which("systemd-analyze"):
             self.skipTest("systemd-analyze is not installed")
         with tempfile.TemporaryDirectory(prefix="lockstep-units-") as folder:
             for unit in self.units():
-                # The programs as they are here: installed they are in /usr/bin.
+                # Replaces the installed paths in /usr/bin with the build's programs.
                 with open(unit) as file:
                     text = file.read().replace("/usr/bin/", os.path.join(BUILD, "bin/"))
                 path = os.path.join(folder, os.path.basename(unit))
@@ -414,7 +418,7 @@ class SystemdTest(unittest.TestCase):
                 ours = [line for line in done.stdout.splitlines() if os.path.basename(unit) in line]
                 self.assertEqual((done.returncode, ours), (0, []), done.stdout)
 
-    def test_variables_are_those_of_the_programs(self):
+    def test_variables_exist_in_the_programs(self):
         self.assertEqual([os.path.basename(unit) for unit in self.units()], ["lockstep-agent.service", "lockstep-archive.service", "lockstep-collector.service", "lockstep-relay@.service"])
         for unit in self.units():
             with open(unit) as file:
@@ -426,7 +430,7 @@ class SystemdTest(unittest.TestCase):
 
 
 class NoSkipTest(unittest.TestCase):
-    def test_what_must_not_be_skipped_fails(self):
+    def test_a_forbidden_skip_fails(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-no-skip-") as folder:
             script = os.path.join(folder, "some_test.py")
             with open(script, "w") as file:
@@ -442,7 +446,7 @@ class NoSkipTest(unittest.TestCase):
 
 
 class GrafanaTest(unittest.TestCase):
-    def test_every_metric_is_one_that_a_program_publishes(self):
+    def test_every_metric_is_published_by_a_program(self):
         with open(os.path.join(SOURCE, "packaging/grafana/lockstep.json")) as file:
             dashboard = json.load(file)
         published = set()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One process that drives several devices, alone and under `lockstep run`: verdicts name the communicator's rank and its GPU."""
+"""Tests one process that drives several devices, alone and under `lockstep
+run`. Verdicts name the communicator's rank and its GPU."""
 
 import json
 import os
@@ -26,7 +27,8 @@ class ManyDevicesTest(FolderTest):
     def check(self, verdict, devices):
         self.assertEqual(verdict["ranks_read"], devices)
         finding = verdict["findings"][0]
-        self.assertIn(finding["kind"], ("RANK_NOT_ARRIVED", "HOST_STALL"), verdict)  # nobody issued it for that rank
+        # no thread issued the operation for that rank.
+        self.assertIn(finding["kind"], ("RANK_NOT_ARRIVED", "HOST_STALL"), verdict)
         self.assertEqual(finding["culprit_ranks"], [devices - 1])
         self.assertEqual(finding["culprits"][0]["gpu"], devices - 1)
         self.assertEqual(finding["sequence"], 6)
@@ -34,7 +36,8 @@ class ManyDevicesTest(FolderTest):
         self.assertEqual(len(verdict["findings"]), 1)
 
     def stalled(self, mode):
-        """What analyze says of the program's ring once it says anything is wrong."""
+        """Returns what analyze says about the program's ring as soon as
+        analyze finds a fault."""
         environment = dict(self.environment, LD_PRELOAD=os.path.join(BUILD, "lib/liblockstep.so"))
         environment["LOCKSTEP_DIR"] = os.path.join(self.folder, mode)
         process = subprocess.Popen(host(mode), env=environment, stdout=subprocess.PIPE, text=True)
@@ -54,11 +57,11 @@ class ManyDevicesTest(FolderTest):
         self.assertEqual(result.returncode, 1, result.stderr)
         return verdict
 
-    def test_a_ring_of_several_ranks_is_read_as_these(self):
+    def test_a_ring_of_several_ranks_is_read_as_several_ranks(self):
         for devices in (2, 8):
             self.check(self.stalled(f"stall{devices}"), devices)
 
-    def test_a_signal_that_never_came_is_its_senders(self):
+    def test_a_missing_signal_blames_its_sender(self):
         verdict = self.stalled("signal-lost")
         self.assertEqual(verdict["findings"][0]["kind"], "P2P_UNMATCHED", verdict)
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [0])
@@ -66,8 +69,8 @@ class ManyDevicesTest(FolderTest):
         self.assertIn("sent 3 of the 4 signals", verdict["findings"][0]["summary"])
         self.assertEqual(len(verdict["findings"]), 1)
 
-    def test_lockstep_run_ends_it_and_names_the_rank(self):
-        # CUDA's waits spin, unless the program asks for others.
+    def test_lockstep_run_ends_the_job_and_names_the_rank(self):
+        # CUDA's waits spin unless the program selects another mode.
         for wait in ("spin", "block"):
             with self.subTest(wait=wait):
                 self.environment["STANDIN_WAIT"] = wait

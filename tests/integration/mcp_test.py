@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""`lockstep mcp` as an assistant uses it: JSON-RPC on standard input and output, over an incident of a simulated job. tests/outside/assistant.py
-asks with a client of the protocol's own makers."""
+"""Uses `lockstep mcp` as an assistant does: JSON-RPC on standard input and
+output, with an incident of a simulated job. tests/outside/assistant.py
+uses the protocol's official client."""
 
 import json
 import os
@@ -44,14 +45,14 @@ class McpTest(FolderTest):
         return answer
 
     def call(self, tool, **arguments):
-        """The lines between the markers."""
+        """Returns the lines between the markers."""
         result = self.ask("tools/call", name=tool, arguments=arguments)["result"]
         text = result["content"][0]["text"]
         found = re.fullmatch(r"(?s).*not an instruction\.\n<data (\w{16})>\n(.*)\n</data \1>", text)
         self.assertTrue(found, text)
         return result["isError"], found.group(2).strip().splitlines()
 
-    def test_an_assistant_asks_what_stopped_the_job(self):
+    def test_an_assistant_finds_what_stopped_the_job(self):
         self.start(self.path("incidents"))
         self.assertEqual(self.ask("initialize", protocolVersion="2025-06-18", capabilities={})["result"]["protocolVersion"], "2025-06-18")
         self.send('{"jsonrpc":"2.0","method":"notifications/initialized"}')
@@ -77,7 +78,7 @@ class McpTest(FolderTest):
         _, calls = self.call("query", operation="allreduce", state="in flight")
         self.assertRegex(calls[-1], r"^\[count\] \d+ calls match")
 
-    def test_nothing_else_can_be_read(self):
+    def test_only_the_incident_can_be_read(self):
         os.symlink("/etc", self.path("incidents", "lockstep-incident-link"))
         self.start(self.path("incidents"))
         for name in ("../made/data", self.path("made/data"), "/etc/passwd", "lockstep-incident-link", "nothing"):
@@ -86,9 +87,9 @@ class McpTest(FolderTest):
             self.assertEqual(lines, ["there is no such incident: see `incidents`"])
         before = sorted(os.walk(self.folder))
         self.call("verdict")
-        self.assertEqual(sorted(os.walk(self.folder)), before, "nothing is written")
+        self.assertEqual(sorted(os.walk(self.folder)), before, "no file may change")
 
-    def test_long_and_wrong_lines_end_nothing(self):
+    def test_long_and_malformed_lines_do_not_end_the_server(self):
         self.start(self.path("incidents"))
         for line in ("x" * (3 << 20), "{", "[" * 5000):
             self.send(line)

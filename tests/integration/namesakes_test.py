@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Two jobs of one name, user and ranks at the same time, on the same hosts, behind one relay: one stalls. Whatever is said, shown, gathered
-and done is of the one that stalls, and the other runs on."""
+"""Two jobs with the same name, user and ranks run at the same time on the same
+hosts, behind one relay, and one stalls. Every report, display, file and action
+must concern the stalled job, and the other job continues."""
 
 import json
 import os
@@ -20,7 +21,7 @@ class NamesakesTest(unittest.TestCase):
         self.addCleanup(made.close)
         return made
 
-    def test_behind_one_relay(self):
+    def test_two_jobs_with_one_name_behind_one_relay_stay_separate(self):
         made = self.make(hosts=2, per_host=2, relays=1)
         made.start_collector()
         made.start_relay(0)
@@ -53,19 +54,19 @@ class NamesakesTest(unittest.TestCase):
         self.assertTrue(manifest["whole"], f"missing {manifest['missing']}: " + "\n".join(
             line for line in (made.log("collector") + made.log("relay0") + made.log("spool0/agent") + made.log("spool1/agent")).splitlines()
             if not any(word in line for word in ("late:", "recovered after", "digests of"))))
-        # The rings on disk are those of its own processes.
+        # The rings on disk are those of the stalled job's processes.
         analysed = tool(made, "lockstep-analyze", folders[0], "--format", "json")
         self.assertEqual(json.loads(analysed.stdout)["findings"][0]["culprit_ranks"], [2])
         self.assertEqual(json.loads(analysed.stdout)["ranks_read"], 4)
         states = {name: job["state"] for name, job in shown().items()}
         self.assertEqual(states["train#2"], "hung", made.logs())
-        self.assertTrue(wait_for(lambda: shown()["train#1"]["state"] == "moving", 60), made.logs())  # late now and then, on a busy machine
+        self.assertTrue(wait_for(lambda: shown()["train#1"]["state"] == "moving", 60), made.logs())  # on a busy machine, this job is late now and then
         self.assertEqual(len(made.incidents()), 1)
         self.assertNotIn("reported by both", made.log("collector"))
         for rank in runs:
             self.assertIsNone(rank.poll())
 
-        # A dump has to say which.
+        # A dump must say which of the two jobs it means.
         which = tool(made, "lockstep-dump", "train")
         self.assertEqual(which.returncode, 3, which.stderr)
         self.assertIn("train#1, train#2", which.stderr)
@@ -74,14 +75,15 @@ class NamesakesTest(unittest.TestCase):
         self.assertEqual(json.loads(dumped.stdout)["verdict"], "HEALTHY")
         self.assertEqual(json.loads(dumped.stdout)["ranks_read"], 4)
 
-        # The one that stalled ends; when all of it is gone, the name alone means the other.
+        # The stalled job ends. When none of its processes is left, the name alone
+        # means the other job.
         for rank in stalls:
             made.kill(rank)
         self.assertTrue(wait_for(lambda: list(shown()) == ["train"], 60), made.logs())
         self.assertTrue(wait_for(lambda: shown()["train"]["state"] == "moving", 60), made.logs())
         self.assertIn(tool(made, "lockstep-dump", "train", timeout=300).returncode, (0, 1))
 
-    def test_run_ends_its_own_job_alone(self):
+    def test_run_ends_only_its_own_job(self):
         made = self.make(hosts=0)
         made.start_collector()
         self.assertTrue(wait_for(lambda: "listens on" in made.log("collector"), 60), made.logs())

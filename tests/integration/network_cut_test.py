@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Collector and agents in network namespaces of their own, a cable between them that is pulled and put back; keys on, since
-it is no loopback. The machine's own network is not touched. Skips where the machine lets nobody make namespaces."""
+"""Collector and agents run in their own network namespaces, connected by a cable that is pulled and put back.
+Keys are on, because the cable is not a loopback. The machine's own network stays untouched. Skips if
+namespaces cannot be created."""
 
 import json
 import os
@@ -17,7 +18,7 @@ HERE, THERE = "10.77.0.1", "10.77.0.2"
 
 
 class Namespace:
-    """A network namespace that lasts as long as the process that holds it."""
+    """A network namespace that exists as long as the process that holds it."""
 
     def __init__(self):
         self.holder = subprocess.Popen(["unshare", "--net", "sleep", "3600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -49,7 +50,7 @@ class NetworkCutTest(unittest.TestCase):
         for namespace in (self.root, self.nodes):
             self.addCleanup(namespace.close)
         if not self.root.there or not self.nodes.there:
-            self.skipTest("this machine lets nobody make network namespaces")
+            self.skipTest("this machine does not allow network namespaces")
         steps = [(self.root, "ip", "link", "add", "name", "cablehere", "type", "veth", "peer", "name", "cablethere", "netns", str(self.nodes.holder.pid)),
                  (self.root, "ip", "addr", "add", HERE + "/24", "dev", "cablehere"), (self.root, "ip", "link", "set", "cablehere", "up"),
                  (self.root, "ip", "link", "set", "lo", "up"), (self.nodes, "ip", "addr", "add", THERE + "/24", "dev", "cablethere"),
@@ -63,11 +64,11 @@ class NetworkCutTest(unittest.TestCase):
                 self.skipTest(f"{' '.join(command)}: {done.stderr.strip()}")
 
     def cable(self, state):
-        # Packets are lost without a word: no end is told that the other is gone.
+        # Packets are lost silently: neither end learns that the other is gone.
         done = self.nodes.run("ip", "link", "set", "cablethere", state)
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_a_cable_is_pulled_and_put_back(self):
+    def test_gathering_continues_after_a_cable_was_pulled_and_put_back(self):
         made = Cluster()
         self.addCleanup(made.close)
         keys = made.path("keys")
@@ -82,7 +83,7 @@ class NetworkCutTest(unittest.TestCase):
             made.start_agent(host, endpoint, "--key", os.path.join(keys, "agent.key"), "--server-key", os.path.join(keys, "collector.pub"))
         made.start_ranks(*STALL)
         self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
-        wait_for(lambda: False, 3)  # heartbeats of both hosts; one that has told of no rank yet is not missed
+        wait_for(lambda: False, 3)  # waits for heartbeats of both hosts; a host that has reported no rank yet is not missed
         self.cable("down")
         self.assertTrue(wait_for(lambda: made.log("collector").count("gone silent") >= 1, 60), made.logs())
         wait_for(lambda: made.log("collector").count("gone silent") >= 2, 5)
@@ -91,14 +92,15 @@ class NetworkCutTest(unittest.TestCase):
         self.assertTrue(wait_for(lambda: made.log("collector").count("reports again") >= silent, 180), made.logs())
         folders = wait_for(made.incidents, 240)
         self.assertTrue(folders, made.logs())
-        self.cable("down")  # in the middle of gathering
+        self.cable("down")  # cuts the cable while the incident is gathered
         wait_for(lambda: False, 7)
         self.cable("up")
         self.assertTrue(wait_for(lambda: made.incidents() and len(made.whole()) == len(made.incidents()), 300), made.logs())
         for folder in made.whole():
             with open(os.path.join(folder, "verdict.json")) as file:
                 verdict = json.load(file)
-            # What was declared while the cable was out names the hosts that were not heard, or the rank; never another rank.
+            # An incident declared during the cut names the unreachable hosts or the stalled rank, and never another
+            # rank.
             culprits = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
             self.assertTrue(not culprits or 2 in culprits or verdict["findings"][0]["kind"] == "RANK_NO_DATA", made.logs())
             ids, problems = ledger(folder)
@@ -114,5 +116,5 @@ class NetworkCutTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the holders of the namespaces are ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the processes that hold the namespaces
     unittest.main(verbosity=2)

@@ -1,5 +1,5 @@
-"""unittest.main() of tests that skip where a tool is absent. LOCKSTEP_NO_SKIP=SCRIPT,SCRIPT.CLASS,.. names those that must not: what of them is
-skipped then fails, so that a machine which is meant to have the tools cannot be green without them."""
+"""unittest.main() for tests that skip if a tool is missing. LOCKSTEP_NO_SKIP=SCRIPT,SCRIPT.CLASS,.. names tests that must
+not skip: a skip there is a failure, so that a machine that should have the tools cannot pass without them."""
 
 import os
 import sys
@@ -7,7 +7,8 @@ import unittest
 
 
 def forbidden(script, skipped, names):
-    """Of `skipped`, pairs of test id and reason, those that `names` forbids: lines to print."""
+    """Returns lines to print for those of `skipped`, pairs of test id and
+    reason, that `names` forbids."""
     lines = []
     for test, reason in skipped:
         full = test.replace("__main__", script)

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""The programs of packaging/notify: what they send, when they act, that a hostile name goes into no command; and the command of
---on-verdict of `lockstep run`. Slurm's, sendmail and kubectl are stand-ins that note how they were called."""
+"""Tests the programs of packaging/notify: what they send, when they act,
+and that no hostile name gets into a command. Also tests the --on-verdict
+command of `lockstep run`. Slurm's programs, sendmail and kubectl are
+stand-ins that record their arguments."""
 
 import http.server
 import json
@@ -44,7 +46,7 @@ class NotifyTest(FolderTest):
         return self.run_program(name, told, "--state", self.path("state"), *options)
 
     def called(self):
-        """What was called, but for questions about the job."""
+        """Returns the recorded calls, without queries about the job."""
         if not os.path.exists(self.calls):
             return []
         with open(self.calls) as file:
@@ -56,7 +58,7 @@ class NotifyTest(FolderTest):
         with open(self.path("state/actions.jsonl")) as file:
             return [json.loads(line) for line in file]
 
-    def test_without_do_nothing_is_done_and_the_log_says_what_would_be(self):
+    def test_without_do_it_the_programs_only_log(self):
         done = self.act("slurm", verdict())
         self.assertEqual((done.returncode, self.called()), (0, []), done.stderr)
         self.assertIn("would requeue job 17 without n3", done.stderr)
@@ -64,14 +66,14 @@ class NotifyTest(FolderTest):
 
     def test_slurm_requeues_without_the_node(self):
         self.assertEqual(self.act("slurm", verdict(), "--do").returncode, 0)
-        self.assertEqual(self.called(), [["scontrol", "requeuehold", "17"], ["scontrol", "update", "JobId=17", "ExcNodeList=n9,n3", "StartTime=now"],
+        self.assertEqual(self.called(), [["scontrol", "requeuehold", "17"], ["scontrol", "update", "JobId=17", "ExcNodeList=n9,n3", "StartTime=now+5"],
                                          ["scontrol", "release", "17"]])
         self.assertEqual([line["state"] for line in self.record()], ["begun", "done"])
         self.act("slurm", verdict(job="18/0/0"), "--do", "--mode", "drain")
         self.assertEqual(self.called(), [["scontrol", "update", "NodeName=n3", "State=DRAIN", "Reason=lockstep: HUNG HOST_STALL of job 18"],
-                                         ["scontrol", "requeue", "18"], ["scontrol", "update", "JobId=18", "StartTime=now"]])
+                                         ["scontrol", "requeue", "18"], ["scontrol", "update", "JobId=18", "StartTime=now+5"]])
 
-    def test_what_is_not_certain_or_too_much_is_refused(self):
+    def test_uncertain_or_too_many_actions_are_refused(self):
         for told, word in ((verdict(confidence=0.6), "confidence"), (verdict(job="pretrain"), "no Slurm job id"),
                            (verdict(hosts=["n3", "n4", "n5"]), "--most-nodes"), (verdict(action="ask"), "person"), (verdict(action="wait"), "wait"),
                            (verdict(hosts=["n3", "$(reboot)"]), "no node")):
@@ -80,14 +82,14 @@ class NotifyTest(FolderTest):
             self.assertIn(word, done.stderr)
         for job, node in (("1", "n1"), ("2", "n2"), ("3", "n1")):
             self.act("slurm", verdict(job=job, hosts=[node]), "--do")
-            self.assertEqual(len(self.called()), 3, "two nodes a day, and one of them again")
+            self.assertEqual(len(self.called()), 3, "two nodes a day, and one of them twice")
         self.assertIn("2 nodes were taken", self.act("slurm", verdict(job="4", hosts=["n3"]), "--do").stderr)
         for number in range(4):
             done = self.act("slurm", verdict("requeue", hosts=[], job="9", why=f"attempt {number}"), "--do")
             self.assertEqual(len(self.called()), 2 if number < 3 else 0, done.stderr)
         self.assertIn("--most-requeues 3", done.stderr)
 
-    def test_one_that_failed_is_tried_again_and_counts_once(self):
+    def test_a_failed_action_is_retried_and_counts_once(self):
         open(self.calls + ".fail", "w").close()
         told = verdict("requeue", hosts=[])
         for _ in range(5):
@@ -107,7 +109,7 @@ class NotifyTest(FolderTest):
         self.act("slurm", verdict(why="'; reboot; \x1b[2J"), "--do")
         self.assertNotIn("reboot", str(self.called()))
 
-    def test_what_is_no_verdict_is_refused(self):
+    def test_input_that_is_not_a_verdict_is_refused(self):
         for told in ("", "{", "[]", "null", "[" * 100000, json.dumps({**verdict(), "recommended": 7}), json.dumps(verdict(confidence=float("nan"))),
                      json.dumps(verdict(action="reboot"))):
             done = self.act("slurm", told, "--do")
@@ -124,7 +126,7 @@ class NotifyTest(FolderTest):
         self.act("kubernetes", verdict(), "--do")
         self.assertEqual(self.called()[1:], [["kubectl", "taint", "nodes", "n3", "lockstep=suspect:NoSchedule", "--overwrite"]])
 
-    def test_mail(self):
+    def test_mail_has_the_recommendation_and_no_injected_header(self):
         done = self.run_program("mail", verdict(job="train\nBcc: all@example.org"), "--to", "oncall@example.org", "--sendmail", self.path("bin/sendmail"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.called(), [["sendmail", "-i", "--", "oncall@example.org"]])
@@ -154,7 +156,7 @@ class NotifyTest(FolderTest):
             file.write(url + "\n")
         return url, taken
 
-    def test_webhook_and_pagerduty(self):
+    def test_webhook_and_pagerduty_get_escaped_texts(self):
         url, taken = self.serve()
         told = verdict(why="rank 5 <!channel> & <https://example.org|more>")
         self.assertEqual(self.run_program("webhook", told, "--url-file", self.path("secret")).returncode, 0)
@@ -167,7 +169,7 @@ class NotifyTest(FolderTest):
         printed = json.loads(self.run_program("pagerduty", told, "--print").stdout)
         self.assertEqual((printed["routing_key"], printed["payload"]["source"]), ("", "n3"))
 
-    def test_a_server_that_refuses_is_a_failure_and_its_address_stays_secret(self):
+    def test_a_refusing_server_is_a_failure_and_its_address_is_not_printed(self):
         self.serve(503)
         done = self.run_program("webhook", verdict(), "--url-file", self.path("secret"))
         self.assertEqual(done.returncode, 1)
@@ -176,7 +178,7 @@ class NotifyTest(FolderTest):
 
 
 class RunTest(FolderTest):
-    def test_the_command_of_run_gets_hangs_and_crashes(self):
+    def test_the_command_of_lockstep_run_gets_hangs_and_crashes(self):
         for fault, status, kinds in (("stall-host", 90, {"HUNG"}), ("exit-early", None, {"CRASHED"})):
             out = self.path(fault)
             done = subprocess.run(

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Man pages, completion and docs/options.md come from the table of options and say what --help says."""
+"""Checks that man pages, completion and docs/options.md are generated from the
+table of options and match --help."""
 
 import glob
 import json
@@ -26,7 +27,7 @@ def verbs():
 def options(verb):
     said = subprocess.run([LOCKSTEP, verb, "--help"], stdout=subprocess.PIPE, text=True, check=True,
                           env={**os.environ, "QT_QPA_PLATFORM": "offscreen"}).stdout
-    # Of the lines that begin with one; an option named in a sentence is not meant.
+    # Only lines that begin with an option count, not options named in a sentence.
     return {name for line in said.splitlines() if re.match(r"^ {2,6}-", line) for name in re.findall(r"(?<![\w-])--[a-z-]+", line.strip().split("  ")[0])}
 
 
@@ -53,14 +54,14 @@ class PagesTest(FolderTest):
                               check=True, cwd=self.folder)
         return done.stdout.split()
 
-    def test_completion(self):
+    def test_verbs_options_and_files_are_completed(self):
         self.assertEqual(sorted(self.complete("lockstep", "")), sorted(verbs() + ["--help", "--version"]))
         self.assertEqual(self.complete("lockstep", "ana"), ["analyze"])
         self.assertEqual(set(self.complete("lockstep", "run", "--")), options("run"))
         self.assertEqual(set(self.complete("/usr/bin/lockstep-agent", "--")), options("agent"))
         self.assertEqual(self.complete("lockstep", "analyze", "lockst"), ["lockstep"], "a file")
 
-    def test_completion_of_values(self):
+    def test_values_are_completed(self):
         os.makedirs(self.folder + "/folder")
         self.assertEqual(self.complete("lockstep", "analyze", "--format", ""), ["text", "json", "html", "explore"])
         self.assertEqual(self.complete("lockstep", "analyze", "--format", "=", "h"), ["html"], "--format=h")
@@ -73,7 +74,7 @@ class PagesTest(FolderTest):
         self.assertEqual(self.complete("lockstep", "dump", ""), [], "a job")
         self.assertEqual(self.complete("lockstep", "config", "rec"), ["recorder"])
 
-    def test_the_reference_is_of_these_programs(self):
+    def test_the_reference_matches_these_programs(self):
         with open(os.path.join(SOURCE, "docs/options.md")) as file:
             kept = file.read()
         sections = dict(re.findall(r"^## lockstep ([a-z-]+)\n(.*?)(?=^## |\Z)", kept, re.M | re.S))
@@ -89,16 +90,18 @@ class PagesTest(FolderTest):
             known = {row["option"] for row in table if row["section"] == verb}
             given = options(verb) - {"--help", "--version", "--no-config", "--json-schema"}
             if verb == "analyze":
-                given -= {"--job"}  # of one folder, no setting
+                given -= {"--job"}  # --job selects a job in a folder; it is not a setting
+            if verb == "replay":
+                given -= {"--job", "--suspect"}  # these select in one incident; they are not settings
             if verb == "attach":
-                given -= {"--job", "--slurm", "--hosts", "--stream"}  # of one look, no settings
+                given -= {"--job", "--slurm", "--hosts", "--stream", "--ask-torch", "--kubernetes", "--namespace", "--container"}  # these apply to one call; they are not settings
             if verb == "config":
-                self.assertEqual(known, set(), "it shows settings and has none")
+                self.assertEqual(known, set(), "config shows settings but has none")
                 continue
             self.assertEqual({option for option in given if option not in known}, set(), f"{verb}: add it to analyzer/settings/verbs.cpp")
             self.assertEqual({option for option in known if option.startswith("--") and option not in given}, set(), f"{verb}: not in its --help")
 
-    def test_the_recorder_s_variables_are_those_of_its_page(self):
+    def test_the_recorders_variables_match_its_page(self):
         said = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
         with open(os.path.join(SOURCE, "docs/recorder.md")) as file:
             page = file.read()
@@ -106,10 +109,11 @@ class PagesTest(FolderTest):
             if row["section"] == "recorder":
                 self.assertIn(row["variable"], page)
 
-    def test_every_variable_that_is_read_is_in_the_reference(self):
+    def test_every_variable_the_programs_read_is_in_the_reference(self):
         said = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
         known = {row["variable"] for rows in ("settings", "variables") for row in json.loads(said)[rows]}
-        # Not of people: of tests, and what programs of ours tell each other.
+        # These variables are for tests and between Lockstep's programs, not for
+        # users.
         inner = {"LOCKSTEP_FAKE_NVML", "LOCKSTEP_FAKE_NVML_LIBRARY", "LOCKSTEP_TEST_CONFIG"}
         read = {}
         for folder in ("analyzer", "collector", "recorder", "gui", "packaging"):

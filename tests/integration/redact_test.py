@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""What is redacted is nowhere: a job whose folders, files, functions, open files and threads have secret names hangs under `lockstep run` and
-under an agent with a collector; every byte of what is left and of what went over the network is searched. The verdict is the same."""
+"""Checks that redacted text appears nowhere. A job whose folders, files,
+functions, open files and threads have secret names hangs under `lockstep
+run` and under an agent with a collector. The test searches every byte that
+is stored or goes over the network. The verdict must not change."""
 
 import ctypes
 import json
@@ -20,7 +22,7 @@ from support import LIBRARY, LOCKSTEP, STANDIN, free_port, wait_for
 
 FOLDER, SCRIPT, FUNCTION, OPEN, THREAD = "Qvfolder", "Qvscript", "Qvfunction", "Qvopenfile", "Qvthread"
 MAGIC = b"\x28\xb5\x2f\xfd"
-# What may still be told, by level.
+# Words that may still appear, by level.
 STAYS = {"no": {FOLDER, SCRIPT, FUNCTION, OPEN, THREAD}, "paths": {SCRIPT, FUNCTION, OPEN, THREAD}, "stacks": set()}
 
 JOB = RANK.replace("load_batch", FUNCTION).replace("nccl, cuda = ", f'''
@@ -31,7 +33,7 @@ nccl, cuda = ''', 1)
 
 
 def unpacked(text):
-    """What zstd frames anywhere in it hold."""
+    """Returns the decompressed content of all zstd frames in the data."""
     zstd = ctypes.CDLL("libzstd.so.1")
     zstd.ZSTD_findFrameCompressedSize.restype = zstd.ZSTD_decompress.restype = ctypes.c_size_t
     out, at = [], text.find(MAGIC)
@@ -48,7 +50,8 @@ def unpacked(text):
 
 
 def hits(path):
-    """Secret words in any byte of a file, or of the files below a folder, and in their names."""
+    """Returns secret words in any byte of a file, or of the files below a
+    folder, and in their names."""
     found = set()
     names = [path] if os.path.isfile(path) else [os.path.join(folder, name) for folder, _, files in os.walk(path) for name in files]
     for name in names:
@@ -60,7 +63,7 @@ def hits(path):
 
 
 def whole_incidents(out):
-    """Folders of hangs of which everything is gathered."""
+    """Returns folders of hangs for which everything has been gathered."""
     def said(*names):
         with open(os.path.join(*names)) as file:
             return file.read()
@@ -95,7 +98,7 @@ class Redact(unittest.TestCase):
         found = set().union(*(hits(path) for path in [incident, *others]))
         told = {word for word, _ in found}
         self.assertEqual({(word, path) for word, path in found if word not in STAYS[level]}, set())
-        # The search finds what is there.
+        # Control: the search must find the words that may appear.
         self.assertLessEqual(STAYS[level] - {THREAD, FOLDER, OPEN} | ({FOLDER, THREAD} & STAYS[level]), told)
         with open(os.path.join(incident, "verdict.txt")) as file:
             text = file.read()
@@ -115,32 +118,33 @@ class Redact(unittest.TestCase):
             file.write(result.stderr)
         return self.check(level, out, [said])
 
-    def test_run(self):
+    def test_an_incident_of_run_is_redacted(self):
         whole = self.run_job("no")
         for level in ("paths", "stacks"):
             with self.subTest(level=level):
                 verdict = self.run_job(level)
                 for key in ("kind", "culprit_ranks", "operation", "sequence", "victim_count", "activity", "confidence"):
                     self.assertEqual(verdict["findings"][0].get(key), whole["findings"][0].get(key), key)
-                # An incident that was taken whole is redacted on its way out.
+                # An unredacted incident is redacted on output.
                 for form in ("text", "json", "html", "explore"):
                     report = self.cluster.path(f"report-{level}.{form}")
                     subprocess.run([LOCKSTEP, "analyze", "--redact", level, "--format", form, "--output", report, self.cluster.path("out-no")],
                                    env=self.cluster.environment(), timeout=60, check=False)
                     self.assertEqual({hit for hit in hits(report) if hit[0] not in STAYS[level]}, set())
 
-    def test_agent_and_collector(self):
+    def test_an_incident_of_agent_and_collector_is_redacted(self):
         for level in ("paths", "stacks"):
             with self.subTest(level=level):
                 self.agent_and_collector(level)
 
-    def test_an_agent_alone(self):
+    def test_an_incident_of_an_agent_alone_is_redacted(self):
         for level in ("paths", "stacks"):
             with self.subTest(level=level):
                 self.agent_alone(level)
 
     def agent_alone(self, level):
-        """Incident, spool and logs of an agent with a collector of its own, on whose socket nobody but this host listens."""
+        """Returns incident, spool and logs of an agent with its own
+        collector, whose socket only this host can reach."""
         cluster = self.cluster
         shutil.rmtree(self.shared)
         os.mkdir(self.shared)
@@ -169,7 +173,7 @@ class Redact(unittest.TestCase):
     def agent_and_collector(self, level):
         cluster = self.cluster
         wire = cluster.path("wire-" + level)
-        # Between agent and collector, without keys: what passes is kept.
+        # Records the bytes between agent and collector, without keys.
         target, port = free_port(), free_port()
         shutil.rmtree(self.shared)
         os.mkdir(self.shared)
@@ -189,7 +193,7 @@ class Redact(unittest.TestCase):
                 ranks.append(subprocess.Popen(self.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             found = wait_for(lambda: whole_incidents(out))
             self.assertTrue(found, open(cluster.path(f"collector-{level}.log")).read())
-            # A rank that ends badly leaves its ring in the spool.
+            # A rank that crashes leaves its ring in the spool.
             for rank in ranks:
                 rank.kill()
                 rank.wait()
@@ -205,7 +209,7 @@ class Redact(unittest.TestCase):
 
 
 class Tap:
-    """Passes on what agents send, and keeps it."""
+    """Forwards and records what agents send."""
 
     def __init__(self, port, target, path):
         self.path, self.target = path, target

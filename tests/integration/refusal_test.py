@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Where the kernel really refuses to show a process: what is said about it, and what the recorder's helper in the process tells."""
+"""The kernel refuses to show a process. Checks what Lockstep prints then, and what the recorder's helper in
+the process reports."""
 
 import ctypes
 import glob
@@ -14,11 +15,12 @@ import unittest
 from support import BIN, LIBRARY, STANDIN, FolderTest, clean_environment, wait_for
 
 NOBODY = 65534
-PYTHON = "/usr/bin/python3"  # one that another user may run, too
+PYTHON = "/usr/bin/python3"  # other users may run this one too
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 4, 38, 22
-SYS = {"x86_64": (0xC000003E, 101, 310), "aarch64": (0xC00000B7, 117, 270)}  # audit's name, ptrace, process_vm_readv
+SYS = {"x86_64": (0xC000003E, 101, 310), "aarch64": (0xC00000B7, 117, 270)}  # audit's number for the architecture, ptrace, process_vm_readv
 
-# One rank makes a communicator, hides itself, and sums numbers in C, which never gives the interpreter lock away.
+# One rank creates a communicator and makes its process invisible to others. Then it sums numbers in C, which
+# never releases the interpreter lock.
 RANK = '''
 import ctypes, sys
 P, I = ctypes.c_void_p, ctypes.c_int
@@ -51,10 +53,10 @@ def become_nobody():
 
 
 def forbid_by_seccomp():
-    """ptrace and process_vm_readv give EPERM from now on."""
+    """From now on ptrace and process_vm_readv fail with EPERM."""
     machine, ptrace, readv = SYS[os.uname().machine]
     allow, deny = 0x7FFF0000, 0x00050000 | 1
-    # The jumps count from the next line.
+    # Jumps count from the next instruction.
     code = [(0x20, 0, 0, 4), (0x15, 0, 3, machine), (0x20, 0, 0, 0), (0x15, 2, 0, ptrace), (0x15, 1, 0, readv), (0x06, 0, 0, allow), (0x06, 0, 0, deny)]
     program = b"".join(struct.pack("HBBI", *line) for line in code)
     buffer = ctypes.create_string_buffer(program)
@@ -110,7 +112,7 @@ class RefusalTest(FolderTest):
         self.assertTrue(lines, text)
         return lines[0]
 
-    def test_a_process_that_hides_tells_by_its_recorder(self):
+    def test_a_process_that_cannot_be_read_reports_through_its_recorder(self):
         pid, ring = self.rank("hide", LOCKSTEP_HELPER="on")
         text = self.look(pid, ring)
         self.assertIn("undumpable", self.refused(text))
@@ -118,13 +120,13 @@ class RefusalTest(FolderTest):
         self.assertIn("load_batch (<string>:", text)
         self.assertIn("step (<string>:", text)
         self.assertIn("holds the interpreter lock", text)
-        # Asked twice, it answers twice; and twice at once.
+        # The helper answers twice if asked twice, even at the same time.
         asking = [subprocess.Popen([os.path.join(BIN, "lockstep-evidence"), "--ring", ring, str(pid)], stdout=subprocess.PIPE, text=True,
                                    preexec_fn=become_nobody, cwd="/") for _ in range(2)]
         for one in asking:
             self.assertIn("load_batch", one.communicate(timeout=60)[0])
 
-    def test_the_helper_masks_all_signals_and_survives_any_question(self):
+    def test_the_helper_masks_all_signals_and_survives_any_request(self):
         pid, ring = self.rank(LOCKSTEP_HELPER="on")
 
         def threads():
@@ -154,7 +156,7 @@ class RefusalTest(FolderTest):
         self.assertTrue(wait_for(lambda: "load_batch" in self.look(pid, ring, forbid_as_nobody), 60))
         self.assertIsNone(self.children[0].poll())
 
-    def test_without_the_helper_it_is_said_what_would_help(self):
+    def test_without_the_helper_the_message_says_what_would_help(self):
         pid, ring = self.rank("hide")
         line = self.refused(self.look(pid, ring))
         self.assertIn("undumpable", line)
@@ -163,7 +165,7 @@ class RefusalTest(FolderTest):
         names = subprocess.run(["cat", *glob.glob(f"/proc/{pid}/task/*/comm")], capture_output=True, text=True).stdout.split()
         self.assertNotIn("lockstep-help", names)
 
-    def test_a_helper_that_does_not_answer_holds_nobody_up(self):
+    def test_a_helper_that_does_not_answer_causes_no_delay(self):
         pid, ring = self.rank("hide", LOCKSTEP_HELPER="on")
         os.kill(pid, signal.SIGSTOP)
         text = self.look(pid, ring)
@@ -171,7 +173,7 @@ class RefusalTest(FolderTest):
         os.kill(pid, signal.SIGCONT)
         self.assertTrue(wait_for(lambda: "load_batch" in self.look(pid, ring), 30))
 
-    def test_seccomp(self):
+    def test_under_seccomp_the_recorders_helper_gives_the_stacks(self):
         pid, ring = self.rank(LOCKSTEP_HELPER="on")
         line = self.refused(self.look(pid, None, forbid_as_nobody))
         self.assertIn("seccomp", line)
@@ -179,40 +181,42 @@ class RefusalTest(FolderTest):
         self.assertIn("load_batch", text)
         self.assertIn("from the recorder's helper", self.refused(text))
 
-    @unittest.skipUnless(os.geteuid() == 0, "needs root to be two users")
-    def test_another_user(self):
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to act as two users")
+    def test_a_job_of_another_user_is_refused_with_advice(self):
         pid, _ = self.rank(become=None)
         line = self.refused(self.look(pid, None))
-        self.assertIn(f"the process runs as user 0, we as user {NOBODY}", line)
+        self.assertIn(f"the process runs as user 0, Lockstep as user {NOBODY}", line)
         self.assertIn("--cap-add SYS_PTRACE", line)
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "needs root and setpriv")
     def test_foreign_files_are_not_read_with_the_rights_of_root(self):
-        """A root that may not become another user (a service whose unit forgot CAP_SETUID) reads that user's memory, and none of its files."""
+        """A root process that may not become another user (a service whose unit lacks CAP_SETUID) reads that
+        user's memory, but none of its files."""
         pid, _ = self.rank()
         text = self.look(pid, None, None)
-        native = r"(?m)^ +#\d+ +(?!.*(<string>|\.py):\d).+$"  # a frame of no Python file: whatever it is in at that moment
-        self.assertRegex(text, native, "with all rights")
+        native = r"(?m)^ +#\d+ +(?!.*(<string>|\.py):\d).+$"  # matches a native frame, wherever the process is at that moment
+        self.assertRegex(text, native, "the observer has all rights")
         text = self.look(pid, None, None, ["setpriv", "--bounding-set", "-setuid,-setgid", "--inh-caps", "-setuid,-setgid"])
         self.assertRegex(text, rf"native stacks were not unwound: root may not become user {NOBODY} .*CAP_SETUID")
         self.assertIn("the interpreter's file is read only with the rights of the process's user", text)
         self.assertNotIn("load_batch", text)
         self.assertNotRegex(text, native)
 
-    def test_another_user_namespace(self):
+    def test_a_job_in_another_user_namespace_is_refused_with_advice(self):
         pid, _ = self.rank()
         inside = ["unshare", "--user", "--map-current-user"]
         if subprocess.run([*inside, "true"], capture_output=True, preexec_fn=become_nobody, cwd="/").returncode != 0:
-            self.skipTest("no user namespace may be made here")
+            self.skipTest("cannot create a user namespace here")
         line = self.refused(self.look(pid, None, become_nobody, inside))
         self.assertIn("in another user namespace", line)
         self.assertIn("as root on the host", line)
 
-    def test_fewer_capabilities_than_the_process_has(self):
+    def test_an_observer_with_fewer_capabilities_than_the_process_is_refused(self):
         inside = ["unshare", "--user", "--map-root-user"]
         if subprocess.run([*inside, "true"], capture_output=True, preexec_fn=become_nobody, cwd="/").returncode != 0 or not shutil.which("setpriv"):
-            self.skipTest("no user namespace may be made here, or no setpriv")
-        # Both in one namespace in which the process is root; who looks has given its capabilities away.
+            self.skipTest("cannot create a user namespace here, or setpriv is missing")
+        # Observer and process share a namespace in which the process is root. The observer has dropped its
+        # capabilities.
         script = os.path.join(self.folder, "inside.sh")
         with open(script, "w") as file:
             file.write('sleep 1000 & target=$!\n'
@@ -220,7 +224,7 @@ class RefusalTest(FolderTest):
                        f'{os.path.join(BIN, "lockstep-evidence")} $target\nkill $target\n')
         told = subprocess.run([*inside, "sh", script], capture_output=True, text=True, timeout=60, preexec_fn=become_nobody, cwd="/")
         line = self.refused(told.stdout + told.stderr)
-        self.assertIn("more capabilities than the agent", line)
+        self.assertIn("more capabilities than Lockstep", line)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
-"""A rank that is restarted inside its process, as in-process wrappers do: a thread of it aborts the communicator under the
-waiting program, which makes a new one and goes on.
-
-    restart_job.py LIBNCCL LIBCUDART FOLDER RANK WORLD
-
-In generation G rank G + 1 stops before its hundredth operation, until FOLDER/restart.G is there; that is when all abort.
+"""A rank that restarts inside its process, as in-process wrappers do: one of its threads aborts the communicator under the
+waiting program, which creates a new one and continues.
+restart_job.py LIBNCCL LIBCUDART FOLDER RANK WORLD
+In generation G rank G + 1 stops before its hundredth operation, until FOLDER/restart.G exists; then all abort.
 """
 import ctypes
 import os

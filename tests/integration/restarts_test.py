@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Lives of one job that follow each other: inside the same processes, and under the same name when it is requeued. Each is judged by
-itself, and nothing of one is merged into the other. (Elastic restarts: launch_test.)"""
+"""Consecutive runs of one job: restarted inside the same processes, and requeued under the
+same name. Each run is judged separately, and their data is never merged. (Elastic
+restarts: launch_test.)"""
 
 import json
 import os
@@ -29,7 +30,7 @@ class RestartsTest(unittest.TestCase):
             return json.load(file)
 
     def incident(self, number):
-        """The one that came as the so-many-th, when all of it is there."""
+        """Returns the incident with this number when it is complete."""
         self.assertTrue(wait_for(lambda: len(self.made.whole()) >= number, 240), self.made.logs())
         folders = self.made.incidents()
         self.assertEqual(len(folders), number, self.made.logs())
@@ -45,7 +46,7 @@ class RestartsTest(unittest.TestCase):
                                      LOCKSTEP_HOST=f"node{rank // 2}", LOCKSTEP_JOB="train", LOCKSTEP_GPU="full", LOCKSTEP_RING_KIB="1024",
                                      RANK=str(rank), WORLD_SIZE=str(WORLD), LOCAL_RANK=str(rank % 2), LOCAL_WORLD_SIZE="2")))
 
-    def test_inside_the_processes(self):
+    def test_a_restart_inside_the_processes_is_counted(self):
         made = self.made
         made.start_collector()
         for host in range(made.hosts):
@@ -54,13 +55,13 @@ class RestartsTest(unittest.TestCase):
             self.start_python(rank)
         first = self.verdict(self.incident(1))
         self.assertEqual((first["verdict"], first["findings"][0]["culprit_ranks"]), ("HUNG", [1]), made.logs())
-        # Everybody aborts and makes a communicator anew.
+        # All ranks abort and create a new communicator.
         open(made.path("restart.0"), "w").close()
         self.assertTrue(wait_for(lambda: "restarted inside their processes" in made.log("collector"), 120), made.logs())
         shown = self.shown()
         self.assertEqual([(job["job"]["job"], job["state"]) for job in shown if job["state"] == "hung"], [], made.logs())
         self.assertEqual([job.get("restarts_inside") for job in shown], [1], made.logs())
-        # The second life hangs elsewhere. What the first left behind takes no part.
+        # The second run hangs elsewhere, and data of the first run does not count.
         second = self.verdict(self.incident(2))
         self.assertEqual((second["verdict"], second["findings"][0]["culprit_ranks"]), ("HUNG", [2]), made.logs())
         self.assertEqual(len(second["findings"]), 1, made.logs())
@@ -71,7 +72,7 @@ class RestartsTest(unittest.TestCase):
         for rank in made.ranks:
             self.assertIsNone(rank.poll(), made.logs())
 
-    def test_requeued(self):
+    def test_a_requeued_job_has_an_incident_for_each_start(self):
         made = self.made
         runs = ["--tp", "2", "--pp", "1", "--dp", "2", "--pace-ms", "20", "--steps", "1000000"]
         made.start_collector()
@@ -86,7 +87,7 @@ class RestartsTest(unittest.TestCase):
             self.assertEqual((verdict["ranks_read"], verdict["ranks_expected"]), (WORLD, WORLD))
 
         life(0, 1)
-        # Slurm's requeue: killed, and started again under its number on the same hosts.
+        # Slurm's requeue kills the job and starts it again under its number on the same hosts.
         for rank in made.ranks:
             made.kill(rank)
         life(1, 2)

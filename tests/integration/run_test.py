@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`lockstep run` from outside: exit statuses, signals, what it leaves behind, what it does without a place for rings."""
+"""Tests `lockstep run` from outside: exit statuses, signals, what it leaves behind, and what it does if there is
+no space for rings."""
 
 import json
 import os
@@ -11,7 +12,7 @@ import sys
 import time
 import unittest
 
-from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, wait_for
+from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, explore_data, wait_for
 
 JOB = [TRAINSIM, "--tp", "2", "--pp", "2", "--dp", "2"]
 MARK = "LOCKSTEP_RUN_TEST"
@@ -35,7 +36,7 @@ def living(mark):
 class RunTest(FolderTest):
     @classmethod
     def setUpClass(cls):
-        # A shell that starts this in the background has these ignored, and children inherit that.
+        # A shell that starts this test in the background ignores these signals, and children inherit that.
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -83,21 +84,21 @@ class RunTest(FolderTest):
     def ring_files(self):
         return [os.path.join(base, name) for base, _, names in os.walk(self.rings) for name in names if name.endswith(".ring")]
 
-    # -- the front command and arguments
+    # -- the lockstep command and its arguments
 
-    def test_unknown_verb_names_the_known_ones(self):
+    def test_an_unknown_verb_lists_the_known_verbs(self):
         result = self.run_lockstep("frobnicate")
         self.assertEqual(result.returncode, 2)
         self.assertRegex(result.stderr, r"unknown verb 'frobnicate'.*run")
         self.assertEqual(result.stderr.count("\n"), 1)
 
-    def test_help_and_version(self):
+    def test_help_and_version_are_printed(self):
         self.assertRegex(self.run_lockstep("--version").stdout, r"^lockstep \d+\.\d+\.\d+\n$")
         self.assertIn("run", self.run_lockstep("--help").stdout)
         self.assertIn("--kill-on-hang", self.run_lockstep("run", "--help").stdout)
         self.assertEqual(self.run_lockstep().returncode, 2)
 
-    def test_wrong_arguments(self):
+    def test_wrong_arguments_are_refused(self):
         for arguments in (["-n", "0", "--", "true"], ["--frob", "--", "true"], [], ["--"], ["--gpu", "x", "--", "true"]):
             result = self.run_lockstep("run", *arguments)
             self.assertEqual(result.returncode, 2, arguments)
@@ -105,26 +106,26 @@ class RunTest(FolderTest):
 
     # -- exit statuses, streams, signals
 
-    def test_command_that_cannot_start(self):
+    def test_a_command_that_cannot_start_gives_126_or_127(self):
         self.assertEqual(self.run_lockstep("run", "--", "/nowhere/at/all").returncode, 127)
         self.assertEqual(self.run_lockstep("run", "--", "/etc/passwd").returncode, 126)
         self.assertEqual(self.run_lockstep("run", "-n", "2", "--", "no-such-command-anywhere").returncode, 127)
 
-    def test_status_passes_and_nothing_recorded_is_said(self):
+    def test_passes_the_status_on_and_reports_an_empty_recording(self):
         for command, status in ((["true"], 0), (["sh", "-c", "exit 7"], 7)):
             result = self.run_lockstep("run", "--", *command)
             self.assertEqual(result.returncode, status)
             self.assertRegex(result.stderr, r"^lockstep: nothing was recorded: .+\n$")
 
-    def test_of_processes_that_were_over_at_once_nothing_is_claimed(self):
+    def test_claims_nothing_about_processes_that_ended_at_once(self):
         for command in (["true"], ["env", "-u", "LD_PRELOAD", "true"]):
             result = self.run_lockstep("run", "--", *command)
-            # On a busy machine a look may have come in time; then it says what it saw.
+            # On a busy machine, lockstep may have looked in time. Then it reports what it saw.
             self.assertRegex(result.stderr, "ended before they could be looked at|not loaded in 1 process|no NCCL library was loaded in 1 process")
             self.assertNotIn("no NCCL call was made", result.stderr)
 
-    def test_a_job_that_stands_before_its_first_communicator_is_told_of(self):
-        # Rank 0, who has the store, is not there: the other waits for it, with NCCL loaded.
+    def test_a_job_stuck_before_its_first_communicator_is_reported(self):
+        # Rank 0, which serves the store, is missing. The other rank has loaded NCCL and waits for rank 0.
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -133,18 +134,18 @@ class RunTest(FolderTest):
         told = re.findall(r"(?m)^lockstep: nothing is recorded after [\d.]+ s: NCCL was loaded, but no communicator was made.*; to see what a process is doing: "
                           r"lockstep evidence (\d+)$", result.stderr)
         self.assertGreaterEqual(len(told), 1, result.stderr)
-        self.assertLessEqual(len(told), 2, "after 2.4 and 4.8 s and no more")
+        self.assertLessEqual(len(told), 2, "only after 2.4 and 4.8 s")
         self.assertRegex(result.stderr, r"(?m)^lockstep: nothing was recorded: ")
         quiet = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "-u", "LD_PRELOAD", "sleep", "4")
-        self.assertNotIn("nothing is recorded after", quiet.stderr, "no process of it records")
+        self.assertNotIn("nothing is recorded after", quiet.stderr, "no process of this job records")
 
-    def test_the_reason_names_a_dropped_preload(self):
+    def test_the_reason_names_an_unset_preload(self):
         result = self.run_lockstep("run", "--", "env", "-u", "LD_PRELOAD", "sleep", "1.5")
         self.assertIn("LD_PRELOAD was dropped", result.stderr)
         result = self.run_lockstep("run", "--", "sleep", "1", environment=self.environment(LOCKSTEP="0"))
         self.assertIn("LOCKSTEP=0", result.stderr)
 
-    def test_the_reason_names_a_hook_that_leaves_lookups_alone(self):
+    def test_the_reason_names_a_hook_that_is_not_used(self):
         libraries = [os.path.join(BUILD, "standin/lib", name) for name in ("libnccl.so.2", "libcudart.so.13")]
         job = os.path.join(os.path.dirname(__file__), "../../recorder/testing/ctypes_job.py")
         script = (f"import runpy, sys, time; sys.argv = ['', {libraries[0]!r}, {libraries[1]!r}, 'threads']; "
@@ -161,7 +162,7 @@ class RunTest(FolderTest):
         self.assertEqual(self.run_lockstep("run", "--", "sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
         self.assertEqual(self.run_lockstep("run", "--", "sh", "-c", "kill -KILL $$").returncode, -signal.SIGKILL)
 
-    def test_first_failing_rank_in_time(self):
+    def test_the_first_failing_rank_decides_the_status(self):
         script = 'case $RANK in 0) sleep 1; exit 5;; 1) exit 0;; 2) exit 9;; esac'
         self.assertEqual(self.run_lockstep("run", "-n", "3", "--", "sh", "-c", script).returncode, 9)
         script = 'if [ $RANK = 1 ]; then kill -SEGV $$; fi'
@@ -172,7 +173,7 @@ class RunTest(FolderTest):
         self.assertEqual(result.stdout, "in\n")
         self.assertIn("err\n", result.stderr)
 
-    def test_closed_standard_files_stay_closed_for_the_job_and_hold_nothing_up(self):
+    def test_closed_standard_files_stay_closed_for_the_job(self):
         script = 'for fd in 0 1 2; do [ -e /proc/self/fd/$fd ] && echo open $fd >> told; done; echo ran >> told; exit 7'
         for closed in ("0", "1", "2", "01", "012"):
             told = os.path.join(self.folder, "told")
@@ -184,7 +185,7 @@ class RunTest(FolderTest):
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
                     self.assertEqual(result.returncode, 7)
                     with open(told, encoding="utf-8") as file:
-                        # Of the shell's own /proc/self: `[` is built into bash, and looks at itself.
+                        # `[` is built into bash, so /proc/self is the shell's own folder.
                         self.assertEqual(file.read().split("\n")[:-1], [f"open {fd}" for fd in "012" if fd not in closed] + ["ran"])
                     os.remove(told)
 
@@ -199,7 +200,7 @@ class RunTest(FolderTest):
         if "LD_PRELOAD" in environment:
             self.assertEqual(lines[0][5].split(":")[1:], [environment["LD_PRELOAD"]])
 
-    def test_signals_are_sent_on(self):
+    def test_signals_are_forwarded(self):
         for name in ("TERM", "INT", "HUP", "USR1", "USR2", "QUIT"):
             script = f"trap 'echo got {name}; exit 33' {name}; echo ready; while :; do sleep 0.05; done"
             process = self.start("run", "--quiet", "--", "sh", "-c", script)
@@ -209,7 +210,7 @@ class RunTest(FolderTest):
             self.assertEqual(out, f"got {name}\n")
             self.assertEqual(process.returncode, 33)
 
-    def test_stop_and_continue(self):
+    def test_stops_and_continues_with_its_job(self):
         process = self.start("run", "--", "sh", "-c", "echo $$; exec sleep 1000")
         child = int(process.stdout.readline())
 
@@ -227,7 +228,7 @@ class RunTest(FolderTest):
 
     # -- nothing is left behind
 
-    def test_killed_itself_it_leaves_nothing(self):
+    def test_killed_alone_leaves_nothing(self):
         process = self.start("run", "-n", "8", "--", *JOB, "--steps", "1000000")
         self.assertTrue(wait_for(lambda: len(self.ring_files()) == 8), "the rings never appeared")
         self.assertGreater(len(living(self.mark)), 8)
@@ -236,7 +237,7 @@ class RunTest(FolderTest):
         self.assertTrue(wait_for(lambda: not living(self.mark)), "processes outlive a killed lockstep run")
         self.assertTrue(wait_for(lambda: not os.listdir(self.rings)), "rings outlive a killed lockstep run")
 
-    def test_killed_with_its_whole_group_it_leaves_nothing(self):
+    def test_killed_with_its_process_group_leaves_nothing(self):
         process = self.start("run", "--", "sh", "-c", "setsid sleep 1000 & echo ready; wait", start_new_session=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
         os.killpg(process.pid, signal.SIGKILL)
@@ -244,7 +245,7 @@ class RunTest(FolderTest):
         self.assertTrue(wait_for(lambda: not living(self.mark)))
         self.assertTrue(wait_for(lambda: not os.listdir(self.rings)))
 
-    def test_what_the_command_leaves_in_the_background_is_ended(self):
+    def test_background_processes_of_the_command_are_ended(self):
         result = self.run_lockstep("run", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 & exit 0")
         self.assertEqual(result.returncode, 0)
         self.assertEqual(living(self.mark), [])
@@ -255,7 +256,7 @@ class RunTest(FolderTest):
         with open(os.path.join(self.folder, folder, "verdict.json")) as file:
             return json.load(file)
 
-    def test_healthy(self):
+    def test_a_healthy_job_gives_a_healthy_verdict(self):
         result = self.run_lockstep("run", "-n", "8", "--out", "out", "--", *JOB, "--steps", "30")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stderr, r"lockstep: healthy: 8 ranks, [\d,]+ collectives recorded")
@@ -270,16 +271,16 @@ class RunTest(FolderTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         out = os.path.join(self.folder, "out")
         modes = {name: (os.stat(os.path.join(out, name)).st_gid, os.stat(os.path.join(out, name)).st_mode & 0o777) for name in os.listdir(out)}
-        self.assertLessEqual({"verdict.json", "verdict.txt", "report.html", "manifest.json", "index.lsi"}, set(modes))
+        self.assertLessEqual({"verdict.json", "verdict.txt", "report.html", "explore.html", "manifest.json", "index.lsi"}, set(modes))
         self.assertEqual({name: mode for name, mode in modes.items() if mode != (group, 0o640)}, {})
         self.assertEqual((os.stat(out).st_gid, os.stat(out).st_mode & 0o7777), (group, 0o2750))
-        # A group that is none is told, and the job runs.
+        # lockstep reports an unknown group, and the job runs.
         result = self.run_lockstep("run", "-n", "8", "--out", "alone", "--group", "no-such-group-here", "--", *JOB, "--steps", "5")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("only their owner can read incidents", result.stderr)
         self.assertEqual(os.stat(os.path.join(self.folder, "alone")).st_mode & 0o077, 0)
 
-    def test_help_of_a_verb_is_its_own(self):
+    def test_every_verb_has_its_own_help(self):
         self.assertEqual(self.run_lockstep("help", "run").stdout, self.run_lockstep("run", "--help").stdout)
 
     def test_the_incident_of_an_earlier_run_is_kept(self):
@@ -308,7 +309,7 @@ class RunTest(FolderTest):
         return self.run_lockstep("run", "-n", "8", "--out", "out", "--kill-on-hang", *options, "--", *JOB, "--steps", "1000000",
                                  "--fault", fault)
 
-    def test_killed_rank_is_named_and_its_records_are_there(self):
+    def test_a_killed_rank_is_named_and_its_records_are_kept(self):
         result = self.hang("rank=5,step=20,kind=kill")
         self.assertEqual(result.returncode, 90, result.stderr)
         verdict = self.verdict()
@@ -324,15 +325,18 @@ class RunTest(FolderTest):
         with open(os.path.join(self.folder, "out/manifest.json")) as file:
             manifest = json.load(file)
         self.assertTrue(manifest["known_stalled"])
+        self.assertIn("lockstep: out/explore.html: open it in any browser\n", result.stderr)
+        page = explore_data(os.path.join(self.folder, "out"))
+        self.assertEqual((page["verdict"], page["findings"][0]["text"]), (verdict["verdict"], verdict["findings"][0]["summary"]))
         self.assertIn("killed by signal 9", next(p["status"] for p in manifest["processes"] if p["rank"] == 5))
 
-    def test_stopped_rank_is_named_and_ended(self):
+    def test_a_stopped_rank_is_named_and_killed(self):
         result = self.hang("rank=0,step=20,kind=stop")
         self.assertEqual(result.returncode, 90, result.stderr)
         self.assertEqual(self.verdict()["findings"][0]["culprit_ranks"], [0])
         self.assertEqual(self.verdict()["findings"][0]["kind"], "HOST_STALL")
 
-    def test_silent_desync_keeps_the_jobs_status(self):
+    def test_a_silent_desync_keeps_the_jobs_status(self):
         result = self.run_lockstep("run", "-n", "8", "--out", "out", "--", *JOB, "--steps", "150", "--fault",
                                    "rank=7,step=20,kind=wrong-datatype")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -341,9 +345,10 @@ class RunTest(FolderTest):
         self.assertEqual(verdict["findings"][0]["kind"], "MISMATCH_DATATYPE")
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [7])
 
-    def test_without_kill_on_hang_it_watches_and_says_when_the_job_recovers(self):
+    def test_without_kill_on_hang_run_watches_and_reports_the_recovery(self):
         process = self.start("run", "-n", "8", "--out", "out", "--late-after", "2", "--", *JOB, "--steps", "1000000")
-        # Stopped before its first step, it would hold up its peers outside NCCL, where nobody sees them wait.
+        # If the rank stopped before its first step, its peers would wait outside NCCL, where Lockstep cannot see
+        # them.
         for line in process.stdout:
             if line.startswith("step "):
                 break
@@ -356,7 +361,7 @@ class RunTest(FolderTest):
         self.assertIsNotNone(victim)
         manifest = os.path.join(self.folder, "out/manifest.json")
         os.kill(victim, signal.SIGSTOP)
-        self.assertTrue(wait_for(lambda: os.path.exists(manifest)), "the hang was never told")
+        self.assertTrue(wait_for(lambda: os.path.exists(manifest)), "the hang was never reported")
         self.assertIsNone(process.poll())
         os.kill(victim, signal.SIGCONT)
         seen = []
@@ -368,8 +373,8 @@ class RunTest(FolderTest):
         process.terminate()
         process.communicate(timeout=60)
 
-    def test_ranks_that_are_killed_while_they_wait_are_no_cause(self):
-        # Whoever of them dies first. The ranks are started by a launcher that ends them before the hang is declared.
+    def test_ranks_killed_while_they_wait_are_not_the_cause(self):
+        # Any of the ranks may die first. Their launcher ends them before the hang is declared.
         ranks = "".join(f"RANK={rank} LOCAL_RANK={rank} WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$1 {TRAINSIM} --tp 2 --dp 2 --steps 1000000 "
                         f"--fault rank=2,step=20,kind=stall-host & echo $!; " for rank in range(4))
         for first in (0, 2):
@@ -382,7 +387,7 @@ class RunTest(FolderTest):
                 for line in process.stderr:
                     if "lockstep: late:" in line:
                         break
-                time.sleep(2)  # a launcher notices some time later
+                time.sleep(2)  # a launcher notices with a delay
                 for rank in [first, *(rank for rank in range(4) if rank != first)]:
                     os.kill(pids[rank], signal.SIGKILL)
                 process.communicate(timeout=60)
@@ -390,7 +395,7 @@ class RunTest(FolderTest):
                     verdict = json.load(file)
                 self.assertEqual((verdict["verdict"], verdict["findings"][0]["culprit_ranks"]), ("HUNG", [2]))
 
-    def test_an_incident_folder_that_cannot_be_written(self):
+    def test_an_unwritable_incident_folder_is_reported(self):
         with open(os.path.join(self.folder, "file"), "w") as file:
             file.write("x")
         result = self.run_lockstep("run", "-n", "8", "--out", "file/out", "--", *JOB, "--steps", "60", "--fault",
@@ -399,10 +404,10 @@ class RunTest(FolderTest):
         self.assertRegex(result.stderr, r"DESYNC")
         self.assertRegex(result.stderr, r"lockstep: the incident folder is not complete: .*file")
 
-    # -- no place for rings
+    # -- no space for rings
 
     def compare_with_plain(self, prefix, environment):
-        # Where one rank cannot start, the other waits for it: hence the time limit.
+        # If one rank cannot start, the other waits for it, so there is a time limit.
         script = ('for r in 0 1; do (RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT=$1 timeout 10 "$2" '
                   "--tp 2 --pp 1 --dp 1 --steps 5; echo rank $r: status $?) & done; wait")
         job = ["sh", "-c", script, "sh", "29517", TRAINSIM]
@@ -419,7 +424,7 @@ class RunTest(FolderTest):
         self.assertEqual(len(own), 1, watched.stderr)
         self.assertEqual(sorted(others), sorted(plain.stderr.splitlines()))
 
-    def test_unwritable_folder_for_rings(self):
+    def test_an_unwritable_ring_folder_costs_one_line(self):
         plain, watched = self.compare_with_plain([], self.environment(LOCKSTEP_DIR="/proc/nowhere"))
         self.assert_same_but_for_one_line(plain, watched)
         self.assertIn("LOCKSTEP_DIR", watched.stderr)
@@ -428,15 +433,15 @@ class RunTest(FolderTest):
         prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-c", setup + '; exec "$@"', "sh"]
         probe = subprocess.run([*prefix, "true"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if probe.returncode != 0:
-            self.skipTest("a mount namespace cannot be made here: " + probe.stdout.strip())
+            self.skipTest("cannot create a mount namespace here: " + probe.stdout.strip())
         return prefix
 
-    def test_full_shared_memory(self):
+    def test_full_shared_memory_changes_nothing(self):
         prefix = self.in_namespace("mount -t tmpfs -o size=64m tmpfs /dev/shm && head -c 62M /dev/zero > /dev/shm/full")
         plain, watched = self.compare_with_plain(prefix, self.environment(LOCKSTEP_DIR="/dev/shm"))
         self.assertEqual((watched.returncode, sorted(watched.stdout.splitlines()), sorted(watched.stderr.splitlines())),
                          (plain.returncode, sorted(plain.stdout.splitlines()), sorted(plain.stderr.splitlines())))
-        # Rings in memory are rings.
+        # Rings in memory count as rings.
         result = self.run_lockstep("run", "-n", "2", "--out", "out", "--", TRAINSIM, "--tp", "2", "--steps", "20", prefix=prefix,
                                    environment=self.environment(LOCKSTEP_DIR="/dev/shm"))
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -444,7 +449,7 @@ class RunTest(FolderTest):
         self.assertEqual(self.verdict()["ranks_read"], 2)
         self.assertTrue(any("in the memory of that process" in line for line in self.verdict()["blind"]), self.verdict())
 
-    def test_absent_shared_memory(self):
+    def test_missing_shared_memory_costs_one_line(self):
         prefix = self.in_namespace("mount --bind /proc/self/fdinfo /dev/shm || mount -t tmpfs -o size=4k,mode=0555,ro tmpfs /dev/shm")
         plain, watched = self.compare_with_plain(prefix, self.environment(LOCKSTEP_DIR=None))
         self.assert_same_but_for_one_line(plain, watched)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Every promise of docs/security.md has a test that fails where it is not kept. A sentence is named by its beginning; a sentence that is
-neither here nor among those that promise nothing fails this test, and so does a test that is not there any more."""
+"""Checks that every promise of docs/security.md has a test. A sentence is
+identified by its beginning. The test fails for a sentence that is in
+neither list below, and for a listed test that does not exist."""
 
 import os
 import re
@@ -11,100 +12,112 @@ PAGE = "docs/security.md"
 
 # Beginning of a sentence -> FILE:TEST...
 PROMISES = {
-    # The table of parts, a row each.
-    "liblockstep.so": ("recorder/testing/hostile_test.cpp:LimitsOfTheProcess", "recorder/base/config_test.cpp:ConfigTest"),
+    # The rows of the table of parts.
+    "liblockstep.so": ("recorder/testing/hostile_test.cpp:LimitsOfTheProcessAreHarmless", "recorder/base/config_test.cpp:ConfigTest"),
     "`lockstep run`": ("tests/integration/run_test.py:test_a_group_may_read_the_incident",),
-    "agent | root": ("tests/integration/host_test.py:test_an_agent_alone_answers_its_own_user_and_says_so",),
-    "collector, relay": ("tests/integration/access_test.py:test_without_options_collector_agent_and_tools_of_a_user_meet_on_a_socket",),
+    "agent | root": ("tests/integration/host_test.py:test_an_agent_alone_answers_only_its_own_user_and_says_so",),
+    "collector, relay": ("tests/integration/access_test.py:test_a_users_programs_meet_on_a_socket_without_options",),
     "analyze, view, export": ("analyzer/load/load_test.cpp:LinksBelowAPathAreNotFollowed",),
-    "Recording and analysis need no more": ("tests/integration/run_test.py:test_healthy",),
-    "Agents for other users' jobs": ("tests/integration/refusal_test.py:test_another_user",),
+    "serve | the reader": ("analyzer/serve/page_test.py:test_only_the_token_gives_access",),
+    "Recording and analysis need no more": ("tests/integration/run_test.py:test_a_healthy_job_gives_a_healthy_verdict",),
+    "Agents for other users' jobs": ("tests/integration/refusal_test.py:test_a_job_of_another_user_is_refused_with_advice",),
     "The systemd units": ("tests/integration/units_test.py:test_agent_relay_and_collector_find_a_hang_with_stacks",),
-    # What is recorded.
-    "Of suspects also stacks": ("collector/service/core_test.cpp:EvidenceIsAskedOfTheCulpritAndFewOthers",),
-    "Never tensor contents": ("tests/integration/redact_test.py:test_run",),
-    # Redaction.
-    "The agent, `run`, `attach` and `evidence` redact": ("tests/integration/redact_test.py:test_agent_and_collector",
-                                                         "tests/integration/redact_test.py:test_an_agent_alone"),
-    "`analyze`, `export` and `archive` redact": ("analyzer/evidence/redact_test.cpp:BundleAndItsReportLine",),
-    "`no`": ("analyzer/evidence/redact_test.cpp:WhatIsPublicStays",),
+    # "What is recorded".
+    "For suspects it also": ("collector/service/core_test.cpp:EvidenceIsRequestedForTheCulpritAndFewOthers",),
+    "It never records tensor": ("tests/integration/redact_test.py:test_an_incident_of_run_is_redacted",),
+    # "Redaction".
+    "The agent, `run`, `attach` and `evidence` redact": ("tests/integration/redact_test.py:test_an_incident_of_agent_and_collector_is_redacted",
+                                                         "tests/integration/redact_test.py:test_an_incident_of_an_agent_alone_is_redacted"),
+    "`analyze`, `export` and `archive` redact": ("analyzer/evidence/redact_test.cpp:BundlesAreRedactedAndTheReportSaysSo",),
+    "`no`": ("analyzer/evidence/redact_test.cpp:PublicNamesStay",),
     "`paths`": ("analyzer/evidence/redact_test.cpp:PathsBecomeHashAndLastPart",),
     "`stacks`": ("analyzer/evidence/redact_test.cpp:EveryFieldIsClassified",),
     "The digits are a keyed hash": ("analyzer/evidence/redact_test.cpp:PathsBecomeHashAndLastPart",),
-    "Words that show an activity": ("analyzer/evidence/redact_test.cpp:ActivityIsFoundAsBefore",),
-    "The key is `redact.key`": ("analyzer/evidence/redact_test.cpp:TheKeyIsASitesOrMadeUp",),
-    "It is in `$LOCKSTEP_KEYS`": ("analyzer/evidence/redact_test.cpp:TheKeyIsASitesOrMadeUp",),
-    "Without it an agent": ("analyzer/evidence/redact_test.cpp:TheKeyIsASitesOrMadeUp",),
-    "`manifest.json` and the report": ("analyzer/evidence/redact_test.cpp:BundleAndItsReportLine",),
-    # On one host.
-    "A ring belongs to its user": ("recorder/base/config_test.cpp:TheFileCountsAndTheEnvironmentMore",),
-    "An agent reads it as untrusted": ("collector/agent/host_source_test.cpp:ARingThatNamesAnotherProcessIsNotBelieved",),
-    "Paths are resolved inside": ("collector/rings/finder_test.cpp:RingsInsideAContainerAreFoundAndOutliveIt",),
-    "A file is examined before": ("collector/rings/finder_test.cpp:WhatIsNoFileOfItsOwnerAloneIsRefused",),
-    "It must be regular": ("collector/rings/finder_test.cpp:WhatIsNoFileOfItsOwnerAloneIsRefused",),
+    "Names from which the analyzer": ("analyzer/evidence/redact_test.cpp:TheSameActivityIsFound",),
+    "The key is `redact.key`": ("analyzer/evidence/redact_test.cpp:TheSitesKeyIsUsedOrARandomOne",),
+    "It is in `$LOCKSTEP_KEYS`": ("analyzer/evidence/redact_test.cpp:TheSitesKeyIsUsedOrARandomOne",),
+    "Without it an agent": ("analyzer/evidence/redact_test.cpp:TheSitesKeyIsUsedOrARandomOne",),
+    "`manifest.json` and the report": ("analyzer/evidence/redact_test.cpp:BundlesAreRedactedAndTheReportSaysSo",),
+    # "On one host".
+    "A ring belongs to its user": ("recorder/base/config_test.cpp:TheEnvironmentOverridesTheFile",),
+    "An agent treats it as untrusted": ("collector/agent/host_source_test.cpp:ARingThatNamesAnotherProcessIsNotBelieved",),
+    "Paths are resolved inside": ("collector/rings/finder_test.cpp:RingsInsideAContainerAreFoundAndSurviveIt",),
+    "A file is examined before": ("collector/rings/finder_test.cpp:OnlyPrivateRegularFilesAreAccepted",),
+    "It must be regular": ("collector/rings/finder_test.cpp:OnlyPrivateRegularFilesAreAccepted",),
     "It is read with `pread`": ("recorder/ring/reader_test.cpp:HugeNumbersInEveryWordAreBounded",),
-    "What a file costs": ("recorder/ring/reader_test.cpp:TablesThatLieOnEachOtherOverTheWholeFileAreBounded",
-                          "recorder/ring/reader_test.cpp:AFileThatChangesWhileItIsReadDoesNoHarm"),
-    "A user's rings get": ("collector/agent/host_source_test.cpp:ManyLargeRingsOfOneUserDoNotKeepTheAgentFromOthers",),
-    "New rings, ends and requests": ("collector/agent/host_source_test.cpp:ManyLargeRingsOfOneUserDoNotKeepTheAgentFromOthers",),
-    "128 MiB of what": ("collector/agent/host_source_test.cpp:ManyLargeRingsOfOneUserDoNotKeepTheAgentFromOthers",),
+    "The cost of reading a file": ("recorder/ring/reader_test.cpp:OverlappingTablesOverTheWholeFileAreBounded",
+                          "recorder/ring/reader_test.cpp:AFileThatChangesWhileItIsReadIsHarmless"),
+    "A user's rings get": ("collector/agent/host_source_test.cpp:ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings",),
+    "New rings, exits and requests": ("collector/agent/host_source_test.cpp:ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings",),
+    "At most 128 MiB": ("collector/agent/host_source_test.cpp:ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings",),
     "Saved rings of several users": ("collector/agent/spool_test.cpp:ManyRingsOfOneUserDisplaceNoneOfAnother",),
     "When the spool is full": ("collector/agent/spool_test.cpp:ManyRingsOfOneUserDisplaceNoneOfAnother",),
     "The process that a ring names": ("collector/agent/host_source_test.cpp:ARingThatNamesAnotherProcessIsNotBelieved",),
-    "Job, generation, rank and process": ("collector/agent/host_source_test.cpp:ARingThatChangesWhoseItIsKeepsWhatItWas",),
-    "An agent that is not root": ("collector/rings/finder_test.cpp:WhatIsNoFileOfItsOwnerAloneIsRefused",),
-    "An agent holds at most": ("collector/agent/host_source_test.cpp:WhatIsNoRingAndWhatIsTooManyIsLeftAlone",),
-    "Refused files are counted": ("collector/agent/host_source_test.cpp:WhatIsNoRingAndWhatIsTooManyIsLeftAlone",),
-    "A user who can write a ring folder": ("recorder/base/switches_test.cpp:AFileThatAppearsStopsARunningProcess",),
-    # Between hosts.
-    "Without options a collector": ("tests/integration/access_test.py:test_without_options_collector_agent_and_tools_of_a_user_meet_on_a_socket",),
-    "An `ipc://` socket": ("collector/wire/transport_test.cpp:ALocalSocketIsForItsUserAndRoot",
-                           "tests/integration/access_test.py:test_without_options_collector_agent_and_tools_of_a_user_meet_on_a_socket"),
-    "An agent without options": ("tests/integration/access_test.py:test_without_options_collector_agent_and_tools_of_a_user_meet_on_a_socket",),
-    "On TCP nothing starts": ("tests/integration/access_test.py:test_on_ports_nothing_starts_without_keys_unless_that_is_said",),
-    "`--insecure` together": ("collector/wire/keys_test.cpp:OnPortsNothingStartsWithoutKeys",),
+    "Job, generation, rank and process": ("collector/agent/host_source_test.cpp:ARingThatChangesItsOwnerKeepsTheFirst",),
+    "An agent that is not root": ("collector/rings/finder_test.cpp:OnlyPrivateRegularFilesAreAccepted",),
+    "An agent holds at most": ("collector/agent/host_source_test.cpp:InvalidAndTooManyRingsAreIgnored",),
+    "Refused files are counted": ("collector/agent/host_source_test.cpp:InvalidAndTooManyRingsAreIgnored",),
+    "`lockstep attach` opens PyTorch's": ("collector/attach/torch_dumps_test.cpp:OnlyFilesThatTheJobsUserMayUseAreTouched",
+                                          "collector/attach/torch_dumps_test.cpp:InvalidPipesAndDumpsAreSkipped"),
+    "A user who can write a ring folder": ("recorder/base/switches_test.cpp:AStopFileThatAppearsStopsARunningProcess",),
+    # "Between hosts".
+    "Without options a collector": ("tests/integration/access_test.py:test_a_users_programs_meet_on_a_socket_without_options",),
+    "An `ipc://` socket": ("collector/wire/transport_test.cpp:ALocalSocketAcceptsOnlyItsUserAndRoot",
+                           "tests/integration/access_test.py:test_a_users_programs_meet_on_a_socket_without_options"),
+    "An agent without options": ("tests/integration/access_test.py:test_a_users_programs_meet_on_a_socket_without_options",),
+    "On TCP, even on loopback, nothing starts": ("tests/integration/access_test.py:test_nothing_listens_on_a_port_without_keys_unless_the_user_asks",),
+    "`--insecure` together": ("collector/wire/keys_test.cpp:NothingStartsOnPortsWithoutKeys",),
     "CURVE (Curve25519)": ("collector/wire/security_test.cpp:PeersWithoutKeysAreRefused",),
-    "`lockstep keygen --role ROLE": ("collector/wire/keys_test.cpp:NothingIsOverwritten", "collector/wire/keys_test.cpp:PairsComeBack"),
-    "A secret file": ("collector/wire/keys_test.cpp:SecretsThatOthersMayReadAreRefused",
+    "`lockstep keygen --role ROLE": ("collector/wire/keys_test.cpp:NoKeyIsOverwritten", "collector/wire/keys_test.cpp:PairsAreReadBack"),
+    "A secret file": ("collector/wire/keys_test.cpp:SecretsThatOthersCanReadAreRefused",
                       "tests/integration/access_test.py:test_a_key_that_others_may_read_is_refused"),
-    "Roles belong to keys": ("collector/wire/security_test.cpp:RolesSendWhatIsTheirsAlone",),
-    "agent | heartbeats": ("collector/wire/security_test.cpp:RolesSendWhatIsTheirsAlone",),
-    "relay": ("collector/wire/security_test.cpp:RolesSendWhatIsTheirsAlone",),
-    "operator": ("collector/service/core_test.cpp:DumpByHandIsForOperators",),
-    "reader": ("collector/tools/top_test.cpp:AReaderLooksButTakesNoDump",),
-    "collector |": ("collector/wire/security_test.cpp:RolesSendWhatIsTheirsAlone",),
-    "Everything else is dropped": ("collector/wire/security_test.cpp:RolesSendWhatIsTheirsAlone",),
-    "A tool with a key of another role": ("collector/wire/tool_client_test.cpp:OnPortsKeysAreNeededAndFound",),
-    "An agent's key cannot": ("tests/integration/access_test.py:test_every_key_may_do_what_is_its_own",),
+    "The key, not the message, determines the role": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
+    "agent | heartbeats": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
+    "relay": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
+    "operator": ("collector/service/core_test.cpp:AManualDumpIsOnlyForOperators",),
+    "reader": ("collector/tools/top_test.cpp:AReaderMayLookButNotTakeADump",),
+    "collector |": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
+    "Everything else is dropped": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
+    "A tool with a key of another role": ("collector/wire/tool_client_test.cpp:OnPortsKeysAreRequiredAndFound",),
+    "An agent's key cannot": ("tests/integration/access_test.py:test_every_key_allows_only_what_its_role_permits",),
     "Neither can write outside": ("collector/incident/store_test.cpp:HostileChunksAreRefused",),
-    "A connection may send": ("collector/wire/security_test.cpp:FloodsAreCutAndHonestPeersGoOn",
-                              "collector/wire/security_test.cpp:BombsAreChargedByWhatTheyUnpackTo"),
-    "A replayed connection": ("collector/wire/security_test.cpp:RecordedBytesReplayedAreRefused",),
+    "A connection may send": ("collector/wire/security_test.cpp:FloodsAreCutAndHonestPeersContinue",
+                              "collector/wire/security_test.cpp:CompressedMessagesCountWithTheirUnpackedSize"),
+    "A replayed connection": ("collector/wire/security_test.cpp:ReplayedBytesAreRefused",),
     "A chunk that arrives twice": ("collector/incident/store_test.cpp:AnyOrderAndAnyRestartGivesTheSameFiles",),
-    "Clients pin": ("collector/wire/security_test.cpp:AServerWithAnotherKeyIsNotSpokenTo",),
+    "Clients pin": ("collector/wire/security_test.cpp:AServerWithAnotherKeyGetsNoMessages",),
     "The collector admits": ("collector/wire/security_test.cpp:UnknownKeysAreRefusedAndCounted",),
-    "That takes effect": ("collector/wire/security_test.cpp:KeysComeAndGoWhileTheServerRuns",),
-    "On a host whose agent is root's": ("collector/common/runtime_folder_test.cpp:RootsWordIsForAllToReadAndNobodyElses",),
-    "Their own key decides": ("tests/integration/host_test.py:test_a_reader_looks_and_an_operator_takes_dumps",),
-    # Hostile input.
+    "That takes effect": ("collector/wire/security_test.cpp:KeysCanBeAddedAndRemovedWhileTheServerRuns",),
+    "On a host where root runs": ("collector/common/runtime_folder_test.cpp:AllMayReadWhatRootPublishesAndOnlyRootMayPublishThere",),
+    "Their own key decides": ("tests/integration/host_test.py:test_a_reader_may_look_and_an_operator_may_take_dumps",),
+    # "In a browser".
+    "`lockstep serve` answers requests": ("analyzer/serve/serve_test.cpp:OnlyTheTokenGivesAccess", "analyzer/serve/serve_test.cpp:OtherHostNamesForThisAddressGetNothing"),
+    "It answers GET": ("analyzer/serve/serve_test.cpp:RequestsAreParsedStrictly", "analyzer/serve/serve_test.cpp:AnswersWithinItsLimits"),
+    "It finds incidents": ("analyzer/serve/serve_test.cpp:OnlyListedIncidentsAndTheirFilesAreRead",),
+    "No answer may be stored": ("analyzer/serve/serve_test.cpp:EveryAnswerRestrictsWhatTheBrowserMayDo", "analyzer/serve/page_test.py:test_hostile_names_are_text"),
+    "The page of a large job": ("analyzer/serve/serve_test.cpp:ThePageOfALargeJobAsksForItsCalls", "analyzer/serve/page_test.py:test_the_matrix_has_the_states_of_all_and_asks_for_calls"),
+    "With `--live` it runs": ("analyzer/serve/page_test.py:test_running_jobs_are_shown_as_text",),
+    "A report or page that lies": ("analyzer/serve/serve_test.cpp:AFileInTheFolderCannotRunScripts",),
+    # "Hostile input".
     "Rings, dumps, pickles": ("tests/fuzz/CMakeLists.txt:set(targets",),
     "The reader of Flight Recorder pickles": ("analyzer/formats/fr/pickle_test.cpp:CodeIsRefusedByNameAndPlace",),
     "Foreign processes are unwound": ("tests/integration/refusal_test.py:test_foreign_files_are_not_read_with_the_rights_of_root",),
     "Names from files cannot": ("analyzer/report/report_test.cpp:NoLineIsWiderThanAHundredColumnsAndNothingControlsTheTerminal",
-                                "collector/common/say_test.cpp:NothingThatIsSaidControlsATerminal",
+                                "collector/common/say_test.cpp:PrintedTextCannotControlATerminal",
                                 "analyzer/report/report_test.cpp:HtmlEscapesEveryNameAndLoadsNothing"),
     "No command follows": ("analyzer/load/load_test.cpp:LinksBelowAPathAreNotFollowed",),
-    "Exported CSV files": ("analyzer/export/export_test.cpp:CsvHoldsNoFormulas",),
+    "Exported CSV files": ("analyzer/export/export_test.cpp:CsvContainsNoFormulas",),
 }
 
-# Advice, explanations, and what is not promised.
-REST = ("part |", "level |", "role |", "Sizes, kinds", "Treat an incident", "Set `redact`", "Make one with", "A holder of the key", "Never hidden",
-        "In free text", "It can lie", "A relay's key can lie", "`collector.key` stays", "`agent.key` and", "To rotate", "The right to read the disk",
-        "Memory limits of", "The traffic pattern", "The age of keys")
+# Advice, explanations, and statements of what the page does not promise.
+REST = ("part |", "level |", "role |", "Lockstep records sizes", "Treat an incident", "Set `redact`", "Make one with", "Anyone with the key", "Never hidden",
+        "In free text", "It can lie", "A relay's key can lie", "`collector.key` stays", "`agent.key` and", "To rotate", "Control who can read",
+        "Limit the memory of", "The traffic pattern", "Replace keys yourself")
 
 
 def sentences():
-    """Rows of tables without the bars at their ends, and sentences of all else."""
+    """Returns rows of tables without their outer bars, and the sentences of
+    all other text."""
     with open(os.path.join(SOURCE, PAGE)) as file:
         text = re.sub(r"```.*?```", "", file.read(), flags=re.S)
     blocks, found = [], []
@@ -126,7 +139,7 @@ def sentences():
 
 
 class SecurityTest(unittest.TestCase):
-    def test_every_sentence_promises_what_is_tested_or_nothing(self):
+    def test_every_sentence_is_tested_or_promises_nothing(self):
         starts = sorted([*PROMISES, *REST], key=len, reverse=True)
         used = set()
         for sentence in sentences():
@@ -135,7 +148,7 @@ class SecurityTest(unittest.TestCase):
             used.add(start)
         self.assertEqual(sorted(set(starts) - used), [], "sentences that are not on the page any more")
 
-    def test_every_test_that_is_named_is_there(self):
+    def test_every_listed_test_exists(self):
         for start, tests in PROMISES.items():
             for test in tests:
                 path, name = test.split(":", 1)

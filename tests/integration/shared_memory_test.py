@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Jobs in containers with little shared memory, of which NCCL needs fifteen sixteenths: each ends as it does without the recorder, and what is
-short of records is said. Needs root's mount and pid namespaces."""
+"""Runs jobs in containers with little shared memory, of which NCCL needs fifteen sixteenths. Each job
+must end as it would without the recorder, and missing records are reported. Needs root's mount and
+pid namespaces."""
 
 import concurrent.futures
 import glob
@@ -17,13 +18,13 @@ import unittest
 from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, clean_environment, free_port
 
 MIB = 1 << 20
-SMALLEST = 256 << 10  # a ring
+SMALLEST = 256 << 10  # bytes of the smallest ring
 UNSHARE = ["unshare", "-m", "-p", "-f", "--mount-proc", "--kill-child"]
 NAMES = ("LOCKSTEP", "SLURM", "OMPI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LD_PRELOAD", "NCCL_", "STANDIN_")
 
 
 def refused():
-    """Why such namespaces cannot be made here; None: they can."""
+    """Returns why this machine cannot create such namespaces, or None if it can."""
     if shutil.which("unshare") is None:
         return "no unshare"
     done = subprocess.run([*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], capture_output=True, text=True, check=False)
@@ -31,7 +32,7 @@ def refused():
 
 
 def in_container(**plan):
-    """What inside() returns, in namespaces of its own."""
+    """Returns the result of inside(), run in its own namespaces."""
     plan["port"] = free_port()
     done = subprocess.run([*UNSHARE, sys.executable, os.path.abspath(__file__), "--inside", json.dumps(plan)],
                           env=clean_environment(NAMES, LOCKSTEP_BUILD=BUILD), capture_output=True, text=True, timeout=240, check=False)
@@ -45,16 +46,17 @@ class SmallSharedMemoryTest(unittest.TestCase):
     def setUpClass(cls):
         reason = refused()
         if reason is not None:
-            raise unittest.SkipTest("no namespaces of one's own here: " + reason)
+            raise unittest.SkipTest("cannot create namespaces here: " + reason)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             counts = (1, 8, 16)
-            # What the library takes beside its transport's buffers, which the settings below size.
+            # The memory that the library needs besides its transport's buffers, whose size the settings
+            # below choose.
             cls.base = dict(zip(counts, pool.map(lambda ranks: in_container(mib=256, ranks=ranks, measure=True)["used"], counts)))
 
     def cell(self, ranks, mib, more=None, **plan):
-        """mib None: other files have left just what the library needs and a sixteenth."""
+        """Runs a job. With `mib` None, other files leave just what the library needs and a sixteenth."""
         size = mib * MIB if mib else int((self.base[ranks] + SMALLEST) * 16 / 15)
-        buffers = 3 * ranks if ranks > 1 else 0  # of world, tp and dp
+        buffers = 3 * ranks if ranks > 1 else 0  # buffers for world, tp and dp
         room = size * 15 // 16 - self.base[ranks] - SMALLEST
         each = room // buffers // 4096 * 4096 if buffers and mib else 0
         return in_container(mib=mib or 64, fill=0 if mib else 64 * MIB - size, ranks=ranks, buffer=each, more=more or {}, **plan)
@@ -73,35 +75,35 @@ class SmallSharedMemoryTest(unittest.TestCase):
                     self.assertGreaterEqual(said["rings"], min(ranks, 8), "in the folder, where a killed process leaves them")
                 else:
                     self.assertGreater(said["links"], 0)
-                # Rings of 4 MiB each are what all ask for.
+                # Every process asks for a ring of 4 MiB.
                 short = said["rings"] - said["whole"]
                 self.assertEqual(any("KiB, because its file system is small" in line for line in said["blind"]), short > 0)
                 self.assertEqual(any("was in memory of its process" in line for line in [*said["problems"], said["stderr"]]), said["links"] > 0)
 
-    def test_nothing_says_how_many_ranks_there_are(self):
+    def test_rings_fit_if_the_number_of_local_ranks_is_unknown(self):
         said = self.cell(8, 64, unset=["LOCAL_WORLD_SIZE"])
         self.assertEqual(said["recorded"], [0] * 8)
         self.assertEqual(said["rings"], 8)
         self.assertLessEqual(said["ring_bytes"], 4 * MIB)
 
-    def test_what_the_user_asks_for_must_fit_as_well(self):
+    def test_a_ring_size_from_the_user_must_also_fit(self):
         said = self.cell(8, 64, more={"LOCKSTEP_RING_KIB": "65536"})
         self.assertEqual(said["recorded"], [0] * 8)
         self.assertLessEqual(said["ring_bytes"], 4 * MIB)
 
-    def test_rings_of_earlier_jobs_count(self):
+    def test_rings_of_earlier_jobs_take_space_too(self):
         said = self.cell(8, 64, twice=True)
         self.assertEqual(said["recorded"], [0] * 8)
         self.assertLessEqual(said["ring_bytes"], 4 * MIB)
         self.assertGreater(said["links"], 0)
 
-    def test_a_full_file_system_fails_a_job_as_without_the_recorder(self):
+    def test_a_full_file_system_fails_a_job_just_as_without_the_recorder(self):
         said = in_container(mib=64, fill=64 * MIB, ranks=8, patience=2)
         self.assertNotIn(0, said["plain"])
         self.assertEqual(said["recorded"], said["plain"])
 
     def test_rings_in_memory_outlive_a_killed_process(self):
-        """Found through the link and /proc by lockstep run, which keeps them open."""
+        """lockstep run finds the rings through the link and /proc, and keeps them open."""
         said = self.cell(8, None, kill=True)
         self.assertEqual(said["verdict"]["verdict"], "CRASHED", said)
         self.assertEqual(said["verdict"]["findings"][0]["culprit_ranks"], [2], said)

@@ -1,5 +1,5 @@
-"""A real Slurm on one machine, for as long as a test takes: munged, slurmctld and several slurmd under one host name, as the user who
-runs the test, everything in one folder, ports on loopback only."""
+"""A real Slurm on one machine for the time of a test: munged, slurmctld and several slurmd under one host name. All run as
+the test's user, in one folder, with ports on the loopback only."""
 
 import os
 import pwd
@@ -14,13 +14,14 @@ SBIN = ["/usr/sbin", "/usr/local/sbin", "/sbin"]
 
 
 def missing():
-    """Names of the programs that are not installed."""
+    """Returns the names of programs that are not installed."""
     path = os.pathsep.join([os.environ.get("PATH", ""), *SBIN])
     return [name for name in PROGRAMS if shutil.which(name, path=path) is None]
 
 
 class SlurmCluster:
-    """Nodes n1 to nN. `extra` are further lines of slurm.conf (Prolog=..., TaskProlog=...)."""
+    """A Slurm cluster with nodes n1 to nN. `extra` contains further lines
+    of slurm.conf (Prolog=..., TaskProlog=...)."""
 
     def __init__(self, folder, nodes=4, first_port=17000, extra=()):
         self.folder, self.nodes, self.first_port, self.extra = folder, nodes, first_port, extra

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Lockstep under a real Slurm of four nodes and a collector with keys: agents that the prolog starts and the library from the task prolog; and
-a site where nothing is installed, srun starts lockstep run on each node. A rank stops; the collector's verdict must name it with its node."""
+"""Runs Lockstep with a real Slurm of four nodes and a collector with keys. First the prolog starts the agents
+and the task prolog preloads the library. Then a site without an installation, where srun starts lockstep run
+on each node. A rank stops, and the collector's verdict must name the rank and its node. LOCKSTEP_HEALTHY_JOBS says how many healthy jobs run before the one that is requeued (1)."""
 
 import glob
 import json
@@ -20,6 +21,7 @@ from support import BUILD, LOCKSTEP, SOURCE, TRAINSIM, FolderTest, free_port
 
 MISSING = slurm_cluster.missing()
 FIRST_PORT = 17000
+HEALTHY_JOBS = int(os.environ.get("LOCKSTEP_HEALTHY_JOBS", "1"))
 
 
 def ports_taken():
@@ -69,7 +71,7 @@ class SlurmTest(FolderTest):
         return folder
 
     def start(self, scripts=True, collector=()):
-        """Collector, with these options, and Slurm; `scripts`: with packaging/slurm configured."""
+        """Starts a collector with these options, and Slurm; with `scripts`, packaging/slurm is configured."""
         keys = self.keys()
         port = free_port()
         self.endpoint = f"tcp://127.0.0.1:{port}"
@@ -128,7 +130,7 @@ class SlurmTest(FolderTest):
             time.sleep(0.2)
 
     def verdict(self):
-        """The newest verdict that blames somebody."""
+        """Returns the newest verdict with a culprit."""
         for path in sorted(glob.glob(f"{self.out}/**/verdict.json", recursive=True), key=os.path.getmtime, reverse=True):
             try:
                 with open(path) as file:
@@ -139,7 +141,7 @@ class SlurmTest(FolderTest):
                 return os.path.dirname(path), verdict
         return None
 
-    def test_a_stalled_rank_on_four_nodes(self):
+    def test_a_stalled_rank_on_four_nodes_is_named(self):
         self.start()
         job = self.srun("--tp", "2", "--dp", "4", "--steps", "1000000", "--fault", "rank=5,step=20,kind=stall-host,comm=dp")
         folder, verdict = self.wait(self.verdict, "a verdict")
@@ -147,8 +149,8 @@ class SlurmTest(FolderTest):
         self.assertEqual(finding["culprit_ranks"], [5], self.story())
         self.assertEqual([culprit["host"] for culprit in finding["culprits"]], ["n3"])
         self.assertEqual((verdict["verdict"], verdict["ranks_expected"], verdict["ranks_read"]), ("HUNG", 8, 8))
-        self.assertIsNone(job.poll(), "observe is the default: nothing may end the job")
-        # By hand, from a shell that knows the keys alone; and by the analyzer from the files.
+        self.assertIsNone(job.poll(), "observing is the default, so nothing may end the job")
+        # Takes a dump from a shell that only has the keys, and compares the analyzer's answer for its files.
         dump = subprocess.run([LOCKSTEP, "dump", "--collector", self.endpoint, "--everything", "--json"], env=self.environment, cwd=self.folder,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
         self.assertEqual(dump.returncode, 1, dump.stderr + self.story())
@@ -161,7 +163,7 @@ class SlurmTest(FolderTest):
                              stderr=subprocess.PIPE, text=True, timeout=60, check=False)
         self.assertEqual(top.returncode, 0, top.stderr)
         self.assertIn("hung", top.stdout)
-        # The epilog ends the agents with the job.
+        # The epilog ends the agents together with the job.
         job.send_signal(signal.SIGINT)
         job.send_signal(signal.SIGINT)
         self.cluster.output("scancel", "--full", "--signal=KILL", "--name=pretrain")
@@ -170,7 +172,7 @@ class SlurmTest(FolderTest):
 
 
     def batch(self, name, steps, fault):
-        """A batch job of two ranks on each of three nodes. `fault`: of its first start."""
+        """Starts a batch job with two ranks on each of three nodes. `fault` applies to its first start."""
         script = os.path.join(self.folder, name + ".sh")
         with open(script, "w") as file:
             file.write(f"""#!/bin/bash
@@ -194,13 +196,17 @@ echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
         with open(path) as file:
             return file.read().splitlines()
 
-    def test_a_job_that_hangs_runs_again_without_the_node_and_a_healthy_one_is_left_alone(self):
+    def test_a_hung_job_runs_again_without_the_node_and_a_healthy_one_continues(self):
         program = os.path.join(SOURCE, "packaging/notify/slurm")
         told = f"tee -a {self.folder}/told | SLURM_CONF={self.folder}/slurm/slurm.conf {program} --do --least-confidence 0.8 --state {self.folder}/state"
         self.start(collector=("--late-after", "2", "--on-verdict", told))
-        healthy = self.batch("healthy", 60, "")
-        self.wait(lambda: f"{healthy} ended 0" in self.lines("ends"), "the end of the healthy job")
-        self.assertEqual((self.lines("state", "actions.jsonl"), len(self.lines("starts"))), ([], 1))
+        for count in range(HEALTHY_JOBS):
+            healthy = self.batch("healthy", 60, "")
+            self.wait(lambda: f"{healthy} ended 0" in self.lines("ends"), "the end of the healthy job")
+            self.assertEqual((self.lines("state", "actions.jsonl"), len(self.lines("starts"))), ([], count + 1), self.story())
+        print(f"{HEALTHY_JOBS} healthy jobs: no action")
+        with open(self.log) as log:
+            self.assertNotIn("has gone silent", log.read(), "each epilog ends an agent whose ranks have just ended")
         job = self.batch("stalled", 1000000, "--fault rank=3,step=50,kind=stall-host,comm=dp")
         self.wait(lambda: self.lines("state", "actions.jsonl"), "an action")
         again = self.wait(lambda: [line.split() for line in self.lines("starts") if line.startswith(f"{job} 1 ")], "another start", 150)[0]
@@ -212,8 +218,9 @@ echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
         self.cluster.output("scancel", "--full", "--signal=KILL", job)
         self.cluster.output("scancel", job)
 
-    def test_srun_exports_the_library_and_an_agent_is_there(self):
-        """Ranks are told by Slurm's variables alone. One machine is one host here: one agent stands for the nodes' services."""
+    def test_srun_exports_the_library_to_a_job_with_an_agent(self):
+        """Only Slurm's variables number the ranks. All nodes are one machine here, so one agent replaces the
+        nodes' services."""
         self.start(scripts=False)
         with open(os.path.join(self.folder, "agent.log"), "wb") as log:
             self.processes.append(subprocess.Popen(
@@ -232,16 +239,16 @@ echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
         folder, verdict = self.wait(self.verdict, "a verdict")
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [5], self.story())
         self.assertEqual((verdict["ranks_expected"], verdict["ranks_read"]), (8, 8))
-        self.assertEqual(verdict["job"].split("/")[0], "1", folder)  # the first of this Slurm
+        self.assertEqual(verdict["job"].split("/")[0], "1", folder)  # 1 is the first job of this Slurm
         self.cluster.output("scancel", "--full", "--signal=KILL", "1")
 
     def test_srun_starts_lockstep_run_on_each_node(self):
         self.start(scripts=False)
-        # Two ranks a node, as torchrun starts them.
+        # Two ranks per node, as torchrun starts them.
         worker = (f"export MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} WORLD_SIZE=8 LD_LIBRARY_PATH={BUILD}/standin/lib; for local in 0 1; do "
                   f"RANK=$((2 * SLURM_PROCID + local)) LOCAL_RANK=$local {TRAINSIM} --tp 2 --dp 4 --pace-ms 50 --steps 1000000 "
                   "--fault rank=5,step=50,kind=stall-host,comm=dp & done; wait")
-        # Nodes of one machine are told apart by the name that Slurm gives them.
+        # All nodes are one machine here. The name that Slurm gives each node distinguishes them.
         script = f"export LOCKSTEP_HOST=$SLURMD_NODENAME; exec {LOCKSTEP} run --kill-on-hang --collector {self.endpoint} -- bash -c '{worker}'"
         environment = {**self.cluster.environment, **{name: self.environment[name] for name in ("LOCKSTEP_KEYS", "LOCKSTEP_RUNTIME_DIR")},
                        "TMPDIR": "/tmp", "LOCKSTEP_DIR": self.rings}
@@ -253,7 +260,8 @@ echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
         finding = verdict["findings"][0]
         self.assertEqual(finding["culprit_ranks"], [5], self.story())
         self.assertEqual([culprit["host"] for culprit in finding["culprits"]], ["n3"], folder)
-        # Each ends its own ranks when the collector calls the job hung, and says so by its status.
+        # When the collector calls the job hung, each lockstep run ends its own ranks and exits with the status for
+        # a hang.
         self.wait(lambda: job.poll() is not None, "the end of the job", 90)
         self.assertEqual(job.returncode, 90, self.story())
         self.assertEqual(len(glob.glob(f"{self.out}/lockstep-incident-*")), 1, self.story())

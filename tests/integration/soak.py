@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A site for as long as told: a collector, relays and agents that are killed, stopped and started anew at random, one job that lives all
-the time, and every minute another that gets a fault or none. Prints what was said of each job, and memory and descriptors of every daemon
-as it goes. Exit status: 0 every fault named, nobody else blamed, nothing grew, no daemon ended by itself; 1 not so; 130 interrupted.
-Everything is on loopback, in folders of its own."""
+"""Runs a site for a given time: a collector, relays and agents that are killed, stopped and restarted at random.
+One job lives all the time, and every minute another job with or without a fault starts. Prints the verdict of
+each job, and memory and descriptors of every daemon. Exit status 0: every fault was named, nothing else was
+blamed, nothing grew, and no daemon ended by itself. 1: otherwise. 130: interrupted. Everything runs on the
+loopback, in its own folders."""
 
 import argparse
 import collections
@@ -24,16 +25,17 @@ HEALTHY = {
     "slow-start": ["--slow-start", "8"],
     "recreate": ["--recreate", "{step}"],
     "straggler": ["--straggle", "rank=3,ms=60"],
-    "cancelled": [],  # by SIGTERM, as a scheduler does
+    "cancelled": [],  # ended by SIGTERM, as schedulers do
 }
-# In a cluster sends and receives carry no hashes, and a job that ends with wrong data is no incident by itself.
+# In a cluster, digests have no hashes of sends and receives, and a job that ends with wrong data is not an incident
+# by itself.
 NOT_ON_PP = ("wrong-count", "wrong-datatype")
 DESYNCS = ("wrong-count", "wrong-datatype", "wrong-reduction", "wrong-root", "wrong-op")
 SLOW = ("STRAGGLER", "SLOW_HOST", "SLOW_LINK")
 SAMPLE_EVERY = 10
-# An agent keeps the rings of a job, and a collector the job, for ten minutes: before that both grow.
+# An agent keeps a job's rings for ten minutes, and a collector keeps the job. Before that, both grow.
 SETTLED = 720
-# A daemon whose median grows by more than this from its first settled quarter to its last leaks.
+# A daemon leaks if its median grows by more than this from its first settled quarter to its last.
 GROWTH_MIB, GROWTH_SHARE, GROWTH_FDS = 16, 0.2, 32
 
 
@@ -42,7 +44,7 @@ def say(text):
 
 
 def usage(pid):
-    """Resident and anonymous MiB, descriptors; None when it is gone."""
+    """Returns resident and anonymous MiB, and the number of descriptors; None if the daemon has ended."""
     try:
         with open(f"/proc/{pid}/status") as file:
             fields = dict(line.split(":", 1) for line in file if ":" in line)
@@ -72,7 +74,7 @@ class Job:
         return all(rank.poll() is not None for rank in self.ranks)
 
     def end(self):
-        """As a launcher does: SIGTERM, and SIGKILL for who does not heed it."""
+        """Ends the job as a launcher does: SIGTERM, then SIGKILL for processes that ignore SIGTERM."""
         for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 30)):
             for rank in self.ranks:
                 if rank.poll() is None:
@@ -97,7 +99,7 @@ class Job:
 class Soak:
     def __init__(self, options):
         os.environ["LOCKSTEP_BUILD"] = os.path.abspath(options.build)
-        import cluster  # reads LOCKSTEP_BUILD
+        import cluster  # the module reads LOCKSTEP_BUILD when it is imported
         import faults
         self.faults, self.free_port = faults, cluster.free_port
         self.library, self.standins = cluster.LIBRARY, os.path.join(cluster.BUILD, "standin/lib")
@@ -114,8 +116,8 @@ class Soak:
         self.loads = []
         self.troubles = []
         self.churned = collections.Counter()
-        self.down = {}     # (kind, index) -> when it is started again
-        self.stopped = {}  # (kind, index) -> when it goes on
+        self.down = {}  # (kind, index) -> time to start the daemon again
+        self.stopped = {}  # (kind, index) -> time to continue the daemon
         self.next_churn = self.next_sample = self.collector_spared_until = 0
         self.seen_incidents = set()
         self.resident = None
@@ -146,7 +148,7 @@ class Soak:
         say("TROUBLE " + text)
 
     def churn(self, now):
-        """One step of it: starts what is due, kills or stops another."""
+        """Makes one step: starts what is due, and kills or stops another daemon."""
         for who, at in list(self.down.items()):
             if now >= at:
                 del self.down[who]
@@ -164,7 +166,7 @@ class Soak:
         if not self.options.churn or now < self.next_churn:
             return
         self.next_churn = now + self.random.expovariate(1 / self.options.churn)
-        # The first agent and the first relay live all the time: what they take is looked at over hours.
+        # The first agent and the first relay are never killed, so that their memory is measured over hours.
         who = self.random.choice([("agent", i) for i in range(1, self.options.hosts)] * 2 + [("relay", i) for i in range(1, self.options.relays)]
                                  + [("collector", 0)])
         if who in self.down or who in self.stopped or (who[0] == "collector" and now < self.collector_spared_until):
@@ -181,7 +183,7 @@ class Soak:
         process.send_signal(getattr(signal, how))
         try:
             status = process.wait(60)
-            # One that was only just started has no handler yet.
+            # A daemon that has just started has no signal handler yet.
             if how == "SIGTERM" and status != 0 and now - self.started[who] > 10:
                 self.trouble(f"{who[0]}{who[1]} ended with {status} on SIGTERM")
         except subprocess.TimeoutExpired:
@@ -209,7 +211,7 @@ class Soak:
     # --- verdicts
 
     def incidents_of(self, name):
-        """(folder, manifest) of a job's incidents, oldest first."""
+        """Returns (folder, manifest) of a job's incidents, oldest first."""
         found = []
         for folder in self.cluster.incidents():
             try:
@@ -229,7 +231,7 @@ class Soak:
             return None
 
     def look_for_alarms(self):
-        """Whatever is said of the job that lives all the time is a false alarm."""
+        """Checks the job that lives all the time: any verdict on it is a false alarm."""
         for folder, _ in self.incidents_of("resident"):
             if folder not in self.seen_incidents:
                 self.seen_incidents.add(folder)
@@ -238,7 +240,7 @@ class Soak:
                 self.keep(folder, "resident")
 
     def keep(self, folder, name):
-        """The incident, if there is one, and what the daemons said."""
+        """Prints the incident, if there is one, and the daemons' logs."""
         if self.options.keep:
             os.makedirs(os.path.join(self.options.keep, name), exist_ok=True)
             if folder:
@@ -253,7 +255,7 @@ class Soak:
     # --- one job
 
     def choose(self, number):
-        """kind, rank, communicator, arguments."""
+        """Chooses kind, rank, communicator and arguments."""
         options = self.options
         step = options.fault_step
         if options.only:
@@ -296,15 +298,15 @@ class Soak:
                 found = self.incidents_of(name)
                 if found and named is None and any(self.verdict_of(folder) for folder, _ in found):
                     named = now
-                # A folder of a desync that has no verdict yet goes away again when nothing comes of it.
+                # The folder of a desync disappears if no verdict follows.
                 if named is not None and all(folder in self.cluster.whole() for folder, _ in found):
                     break
                 if named is None and over is not None and now - over > 60:
-                    break  # nobody is left to tell more
+                    break  # no process is left that could report anything
             ended = job.over()
             if rank is None and not ended and kind != "cancelled":
                 self.trouble(f"{what}: the job had not ended after {self.options.limit:.0f} s: {job.log(0)[-300:]}")
-            # What is in by now is judged: an end that we bring about is a case of its own, and comes after.
+            # Judges what has arrived by now. The end of the job is a separate case and comes afterwards.
             word = self.judge(name, kind, rank, comm)
             known = {folder for folder, _ in self.incidents_of(name)}
             job.end()
@@ -327,7 +329,8 @@ class Soak:
         self.sweep(name, job)
 
     def settle(self, name, known, what, rank=None):
-        """A job that was ended by its launcher, or ended well, is no incident; that its fault's `rank` is told once more is none either."""
+        """Counts false alarms after the end of a job that its launcher ended, or that ended well. A second report
+        of the fault's `rank` is not a false alarm."""
         until = time.monotonic() + 4
         while time.monotonic() < until:
             self.tick()
@@ -351,7 +354,8 @@ class Soak:
             return f"missed: no verdict within {self.options.limit:.0f} s"
         case = self.faults.Case(name, kind, rank, comm, [])
         for folder, verdict in found:
-            # A rank that gets less of a busy machine's processors than its siblings is slow: true, and not about the fault.
+            # A rank that gets less processor time of a busy machine than its peers really is slow. That finding is
+            # not about the fault.
             beside = [finding for finding in verdict.get("findings", [])[1:] if finding["kind"] in SLOW]
             self.counts["slow beside"] += len(beside)
             verdict["findings"] = [finding for finding in verdict.get("findings", []) if finding not in beside]
@@ -365,8 +369,9 @@ class Soak:
         return "right"
 
     def is_told_by_hashes(self, kind, rank, comm, verdict):
-        """Of a job that runs on with differing calls the rings of the communicator's members alone are gathered: two members are told as a
-        pair, and by their hashes where the calls were overwritten before the rings came."""
+        """Returns whether the verdict is right although it names a pair or only hashes. If a job continues with
+        differing calls, only the rings of the communicator's members are gathered: two members are named as a
+        pair, or by their hashes if the calls were overwritten."""
         findings = verdict.get("findings") or []
         if kind not in DESYNCS or not findings or verdict.get("verdict") != "DESYNC":
             return False
@@ -376,7 +381,8 @@ class Soak:
         return kinds <= {*self.faults.FAULTS[kind].kinds, "SILENT_DESYNC"} and rank in findings[0]["culprit_ranks"] and len(blamed) <= most
 
     def sweep(self, name, job):
-        """What a site does after a job: rings of dead processes go, and incidents that were looked at."""
+        """Does what a site does after a job: deletes the rings of dead processes, and the incidents that people
+        have looked at."""
         for folder, _ in self.incidents_of(name):
             shutil.rmtree(folder, ignore_errors=True)
         for host in range(self.options.hosts):
@@ -384,7 +390,7 @@ class Soak:
                            timeout=120, check=True)
         job.forget()
 
-    # --- all of it
+    # --- the whole run
 
     def figures(self):
         load = os.getloadavg()[0]
@@ -426,7 +432,7 @@ class Soak:
                 f"{counts['false alarms']} false alarms, {sum(self.churned.values())} kills and stops")
 
     def growth(self):
-        """Rows of every daemon's longest life, and what grew."""
+        """Returns rows for each daemon's longest life, and what grew."""
         grown = []
         longest = {}
         for (who, _), values in self.series.items():
@@ -444,7 +450,7 @@ class Soak:
             settled = [value for value in values if value[0] - values[0][0] >= SETTLED]
             quarter = len(settled) // 4
             if quarter < 12:
-                continue  # too short a life to judge
+                continue  # this life was too short to judge
             for column, unit, allowed in ((2, "MiB anonymous", lambda x: max(GROWTH_MIB, GROWTH_SHARE * x)), (3, "descriptors", lambda x: GROWTH_FDS)):
                 first, last = (statistics.median(value[column] for value in part) for part in (settled[:quarter], settled[-quarter:]))
                 if last - first > allowed(first):

@@ -1,6 +1,10 @@
-"""What the integration tests share: the programs of the build, folders that go at the end, an environment without settings of the machine."""
+"""What the integration tests share: the build's programs, folders that are removed at the end, and an environment without
+the machine's settings."""
 
+import json
 import os
+import random
+import re
 import shutil
 import socket
 import subprocess
@@ -15,11 +19,12 @@ LIBRARY = os.path.join(BUILD, "lib/liblockstep.so")
 STANDIN = os.path.join(BUILD, "standin/lib")
 LOCKSTEP = os.path.join(BIN, "lockstep")
 TRAINSIM = os.path.join(BIN, "trainsim")
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where rings go
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # folder for rings
 
 
 def wait_for(condition, seconds=120):
-    """What the condition gave when it came true, else its last value."""
+    """Waits for the condition. Returns the condition's value when it
+    becomes true, or its last value."""
     until = time.monotonic() + seconds
     while True:
         value = condition()
@@ -29,13 +34,21 @@ def wait_for(condition, seconds=120):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Returns a port that nothing listens on, below those that the kernel
+    gives to outgoing connections of other tests."""
+    while True:
+        port = random.randrange(15000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 def clean_environment(names=("LOCKSTEP",), **more):
-    """The environment without variables whose names begin so, and with some more."""
+    """Returns the environment without variables that have these prefixes,
+    and with `more`."""
     return {**{name: value for name, value in os.environ.items() if not name.startswith(names)}, **more}
 
 
@@ -45,8 +58,14 @@ def tool(made, program, *arguments, prefix=(), timeout=300, **environment):
                           capture_output=True, text=True, timeout=timeout, check=False)
 
 
+def explore_data(incident):
+    """Returns the data that explore.html of an incident folder shows."""
+    with open(os.path.join(incident, "explore.html"), encoding="utf-8") as page:
+        return json.loads(re.search(r'id="data">(.*?)</script>', page.read(), re.S).group(1))
+
+
 class FolderTest(unittest.TestCase):
-    """A test with a folder of its own, and one in memory for rings."""
+    """A test with its own folder, and another folder in memory for rings."""
 
     def setUp(self):
         self.folder = self.temporary()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""From events on the streams, or marks looked at every 10 ms, to the verdict: a recorded job whose operations are timed, and in which
-one rank's GPU is slower."""
+"""Follows times from GPU events, or from markers that are read every 10 ms, to the
+verdict. In a recorded job whose operations are timed, one rank's GPU is slower."""
 
 import csv
 import io
@@ -19,7 +19,8 @@ JOB = [TRAINSIM, "--tp", "1", "--dp", str(RANKS), "--layers", "1", "--micro-batc
 
 class TimesTest(FolderTest):
     def times(self, path, folder):
-        """Of the operations that a dump says the GPU has completed: how many, how many have times, and those."""
+        """Returns three values for the operations that the GPU has completed in a dump:
+        how many there are, how many have times, and those with times."""
         written = subprocess.run([LOCKSTEP, "export", path, "--csv", "-"], cwd=folder, capture_output=True, text=True, timeout=120)
         self.assertEqual(written.returncode, 0, written.stderr)
         done = [row for row in csv.DictReader(io.StringIO(written.stdout)) if row["state"] == "completed" and row["stream"] != ""]
@@ -32,7 +33,7 @@ class TimesTest(FolderTest):
         result = subprocess.run(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 timeout=300)
         self.assertEqual(result.returncode, 0, result.stderr)
-        # What was written can be read again by itself.
+        # The exported file can be analyzed on its own.
         analyzed = subprocess.run([LOCKSTEP, "analyze", "out", "--format", "json"], cwd=self.folder, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True, timeout=120)
         return json.loads(analyzed.stdout)
@@ -46,7 +47,7 @@ class TimesTest(FolderTest):
                 self.assertEqual([finding["culprit_ranks"] for finding in stragglers], [[2]], json.dumps(told, indent=1)[:4000])
                 self.assertEqual(told["verdict"], "SLOW")
 
-    def test_marks_that_are_looked_at_give_times_too(self):
+    def test_polled_markers_give_times(self):
         for gpu in ("full", "done"):
             with self.subTest(gpu=gpu):
                 shutil.rmtree(os.path.join(self.folder, "out"), ignore_errors=True)
@@ -57,11 +58,11 @@ class TimesTest(FolderTest):
                     self.assertGreaterEqual(int(row["completed_ns"]), int(row["enter_ns"]))
                     if row["started_ns"] != "":
                         self.assertLessEqual(int(row["started_ns"]), int(row["completed_ns"]))
-                # What the stream was in when it was first looked at has an end alone.
+                # The operation that ran at the first look has only an end time.
                 begun = len([row for row in timed if row["started_ns"] != ""])
                 self.assertTrue(begun == 0 if gpu == "done" else begun > len(timed) * 0.8, f"{begun} of {len(timed)}")
                 if gpu == "done":
-                    continue  # who came late is not told by ends alone
+                    continue  # end times alone do not show which rank was late
                 stragglers = [finding for finding in told["findings"] if finding["kind"] == "STRAGGLER"]
                 self.assertEqual([finding["culprit_ranks"] for finding in stragglers], [[2]], json.dumps(told, indent=1)[:4000])
 
@@ -72,7 +73,7 @@ class TimesTest(FolderTest):
         self.assertTrue(wait_for(lambda: "train" in made.log("collector"), 120), made.logs())
 
         def dumped():
-            # The first one may come before all ranks are there and their marks were looked at.
+            # At the first dump, some ranks may be missing or their markers not read yet.
             before = set(made.whole())
             result = subprocess.run([LOCKSTEP, "dump", "train", "--everything", "--json"], env=made.environment(), capture_output=True,
                                     text=True, timeout=120)
@@ -90,7 +91,7 @@ class TimesTest(FolderTest):
             for row in timed:
                 self.assertGreaterEqual(int(row["completed_ns"]), max(int(row["enter_ns"]), int(row["started_ns"] or 0)))
 
-    def test_a_healthy_job_of_equal_ranks_has_no_straggler(self):
+    def test_a_healthy_job_with_equal_ranks_has_no_straggler(self):
         told = self.run_job("--steps", "40", "--jitter", "2")
         self.assertEqual([finding for finding in told["findings"] if finding["kind"] == "STRAGGLER"], [])
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""lockstep top in a real terminal (tmux), of 80 columns and others: what is drawn, what the keys do, how it ends."""
+"""Runs lockstep top in a real terminal (tmux), with 80 and other numbers of
+columns: what it draws, what the keys do, and how it ends."""
 
 import json
 import os
@@ -18,7 +19,8 @@ def ranks(*runs):
 
 
 def hung_job(communicators):
-    """A job of 4,096 ranks with as many communicators as asked for, the first of which waits for rank 1736."""
+    """Returns a job of 4,096 ranks with `communicators` communicators; the
+    first waits for rank 1736."""
     now = time.time_ns()
     listed = [{"id": 1, "name": "tp_217", "size": 8, "in": 7, "started": 6, "issuedMax": 9001423, "ageNs": 14 * 10**9, "limitNs": 5 * 10**9,
                "doing": "Broadcast #9,001,423", "missing": ranks((1736, 1736)), "standing": "root"}]
@@ -78,13 +80,13 @@ class TopTest(FolderTest):
             time.sleep(0.05)
         self.fail(f"not seen: {texts} without {gone} in:\n{screen}")
 
-    def test_80_columns_with_10_000_communicators(self):
+    def test_10_000_communicators_fit_in_80_columns(self):
         self.start()
         screen = self.see("llama-70b", "hung for", "ranks 4,088 of 4,096", "stopped 1 (1736)", "tp_217", "7/8", "Broadcast #9,001,423", "1736 [root]", "511/512",
                           "[victim of tp_217]", "q quit")
         self.assertTrue(all(len(line) <= 80 for line in screen.splitlines()))
         self.assertEqual(len(screen.splitlines()), 24)
-        self.press("G")  # no key of ours: nothing happens
+        self.press("G")  # `G` has no meaning, so nothing happens
         for _ in range(20):
             self.press("NPage")
         screen = self.see("dgx0391: agent silent", "/incidents/llama", "30 s ago: dgx0217: Xid 79 on GPU 0:", gone=("[root]",))
@@ -94,7 +96,7 @@ class TopTest(FolderTest):
             self.press("PPage")
         self.see("tp_217")
 
-    def test_keys(self):
+    def test_each_key_has_its_effect(self):
         self.start(columns=100, lines=30)
         self.see("tp_217")
         self.press("w")
@@ -105,6 +107,8 @@ class TopTest(FolderTest):
         self.see("rank 7 = dgx0000 GPU 7")
         self.press("Escape")
         self.see("tp_217", gone=("dgx0000",))
+        self.press("g")
+        self.see("1736 dgx0217", "stopped", "MISSING FROM", "group: ranks")
         self.press("g")
         self.see("dp_*", "group: roles")
         self.press("g")
@@ -124,7 +128,7 @@ class TopTest(FolderTest):
         self.press("q")
         self.see("ENDED 0")
 
-    def test_a_window_that_changes_its_size_and_a_collector_that_dies(self):
+    def test_a_resized_window_and_a_dead_collector_are_shown(self):
         self.start(columns=120, lines=40)
         self.see("tp_217")
         subprocess.run([*self.tmux, "resize-window", "-x", "60", "-y", "15"], check=True)
@@ -135,7 +139,24 @@ class TopTest(FolderTest):
         self.press("q")
         self.see("ENDED 0")
 
-    def test_without_a_terminal(self):
+    def test_the_first_screen_lists_all_jobs(self):
+        healthy = {"job": {"job": "eval"}, "state": "moving", "ranks": 8, "ranksExpected": 8, "communicators": [{"id": 9, "name": "dp_eval", "size": 8}]}
+        self.write("status", jobs=[healthy, hung_job(10)])
+        self.start()
+        self.see("2 jobs", "> eval", "moving", "  llama-70b", "hung", "4,088/4,096", "1736 in tp_217", "    HUNG: rank 1736 never entered Broadcast")
+        self.press("Down")
+        self.see("  eval", "> llama-70b")
+        self.press("d")
+        self.see("take a dump of llama-70b now? y/n")
+        self.press("n")
+        self.write("status", jobs=[hung_job(10)] + [{**healthy, "job": {"job": f"more{n}"}} for n in range(3)])
+        self.see("4 jobs", "> llama-70b", "  more2")  # the selection stays with its job
+        self.press("Enter")
+        self.see("COMMUNICATOR", "1736 [root]", "[1/4]")
+        self.press("Escape")
+        self.see("4 jobs", "> llama-70b")
+
+    def test_output_without_a_terminal_is_plain_text(self):
         result = subprocess.run([LOCKSTEP, "top", "--collector", self.endpoint], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 text=True, timeout=60, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -154,14 +175,14 @@ class UsageTest(FolderTest):
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def test_wrong_arguments(self):
+    def test_wrong_arguments_are_refused(self):
         for arguments, word in ((["--bad"], "unknown option '--bad'"), (["a", "b"], "unexpected argument 'b'"), (["--key"], "--key takes a value")):
             result = self.top(*arguments)
             self.assertEqual(result.returncode, 2)
             self.assertIn(word, result.stderr)
         self.assertEqual(self.top("--help").returncode, 0)
 
-    def test_no_collector_is_said(self):
+    def test_a_missing_collector_is_reported(self):
         result = self.top()
         self.assertEqual(result.returncode, 1)
         self.assertIn("no collector is known here", result.stderr)

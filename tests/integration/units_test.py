@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The services as systemd starts them: with the user, the capabilities, the folders and the variables of their unit files and no others, on a
-root that is read-only. Played in namespaces, since there is no systemd where tests run."""
+"""Runs the services as systemd starts them, with exactly the user, capabilities, folders and variables
+of their unit files, on a read-only root. Namespaces simulate systemd, because test machines have
+none."""
 
 import glob
 import json
@@ -13,13 +14,13 @@ import unittest
 
 from support import BIN, BUILD, LIBRARY, SOURCE, FolderTest, wait_for
 
-SERVICE_USER, JOB_USER = 64470, 64471  # nobody's here
+SERVICE_USER, JOB_USER = 64470, 64471  # ids that belong to no user
 INSIDE = "LOCKSTEP_UNITS_TEST_FOLDER"
 FAULT = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
 
 
 def unit(name):
-    """Settings of a unit file: {"User": ["lockstep"], ...}."""
+    """Returns the settings of a unit file: {"User": ["lockstep"], ...}."""
     found = {}
     with open(os.path.join(SOURCE, "packaging/systemd", name)) as file:
         for line in file:
@@ -30,7 +31,8 @@ def unit(name):
 
 
 def as_systemd(name, variables, instance=""):
-    """Makes the unit's folders; the words that start its program as systemd would. `variables`: of its EnvironmentFile."""
+    """Makes the unit's folders and returns the words that start its program as systemd would.
+    `variables` come from its EnvironmentFile."""
     settings = unit(name)
     user = SERVICE_USER if settings.get("User") == ["lockstep"] else 0
     for kind, above in (("StateDirectory", "/var/lib"), ("RuntimeDirectory", "/run")):
@@ -59,7 +61,7 @@ class UnitsTest(FolderTest):
             self.skipTest("needs root, and setpriv")
         made = subprocess.run(["unshare", "-m", "-p", "-f", "-n", "--mount-proc", "true"], capture_output=True, text=True, check=False)
         if made.returncode != 0:
-            self.skipTest("no namespaces of one's own here: " + made.stderr.strip())
+            self.skipTest("cannot create namespaces here: " + made.stderr.strip())
         super().setUp()
         os.chmod(self.folder, 0o755)
 
@@ -68,7 +70,7 @@ class UnitsTest(FolderTest):
         os.mkdir(keys)
         for role in ("collector", "relay", "agent", "operator"):
             subprocess.run([os.path.join(BIN, "lockstep-keygen"), "--role", role, keys], check=True, capture_output=True, timeout=60)
-        for role in ("collector", "relay"):  # as the unit says
+        for role in ("collector", "relay"):  # the units use these names
             os.chown(os.path.join(keys, role + ".key"), SERVICE_USER, SERVICE_USER)
         done = subprocess.run(["unshare", "-m", "-p", "-f", "-n", "--mount-proc", "--kill-child", sys.executable, os.path.abspath(__file__), "--as-host"],
                               env={**os.environ, "LOCKSTEP_BUILD": BUILD, INSIDE: self.folder}, capture_output=True, text=True, timeout=170, check=False)
@@ -78,7 +80,8 @@ class UnitsTest(FolderTest):
         self.assertNotIn("not unwound", told["stacks"])
         self.assertIn("trainsim::FaultPlan::Play (faults.cpp:", told["stacks"])
         self.assertEqual((told["top"], told["dump"]), (0, 1), told)
-        # Whoever reads a job's files is nobody but the job's user, and the collector nobody but its own.
+        # Only as the job's user does the agent read a job's files, and the collector uses only its own
+        # user.
         self.assertIn(JOB_USER, told["users"])
         self.assertEqual(told["collector"], SERVICE_USER)
 
@@ -112,7 +115,7 @@ def as_host():
     users = set()
 
     def look():
-        """The users of the agent's children, which come and go."""
+        """Collects the users of the agent's child processes, which start and end all the time."""
         for child in subprocess.run(["pgrep", "-P", str(started[2].pid)], capture_output=True, text=True, check=False).stdout.split():
             try:
                 with open(f"/proc/{child}/status") as file:
@@ -130,9 +133,10 @@ def as_host():
         return None
 
     path = wait_for(lambda: verdict() or any(each.poll() is not None for each in started), 100)
-    # Every dump takes the suspects' stacks anew.
+    # Every dump captures the suspects' stacks again.
     environment = {"PATH": os.environ["PATH"], "LOCKSTEP_KEYS": keys}
-    # By the agent's word, which must name the collector: relays answer no tools.
+    # Uses the address that the agent published. It must be the collector's, because relays do not answer
+    # tools.
     top = subprocess.run([BIN + "/lockstep-top", "--once"], capture_output=True, text=True, timeout=60, check=False,
                          env={**environment, "LOCKSTEP_RUNTIME_DIR": "/run/lockstep"})
     said = ""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every fault of the corpus through the viewer: a window that was given only the files opens them, the key for the next anomaly is
-pressed, and what is selected is the verdict's culprits, what is said the text of `lockstep analyze`."""
+"""Opens every fault of the corpus in the viewer and presses the key for the next anomaly. The selection
+must be the verdict's culprits, and the text must be that of `lockstep analyze`."""
 
 import json
 import os
@@ -31,7 +31,7 @@ class Stories(unittest.TestCase):
                                XDG_RUNTIME_DIR=str(root), LC_ALL="C.UTF-8")
         scenarios = [entry["scenario"] for entry in json.loads(run(CORPUS, "list", "--json").stdout)]
         jobs = [(number, "lsd") for number in scenarios] + [(number, "fr") for number in scenarios[::6]]
-        # The calls differ on one stream, the host waits for another.
+        # The calls differ on one stream, and the CPU thread waits for another.
         jobs.append((1, "lsd fsdp"))
 
         def make(job):
@@ -39,7 +39,7 @@ class Stories(unittest.TestCase):
             source, _, layout = source.partition(" ")
             folder = root / f"{number}-{source}{layout}"
             made = run(CORPUS, "generate", "--scenario", number, "--format", source, "--layout", layout or "auto", "--depth", 256, "--out", folder)
-            text, facts = run(ANALYZE, "--full", folder / "data"), run(ANALYZE, "--format", "json", folder / "data")
+            text, facts = run(ANALYZE, "--full", "--replay", "no", folder / "data"), run(ANALYZE, "--format", "json", folder / "data")
             return job, folder / "data", made, text, facts
 
         with ThreadPoolExecutor(2) as pool:
@@ -62,7 +62,7 @@ class Stories(unittest.TestCase):
             with self.subTest(scenario=job[0], source=job[1]):
                 verdict = json.loads(facts.stdout)
                 culprits = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
-                # A verdict that names nobody has no culprits to select; what stands out all the same may be.
+                # A verdict without a culprit has none to select. Another conspicuous rank may be selected.
                 if culprits:
                     self.assertEqual(said["ranks"], culprits)
                     named += 1
@@ -73,24 +73,25 @@ class Stories(unittest.TestCase):
         self.assertGreaterEqual(named, 30)
 
     def leads_to(self, culprits, graph):
-        """The picture of who waits for whom shows a culprit as what it is, and who waits beside it waits for somebody."""
+        """Checks the wait graph: it shows each culprit as a culprit, and each waiting rank waits for
+        another rank."""
         blamed, waiting, arrows = set(), 0, 0
         for line in graph.splitlines():
             if line.startswith("    "):
                 arrows += 1
                 continue
             waiting += line.startswith("waits: ")
-            if line.startswith(("CAUSE: ", "IN A CIRCLE: ", "no data: ")):
+            if line.startswith(("CAUSE: ", "IN A CYCLE: ", "no data: ")):
                 for run_of in re.search(r".*\(ranks ([^)]*)\)", line).group(1).split(", "):
                     first, _, last = run_of.partition("-")
                     blamed.update(range(int(first), int(last or first) + 1))
         self.assertTrue(blamed & set(culprits), graph)
         self.assertTrue(arrows > 0 or waiting == 0, graph)
 
-    def test_the_program_itself(self):
+    def test_the_viewer_prints_the_selection_and_the_report(self):
         job, data, _, text, facts = self.made[0]
         culprits = json.loads(facts.stdout)["findings"][0]["culprit_ranks"]
-        for _ in range(2):  # the second time from the index
+        for _ in range(2):  # the second run uses the index
             done = run(VIEW, "--print-selection", "--select-anomaly", 1, data, env=self.environment)
             self.assertEqual(done.returncode, 0, done.stderr)
             said = json.loads(done.stdout)
@@ -99,7 +100,7 @@ class Stories(unittest.TestCase):
         done = run(VIEW, "--screenshot", picture, "--size", "1280x800", "--theme", "dark", data, env=self.environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(picture.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
-        # A file system that takes the beginning of it.
+        # Simulates a file system that accepts only the first bytes.
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
         done = run(VIEW, "--screenshot", picture, data, env=self.environment, preexec_fn=limit, restore_signals=False)
         self.assertEqual(done.returncode, 3, done.stderr)
@@ -108,8 +109,8 @@ class Stories(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"first paint: \d+ ms after main, \d+ ms after exec\nVmHWM: \d+ kB\nRssAnon: \d+ kB\n")
 
-    # Both find no index and make one; neither sees half of the other's.
-    def test_two_viewers_at_once_on_one_folder(self):
+    # Both find no index and create one. Neither sees a half-written index.
+    def test_two_viewers_may_open_one_folder_at_once(self):
         _, data, _, text, _ = self.made[1]
         if (data / "index.lsi").exists():
             (data / "index.lsi").unlink()
@@ -123,11 +124,11 @@ class Stories(unittest.TestCase):
             self.assertEqual([name for name in os.listdir(data) if name.startswith(".lockstep.")], [], "something was left behind")
             (data / "index.lsi").unlink()
 
-    # A file system without room for the incident's index, its marks, the cache, and what is remembered of the session.
-    def test_a_full_disk(self):
+    # The file system has no space for the incident's index, its notes, the cache, or the session's state.
+    def test_a_full_disk_does_not_stop_the_viewer(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-full-") as place:
             if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], capture_output=True).returncode != 0:
-                self.skipTest("this machine lets nobody mount a tmpfs")
+                self.skipTest("this machine does not allow mounting a tmpfs")
             try:
                 full = pathlib.Path(place)
                 _, data, _, text, _ = self.made[1]
@@ -146,22 +147,22 @@ class Stories(unittest.TestCase):
                 done = run(VIEW, "--print-selection", "--select-anomaly", 1, full / "incident", env=environment)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 said = json.loads(done.stdout)["report"]
-                self.assertEqual(said.split("  files ")[0], text.stdout.split("  files ")[0], "but for where it lies")
-                self.assertEqual([name for name in os.listdir("/dev/shm") if name.startswith("lockstep-view-")], [], "the index in memory has no name left")
-                # A window that is closed has nothing to remember it in, and says nothing that stops it.
+                self.assertEqual(said.split("  files ")[0], text.stdout.split("  files ")[0], "only the folder's name may differ")
+                self.assertEqual([name for name in os.listdir("/dev/shm") if name.startswith("lockstep-view-")], [], "the index in memory must have no name left")
+                # A closing window cannot save its state there, and no message keeps it open.
                 done = run(STORY, full / "incident", env=environment)
                 self.assertEqual(done.returncode, 0, done.stderr)
             finally:
                 subprocess.run(["umount", "-l", place], capture_output=True)
 
-    def test_what_is_wrong_is_said(self):
+    def test_errors_are_reported(self):
         nothing = pathlib.Path(self.folder.name) / "nothing.txt"
         nothing.write_text("no dump\n")
         absent = str(nothing.parent / "absent")
         for words, status, said in (
             ([], 3, "no display"),
             (["--print-selection"], 2, "no PATH given"),
-            (["--tab", "sofa", "x"], 2, "--tab takes one of matrix, wait-for"),
+            (["--tab", "sofa", "x"], 2, "--tab takes one of answer, matrix, wait-for"),
             (["--size", "0x5", "x"], 2, "is no size"),
             (["--frobnicate"], 2, "unknown option '--frobnicate'"),
             ([absent], 3, "absent: No such file or directory"),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Every fault of trainsim that leaves ranks waiting, in every way of recording, under `lockstep run` with default options: after how
-many seconds the hang, or the end, is declared, and whether the right rank is named. Prints a table, results/detection-times.md. With --sample a
-part of it, in the first steps too, and healthy jobs with a slow start, which must never be called hung."""
+"""Runs every fault of trainsim that leaves ranks waiting, with every way of recording, under `lockstep run` with
+default options. Measures how long it takes to declare the hang or the end, and whether the verdict names the
+right rank. Prints a table, results/detection-times.md. --sample runs a part, also in the first steps. It adds
+healthy jobs with a slow start, which must never be called hung."""
 
 import argparse
 import concurrent.futures
@@ -20,13 +21,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WORLD = 4
 RANK = 1
 LIMIT_S = 15.0
-# A launcher that gives every rank another way of recording.
+# A launcher that records every rank in another way.
 MIXED = 'case $RANK in 0) g=off;; 1) g=done;; 2) g=full;; *) g=events;; esac; LOCKSTEP_GPU=$g exec "$@"'
 WAYS = ("off", "done", "full", "events", "profiler", "graphs", "mixed")
 TP_DP = ("--tp", "2", "--dp", "2")
 PIPELINE = ("--pp", "4")
 
-# fault -> (arguments of trainsim, comm; of those that have a place in a graph: True)
+# fault -> (arguments of trainsim, comm; True for those that have a place in a graph)
 FAULTS = {
     "stall-host": (TP_DP, "comm=tp", True),
     "stall-host dp": (TP_DP, "comm=dp", True),
@@ -53,14 +54,16 @@ FAULTS = {
     "swap-order": (TP_DP, "comm=dp", False),
     "open-group": (TP_DP, "comm=tp", False),
 }
-# Two members alone cannot tell which of them is wrong, and of two communicators in opposite order neither rank is.
+# With only two members, it is unclear which is wrong. With two communicators in opposite orders, neither rank is
+# wrong.
 PAIRS = {"skip pp", "extra", "extra pp", "skip", "wrong-count", "wrong-datatype", "wrong-root", "wrong-op", "wrong-peer", "swap-order"}
-# Without a mark before the work nothing tells whose GPU does not start it; without any mark, nothing tells what a GPU waits for.
+# Without a marker before the work, nothing shows which GPU does not start it. Without any marker, nothing shows what a
+# GPU waits for.
 SETS = {(way, fault) for way in ("done", "mixed") for fault in ("stall-gpu", "stall-gpu world")}
 UNMARKED = {(way, fault) for way in ("off",) for fault in ("stall-gpu", "stall-gpu world", "skip", "skip pp", "extra pp", "wrong-peer", "swap-order")}
-# The other of the pair has no marks, so only it may not have sent.
+# The other rank of the pair has no markers, so only this rank can have failed to send.
 OTHER_OF_PAIR = {("mixed", "extra pp")}
-# What `--sample` runs: each way, each step of the first three, each kind of root.
+# `--sample` runs these: each way, each of the first three steps, each kind of root.
 SAMPLE = [("off", "stall-host", 1), ("off", "stall-gpu", 20), ("off", "skip", 20), ("done", "stall-host", 2), ("done", "stall-gpu", 20), ("full", "stall-host", 3),
           ("full", "stall-gpu", 1), ("events", "stall-host", 20), ("events", "stall-gpu", 2), ("profiler", "stall-gpu", 20),
           ("profiler", "stall-host", 1), ("graphs", "stall-host", 20), ("graphs", "stall-gpu", 20), ("graphs", "stall-loader", 3),
@@ -101,7 +104,7 @@ class Case:
             self.watch(process, time.monotonic() + timeout)
             self.judge(out)
         finally:
-            # `lockstep run` ends its ranks when it goes.
+            # `lockstep run` ends its ranks when it is killed.
             process.kill()
             process.wait()
             process.stdout.close()
@@ -165,7 +168,7 @@ class Case:
 
 
 class Healthy(Case):
-    """Ranks that prepare before a step while the others wait for them."""
+    """Runs jobs in which ranks prepare before a step while the others wait."""
     def __init__(self, way, name, *preparations):
         super().__init__(way, "healthy " + name, preparations[0][0])
         self.preparations = preparations
@@ -234,7 +237,7 @@ def main():
         for future in concurrent.futures.as_completed([pool.submit(case.run, build, options.timeout) for case in chosen]):
             case = future.result()
             if case.error is not None and options.sample:
-                case = case.again().run(build, options.timeout)  # the machine may be busy
+                case = case.again().run(build, options.timeout)  # the machine may have been busy
             done.append(case)
             word = "ok" if case.error is None else "FAIL"
             print(f"{word:4} {case.way} {case.fault} in step {case.step}: {case.cell()}{'' if case.error is None else ': ' + case.error} "

@@ -3,7 +3,7 @@
 namespace lockstep::jobmodel {
 namespace {
 
-// Which axes (tp, cp, ep, edp, pp) vary within a group of the family.
+// Returns which axes (tp, cp, ep, edp, pp) vary within a group of the family.
 std::array<bool, 5> Varying(Family family) {
   switch (family) {
     case Family::kWorld:

@@ -1,7 +1,6 @@
-// The layout of a simulated training job: the degrees of parallelism, the ranks and the groups that they form. Plain
-// data that every simulated job of the tests shares.
-#ifndef LOCKSTEP_TESTS_JOBMODEL_LAYOUT_H_
-#define LOCKSTEP_TESTS_JOBMODEL_LAYOUT_H_
+// The layout of a simulated training job: the degrees of parallelism, the ranks and their groups. All simulated jobs of
+// the tests share this plain data.
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -10,14 +9,14 @@
 
 namespace lockstep::jobmodel {
 
-// Families of groups. A rank is in at most one group of each.
+// Families of groups. A rank is in at most one group of each family.
 enum class Family : uint8_t {
   kWorld,
   kTp,   // tensor parallel
   kCp,   // context parallel
   kPp,   // pipeline parallel
   kDp,   // data parallel
-  kEp,   // expert parallel: neighbours of a data-parallel group
+  kEp,   // expert parallel: neighbors of a data-parallel group
   kEdp,  // data parallel of the experts
   kMp,   // model parallel: all ranks of one replica
   kEmb,  // first and last stage, which share the embedding
@@ -39,15 +38,15 @@ struct Layout {
 
 struct Group {
   Family family = Family::kWorld;
-  int32_t number = 0;  // in its family, ordered by first member
-  int32_t index = 0;   // of the rank that was asked for, among the members
-  int32_t size = 0;    // 0: the rank is in no group of the family
+  int32_t number = 0;  // number within its family, ordered by first member
+  int32_t index = 0;   // the given rank's place among the members
+  int32_t size = 0;    // 0: no group of the family contains the rank
 
   int32_t Member(int32_t at) const;
   std::vector<int32_t> Members() const;
   std::string Name() const;  // "world", "tp_3"
 
-  // Members are `first` plus multiples of the strides, the first stride fastest.
+  // Members are `first` plus multiples of the strides. The first stride varies fastest.
   struct Axis {
     int32_t stride = 0, size = 1;
   };
@@ -55,11 +54,9 @@ struct Group {
   std::array<Axis, 5> axes;
 };
 
-// The group of the family that holds the rank.
+// Returns the family's group that contains the rank.
 Group GroupOf(const Layout& layout, Family family, int32_t rank);
-// All groups of a family, by number.
+// Returns all groups of a family, by number.
 std::vector<Group> Groups(const Layout& layout, Family family);
 
 }  // namespace lockstep::jobmodel
-
-#endif  // LOCKSTEP_TESTS_JOBMODEL_LAYOUT_H_

@@ -1,7 +1,6 @@
-// The program of one training step, as plain data: the order in which a pipeline stage runs its micro-batches, and the
+// The program of one training step as plain data: the order in which a pipeline stage runs its micro-batches, and the
 // calls that a rank issues.
-#ifndef LOCKSTEP_TESTS_JOBMODEL_STEP_H_
-#define LOCKSTEP_TESTS_JOBMODEL_STEP_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -17,11 +16,11 @@ enum class Schedule {
   kInterleaved,            // Megatron's: each stage holds several chunks of the model
 };
 
-// What a stage does next: a pass of one micro-batch, or a batch of sends and receives with the stages beside it.
+// A stage's next action: a pass of one micro-batch, or a batch of sends and receives with the neighboring stages.
 struct Turn {
   enum Kind { kForward, kBackward, kExchange };
   Kind kind = kForward;
-  // Of an exchange, which issues them in this order. "Forward" means activations, "backward" gradients.
+  // For an exchange, which issues these in this order. "Forward" means activations, "backward" means gradients.
   bool send_backward = false, recv_forward = false, send_forward = false, recv_backward = false;
 };
 // `chunks` is for kInterleaved, which also needs a multiple of `stages` micro-batches.
@@ -30,7 +29,7 @@ std::vector<Turn> TurnsOf(Schedule schedule, int stage, int stages, int micro_ba
 struct Call {
   Family family = Family::kWorld;
   ring::CallKind kind = ring::CallKind::kNone;
-  int64_t count = 0;  // elements
+  int64_t count = 0;  // number of elements
   uint8_t datatype = 7;
   uint8_t reduction = ring::kNoReduction;
   int32_t root_or_peer = -1;  // member rank of the group
@@ -40,16 +39,14 @@ struct Call {
 struct Step {
   Schedule schedule = Schedule::kForwardFirst;
   int micro_batches = 1;
-  std::vector<Call> forward, backward;  // of one micro-batch
-  // What stages send each other. The sites are those of Turn's exchanges, in its order.
+  std::vector<Call> forward, backward;  // calls of one micro-batch
+  // The data that stages exchange. The sites are those of Turn's exchanges, in the same order.
   int64_t exchange_count = 0;
   uint8_t exchange_datatype = 7;
   uint64_t exchange_sites[4] = {};
-  std::vector<Call> end;  // after the last micro-batch
+  std::vector<Call> end;  // calls after the last micro-batch
 };
-// Calls on kEmb are left out where the stage is in no such group.
+// Omits calls on kEmb if the stage is in no embedding group.
 std::vector<Call> CallsOf(const Step& step, int stage, int stages);
 
 }  // namespace lockstep::jobmodel
-
-#endif  // LOCKSTEP_TESTS_JOBMODEL_STEP_H_

@@ -38,7 +38,7 @@ class Rank:
 
     def watch(self):
         while time.monotonic() - self.moved < PATIENCE:
-            if signal.sigtimedwait([signal.SIGTERM], 0.2):  # torchrun, after another rank has failed
+            if signal.sigtimedwait([signal.SIGTERM], 0.2):  # torchrun sends it after another rank has failed
                 self.end(8)
         self.end(7)
 
@@ -55,7 +55,7 @@ class Rank:
                 time.sleep(0.02 * self.rank)
             self.before()
             {"ddp": self.data_parallel, "tensor": self.tensor_parallel, "pipeline": self.pipeline}[self.layout]()
-        if self.fault == "running":  # dumped while it lives, between two steps
+        if self.fault == "running":  # the rank dumps while it lives, between two steps
             time.sleep(PATIENCE / 2)
         time.sleep(0.5)  # another thread notes that the last operation has ended
         store = dist.distributed_c10d._get_default_store()
@@ -106,9 +106,9 @@ def main():
     threading.Thread(target=rank.watch, daemon=True).start()
     try:
         rank.train()
-    except Exception as error:  # a peer that ended: its connection tells
+    except Exception as error:  # a peer has ended, and its connection shows that
         print("rank %d: %s" % (rank.rank, str(error).splitlines()[0][:200]), flush=True)
-        time.sleep(1000)  # the thread that watches dumps and ends the rank
+        time.sleep(1000)  # meanwhile the thread that watches for dumps ends the rank
 
 
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])

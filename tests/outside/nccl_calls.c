@@ -1,5 +1,5 @@
-// Calls what an NCCL answers on a machine without a GPU, as a linked program or, with the library's path as argument,
-// by dlsym. What it prints must not depend on the recorder.
+// Calls functions that NCCL answers on a machine without a GPU. It is a linked program or, with the library's path as
+// argument, looks functions up with dlsym. The output must not depend on the recorder.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   FIND(ncclCommInitRank), FIND(ncclCommInitRankConfig), FIND(ncclCommCount), FIND(ncclCommDestroy);
   FIND(ncclCommGetAsyncError), FIND(ncclAllReduce), FIND(ncclAllGather), FIND(ncclReduceScatter), FIND(ncclSend);
   FIND(ncclGroupStart), FIND(ncclGroupEnd);
-  // What came later: the same answer whoever is asked.
+  // These functions came later. The answer is the same for every caller.
   for (const char* const* name =
            (const char* const[]){"ncclCommShrink", "ncclAlltoAll", "ncclAllReduceConfig", "ncclCommGrow",
                                  "pncclAllGatherConfig", "ncclSetEncryption", "ncclNoSuchFunction", NULL};

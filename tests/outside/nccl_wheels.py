@@ -9,14 +9,15 @@ import sys
 
 from support import SOURCE, Skip, rings_in
 
-# Each release that added functions, to the newest that the recorder knows; the newest that PyPI has is added.
+# Each release that added functions, up to the newest that the recorder knows. The newest release on PyPI is
+# added.
 RELEASES = [("cu12", v) for v in ("2.18.3", "2.19.3", "2.20.5", "2.21.5", "2.22.3", "2.23.4", "2.24.3", "2.25.1", "2.26.5")]
 RELEASES += [("cu13", v) for v in ("2.27.7", "2.28.9", "2.29.7", "2.30.7", "2.31.2", "2.32.3")]
 QUICK = ["2.18.3", "2.27.7", "2.31.2", "2.32.3"]
 
 NOT_PUBLIC = {"ncclResetDebugInitInternal"}
 
-# Layouts and numbers, as far as a release has them, and what the recorder takes them for.
+# Layouts and numbers that a release may have, compared with what the recorder assumes.
 LAYOUT = """
 #include <nccl.h>
 #include <type_traits>
@@ -81,7 +82,7 @@ def check_names(library, wrapped, known):
 
 
 def check_headers(outside, include, version):
-    # NVIDIA's CUDA headers where they are installed; the stand-in's are enough for nccl.h alone.
+    # NVIDIA's CUDA headers, if installed. For nccl.h alone, the stand-in's headers are enough.
     real = pathlib.Path("/usr/local/cuda/include")
     if not (real / "cuda_fp8.h").exists():
         alone = outside.temporary / ("nccl-%s" % version)
@@ -139,7 +140,7 @@ def run(outside):
             outside.skip("NCCL, newest of " + cuda, why)
             continue
         if latest is None:
-            outside.skip("NCCL, newest of " + cuda, "pip does not say which it is")
+            outside.skip("NCCL, newest of " + cuda, "pip does not report the version")
         elif latest not in [version for _, version in RELEASES]:
             releases.append((cuda, latest))
     for cuda, version in releases:

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The parts of the world outside that Lockstep depends on, as PyPI has them: each is compared with what Lockstep takes it for.
+"""Compares software that Lockstep depends on, as PyPI has it, with what
+Lockstep assumes.
 
 outside.py --build BUILD [--folder FOLDER] [--quick] [PART...]
 
-A part, or one case of it, is skipped, saying so, where its package cannot be had. What is downloaded stays in FOLDER.
+A part, or one case of a part, is skipped with a message if its package is not
+available. Downloads stay in FOLDER.
 """
 
 import argparse
@@ -18,12 +20,14 @@ import assistant  # noqa: E402
 import nccl_wheels  # noqa: E402
 import preloaded  # noqa: E402
 import python_stacks  # noqa: E402
+import torch_check  # noqa: E402
+import torch_families  # noqa: E402
 import torch_gloo  # noqa: E402
 import torch_restart  # noqa: E402
 from support import Outside, Skip  # noqa: E402
 
 PARTS = {"nccl": nccl_wheels.run, "python": python_stacks.run, "preload": preloaded.run, "torch": torch_gloo.run,
-         "restart": torch_restart.run, "assistant": assistant.run}
+         "families": torch_families.run, "restart": torch_restart.run, "check": torch_check.run, "assistant": assistant.run}
 
 
 def main():

@@ -5,7 +5,8 @@ import shutil
 
 from support import Skip, rings_in
 
-# Every binding that answers without a GPU, the newest ones among them. Named exceptions and texts are NCCL's own answers.
+# Every binding that answers without a GPU, including the newest ones. Named exceptions and texts are NCCL's own
+# answers.
 NCCL4PY = """
 import os
 import nccl.bindings.nccl as b
@@ -62,7 +63,7 @@ if comm.rank == 1:
 
 
 def compare(outside, command, rings_expected=0, **environment):
-    """Problems of one program, run alone and recorded."""
+    """Returns the problems of one program, run alone and recorded."""
     alone = outside.run(command, preload=False, **environment)
     folder = outside.rings()
     recorded = outside.run(command, preload=True, rings=folder, **environment)

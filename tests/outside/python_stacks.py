@@ -40,7 +40,7 @@ drive()
 
 
 def pythons():
-    """One interpreter per version: on PATH, pyenv's, uv's."""
+    """Returns one interpreter for each version: from PATH, pyenv, uv."""
     home = pathlib.Path.home()
     places = ["/usr/bin", "/usr/local/bin"] + os.environ.get("PATH", "").split(":")
     places += glob.glob(os.path.join(os.environ.get("PYENV_ROOT", home / ".pyenv"), "versions/3.*/bin"))
@@ -55,7 +55,7 @@ def pythons():
 
 
 def spied(py_spy, pid):
-    """A list of frames, innermost first, for each thread."""
+    """Returns a list of frames, innermost first, for each thread."""
     result = subprocess.run([py_spy, "dump", "--json", "--pid", str(pid)], capture_output=True, text=True)
     if result.returncode != 0:
         raise Skip("py-spy cannot read it: " + result.stderr.strip()[-200:])
@@ -64,7 +64,8 @@ def spied(py_spy, pid):
 
 
 def ours(lockstep, pid):
-    """The same of `lockstep evidence`; other lines than Python frames are left out."""
+    """Returns the same from `lockstep evidence`, ignoring lines that are
+    not Python frames."""
     result = subprocess.run([str(lockstep), "evidence", str(pid)], capture_output=True, text=True)
     threads = []
     for line in result.stdout.splitlines():

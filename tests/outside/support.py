@@ -15,17 +15,17 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 class Skip(Exception):
-    """This part, or one case of it, cannot run here; the text says why."""
+    """This part, or one case of it, cannot run here. The text says why."""
 
 
 class Outside:
-    """Counts results and knows where things are."""
+    """Counts results and knows the paths."""
 
     def __init__(self, folder, build, quick):
         self.folder, self.build, self.quick = pathlib.Path(folder), pathlib.Path(build), quick
         self.library = self.build / "lib/liblockstep.so"
         self.passed, self.failed, self.skipped = 0, 0, 0
-        self.unreachable = ""  # why no package can be had; asked once
+        self.unreachable = ""  # why no package is available; found out once
         self.folder.mkdir(parents=True, exist_ok=True)
         self.temporary = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-outside-"))
 
@@ -33,7 +33,7 @@ class Outside:
         shutil.rmtree(self.temporary, ignore_errors=True)
 
     def check(self, name, problems):
-        """One case: passed where `problems` is empty."""
+        """Counts one case, which passed if `problems` is empty."""
         problems = [str(problem) for problem in problems]
         print("%-6s %s" % ("ok" if not problems else "FAILED", name), flush=True)
         for problem in problems:
@@ -48,7 +48,8 @@ class Outside:
         self.skipped += 1
 
     def python(self):
-        """The interpreter of the virtual environment, which is made at first use."""
+        """Returns the interpreter of the virtual environment, which is made
+        at first use."""
         python = self.folder / "venv/bin/python"
         if not python.exists():
             made = subprocess.run([sys.executable, "-m", "venv", str(self.folder / "venv")], capture_output=True, text=True)
@@ -58,7 +59,8 @@ class Outside:
         return str(python)
 
     def pip(self, *arguments):
-        """Runs pip; raises Skip, at once after the first time, where no registry answers."""
+        """Runs pip. Raises Skip if no registry answers; after the first
+        time, at once."""
         if self.unreachable:
             raise Skip(self.unreachable)
         result = subprocess.run([self.python(), "-m", "pip", *arguments, "--disable-pip-version-check", "--retries", "1", "--timeout", "15"],
@@ -69,7 +71,8 @@ class Outside:
         return result
 
     def install(self, *packages, check):
-        """Packages into the virtual environment, unless the statement `check` runs there already."""
+        """Installs packages into the virtual environment, unless the
+        statement `check` already runs there."""
         python = self.python()
         if subprocess.run([python, "-c", check], capture_output=True).returncode == 0:
             return python
@@ -79,7 +82,8 @@ class Outside:
         return python
 
     def wheel(self, package, version, *options):
-        """The folder of one wheel's files, downloaded and unpacked once; `options` go to pip."""
+        """Returns the folder of one wheel's files, downloaded and unpacked
+        once. `options` go to pip."""
         place = self.folder / "wheels" / ("%s-%s" % (package, version))
         if place.exists():
             return place
@@ -96,7 +100,8 @@ class Outside:
         return place
 
     def run(self, command, preload, rings=None, timeout=120, **environment):
-        """Its exit status and output, with the recorder preloaded or not; rings go to `rings`."""
+        """Returns exit status and output of a program, with or without the
+        recorder preloaded. Rings go to `rings`."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
         if preload:
             env["LD_PRELOAD"] = str(self.library)
@@ -115,7 +120,7 @@ def last_line(text):
 
 
 class Ring:
-    """The head of a ring file (docs/ring-file.md)."""
+    """Returns the head of a ring file (docs/ring-file.md)."""
 
     def __init__(self, path):
         head = pathlib.Path(path).read_bytes()[:4096]

@@ -1,5 +1,5 @@
-// Compiled twice, against the stand-in's headers and, if they are installed, against NVIDIA's: values, layouts and
-// signatures that both must have.
+// Values, layouts and signatures that the stand-in shares with the real libraries. This file is compiled against the
+// stand-in's headers and against NVIDIA's, if these are installed.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <nccl.h>

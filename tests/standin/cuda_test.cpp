@@ -1,4 +1,4 @@
-// Streams, events, memory and the driver's stream memory operations.
+// Tests streams, events, memory and the driver's stream memory operations.
 #include <cuda.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ void InOwnProcess(F body) {
   EXPECT_EQ(RunRanks(1, [&](int) { body(); }), AllWell(1));
 }
 
-TEST(Streams, AreFifoAndIndependent) {
+TEST(Streams, EachIsFifoAndIndependentOfOthers) {
   InOwnProcess([] {
     cudaStream_t blocked;
     cudaStream_t free;
@@ -44,7 +44,7 @@ TEST(Streams, AreFifoAndIndependent) {
   });
 }
 
-TEST(Streams, TheLegacyStreamWaitsForBlockingStreamsAndTheyForIt) {
+TEST(Streams, TheLegacyStreamAndBlockingStreamsWaitForEachOther) {
   InOwnProcess([] {
     cudaStream_t blocking;
     cudaStream_t aside;
@@ -79,7 +79,7 @@ TEST(Events, OrderStreamsAndMeasureTime) {
     RANK_CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
     RANK_CUDA(cudaEventCreate(&start));
     RANK_CUDA(cudaEventCreate(&end));
-    RANK_CUDA(cudaEventQuery(end));  // never recorded
+    RANK_CUDA(cudaEventQuery(end));  // the event was never recorded
     float time = -1;
     RANK_CHECK(cudaEventElapsedTime(&time, start, end) == cudaErrorInvalidResourceHandle);
     RANK_CUDA(cudaEventRecord(start, first));
@@ -98,7 +98,7 @@ TEST(Events, OrderStreamsAndMeasureTime) {
   });
 }
 
-TEST(Driver, WritesValuesInStreamOrderIntoRegisteredMemoryOnly) {
+TEST(Driver, WritesValuesInStreamOrderAndOnlyIntoRegisteredMemory) {
   InOwnProcess([] {
     static uint64_t target = 0;
     const auto address = static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(&target));
@@ -117,7 +117,7 @@ TEST(Driver, WritesValuesInStreamOrderIntoRegisteredMemoryOnly) {
     gate_open = true;
     RANK_CUDA(cudaStreamSynchronize(stream));
     RANK_CHECK(target == 77);
-    // Another device's context is current.
+    // The current context belongs to another device.
     RANK_CUDA(cudaSetDevice(0));
     RANK_CHECK(cuStreamWriteValue64(stream, device, 78, 0) == CUDA_ERROR_INVALID_HANDLE);
     CUcontext context = nullptr;
@@ -139,7 +139,7 @@ TEST(Driver, WritesValuesInStreamOrderIntoRegisteredMemoryOnly) {
   });
 }
 
-// Whether the call comes back while its stream is held up; it is over when this returns.
+// Returns whether `call` returns while its stream is held up. `call` has ended when this function returns.
 template <typename Call>
 bool ReturnsWhileHeldUp(cudaStream_t stream, Call call) {
   gate_open = false;
@@ -156,7 +156,7 @@ bool ReturnsWhileHeldUp(cudaStream_t stream, Call call) {
   return returned;
 }
 
-TEST(Copies, WaitForPageableMemoryAlone) {
+TEST(Copies, WaitOnlyForPageableMemory) {
   InOwnProcess([] {
     constexpr size_t kLarge = 1 << 20;
     cudaStream_t stream;
@@ -178,13 +178,13 @@ TEST(Copies, WaitForPageableMemoryAlone) {
       RANK_CHECK(copy(device, pinned, bytes));
       RANK_CHECK(copy(device, device + kLarge / 2, bytes / 2));
       RANK_CHECK(!copy(pinned, pageable.data(), bytes));
-      // What is staged does not wait.
+      // A copy that fits the staging buffer does not wait.
       RANK_CHECK(copy(device, pageable.data(), bytes) == (bytes == 8));
     }
     RANK_CHECK(!ReturnsWhileHeldUp(stream, [&] {
       RANK_CUDA(cudaMemcpy2DAsync(pageable.data(), 64, device, 64, 8, 8, cudaMemcpyDeviceToHost, stream));
     }));
-    // It is the value of the call's time that arrives.
+    // The copy takes the value as it was at the call.
     pageable[0] = 1;
     gate_open = false;
     RANK_CUDA(cudaLaunchHostFunc(stream, Gate, nullptr));
@@ -213,7 +213,7 @@ TEST(Launches, WaitWhileTheQueueIsFull) {
   });
 }
 
-TEST(Waits, SpinUnlessTheProgramWantsThemToSleep) {
+TEST(Waits, SpinUnlessTheProgramSelectsSleep) {
   InOwnProcess([] {
     cudaStream_t stream;
     unsetenv("STANDIN_WAIT");
@@ -276,7 +276,7 @@ TEST(Memory, FreeWaitsForTheDevice) {
   });
 }
 
-TEST(Events, TheDriversMeasureLikeTheRuntimes) {
+TEST(Events, DriverAndRuntimeMeasureTheSameTime) {
   InOwnProcess([] {
     cudaStream_t stream;
     RANK_CUDA(cudaStreamCreate(&stream));
@@ -298,7 +298,7 @@ TEST(Events, TheDriversMeasureLikeTheRuntimes) {
   });
 }
 
-TEST(Errors, AnErrorOfTheContextStaysAndNothingCompletesAfterIt) {
+TEST(Errors, AfterAContextErrorNothingCompletes) {
   InOwnProcess([] {
     cudaStream_t stream, other;
     RANK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));

@@ -1,4 +1,4 @@
-// The exported names: as NCCL exports them, and everything an installed libnccl exports.
+// Checks that the stand-in exports its names as NCCL does, and everything that an installed libnccl exports.
 #include <elf.h>
 #include <gtest/gtest.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct Symbol {
   bool versioned = false;
 };
 
-// The functions and objects that `path` defines for others.
+// Returns the functions and objects that `path` exports.
 std::map<std::string, Symbol> Exports(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::map<std::string, Symbol> exports;
@@ -69,7 +69,7 @@ std::map<std::string, Symbol> Exports(const std::string& path) {
   return exports;
 }
 
-TEST(Exports, AreWeakWithAStrongTwinAndNothingElse) {
+TEST(Exports, AreWeakAndHaveAStrongTwin) {
   const auto exports = Exports(STANDIN_NCCL);
   ASSERT_FALSE(exports.empty());
   int functions = 0;
@@ -87,14 +87,14 @@ TEST(Exports, AreWeakWithAStrongTwinAndNothingElse) {
       EXPECT_EQ(twin->second.binding, STB_GLOBAL) << name;
       EXPECT_EQ(twin->second.address, symbol.address) << name;
     } else {
-      EXPECT_EQ(name.rfind("pnccl", 0), 0u) << name << " should not be exported";
+      EXPECT_EQ(name.rfind("pnccl", 0), 0u) << name << " must not be exported";
     }
   }
-  // The public functions of 2.30 and the host side of its device interface.
+  // This counts NCCL 2.30's public functions and the host side of its device interface.
   EXPECT_GE(functions, 80);
 }
 
-TEST(Exports, HoldEverythingAnInstalledLibraryExports) {
+TEST(Exports, IncludeAllExportsOfAnInstalledLibrary) {
   if (!std::filesystem::exists(REAL_NCCL)) {
     GTEST_SKIP() << "no real libnccl.so.2 was found on this machine";
   }
@@ -117,9 +117,9 @@ TEST(Exports, HoldEverythingAnInstalledLibraryExports) {
   EXPECT_GT(compared, 60);
 }
 
-TEST(Headers, WereComparedWithInstalledOnes) {
+TEST(Headers, MatchInstalledHeaders) {
 #if STANDIN_REAL_HEADERS
-  // abi_asserts.cpp was compiled against NVIDIA's headers too, or this program would not exist.
+  // This program builds only if abi_asserts.cpp compiles against NVIDIA's headers, too.
   SUCCEED();
 #else
   GTEST_SKIP() << "no real cuda.h, cuda_runtime.h and nccl.h were found on this machine";

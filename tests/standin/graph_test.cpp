@@ -1,4 +1,4 @@
-// Stream capture and graphs: what a capture forbids, what a launch does.
+// Tests stream capture and graphs: what a capture forbids, and what a launch does.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ cudaEvent_t NewEvent() {
   return event;
 }
 
-TEST(Capture, RecordsAndALaunchRuns) {
+TEST(Capture, RunsNothingBeforeALaunch) {
   InOwnProcess([] {
     cudaStream_t stream = NewStream(), side = NewStream();
     cudaEvent_t fork = NewEvent(), join = NewEvent();
@@ -61,7 +61,7 @@ TEST(Capture, RecordsAndALaunchRuns) {
   });
 }
 
-// What `forbidden` returns in a capture of `mode`, and what ending the capture gives then.
+// Checks what `forbidden` returns in a capture of `mode`, and what ending that capture then returns.
 template <class F>
 void Forbidden(cudaStreamCaptureMode mode, int flags, F forbidden, cudaError_t result, cudaError_t end) {
   InOwnProcess([&] {
@@ -85,7 +85,7 @@ cudaError_t AllocateElsewhere(cudaStream_t stream) {
   return result;
 }
 
-TEST(Capture, IsSpoiltByForbiddenCalls) {
+TEST(Capture, IsInvalidatedByForbiddenCalls) {
   const auto global = cudaStreamCaptureModeGlobal, local = cudaStreamCaptureModeThreadLocal,
              relaxed = cudaStreamCaptureModeRelaxed;
   const auto unsupported = cudaErrorStreamCaptureUnsupported, spoilt = cudaErrorStreamCaptureInvalidated;
@@ -118,7 +118,7 @@ TEST(Capture, IsSpoiltByForbiddenCalls) {
   };
   Forbidden(global, 1, number, unsupported, spoilt);
   Forbidden(relaxed, 1, number, unsupported, spoilt);
-  // To ask is allowed, but for the legacy stream beside a blocking one.
+  // Queries are allowed, except on the legacy stream while a blocking stream captures.
   const auto ask = [](cudaStream_t) {
     cudaStreamCaptureStatus status;
     return cudaStreamIsCapturing(nullptr, &status);
@@ -127,7 +127,7 @@ TEST(Capture, IsSpoiltByForbiddenCalls) {
   Forbidden(global, 0, ask, cudaErrorStreamCaptureImplicit, cudaSuccess);
 }
 
-TEST(Capture, NeedsItsStreamsBackAndItsOwnThread) {
+TEST(Capture, EndsOnlyOnItsOwnThreadAndAfterAllStreamsReturn) {
   InOwnProcess([] {
     cudaStream_t stream = NewStream(), side = NewStream();
     cudaEvent_t event = NewEvent();
@@ -143,14 +143,14 @@ TEST(Capture, NeedsItsStreamsBackAndItsOwnThread) {
     std::thread([&] { elsewhere = cudaStreamEndCapture(stream, &graph); }).join();
     RANK_CHECK(elsewhere == cudaErrorStreamCaptureWrongThread);
     RANK_CHECK(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureUnjoined);
-    RANK_CUDA(cudaMemsetAsync(data, 2, sizeof(int), side));  // free again
+    RANK_CUDA(cudaMemsetAsync(data, 2, sizeof(int), side));  // the stream is free again
     RANK_CUDA(cudaStreamSynchronize(side));
     RANK_CHECK(*data == 0x02020202);
   });
 }
 
-// Replays interleave with other operations of the communicator; the results are those of the order of the calls.
-TEST(Graphs, RunCollectivesAnewAtEachLaunch) {
+// Replays alternate with other operations of the communicator. The results follow the order of the calls.
+TEST(Graphs, RunCollectivesAgainAtEachLaunch) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   EXPECT_EQ(RunRanks(2,

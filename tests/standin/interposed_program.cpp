@@ -1,5 +1,5 @@
-// Run with interposer.cpp preloaded: which inner calls of the library reach a preloaded function. Status 0: all of
-// them.
+// Runs with interposer.cpp preloaded, and checks that the library's inner calls reach the preloaded functions. Exits
+// with status 0 if all do.
 #include <dlfcn.h>
 
 #include "tests/standin/ranks.h"
@@ -16,7 +16,7 @@ int Seen(const char* name) {
 
 int main() {
   ncclComm_t comm = nullptr;
-  // Called through the strong name: its inner calls are interposed all the same.
+  // Calls the strong name. The inner calls must be interposed nevertheless.
   RANK_NCCL(pncclCommInitAll(&comm, 1, nullptr));
   RANK_CHECK(Seen("standin_seen_unique_id") == 1);
   float* data = standin_test::ToDevice(std::vector<float>(4, 1.0f));

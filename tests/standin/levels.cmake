@@ -1,9 +1,10 @@
-# The NCCL stand-in again as other versions: their numbers, the limits of their enums, and no function that came later. Each is
-# standin/nccl-VERSION/libnccl.so.2. And once as RCCL on a HIP runtime: the CUDA stand-in with its functions renamed.
+# Builds the NCCL stand-in again as other versions, each as standin/nccl-VERSION/libnccl.so.2: with that version's
+# number and enum limits, and without later functions. Also builds it once as RCCL on a HIP runtime, which is the CUDA
+# stand-in with renamed functions.
 file(STRINGS "${CMAKE_CURRENT_SOURCE_DIR}/nccl/since.txt" since)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/nccl/since.txt")
 
-# The compiler must not be told which target it works for: then every file is compiled once, by way of its cache.
+# The compile commands must not name the target, so that ccache compiles every file only once.
 get_target_property(nccl_sources standin_nccl SOURCES)
 list(REMOVE_ITEM nccl_sources nccl/level.cpp)
 add_library(standin_nccl_objects OBJECT ${nccl_sources})
@@ -50,7 +51,8 @@ foreach(level "2.4=2408" "2.7=2708" "2.10=21003" "2.14=21403" "2.18=21805" "2.23
 endforeach()
 standin_level(standin_nccl_future nccl-future 23300 nccl/future.cpp)
 
-# HIP: every function of the CUDA runtime stand-in under HIP's name; the driver's are not shown (cuda/hip.cpp has those HIP has).
+# Exports every function of the CUDA runtime stand-in under HIP's name and hides the driver's functions (cuda/hip.cpp
+# has those that HIP also has).
 get_target_property(cuda_sources standin_cuda SOURCES)
 get_target_property(cudart_sources standin_cudart SOURCES)
 set(hip_names "")

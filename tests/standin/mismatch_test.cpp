@@ -1,4 +1,4 @@
-// The table of README.md, row by row: which ranks hang and which complete when one rank's argument is wrong.
+// Tests each row of the table in README.md: which ranks hang and which complete if one rank passes a wrong argument.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,9 +15,9 @@ constexpr size_t kLarge = 3 * 8192 + 100;  // floats: four chunks of 32 KiB
 
 struct Row {
   const char* name;
-  // One letter a rank: H hangs, C completes.
+  // One letter per rank: H hangs, C completes.
   const char* expected;
-  // Enqueues the operation; `odd` on the one rank.
+  // Enqueues the operation; `odd` is true on the rank with the wrong argument.
   std::function<ncclResult_t(bool odd, int rank, float* send, float* recv, ncclComm_t comm, cudaStream_t stream)> call;
 };
 
@@ -55,7 +55,7 @@ TEST_P(Mismatch, HangsOrCompletesAsDocumented) {
           !Eventually([&] { return cudaStreamQuery(me.stream) != cudaErrorNotReady; }, std::chrono::milliseconds(300)));
     }
     board->Meet(2, kRanks);
-    // Aborting ends what hangs.
+    // Aborting ends the hanging operations.
     RANK_NCCL(ncclCommAbort(me.comm));
     RANK_CUDA(cudaStreamSynchronize(me.stream));
   });
@@ -93,7 +93,8 @@ return ncclAllReduce(send, recv, kLarge, ncclFloat, ncclSum, comm, stream);
 }
 }
 ,
-    // The root cannot reuse the slot that the short receiver never empties, so the other receivers miss the last chunk.
+    // The root cannot reuse the slot that the short receiver never empties, so the other receivers do not get the last
+    // chunk.
     {"count_fewer_chunks_Broadcast_receiver", "HHCH",
      CALL{return ncclBroadcast(send, recv, odd ? kSmall : kLarge, ncclFloat, 0, comm, stream);
 }

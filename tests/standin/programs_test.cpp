@@ -1,4 +1,4 @@
-// Programs as users write them, with the eleven runtime functions that suffice for NCCL's own examples.
+// Tests programs like those that users write, and like NCCL's own examples.
 #include <gtest/gtest.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kCount = 40000;
 
-TEST(Programs, OneProcessWithManyDevices) {
+TEST(Programs, OneProcessDrivesManyDevices) {
   const auto statuses = RunRanks(1, [](int) {
     int devices = 0;
     RANK_CUDA(cudaGetDeviceCount(&devices));
@@ -61,7 +61,7 @@ TEST(Programs, OneProcessWithManyDevices) {
   EXPECT_EQ(statuses, AllWell(1));
 }
 
-TEST(Programs, OneProcessRing) {
+TEST(Programs, OneProcessRunsARing) {
   const auto statuses = RunRanks(1, [](int) {
     constexpr size_t kDevices = 4;
     ncclComm_t comms[kDevices];
@@ -93,7 +93,7 @@ TEST(Programs, OneProcessRing) {
   EXPECT_EQ(statuses, AllWell(1));
 }
 
-TEST(Programs, OneThreadPerDevice) {
+TEST(Programs, OneThreadDrivesEachDevice) {
   const auto statuses = RunRanks(1, [](int) {
     constexpr int kThreads = 4;
     ncclUniqueId id;
@@ -117,12 +117,12 @@ TEST(Programs, OneThreadPerDevice) {
   EXPECT_EQ(statuses, AllWell(1));
 }
 
-TEST(Programs, OneProcessPerDevice) {
+TEST(Programs, OneProcessDrivesEachDevice) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   const auto statuses = RunRanks(8, [&](int rank) {
     Rank me(id, 8, rank);
-    // Many small operations, as a training step issues them.
+    // Runs many small operations, as a training step does.
     float* data = ToDevice(std::vector<float>(100, 1.0f));
     for (int i = 0; i < 200; ++i) {
       RANK_NCCL(ncclAllReduce(data, data, 100, ncclFloat, ncclAvg, me.comm, me.stream));
@@ -134,7 +134,7 @@ TEST(Programs, OneProcessPerDevice) {
   EXPECT_EQ(statuses, AllWell(8));
 }
 
-TEST(Programs, RegistrationAndWindows) {
+TEST(Programs, RegisteredMemoryAndWindowsWork) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   const auto statuses = RunRanks(4, [&](int rank) {
@@ -165,7 +165,7 @@ TEST(Programs, RegistrationAndWindows) {
   EXPECT_EQ(statuses, AllWell(4));
 }
 
-TEST(Programs, WindowOfManyDevicesInOneGroup) {
+TEST(Programs, OneGroupRegistersAWindowOfManyDevices) {
   const auto statuses = RunRanks(1, [](int) {
     ncclComm_t comms[2];
     RANK_NCCL(ncclCommInitAll(comms, 2, nullptr));
@@ -183,12 +183,12 @@ TEST(Programs, WindowOfManyDevicesInOneGroup) {
   EXPECT_EQ(statuses, AllWell(1));
 }
 
-TEST(Programs, GroupedBatchesInBothDirections) {
+TEST(Programs, GroupedBatchesRunInBothDirections) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   const auto statuses = RunRanks(4, [&](int rank) {
     Rank me(id, 4, rank);
-    // Every rank sends two blocks to every rank, itself included, with sizes of many mailbox slots.
+    // Every rank sends two blocks to every rank, including itself. Each block fills many mailbox slots.
     std::vector<float*> out;
     std::vector<float*> in;
     RANK_NCCL(ncclGroupStart());

@@ -1,7 +1,6 @@
-// Runs ranks as real processes for the stand-in's tests. The test program itself never uses the libraries beyond
-// ncclGetUniqueId, so that a fork never copies a running stream.
-#ifndef LOCKSTEP_TESTS_STANDIN_RANKS_H_
-#define LOCKSTEP_TESTS_STANDIN_RANKS_H_
+// Runs ranks as real processes for the stand-in's tests. The test program itself calls only ncclGetUniqueId, so that a
+// fork never copies a running stream.
+#pragma once
 
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -22,7 +21,7 @@ namespace standin_test {
 
 constexpr auto kLimit = std::chrono::seconds(60);
 
-// In a rank: a failed expectation ends the process with status 1 and prints the place.
+// For ranks: a failed expectation prints its place, and the process exits with status 1.
 #define RANK_CHECK(condition)                                                                   \
   do {                                                                                          \
     if (!(condition)) {                                                                         \
@@ -47,7 +46,7 @@ constexpr auto kLimit = std::chrono::seconds(60);
     }                                                                                 \
   } while (0)
 
-// Polls until `done`, at most `limit`. True: it came.
+// Polls `done` for at most `limit`. Returns whether it became true.
 template <class F>
 bool Eventually(F done, std::chrono::milliseconds limit = kLimit) {
   const auto end = std::chrono::steady_clock::now() + limit;
@@ -60,10 +59,10 @@ bool Eventually(F done, std::chrono::milliseconds limit = kLimit) {
   return true;
 }
 
-// Counters that all ranks see.
+// Counters in memory that all ranks share.
 struct Board {
   std::atomic<int> counts[16];
-  // Returns when `all` ranks were here.
+  // Returns when `all` ranks have called this function.
   void Meet(int which, int all) {
     counts[which].fetch_add(1);
     RANK_CHECK(Eventually([&] { return counts[which].load() >= all; }));
@@ -75,8 +74,8 @@ inline Board* NewBoard() {
   return page == MAP_FAILED ? nullptr : new (page) Board{};
 }
 
-// Runs body(rank) in `count` processes and returns their wait statuses: 0 is success. A process that runs longer than
-// kLimit is killed.
+// Runs body(rank) in `count` processes and returns their wait statuses (0 means success). Kills a process that runs
+// longer than kLimit.
 inline std::vector<int> RunRanks(int count, const std::function<void(int)>& body) {
   std::vector<pid_t> pids;
   fflush(nullptr);
@@ -114,7 +113,7 @@ inline std::vector<int> AllWell(int count) {
   return std::vector<int>(static_cast<size_t>(count), 0);
 }
 
-// Device memory holding `values`.
+// Returns device memory that holds `values`.
 template <class T>
 T* ToDevice(const std::vector<T>& values) {
   T* pointer = nullptr;
@@ -143,5 +142,3 @@ struct Rank {
 };
 
 }  // namespace standin_test
-
-#endif  // LOCKSTEP_TESTS_STANDIN_RANKS_H_

@@ -1,4 +1,4 @@
-// Every datatype and reduction against a serial computation with its own number formats.
+// Compares every datatype and reduction with a serial computation that has its own number formats.
 #include <gtest/gtest.h>
 #include <string.h>
 
@@ -14,15 +14,15 @@ namespace standin_test {
 namespace {
 
 constexpr int kRanks = 4;
-constexpr size_t kCount = 5003;  // several chunks of the wide types where each destination has its own part
+constexpr size_t kCount = 5003;  // several chunks of the wide types, even if each destination has its own part
 
 struct Format {
   const char* name;
   ncclDataType_t type;
   size_t bytes;
   char kind;               // i, u: integers; f: float or double; s: a small float
-  int exponent, mantissa;  // of a small float
-  bool finite;             // no infinities
+  int exponent, mantissa;  // bits of a small float
+  bool finite;             // whether the format has no infinities
 };
 constexpr Format kFormats[] = {
     {"int8", ncclInt8, 1, 'i', 0, 0, false},
@@ -43,7 +43,8 @@ std::ostream& operator<<(std::ostream& out, const Format& format) {
   return out << format.name;
 }
 
-// A small float by enumeration: all its finite non-negative values in order, rounding by search.
+// A small float, implemented by enumeration: lists all finite non-negative values in order, and rounds by searching the
+// list.
 class SmallFloats {
  public:
   explicit SmallFloats(const Format& format) : format_(format) {
@@ -65,7 +66,7 @@ class SmallFloats {
     const double size = values_[code & (sign - 1)];
     return code & sign ? -size : size;
   }
-  // Nearest, ties to the even code. The tests stay below the largest value.
+  // Rounds to nearest, ties to the even code. The tests stay below the largest value.
   unsigned Code(double value) const {
     const double size = std::fabs(value);
     const auto above = std::lower_bound(values_.begin(), values_.end(), size);
@@ -90,7 +91,8 @@ class SmallFloats {
 
 using Bytes = std::vector<unsigned char>;
 
-// Small values, so that no sum or product leaves the smallest format's range; fractions where the format has them.
+// Returns small values, so that no sum or product leaves the smallest format's range. They have fractions if the format
+// does.
 Bytes Input(const Format& format, int rank, size_t count) {
   std::mt19937 random(static_cast<unsigned>(rank) * 1000 + static_cast<unsigned>(format.type));
   Bytes bytes(count * format.bytes);
@@ -138,7 +140,7 @@ T Combine(Op op, T a, T b) {
   }
 }
 
-// PreMulSum multiplies rank r's input by r + 1.
+// PreMulSum multiplies the input of rank r by r + 1.
 template <class T, class Load, class Store>
 void Serial(const std::vector<Bytes>& inputs, size_t width, Op op, Bytes* out, Load load, Store store) {
   const size_t count = inputs[0].size() / width;
@@ -250,14 +252,14 @@ Bytes Block(const Bytes& bytes, size_t index, size_t width) {
 
 class Results : public testing::TestWithParam<Format> {};
 
-TEST_P(Results, EveryReductionEqualsTheSerialOne) {
+TEST_P(Results, EveryReductionEqualsASerialOne) {
   const Format& format = GetParam();
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   const auto statuses = RunRanks(kRanks, [&](int rank) {
     Rank me(id, kRanks, rank);
     const size_t block = kCount * format.bytes;
-    std::vector<Bytes> inputs;  // of kRanks blocks each
+    std::vector<Bytes> inputs;  // kRanks blocks for each rank
     for (int r = 0; r < kRanks; ++r) {
       inputs.push_back(Input(format, r, kCount * kRanks));
     }
@@ -276,7 +278,7 @@ TEST_P(Results, EveryReductionEqualsTheSerialOne) {
       RANK_NCCL(ncclReduce(send, recv, kCount * kRanks, format.type, handle, 1, me.comm, me.stream));
       RANK_CUDA(cudaStreamSynchronize(me.stream));
       RANK_CHECK(rank != 1 || ToHost(recv, block * kRanks) == expected);
-      // In place.
+      // Computes in place.
       RANK_NCCL(ncclAllReduce(send, send, kCount * kRanks, format.type, handle, me.comm, me.stream));
       RANK_CUDA(cudaStreamSynchronize(me.stream));
       RANK_CHECK(ToHost(send, block * kRanks) == expected);
@@ -292,7 +294,7 @@ TEST_P(Results, EveryReductionEqualsTheSerialOne) {
   EXPECT_EQ(statuses, AllWell(kRanks));
 }
 
-TEST_P(Results, DataArrivesWhereItBelongs) {
+TEST_P(Results, DataArrivesAtTheRightPlace) {
   const Format& format = GetParam();
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -341,7 +343,7 @@ TEST_P(Results, DataArrivesWhereItBelongs) {
 INSTANTIATE_TEST_SUITE_P(Types, Results, testing::ValuesIn(kFormats),
                          [](const testing::TestParamInfo<Format>& info) { return std::string(info.param.name); });
 
-TEST(PreMulSum, HandlesDifferBetweenCommunicators) {
+TEST(PreMulSum, HandlesAreSpecificToACommunicator) {
   const auto statuses = RunRanks(1, [](int) {
     ncclComm_t comms[2];
     RANK_NCCL(ncclCommInitAll(comms, 2, nullptr));

@@ -1,4 +1,4 @@
-// The traps of the real library that callers and interposers fall into.
+// Tests surprising behavior of the real library that callers and interposers must handle.
 #include <gtest/gtest.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -53,7 +53,7 @@ TEST(Groups, NothingRunsBeforeTheOutermostEnd) {
   EXPECT_EQ(statuses, AllWell(1));
 }
 
-TEST(Groups, AnErrorIsReplayedAtTheEndAndDropsEverything) {
+TEST(Groups, AnErrorIsRepeatedAtTheEndAndDropsEverything) {
   const auto statuses = RunRanks(1, [](int) {
     ncclComm_t comm = nullptr;
     RANK_NCCL(ncclCommInitAll(&comm, 1, nullptr));
@@ -67,11 +67,11 @@ TEST(Groups, AnErrorIsReplayedAtTheEndAndDropsEverything) {
     RANK_CHECK(ncclGroupEnd() == ncclInvalidArgument);
     RANK_CUDA(cudaStreamSynchronize(stream));
     RANK_CHECK(ToHost(to, 8) == std::vector<float>(8, 0.0f));
-    // The thread's state is clean again.
+    // The thread's state is clean after the error.
     RANK_NCCL(ncclAllReduce(from, to, 8, ncclFloat, ncclSum, comm, stream));
     RANK_CUDA(cudaStreamSynchronize(stream));
     RANK_CHECK(ToHost(to, 8) == std::vector<float>(8, 7.0f));
-    // Simulating ends the group without launching.
+    // Simulating a group ends it and launches nothing.
     RANK_NCCL(ncclGroupStart());
     RANK_NCCL(ncclAllReduce(to, from, 8, ncclFloat, ncclSum, comm, stream));
     ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
@@ -81,7 +81,7 @@ TEST(Groups, AnErrorIsReplayedAtTheEndAndDropsEverything) {
   EXPECT_EQ(statuses, AllWell(1));
 }
 
-TEST(Groups, EveryStreamOfAGroupWaitsForTheFusedLaunch) {
+TEST(Groups, EveryStreamWaitsForTheFusedLaunch) {
   const auto statuses = RunRanks(1, [](int) {
     ncclComm_t comm = nullptr;
     RANK_NCCL(ncclCommInitAll(&comm, 1, nullptr));
@@ -105,7 +105,7 @@ TEST(Groups, EveryStreamOfAGroupWaitsForTheFusedLaunch) {
   EXPECT_EQ(statuses, AllWell(1));
 }
 
-TEST(Arguments, AreRefusedAsNcclDoes) {
+TEST(Arguments, AreCheckedAsInNccl) {
   const auto statuses = RunRanks(1, [](int) {
     ncclComm_t comm = nullptr;
     RANK_NCCL(ncclCommInitAll(&comm, 1, nullptr));
@@ -132,9 +132,9 @@ TEST(Arguments, AreRefusedAsNcclDoes) {
   EXPECT_EQ(statuses, AllWell(1));
 }
 
-TEST(Config, ShortStructuresOfOldCallersAreNotReadBeyondTheirEnd) {
+TEST(Config, ShortStructuresOfOldCallersAreReadOnlyToTheirEnd) {
   const auto statuses = RunRanks(1, [](int) {
-    // The structure of 2.14 (20 bytes, of which 8 may be padding) at the very end of a page.
+    // Places the 20-byte structure of 2.14 (8 bytes may be padding) at the very end of a page.
     const long page = sysconf(_SC_PAGESIZE);
     auto* memory = static_cast<char*>(
         mmap(nullptr, static_cast<size_t>(2 * page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -160,13 +160,13 @@ TEST(Config, ShortStructuresOfOldCallersAreNotReadBeyondTheirEnd) {
   EXPECT_EQ(statuses, AllWell(1));
 }
 
-TEST(Split, HandlesComeLateAndKeysOrderRanks) {
+TEST(Split, HandlesAreSetLateAndKeysOrderRanks) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   const auto statuses = RunRanks(4, [&](int rank) {
     Rank me(id, 4, rank);
     auto* const garbage = reinterpret_cast<ncclComm_t>(&id);
-    // Reversed keys; rank 3 stays out.
+    // The keys reverse the order; rank 3 does not take part.
     ncclComm_t child = garbage;
     RANK_NCCL(ncclGroupStart());
     RANK_NCCL(ncclCommSplit(me.comm, rank == 3 ? NCCL_SPLIT_NOCOLOR : 7, -rank, &child, nullptr));
@@ -190,7 +190,7 @@ TEST(Split, HandlesComeLateAndKeysOrderRanks) {
     int own = -1;
     RANK_NCCL(ncclCommUserRank(same, &own));
     RANK_CHECK(own == rank);
-    // Survivors shrink without the others.
+    // The other ranks shrink the communicator without rank 1.
     if (rank != 1) {
       int excluded[] = {1};
       ncclComm_t smaller = garbage;
@@ -204,7 +204,7 @@ TEST(Split, HandlesComeLateAndKeysOrderRanks) {
   EXPECT_EQ(statuses, AllWell(4));
 }
 
-TEST(Grow, OldRanksKeepTheirNumbers) {
+TEST(Grow, OldRanksKeepTheirNumbersWhenACommunicatorGrows) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   Board* board = NewBoard();
@@ -255,19 +255,19 @@ TEST(NonBlocking, CommunicatorsAreUsableOnlyOnceReady) {
     cudaStream_t stream = nullptr;
     RANK_CUDA(cudaStreamCreate(&stream));
     RANK_CHECK(ncclAllReduce(data, data, 8, ncclFloat, ncclSum, comm, stream) == ncclInProgress);
-    // Still being queued: the stream has nothing yet, and another call is refused.
+    // The operation is still being queued. The stream is empty, and another call is refused.
     RANK_CHECK(cudaStreamQuery(stream) == cudaSuccess);
     RANK_CHECK(ncclAllReduce(data, data, 8, ncclFloat, ncclSum, comm, stream) == ncclInvalidArgument);
     RANK_CHECK(Eventually([&] { return AsyncState(comm) == ncclSuccess; }));
     RANK_CUDA(cudaStreamSynchronize(stream));
     RANK_CHECK(ToHost(data, 8) == std::vector<float>(8, 2.0f));
-    // The child's handle is stored by another thread, before the parent reports success.
+    // Another thread stores the child's handle before the parent reports success.
     std::atomic<ncclComm_t> child{comm};
     RANK_CHECK(ncclCommSplit(comm, 0, 0, reinterpret_cast<ncclComm_t*>(&child), nullptr) == ncclInProgress);
     RANK_CHECK(child.load() == nullptr);
     RANK_CHECK(Eventually([&] { return AsyncState(comm) == ncclSuccess; }));
     RANK_CHECK(child.load() != nullptr);
-    // Mixing with a blocking communicator.
+    // The group mixes this communicator with a blocking one.
     ncclComm_t blocking = nullptr;
     RANK_NCCL(ncclCommInitAll(&blocking, 1, &rank));
     RANK_NCCL(ncclGroupStart());
@@ -330,7 +330,7 @@ std::vector<std::string> SharedMemoryFiles() {
   return names;
 }
 
-TEST(Death, KilledRanksLeaveNoFileAndPeersWait) {
+TEST(Death, AKilledRankLeavesNoFileAndItsPeersWait) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   Board* board = NewBoard();
@@ -351,7 +351,7 @@ TEST(Death, KilledRanksLeaveNoFileAndPeersWait) {
   EXPECT_EQ(SharedMemoryFiles(), std::vector<std::string>{});
 }
 
-TEST(Death, IsARemoteErrorWhereAskedFor) {
+TEST(Death, AKilledRankIsARemoteErrorIfEnabled) {
   ASSERT_EQ(setenv("STANDIN_REMOTE_ERROR", "1", 1), 0);
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -374,12 +374,12 @@ TEST(Death, IsARemoteErrorWhereAskedFor) {
   EXPECT_EQ(statuses, (std::vector<int>{0, SIGKILL}));
 }
 
-TEST(SharedMemory, ShortageIsASystemErrorNeverASignal) {
+TEST(SharedMemory, AShortageIsASystemErrorAndNeverASignal) {
   const auto statuses = RunRanks(1, [](int) {
     signal(SIGXFSZ, SIG_IGN);
     ncclUniqueId id;
     RANK_NCCL(ncclGetUniqueId(&id));
-    // Room for the id's page but not for a communicator.
+    // There is space for the id's page but not for a communicator.
     const rlimit little{8192, 8192};
     RANK_CHECK(setrlimit(RLIMIT_FSIZE, &little) == 0);
     ncclComm_t comm = nullptr;
@@ -393,14 +393,14 @@ TEST(SharedMemory, ShortageIsASystemErrorNeverASignal) {
   EXPECT_EQ(statuses, AllWell(1));
 }
 
-TEST(SharedMemory, ATransportWithoutRoomFailsEveryRankOfTheCommunicator) {
+TEST(SharedMemory, ATransportWithoutSpaceFailsOnEveryRank) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   const auto statuses = RunRanks(3, [&](int rank) {
     setenv("NCCL_P2P_DISABLE", "1", 1);
     if (rank == 1) {
       signal(SIGXFSZ, SIG_IGN);
-      // Room for the communicator, but not for one of its receive buffers.
+      // There is space for the communicator, but not for one of its receive buffers.
       const rlimit little{9637888 - 1, 9637888 - 1};
       RANK_CHECK(setrlimit(RLIMIT_FSIZE, &little) == 0);
     }

@@ -1,6 +1,5 @@
-// Environment variables of tests. Not for tests with threads that read the environment.
-#ifndef LOCKSTEP_TESTS_SUPPORT_ENVIRONMENT_H_
-#define LOCKSTEP_TESTS_SUPPORT_ENVIRONMENT_H_
+// Sets environment variables in tests. Tests whose threads read the environment must not use this.
+#pragma once
 
 #include <stdlib.h>
 
@@ -9,7 +8,7 @@
 
 namespace lockstep::support {
 
-// Sets or unsets a variable, and restores it at the end.
+// Sets or unsets a variable, and restores the old value in its destructor.
 class EnvironmentVariable {
  public:
   EnvironmentVariable(const std::string& name, const std::optional<std::string>& value) : name_(name) {
@@ -30,5 +29,3 @@ class EnvironmentVariable {
 };
 
 }  // namespace lockstep::support
-
-#endif  // LOCKSTEP_TESTS_SUPPORT_ENVIRONMENT_H_

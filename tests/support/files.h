@@ -1,6 +1,5 @@
-// Temporary folders and small files of tests. Needs GoogleTest alone, so that tests of every folder may use it.
-#ifndef LOCKSTEP_TESTS_SUPPORT_FILES_H_
-#define LOCKSTEP_TESTS_SUPPORT_FILES_H_
+// Temporary folders and small files for tests. Needs only GoogleTest, so that tests of every folder may use it.
+#pragma once
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 
 namespace lockstep::support {
 
-// A new folder, which is removed with all that is in it at the end.
+// A new folder. The destructor removes it with its content.
 class TempFolder {
  public:
   explicit TempFolder(const std::string& parent = std::filesystem::temp_directory_path(),
@@ -46,7 +45,7 @@ class FolderTest : public ::testing::Test {
   const std::string folder_ = temp_.path();
 };
 
-// Empty where the file cannot be read.
+// Returns an empty string if the file cannot be read.
 inline std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -57,5 +56,3 @@ inline void WriteFile(const std::filesystem::path& path, const std::string& text
 }
 
 }  // namespace lockstep::support
-
-#endif  // LOCKSTEP_TESTS_SUPPORT_FILES_H_

@@ -1,6 +1,5 @@
-// NCCL's calls as programs of tests and benchmarks declare them that are built without its header.
-#ifndef LOCKSTEP_TESTS_SUPPORT_NCCL_CALLS_H_
-#define LOCKSTEP_TESTS_SUPPORT_NCCL_CALLS_H_
+// Declarations of NCCL's calls for test programs and benchmarks that are built without its header.
+#pragma once
 
 struct UniqueId {
   char bytes[128];
@@ -15,5 +14,3 @@ int ncclRecv(void*, unsigned long, int, int, void*, void*);
 int ncclGroupStart();
 int ncclGroupEnd();
 }
-
-#endif  // LOCKSTEP_TESTS_SUPPORT_NCCL_CALLS_H_

@@ -1,6 +1,5 @@
-// The worked examples of the pages that describe file formats.
-#ifndef LOCKSTEP_TESTS_SUPPORT_PAGE_BYTES_H_
-#define LOCKSTEP_TESTS_SUPPORT_PAGE_BYTES_H_
+// Reads the worked examples in the pages that describe file formats.
+#pragma once
 
 #include <cstdint>
 #include <fstream>
@@ -10,7 +9,7 @@
 
 namespace lockstep {
 
-// Lines "1e000  01 00 ff  meaning" of the page at `path`: the bytes by their offset, both in hexadecimal.
+// Reads the page's lines of the form "1e000  01 00 ff  meaning". Returns the bytes by offset; both are hexadecimal.
 inline std::map<uint64_t, std::string> BytesInPage(const std::string& path) {
   static const std::regex kLine("([0-9a-f]+)  ([0-9a-f]{2}(?: [0-9a-f]{2})*)(?:  .*)?");
   std::map<uint64_t, std::string> found;
@@ -27,5 +26,3 @@ inline std::map<uint64_t, std::string> BytesInPage(const std::string& path) {
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_TESTS_SUPPORT_PAGE_BYTES_H_

@@ -1,6 +1,5 @@
-// Runs of programs with and without the recorder, and the rings that they leave.
-#ifndef LOCKSTEP_TESTS_SUPPORT_PRELOAD_H_
-#define LOCKSTEP_TESTS_SUPPORT_PRELOAD_H_
+// Runs programs with and without the recorder, and reads the rings that they write.
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,13 +17,13 @@
 namespace lockstep::support {
 
 struct Outcome {
-  int status = -1;  // as waitpid gives it
+  int status = -1;  // from waitpid
   std::string out, err;
 };
 
 class PreloadRuns : public FolderTest {
  protected:
-  // A shell's command line.
+  // Runs a shell command line.
   Outcome Shell(const std::string& command) const {
     Outcome outcome;
     outcome.status = std::system(("(" + command + ") >'" + folder_ + "/out' 2>'" + folder_ + "/err'").c_str());
@@ -32,7 +31,7 @@ class PreloadRuns : public FolderTest {
     outcome.err = ReadFile(folder_ + "/err");
     return outcome;
   }
-  // `preload` is what LD_PRELOAD has, empty for a run without the recorder.
+  // `preload` is the value of LD_PRELOAD. If it is empty, the program runs without the recorder.
   Outcome Run(const std::string& program, const std::string& preload, const std::string& environment = "") const {
     return Shell("LOCKSTEP_DIR='" + rings_ + "' " + environment + " LD_PRELOAD='" + preload + "' timeout 60 " +
                  program);
@@ -69,5 +68,3 @@ class PreloadRuns : public FolderTest {
 };
 
 }  // namespace lockstep::support
-
-#endif  // LOCKSTEP_TESTS_SUPPORT_PRELOAD_H_

@@ -1,13 +1,12 @@
-// The parts that stand-in NCCL libraries of the recorder's tests and benchmarks have in common: communicators that know
-// their size and rank, and calls that do nothing. Each library adds its operations. Needs no header.
-#ifndef LOCKSTEP_TESTS_SUPPORT_STUB_NCCL_H_
-#define LOCKSTEP_TESTS_SUPPORT_STUB_NCCL_H_
+// Shared by the NCCL libraries of the recorder's tests and benchmarks: communicators that know their size and rank, and
+// calls that do nothing. Each library adds its operations. No NCCL header is needed.
+#pragma once
 
 #define API extern "C" __attribute__((weak, visibility("default")))
 
 struct Comm {
   int size, rank;
-  unsigned long reached;  // operations, where the library counts them
+  unsigned long reached;  // number of operations, if the library counts them
 };
 struct UniqueId {
   char bytes[128];
@@ -58,5 +57,3 @@ API int ncclGroupStart() {
 API int ncclGroupEnd() {
   return 0;
 }
-
-#endif  // LOCKSTEP_TESTS_SUPPORT_STUB_NCCL_H_

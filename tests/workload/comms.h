@@ -1,6 +1,5 @@
-// The communicators of a job, each with its stream, and this rank's place in them.
-#ifndef LOCKSTEP_TESTS_WORKLOAD_COMMS_H_
-#define LOCKSTEP_TESTS_WORKLOAD_COMMS_H_
+// A job's communicators, each with its stream, and this rank's place in them.
+#pragma once
 
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -17,18 +16,18 @@ namespace trainsim {
 using lockstep::jobmodel::Group;
 using lockstep::jobmodel::Place;
 Place PlaceOf(const Options& options, int rank);
-// The group of `kind` that holds `rank`.
+// Returns the group of `kind` that contains `rank`.
 Group GroupOf(const Options& options, CommKind kind, int rank);
 
-// One communicator and its stream. `handle` is null for groups of one rank, which issue nothing.
+// One communicator and its stream. `handle` is null for groups of one rank, which issue no operations.
 struct Comm {
   CommKind kind = CommKind::kWorld;
   std::string name;  // "world", "tp_3"
   Group group;
-  std::vector<int32_t> ranks;  // of the members
+  std::vector<int32_t> ranks;  // the members' ranks
   ncclComm_t handle = nullptr;
   cudaStream_t stream = nullptr;
-  cudaEvent_t ready = nullptr;  // computation's results that the operation reads
+  cudaEvent_t ready = nullptr;  // the computation's results, which the operation reads
   cudaEvent_t done = nullptr;   // the operation's results
 
   int size() const { return group.size; }
@@ -38,23 +37,23 @@ struct Comm {
 
 class Communicators {
  public:
-  // Collective over the job: creates world from a unique id of rank 0, splits tp, dp and ep from it, and creates pp
-  // from its own unique ids. Exits the process with status 1 on an error.
+  // Collective over the job. Creates world from a unique id of rank 0, splits tp, dp and ep from world, and creates
+  // each pp from its own unique id. Exits with status 1 on an error.
   Communicators(const Options& options, const Environment& environment, TCPStore* store);
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
   Comm& operator[](CommKind kind) { return comms_[static_cast<size_t>(kind)]; }
 
-  // Aborts one split communicator with all queued work, and splits it from world again. Collective over the job.
+  // Collective over the job. Aborts one split communicator with all queued work, and splits it from world again.
   void Recreate(CommKind kind);
 
-  // Finalizes and destroys all, the children first; then the streams.
+  // Finalizes and destroys all communicators, children first, and then the streams.
   void Destroy();
 
  private:
   void Split(CommKind kind);
-  // It runs on the world's stream, which is the computation's too.
+  // Returns whether the communicator runs on world's stream, which is also the computation's stream.
   bool SharesStream(CommKind kind) const;
 
   const Options& options_;
@@ -63,5 +62,3 @@ class Communicators {
 };
 
 }  // namespace trainsim
-
-#endif  // LOCKSTEP_TESTS_WORKLOAD_COMMS_H_

@@ -17,7 +17,7 @@ uint32_t BitsOf(float value) {
   return bits;
 }
 
-// Truncates; small values become zero. Enough for the whole numbers used here.
+// Truncates the value; small values become zero. This is exact for the whole numbers used here.
 uint16_t ToHalf(float value) {
   const uint32_t bits = BitsOf(value);
   const uint32_t sign = bits >> 16 & 0x8000;

@@ -1,6 +1,5 @@
-// Errors, buffers and element values: what trainsim needs on top of the CUDA runtime and NCCL.
-#ifndef LOCKSTEP_TESTS_WORKLOAD_DEVICE_H_
-#define LOCKSTEP_TESTS_WORKLOAD_DEVICE_H_
+// What trainsim needs beyond the CUDA runtime and NCCL: errors, buffers and element values.
+#pragma once
 
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -10,7 +9,7 @@
 
 namespace trainsim {
 
-// Prints "trainsim: rank R: WHAT: WHY" and exits 1: after a failed call the job cannot continue.
+// Prints "trainsim: rank R: WHAT: WHY" and exits with status 1, because the job cannot continue after a failed call.
 [[noreturn]] void FailCall(const char* what, const char* why, const char* file, int line);
 void SetRankForMessages(int rank);
 
@@ -26,7 +25,7 @@ void SetRankForMessages(int rank);
     if (nccl_ok_ != ncclSuccess) ::trainsim::FailCall(#call, ncclGetErrorString(nccl_ok_), __FILE__, __LINE__); \
   } while (false)
 
-// Owned memory of the device or pinned memory of the host. Move only.
+// Owned device memory or pinned host memory. Move only.
 class Memory {
  public:
   enum class Place { kDevice, kPinned };
@@ -47,19 +46,19 @@ class Memory {
 };
 
 size_t SizeOf(ncclDataType_t type);
-// Whole numbers of a few hundred are exact in every type but the 8-bit floats, which trainsim does not use.
+// Encodes a value. Whole numbers of a few hundred are exact in every type except the 8-bit floats, which trainsim does
+// not use.
 void Encode(ncclDataType_t type, double value, void* out);
 double Decode(ncclDataType_t type, const void* in);
-// How far a reduction's result may be from the exact one: nothing, but for types of few bits.
+// Returns the allowed difference between a reduction's result and the exact result. It is 0, except for types with few
+// bits.
 double Tolerance(ncclDataType_t type, double expected);
 
-// A rank's values in a step: 1, 2 or 3, so that sums identify ranks and steps.
+// Returns a rank's value in a step: 1, 2 or 3, so that sums identify ranks and steps.
 double BaseValue(uint64_t seed, int step, int rank);
-// Buffers hold one value per group member's share, so that results identify shares.
+// Buffers hold a different value for each member's share, so that results identify shares.
 inline double ShareValue(double base, int64_t share) {
   return base + static_cast<double>(share % 4);
 }
 
 }  // namespace trainsim
-
-#endif  // LOCKSTEP_TESTS_WORKLOAD_DEVICE_H_

@@ -22,7 +22,7 @@ void CUDART_CB BlockStream(void* /*unused*/) {
   SleepForEver();
 }
 
-// Half the size, so that no buffer is overrun where a library takes the call.
+// Chooses another type of at most the same size, so that no buffer overruns if a library accepts the call.
 ncclDataType_t OtherType(ncclDataType_t type) {
   switch (type) {
     case ncclFloat64:
@@ -127,7 +127,7 @@ void FaultPlan::Play(const Planned& planned, cudaStream_t stream, CallArgs* args
       kill(getpid(), SIGKILL);
       return;
     case FaultKind::kSegv: {
-      // Hidden from the optimiser, which would replace a write it knows to be to address 0 by a trap.
+      // The pointer is hidden from the optimizer, which would replace a write to a known address 0 by a trap.
       volatile int* volatile nowhere = nullptr;
       *nowhere = 1;
       return;
@@ -169,7 +169,7 @@ void FaultPlan::Play(const Planned& planned, cudaStream_t stream, CallArgs* args
       if (args->root == planned.own_index) args->root = (args->root + 1) % planned.comm_size;
       return;
     default:
-      return;  // strikes elsewhere
+      return;  // this fault strikes at another place
   }
 }
 

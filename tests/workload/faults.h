@@ -1,6 +1,5 @@
-// Plays the faults that were asked for, each from one exact place of the loop.
-#ifndef LOCKSTEP_TESTS_WORKLOAD_FAULTS_H_
-#define LOCKSTEP_TESTS_WORKLOAD_FAULTS_H_
+// Plays the requested faults, each at one exact place of the training loop.
+#pragma once
 
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -14,43 +13,43 @@
 
 namespace trainsim {
 
-// The arguments of one operation as the loop means them; a fault may change them before the call is made.
+// The intended arguments of an operation. A fault may change them before the call.
 struct CallArgs {
   size_t count = 0;
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t reduction = ncclSum;
-  int root = 0;             // of sends and receives: the peer
-  bool other_kind = false;  // call AllGather where AllReduce was meant
-  int times = 1;            // how often to call
+  int root = 0;             // peer, for sends and receives
+  bool other_kind = false;  // calls AllGather instead of AllReduce
+  int times = 1;            // number of calls
 };
 
-// Thrown where a fault makes the rank leave its training loop.
+// Thrown if a fault makes the rank leave its training loop.
 struct LeaveLoop {
   FaultKind kind;
 };
 
 class FaultPlan {
  public:
-  // Keeps the faults of `rank` only: on the others the plan is empty.
+  // Keeps only the faults of `rank`; on other ranks the plan is empty.
   FaultPlan(const Options& options, int rank);
 
   void BeginStep(int step);
 
-  // Called before each operation is issued on `stream`, outside any group. Counts it, and plays the faults meant for
-  // it: they change *args, put something on the stream, throw LeaveLoop, or never return.
+  // Called before each operation is issued on `stream`, outside any group. Counts the operation and plays its faults:
+  // they change *args, put work on the stream, throw LeaveLoop, or never return.
   void Arrive(CommKind comm, OpKind op, cudaStream_t stream, CallArgs* args);
 
-  // Whether a fault of `kind` with its own place is due in this step. It then counts as played.
+  // Returns whether a fault of `kind` with its own place is due in this step. Then the fault counts as played.
   bool Due(FaultKind kind);
 
-  // Empty if every fault of the current step has been played; else a line with the first that was not, and the reason.
+  // Returns a line about the first fault of the current step that was not played, with the reason, or an empty string.
   std::string Unplayed() const;
 
  private:
   struct Planned {
     Fault fault;
     int comm_size = 0;
-    int own_index = 0;  // of this rank among the members
+    int own_index = 0;  // this rank's index among the members
     bool played = false;
   };
   void Play(const Planned& planned, cudaStream_t stream, CallArgs* args) const;
@@ -58,16 +57,14 @@ class FaultPlan {
   int rank_;
   int step_ = 0;
   std::vector<Planned> planned_;
-  std::array<std::array<int, kOpKinds>, kCommKinds> issued_{};  // in the current step
+  std::array<std::array<int, kOpKinds>, kCommKinds> issued_{};  // number issued in the current step
 };
 
-// The fault of `kind` that strikes while `comm` is made on `rank`; it is announced then. False where none does.
+// Returns whether a fault of `kind` strikes while `rank` creates `comm`, and announces the fault.
 bool StrikesAtStart(const Options& options, int rank, FaultKind kind, CommKind comm);
 
 [[noreturn]] void SleepForEver();
-// Reads from a pipe without a writer, like a loader whose workers hang.
+// Reads from a pipe without a writer, as a loader does whose workers hang.
 [[noreturn]] void WaitForBatchForEver();
 
 }  // namespace trainsim
-
-#endif  // LOCKSTEP_TESTS_WORKLOAD_FAULTS_H_

@@ -1,4 +1,4 @@
-"""Starts the ranks of a job on this machine and watches them from outside. For the tests' drivers only."""
+"""Starts the ranks of a job on this machine and watches them from outside. Only for the tests' drivers."""
 
 import glob
 import os
@@ -11,10 +11,11 @@ import tempfile
 import time
 
 POLL_S = 0.02
-# No step line, no exit and next to no processor time for this long is a hang: a step of these jobs takes milliseconds.
+# A job hangs if, for this long, it prints no step, does not exit and uses almost no CPU. A step takes
+# milliseconds.
 QUIET_S = 1.5
 QUIET_TICKS = 3
-# So hosts must not spin in their waits for the stand-in's device, as they do unless told otherwise.
+# So CPU threads must not spin, as they do by default, while they wait for the stand-in's device.
 QUIET_WAITS = {"STANDIN_WAIT": "block"}
 
 
@@ -25,7 +26,7 @@ def free_port():
 
 
 def wait_for(condition, timeout_s):
-    """Polls until condition() is true; returns its last value."""
+    """Polls until condition() is true. Returns the condition's last value."""
     deadline = time.monotonic() + timeout_s
     while True:
         value = condition()
@@ -35,12 +36,12 @@ def wait_for(condition, timeout_s):
 
 
 def shared_memory():
-    """The stand-in's files under /dev/shm: only theirs, since other programs come and go meanwhile."""
+    """Returns the stand-in's files under /dev/shm. Other files there come and go."""
     return set(glob.glob("/dev/shm/lockstep-standin-*"))
 
 
 def used(path):
-    """True when a living process maps the file or has it open, or when it is a folder."""
+    """Returns whether a living process maps the file or has it open. Returns True for a folder."""
     if os.path.isdir(path):
         return True
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -56,7 +57,7 @@ def used(path):
 
 
 def process_state(pid):
-    """(state letter, processor ticks) of a process; None when it is gone."""
+    """Returns (state letter, processor ticks) of a process, or None if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rsplit(b")", 1)[1].split()
@@ -66,8 +67,8 @@ def process_state(pid):
 
 
 class Job:
-    """`world` processes of one command, each with its rank in the environment. Use as a context manager: leaving it kills
-    what still runs."""
+    """`world` processes of one command, each with its rank in the environment. Use it as a context manager,
+    which kills remaining processes at the end."""
 
     def __init__(self, command, world, environment=None, per_rank=None):
         self.command = command
@@ -114,7 +115,7 @@ class Job:
                        for line in self.text(rank, "err").splitlines())
 
     def exits(self):
-        """rank -> exit status (negative: signal) of the ranks that have ended."""
+        """Returns rank -> exit status (negative: signal) of the ranks that have ended."""
         return {rank: process.poll() for rank, process in enumerate(self.ranks) if process.poll() is not None}
 
     def last_step(self):
@@ -126,11 +127,11 @@ class Job:
         return {rank: state for rank, state in found.items() if state is not None}
 
     def wait_for_exit(self, timeout_s):
-        """All ranks ended in time?"""
+        """Returns whether all ranks ended in time."""
         return wait_for(lambda: len(self.exits()) == self.world, timeout_s)
 
     def settle(self, timeout_s):
-        """Waits until the job has ended or stands still. Returns "ended", "hung" or "running" (timed out)."""
+        """Waits until the job has ended or is stuck. Returns "ended", "hung" or "running" (timed out)."""
         deadline = time.monotonic() + timeout_s
         mark, since = None, time.monotonic()
         while time.monotonic() < deadline:

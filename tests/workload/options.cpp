@@ -58,7 +58,7 @@ bool ToSeconds(const std::string& text, double* out) {
   return true;
 }
 
-// "a=1,b=2" -> map; false when a part has no '=' or a key comes twice.
+// Converts "a=1,b=2" to a map. Returns false if a part has no '=' or a key occurs twice.
 bool ToPairs(const std::string& text, std::map<std::string, std::string>* out, std::string* error) {
   size_t begin = 0;
   while (begin <= text.size()) {
@@ -78,7 +78,7 @@ bool ToPairs(const std::string& text, std::map<std::string, std::string>* out, s
   return true;
 }
 
-// Takes one integer out of the pairs; leaves *out alone when the key is absent.
+// Removes one integer from the pairs. Leaves *out unchanged if the key is missing.
 bool TakeInteger(std::map<std::string, std::string>* pairs, const std::string& key, int64_t low, int64_t high, int* out,
                  std::string* error) {
   auto found = pairs->find(key);
@@ -94,7 +94,7 @@ bool TakeInteger(std::map<std::string, std::string>* pairs, const std::string& k
   return true;
 }
 
-// Whether the fault is in the CPU thread or in work ahead of the graph, not in an operation's arguments.
+// Returns whether the fault is in the CPU thread or in work ahead of the graph, not in an operation's arguments.
 bool InGraph(FaultKind kind) {
   switch (kind) {
     case FaultKind::kStallHost:
@@ -129,7 +129,7 @@ std::vector<const char*> OpsOf(CommKind comm) {
   return {};
 }
 
-// Operations of any communicator at which a kind makes sense; empty means all.
+// Returns the operations at which a kind makes sense, on any communicator. Empty means all.
 std::vector<const char*> OpsOf(FaultKind kind) {
   switch (kind) {
     case FaultKind::kWrongReduction:
@@ -151,12 +151,12 @@ bool Contains(const std::vector<const char*>& names, const std::string& name) {
 
 OpKind DefaultOp(FaultKind kind, CommKind comm) {
   if (kind == FaultKind::kWrongRoot) return OpKind::kBroadcast;
-  // A send too many may be buffered and end; a receive too many never does.
+  // An extra send may be buffered and complete. An extra receive never completes.
   if (kind == FaultKind::kExtra && comm == CommKind::kPp) return OpKind::kRecv;
   return comm == CommKind::kPp ? OpKind::kSend : OpKind::kAllReduce;
 }
 
-// The default place of a fault: the tensor group, else the innermost group that has more than one rank.
+// Returns the default communicator of a fault: the tensor group, or else the innermost group with more than one rank.
 CommKind DefaultComm(const Options& options, FaultKind kind) {
   if (kind == FaultKind::kSwapOrder) return CommKind::kDp;
   if (kind == FaultKind::kNoGroup || kind == FaultKind::kWrongPeer) return CommKind::kPp;
@@ -168,7 +168,7 @@ CommKind DefaultComm(const Options& options, FaultKind kind) {
   return CommKind::kWorld;
 }
 
-// Communicators for a fault with its own place; empty: all.
+// Returns the communicators for a fault with its own place. Empty means all.
 std::vector<CommKind> CommsOf(FaultKind kind) {
   switch (kind) {
     case FaultKind::kStallLoader:
@@ -296,7 +296,7 @@ bool ParseFault(const Options& options, const std::string& text, Fault* fault, s
   return CheckPlace(options, *fault, static_cast<bool>(op), error) && CheckValue(options, *fault, error);
 }
 
-// `kind`: of a preparation; else null.
+// `kind` is for a preparation, otherwise null.
 bool ParsePause(const Options& options, const std::string& text, bool has_rank, PrepareKind* kind, Pause* pause,
                 std::string* error) {
   static constexpr std::array<const char*, 5> kKinds = {"compile", "thread", "read", "lock", "service"};
@@ -358,13 +358,13 @@ bool CheckShape(Options* options, std::string* error) {
     *error = "--recreate needs a data group of two ranks or more";
     return false;
   }
-  // Every group's share of a buffer is then whole, and half a count is one too.
+  // The unit makes every group's share of a buffer, and half a count, a whole number.
   const int64_t unit = int64_t{4} * options->tp * options->dp;
   options->elements = (options->elements + unit - 1) / unit * unit;
   return true;
 }
 
-// `others`: what Slurm and Open MPI call it, where the usual name is not set.
+// `others` are the names that Slurm and Open MPI use, read if the usual variable is not set.
 bool ReadVariable(const char* name, std::initializer_list<const char*> others, int64_t low, int64_t high, int* out,
                   std::string* error) {
   const char* text = std::getenv(name);
@@ -533,7 +533,7 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
                                             {"--jitter", &options->jitter_ms},
                                             {"--slow-start", &options->slow_start_s},
                                             {"--store-timeout", &options->store_timeout_s}};
-  // Kept until the shape is known: they are checked against it.
+  // These options are checked against the job's shape, so they are kept until the shape is known.
   std::vector<std::pair<std::string, std::string>> later;
   for (size_t i = 0; i < args.size(); ++i) {
     std::string name = args[i];
@@ -640,7 +640,7 @@ bool ReadEnvironment(const Options& options, Environment* environment, std::stri
     return false;
   }
   environment->master_addr = address;
-  // torchrun keeps its own store on MASTER_PORT.
+  // torchrun serves its own store on MASTER_PORT.
   const char* agent_store = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
   if (agent_store != nullptr && std::string(agent_store) == "True" && environment->master_port < 65535) {
     ++environment->master_port;

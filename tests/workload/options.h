@@ -1,6 +1,5 @@
-// What trainsim is asked to do: the shape of the job and the faults to play.
-#ifndef LOCKSTEP_TESTS_WORKLOAD_OPTIONS_H_
-#define LOCKSTEP_TESTS_WORKLOAD_OPTIONS_H_
+// trainsim's options: the shape of the job and the faults to play.
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -27,15 +26,15 @@ enum class FaultKind {
   kSpinHost,
   kOpenGroup,
   kWrongPeer,
-  // At a place of the step that the kind itself says; `op` and `nth` mean nothing to them.
+  // These kinds have a fixed place in the step and ignore `op` and `nth`.
   kStallLoader,
   kSwapOrder,
   kNoGroup,
-  // While the communicators are made; `step` means nothing to them, either.
+  // These kinds strike while communicators are created, and ignore `step` too.
   kNeverInit,
   kWrongColor,
 };
-// Whether a fault strikes at an operation, not at its own place.
+// Returns whether a fault strikes at an operation and not at its own place.
 inline constexpr bool AtOperation(FaultKind kind) {
   return kind < FaultKind::kStallLoader;
 }
@@ -61,27 +60,27 @@ struct Fault {
 };
 
 struct Pause {
-  int step = 0;  // after this step
+  int step = 0;  // the step before the pause
   double seconds = 0;
-  int rank = 0;  // checkpoint only: the writer
+  int rank = 0;  // checkpoint only: the rank that writes
 };
 
-// What a healthy rank does for a while outside NCCL.
+// Work of a healthy rank outside NCCL that takes a while.
 enum class PrepareKind {
-  kCompile,  // waits for children that compute, one after another
-  kThread,   // waits for its own computing thread
-  kRead,     // reads a file, a piece at a time
-  kLock,     // looks again and again whether another process is done
-  kService,  // waits for a server that answers late
+  kCompile,  // waits for child processes that compute, one after another
+  kThread,   // the rank waits for a computing thread of its own
+  kRead,     // reads a file in pieces
+  kLock,     // polls whether another process has finished
+  kService,  // waits for a slow server
 };
 struct Prepare {
-  Pause pause;  // step 0: before the first
+  Pause pause;  // step 0: before the first step
   PrepareKind kind = PrepareKind::kCompile;
 };
 
-// A rank whose GPU computes longer than the others' in every step.
+// A rank whose GPU computes longer than the others in every step.
 struct Straggler {
-  int rank = -1;  // -1: none
+  int rank = -1;  // -1: no straggler
   double milliseconds = 0;
 };
 
@@ -101,26 +100,26 @@ struct Options {
   std::vector<Pause> checkpoints;
   std::vector<Pause> evaluations;
   std::vector<Prepare> preparations;
-  int recreate_step = 0;  // after this step the data group is aborted and created again; 0 never
+  int recreate_step = 0;  // after this step the data group is aborted and created again; 0: never
   Straggler straggler;
-  double jitter_ms = 0;  // in every step another rank computes longer by this
+  double jitter_ms = 0;  // in every step, another rank computes longer by this time
   uint64_t seed = 1;
   int print_every = 10;
   bool graph = false;          // from the second step on, the step is a CUDA graph
   bool shared_stream = false;  // world, tp and ep run on the computation's stream
   SyncKind sync = SyncKind::kStream;
   int launches =
-      0;  // fills of a few bytes at the end of each step: more than the launch queue holds, and the host waits
+      0;  // launches of small fills at the end of each step: more than the launch queue holds, so the CPU thread waits
   double store_timeout_s = 120;
   std::vector<Fault> faults;
 
   int WorldSize() const { return tp * pp * dp; }
   int CommSize(CommKind comm) const;
-  // Some faults make wrong data on purpose; nothing is verified then.
+  // Returns whether a fault intentionally causes wrong data. Then nothing is verified.
   bool ExpectsWrongData() const;
 };
 
-// The launcher's facts about this process.
+// What the launcher tells this process.
 struct Environment {
   int rank = 0;
   int world = 1;
@@ -139,12 +138,11 @@ inline constexpr int64_t kLossCount = 8;
 
 std::string HelpText();
 
-// False with a one-line *error (what is wrong, what is allowed). Sets *help and returns true for --help.
+// Returns false with a one-line *error that says what is wrong and what is allowed. For --help, sets *help and returns
+// true.
 bool Parse(const std::vector<std::string>& args, Options* options, bool* help, std::string* error);
 
 // Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT and checks them against the options.
 bool ReadEnvironment(const Options& options, Environment* environment, std::string* error);
 
 }  // namespace trainsim
-
-#endif  // LOCKSTEP_TESTS_WORKLOAD_OPTIONS_H_

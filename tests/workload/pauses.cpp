@@ -37,7 +37,7 @@ void ComputeUntil(Clock::time_point end) {
   }
 }
 
-// As a build does: one compiler after another.
+// Starts one compiler after another, as a build does.
 void Compile(double seconds) {
   for (const auto end = After(seconds); Clock::now() < end;) {
     const auto file_end = std::min(end, After(0.7));
@@ -64,7 +64,7 @@ void ReadFile(double seconds) {
   close(fd);
 }
 
-// The server has no parent: it is gone.
+// The server process is detached, so its parent is not here.
 void WaitForService(double seconds) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)

@@ -1,21 +1,18 @@
-// What makes healthy jobs look hung: a slow first step, a checkpoint, an evaluation, compiling, reading.
-#ifndef LOCKSTEP_TESTS_WORKLOAD_PAUSES_H_
-#define LOCKSTEP_TESTS_WORKLOAD_PAUSES_H_
+// Pauses that make healthy jobs look hung: a slow first step, a checkpoint, an evaluation, compiling, reading.
+#pragma once
 
 #include "tests/workload/options.h"
 #include "tests/workload/trainer.h"
 
 namespace trainsim {
 
-// The host is busy for `seconds`, a sixth of the time on the CPU.
+// Occupies the CPU thread for `seconds`, one sixth of that on the CPU.
 void SlowStart(double seconds);
 
-// Writes to a temporary file without a name for `seconds`.
+// Writes to an unnamed temporary file for `seconds`.
 void WriteCheckpoint(double seconds);
 
-// Plays the pauses due after `step` (0: before the first) on this rank.
+// Plays this rank's pauses that are due after `step` (0: before the first step).
 void PauseAfter(const Options& options, int rank, int step, Trainer* trainer);
 
 }  // namespace trainsim
-
-#endif  // LOCKSTEP_TESTS_WORKLOAD_PAUSES_H_

@@ -1,8 +1,7 @@
-// A key-value store over TCP, just big enough to hand NCCL unique ids around: one request per connection, keys of at
-// most kMaxKey bytes, values of at most kMaxValue bytes, at most kMaxEntries of them. Named as PyTorch names what does
-// this there, so that stacks of ranks that wait in it read alike.
-#ifndef LOCKSTEP_TESTS_WORKLOAD_STORE_H_
-#define LOCKSTEP_TESTS_WORKLOAD_STORE_H_
+// A key-value store over TCP, just enough to exchange NCCL unique ids. It takes one request per connection. kMaxKey,
+// kMaxValue and kMaxEntries limit its content. The names match PyTorch's, so that stacks of ranks that wait in the
+// store look alike.
+#pragma once
 
 #include <map>
 #include <string>
@@ -14,7 +13,7 @@ inline constexpr size_t kMaxKey = 64;
 inline constexpr size_t kMaxValue = 256;
 inline constexpr size_t kMaxEntries = 1 << 16;
 
-// Serves from its own thread until destroyed.
+// Serves from a thread of its own until destroyed.
 class TCPStoreServer {
  public:
   TCPStoreServer() = default;
@@ -22,7 +21,8 @@ class TCPStoreServer {
   TCPStoreServer(const TCPStoreServer&) = delete;
   TCPStoreServer& operator=(const TCPStoreServer&) = delete;
 
-  // Listens on address:port (0: any free one, see port()). False with *error set when the address cannot be had.
+  // Listens on address:port (0: any free port, see port()). On false, sets *error, because the address is not
+  // available.
   bool Start(const std::string& address, int port, std::string* error);
   int port() const { return port_; }
 
@@ -33,17 +33,17 @@ class TCPStoreServer {
   int listen_fd_ = -1;
   int stop_fd_ = -1;
   int port_ = 0;
-  std::map<std::string, std::string> entries_;  // the serving thread's
+  std::map<std::string, std::string> entries_;  // used by the serving thread only
   std::thread thread_;
 };
 
-// Talks to a server. Not thread-safe. Every call gives up timeout_s seconds after it began, with *error set.
+// Connects to a server. Not thread-safe. Every call gives up after timeout_s seconds and then sets *error.
 class TCPStore {
  public:
   TCPStore(std::string address, int port, double timeout_s)
       : address_(std::move(address)), port_(port), timeout_s_(timeout_s) {}
 
-  // Retries until the server is up. A key is set once; setting it again replaces the value.
+  // Sets a key, retrying until the server is up. Setting a key again replaces its value.
   bool Set(const std::string& key, const std::string& value, std::string* error);
   // Waits until the key is set.
   bool Get(const std::string& key, std::string* value, std::string* error);
@@ -59,5 +59,3 @@ class TCPStore {
 };
 
 }  // namespace trainsim
-
-#endif  // LOCKSTEP_TESTS_WORKLOAD_STORE_H_

@@ -12,7 +12,7 @@ namespace trainsim {
 namespace {
 
 constexpr size_t kWidest = 8;
-constexpr int kNotANumber = 0xff;  // fills of this byte are NaN or -1: no result ever
+constexpr int kNotANumber = 0xff;  // filling with this byte gives NaN or -1, which is never a result
 
 void CUDART_CB Nap(void* nanoseconds) {
   const auto total = static_cast<int64_t>(reinterpret_cast<intptr_t>(nanoseconds));
@@ -33,7 +33,7 @@ CallArgs Args(int64_t count, ncclDataType_t type) {
   return args;
 }
 
-// Big enough for every operation of the communicator, and for twice its count or a gather in its place.
+// Returns bytes for every operation of the communicator, even with twice the count or an AllGather in its place.
 size_t Capacity(const Options& options, const Comm& comm) {
   const int64_t count = comm.kind == CommKind::kWorld ? kSmallCount : std::max(options.elements, kSmallCount);
   return kWidest * static_cast<size_t>(count * std::max(2, comm.size()));
@@ -77,7 +77,7 @@ Trainer::Trainer(const Options& options, int rank, Communicators* comms)
     AddPlane(CommKind::kEp, ncclFloat16, elements, options.ep);
   }
   if (comms_[CommKind::kPp].used()) {
-    // A share for each micro-batch's activation, and one for each gradient.
+    // Each micro-batch has one share for its activation and one for its gradient.
     AddPlane(CommKind::kPp, ncclBfloat16, elements * 2 * options.micro_batches, 2 * options.micro_batches);
     for (Memory* buffer : {&send_next_, &send_prev_, &recv_next_, &recv_prev_}) {
       *buffer = Memory(Memory::Place::kDevice, Capacity(options, comms_[CommKind::kPp]));
@@ -89,7 +89,7 @@ Trainer::Trainer(const Options& options, int rank, Communicators* comms)
   }
   work_ = Memory(Memory::Place::kDevice, kWidest * static_cast<size_t>(elements));
   loss_host_ = Memory(Memory::Place::kPinned, kWidest * kLossCount);
-  // At most twelve checks in a layer of a micro-batch, and a few that a step makes once.
+  // At most twelve checks per layer and micro-batch, and a few per step.
   const int64_t most = int64_t{options.micro_batches} * (12 * options.layers + 4) + 4 * options.layers + 16;
   check_values_ = Memory(Memory::Place::kPinned, kWidest * static_cast<size_t>(most));
 }
@@ -151,7 +151,8 @@ void Trainer::Expect(const Comm& comm, const char* what, ncclDataType_t type, co
 void Trainer::Step(int step) {
   step_ = step;
   checks_.clear();
-  // The first step is as usual: it connects the communicators. The second is captured, and launched from then on.
+  // The first step runs normally, which connects the communicators. The second step is captured, and from then on the
+  // graph is launched.
   const bool replay = options_.graph && step > 1;
   if (replay && graph_ == nullptr) Capture();
   checks_.clear();
@@ -183,9 +184,9 @@ void Trainer::Issue() {
   if (!dry_) CUDA_OK(cudaMemcpyAsync(loss_host_.data(), out, kWidest, cudaMemcpyDeviceToHost, compute_));
 }
 
-// As frameworks capture: from one stream, which the others join and come back to.
+// Captures as frameworks do: from one stream, which the others join and return to.
 void Trainer::Capture() {
-  faults_.BeginStep(0);  // they strike when the step is played
+  faults_.BeginStep(0);  // faults strike later, when the step is played
   cudaGraph_t graph = nullptr;
   CUDA_OK(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeGlobal));
   capturing_ = true;
@@ -258,7 +259,7 @@ void Trainer::Compute() {
 double Trainer::ExtraMilliseconds() const {
   double extra = rank_ == options_.straggler.rank ? options_.straggler.milliseconds : 0;
   if (options_.jitter_ms > 0) {
-    // All ranks draw the same one.
+    // All ranks draw the same number.
     const uint64_t drawn = (options_.seed + static_cast<uint64_t>(step_)) * 0x9e3779b97f4a7c15ULL >> 33;
     if (drawn % static_cast<uint64_t>(options_.WorldSize()) == static_cast<uint64_t>(rank_))
       extra += options_.jitter_ms;
@@ -337,7 +338,7 @@ void Trainer::ExpertForward() {
     return ncclAllReduce(in, out, args.count, args.type, args.reduction, ep.handle, ep.stream);
   });
   Expect(ep, "AllReduce", ncclFloat32, out + 4 * (kSmallCount - 1), SumOf(ep, 0));
-  // Tokens to their experts: grouped sends and receives, as frameworks write an all-to-all.
+  // Sends tokens to their experts: grouped sends and receives, as frameworks implement an all-to-all.
   Poison(result);
   Launch(ep, OpKind::kAllToAll, Args(share, ncclBfloat16), Join::kNow, [&](const CallArgs& args) {
     const char* in = Input(CommKind::kEp, ncclBfloat16);
@@ -351,7 +352,7 @@ void Trainer::ExpertForward() {
     return ncclGroupEnd();
   });
   Expect(ep, "AllToAll (dispatch)", ncclBfloat16, out + 2 * (options_.elements - 1), last);
-  // And back.
+  // Sends the tokens back.
   Poison(result);
   Launch(ep, OpKind::kAllToAll, Args(share, ncclFloat16), Join::kNow, [&](const CallArgs& args) {
     const char* in = Input(CommKind::kEp, ncclFloat16);
@@ -433,7 +434,7 @@ void Trainer::Optimize() {
   }
 }
 
-// Small launches that need the norm of the gradients, and the CPU's read of it, as in clip_grad_norm_.
+// Launches small work that needs the norm of the gradients. Then the CPU reads the norm, as in clip_grad_norm_.
 void Trainer::UseNorm(const char* norm) {
   if (dry_ || capturing_) return;
   for (int i = 0; i < options_.launches; ++i) CUDA_OK(cudaMemsetAsync(work_.data(), 0, kWidest, compute_));
@@ -471,7 +472,7 @@ void Trainer::WaitForLoss() {
       CUDA_OK(cudaDeviceSynchronize());
       break;
     case SyncKind::kCopy: {
-      // As loss.cpu() does: to pageable memory, which the copy waits for by itself.
+      // Copies to pageable memory as loss.cpu() does; the copy itself waits.
       char pageable[kWidest];
       CUDA_OK(cudaMemcpyAsync(pageable, results_[static_cast<size_t>(CommKind::kWorld)].data(), kWidest,
                               cudaMemcpyDeviceToHost, compute_));
@@ -486,7 +487,7 @@ void Trainer::Verify() {
   for (size_t i = 0; i < checks_.size(); ++i) {
     const Check& check = checks_[i];
     const double actual = Decode(check.type, check_values_.data() + kWidest * i);
-    // Also true for NaN.
+    // The condition is true for NaN, too.
     if (!(std::abs(actual - check.expected) <= Tolerance(check.type, check.expected))) {
       std::fprintf(stderr, "trainsim: rank %d: wrong data in step %d: %s on %s gave %.17g, expected %.17g\n", rank_,
                    step_, check.what, check.comm->name.c_str(), actual, check.expected);

@@ -1,6 +1,5 @@
-// One rank of the training loop: queues a whole step on its streams, then waits for the loss as frameworks do.
-#ifndef LOCKSTEP_TESTS_WORKLOAD_TRAINER_H_
-#define LOCKSTEP_TESTS_WORKLOAD_TRAINER_H_
+// Runs one rank of the training loop: queues an entire step on its streams, then waits for the loss as frameworks do.
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -23,32 +22,32 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Queues step `step` (from 1), waits for its loss and verifies every result. Throws LeaveLoop if a fault requires it.
+  // Queues step `step` (from 1), waits for its loss and verifies every result. A fault may throw LeaveLoop.
   void Step(int step);
 
-  // Mean loss over all ranks of the last step.
+  // Returns the mean loss of the last step over all ranks.
   double loss() const { return loss_; }
 
-  // Leaves an operation of the data group without its first member, aborts the communicator on all, and creates it
-  // again.
+  // Leaves an operation of the data group without its first member. Then aborts the communicator on all ranks and
+  // creates it again.
   void Recreate();
 
-  // Occupies the GPU for a while without any communication, and waits for it.
+  // Occupies the GPU for a while without communication, and waits for the GPU.
   void ComputeFor(double seconds);
 
-  // Frees buffers and streams. The communicators stay.
+  // Frees buffers and streams. The communicators remain.
   void TearDown();
 
  private:
-  // A rank's values of one type on one communicator: `shares` parts of equal length.
+  // A rank's values of one type on one communicator, in `shares` parts of equal length.
   struct Plane {
     ncclDataType_t type = ncclFloat32;
     int64_t count = 0;
     int64_t shares = 1;
-    Memory staging;  // pinned
+    Memory staging;  // pinned memory
     Memory device;
   };
-  // A result to compare with its expected value, once the step is over.
+  // A result to compare with its expected value after the step.
   struct Check {
     const Comm* comm;
     const char* what;
@@ -61,7 +60,7 @@ class Trainer {
   const char* Input(CommKind kind, ncclDataType_t type) const;
   void Fill(Plane* plane, double base);
 
-  // The whole step, from its batch to its loss.
+  // Issues the entire step, from its batch to its loss.
   void Issue();
   void Capture();
   void LoadBatch();
@@ -79,7 +78,7 @@ class Trainer {
   void WaitForLoss();
   void Verify();
 
-  // The 1F1B schedule (trainer_pipeline.cpp).
+  // Runs the 1F1B schedule (trainer_pipeline.cpp).
   void Pipeline();
   void Forward();
   void Backward(bool last);
@@ -93,19 +92,19 @@ class Trainer {
   void SendForwardRecvBackward(int forward, int backward);
   void SendBackwardRecvForward(int backward, int forward);
 
-  // The communication stream waits for the computation so far; and back.
+  // Makes the communication stream wait for the computation so far, or the reverse.
   void HandOver(Comm& comm);
   void TakeBack(Comm& comm);
-  // Issues one operation: call(args) makes the NCCL call, so that each has its own call site.
+  // Issues one operation. call(args) makes the NCCL call, so that each has its own call site.
   template <typename Call>
   void Launch(Comm& comm, OpKind op, CallArgs args, Join join, Call&& call);
 
   void Poison(const Memory& memory) { Poison(memory.data(), memory.size()); }
   void Poison(char* data, size_t size);
-  // After the computation so far: *element must decode to `expected`.
+  // After the computation so far, *element must decode to `expected`.
   void Expect(const Comm& comm, const char* what, ncclDataType_t type, const char* element, double expected);
   double Base(int rank) const { return BaseValue(options_.seed, step_, rank); }
-  // Sum over the members of `comm` of their values in share `share`.
+  // Returns the sum of the members' values in share `share`.
   double SumOf(const Comm& comm, int64_t share) const;
 
   const Options& options_;
@@ -114,22 +113,23 @@ class Trainer {
   FaultPlan faults_;
   const Place place_;
   int step_ = 0;
-  // Nothing is issued: the graph of the step does it. Faults of the CPU thread strike, and expected results are noted.
+  // If true, nothing is issued, because the step's graph does that. Faults of the CPU thread strike, and expected
+  // results are stored.
   bool dry_ = false;
   bool capturing_ = false;
   cudaGraphExec_t graph_ = nullptr;
-  bool no_group_ = false;  // of this step's steady sends and receives: a fault
+  bool no_group_ = false;  // fault: this step's steady sends and receives are not grouped
   double loss_ = 0;
 
   cudaStream_t compute_ = nullptr;
   cudaEvent_t loss_ready_ = nullptr;
   std::map<std::pair<CommKind, ncclDataType_t>, Plane> planes_;
   std::array<Memory, kCommKinds> results_;
-  std::vector<Memory> gradients_;  // one a layer: reduced while the backward pass continues
+  std::vector<Memory> gradients_;  // one for each layer; reduced while the backward pass continues
   Memory send_next_, send_prev_, recv_next_, recv_prev_;
   Memory work_;
   Memory loss_host_;
-  Memory check_values_;  // pinned, 8 bytes a check
+  Memory check_values_;  // pinned memory, 8 bytes for each check
   std::vector<Check> checks_;
 };
 
@@ -143,5 +143,3 @@ void Trainer::Launch(Comm& comm, OpKind op, CallArgs args, Join join, Call&& cal
 }
 
 }  // namespace trainsim
-
-#endif  // LOCKSTEP_TESTS_WORKLOAD_TRAINER_H_

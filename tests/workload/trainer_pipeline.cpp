@@ -1,4 +1,5 @@
-// The 1F1B schedule over the pipeline communicator: warm-up, steady state with batched sends and receives, cool-down.
+// Runs the 1F1B schedule over the pipeline communicator: warm-up, steady state with batched sends and receives,
+// cool-down.
 #include <algorithm>
 
 #include "tests/jobmodel/step.h"
@@ -119,7 +120,7 @@ void Trainer::SendForwardRecvBackward(int forward, int backward) {
   StageActivation(forward, send_next_);
   Poison(recv_next_);
   HandOver(pp);
-  // Faults strike before the group is open: a stalled rank has then left nothing half done.
+  // Faults strike before the group opens, so that a stalled rank leaves no half-open group.
   const CallArgs send = ArriveAtPeer(OpKind::kSend, place_.pp + 1);
   const CallArgs recv = ArriveAtPeer(OpKind::kRecv, place_.pp + 1);
   if (!no_group_ && !dry_) NCCL_OK(ncclGroupStart());

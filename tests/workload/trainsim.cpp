@@ -1,4 +1,5 @@
-// A Megatron-like training loop on NCCL and the CUDA runtime alone, with faults on request. See --help and README.md.
+// A Megatron-like training loop that uses only NCCL and the CUDA runtime, with optional faults. See --help and
+// README.md.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -47,7 +48,8 @@ void Train(const Options& options, const Environment& environment, Trainer* trai
 int Run(const Options& options, const Environment& environment) {
   SetRankForMessages(environment.rank);
   SelectDevice(environment);
-  // Served as long as rank 0 lives: groups that it is no member of may exchange their ids later than it does.
+  // The server runs as long as rank 0 lives: groups without rank 0 may exchange their ids after rank 0 has finished its
+  // own groups.
   TCPStoreServer server;
   std::string error;
   if (environment.rank == 0 && !server.Start(environment.master_addr, environment.master_port, &error)) {
@@ -65,7 +67,7 @@ int Run(const Options& options, const Environment& environment) {
     Train(options, environment, &trainer);
     finished = true;
   } catch (const LeaveLoop& leave) {
-    // exit() runs no destructor of this frame: nothing is destroyed, nothing waited for.
+    // exit() runs no destructors of this frame, so nothing is destroyed and nothing waits.
     if (leave.kind == FaultKind::kExitEarly) std::exit(0);
   }
   comms.Destroy();

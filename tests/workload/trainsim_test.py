@@ -23,7 +23,7 @@ SHAPE = ["--tp", "2", "--pp", "2", "--dp", "2"]
 
 
 def readme_table():
-    """(kind, comm) -> "hangs", "ends" or "-" (a usage error), read from README.md."""
+    """Returns (kind, comm) -> "hangs", "ends" or "-" (a usage error), read from README.md."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "README.md")) as file:
         rows = re.findall(r"^\| `([a-z-]+)` \|(.*)\|$", file.read(), re.MULTILINE)
     table = {}
@@ -39,7 +39,7 @@ class Case(unittest.TestCase):
         self.before = jobs.shared_memory()
 
     def leftovers(self):
-        """What is new in /dev/shm and in no process's use. Other programs may come and go meanwhile."""
+        """Returns new files in /dev/shm that no process uses. Other programs' files may come and go."""
         return [path for path in jobs.shared_memory() - self.before if os.path.exists(path) and not jobs.used(path)]
 
     def tearDown(self):
@@ -56,7 +56,8 @@ class Case(unittest.TestCase):
             return job.text(0, "out")
 
     def run_fault(self, kind, comm, rank, extra=()):
-        """Plays one fault and returns the job, settled and already cleaned up, as (outcome, exits, step, states, errors)."""
+        """Plays one fault. Returns the settled job, already cleaned up, as (outcome, exits, step, states,
+        errors)."""
         fault = f"rank={rank},step={FAULT_STEP},kind={kind},comm={comm}"
         with self.start([*SHAPE, "--ep", "2", "--steps", str(STEPS), "--fault", fault, *extra]) as job:
             announced = jobs.wait_for(lambda: f"fault {kind}" in job.text(rank, "err") or job.exits(), PATIENCE_S)
@@ -81,7 +82,7 @@ class Case(unittest.TestCase):
 
 
     def check_special(self, fault, expected, expected_exits, extra=(), shape=SHAPE):
-        """A fault with a place of its own."""
+        """Tests a fault that has its own place."""
         rank = int(fault.split(",")[0].partition("=")[2])
         kind = fault.split("kind=")[1].split(",")[0]
         with self.subTest(fault=fault), self.start([*shape, "--steps", str(STEPS), "--fault", fault, *extra]) as job:
@@ -92,12 +93,12 @@ class Case(unittest.TestCase):
 
 
 class Healthy(Case):
-    def test_eight_ranks(self):
+    def test_a_healthy_job_of_eight_ranks_prints_every_step(self):
         out = self.run_to_end([*SHAPE, "--steps", "20"])
         self.assertEqual(len(re.findall(r"^step \d+/20 loss \d+\.\d+$", out, re.MULTILINE)), 20)
         self.assertIn("trainsim: done", out)
 
-    def test_shapes(self):
+    def test_jobs_of_every_shape_end(self):
         for arguments, world in ((["--tp", "2"], 2), (["--pp", "2", "--micro-batches", "1"], 2),
                                  (["--dp", "4", "--ep", "2", "--layers", "3"], 4),
                                  (["--pp", "4", "--dp", "2", "--micro-batches", "6"], 8),
@@ -106,36 +107,36 @@ class Healthy(Case):
             with self.subTest(arguments=arguments):
                 self.run_to_end([*arguments, "--steps", "5"], world)
 
-    def test_ways_to_wait(self):
+    def test_jobs_end_with_every_way_to_wait(self):
         for sync in ("stream", "event", "device", "copy"):
             with self.subTest(sync=sync):
                 self.run_to_end([*SHAPE, "--ep", "2", "--steps", "5", "--sync", sync])
 
-    def test_pauses(self):
+    def test_a_healthy_job_with_pauses_ends(self):
         out = self.run_to_end([*SHAPE, "--steps", "6", "--pace-ms", "2", "--slow-start", "0.4", "--checkpoint",
                                "step=2,seconds=0.3,rank=3", "--evaluate", "step=4,seconds=0.3"])
         self.assertIn("step 6/6", out)
 
-    def test_a_group_made_anew(self):
+    def test_a_group_is_aborted_and_created_again(self):
         out = self.run_to_end([*SHAPE, "--ep", "2", "--steps", "6", "--recreate", "3"])
         self.assertIn("step 6/6", out)
 
-    def test_slow_ranks(self):
+    def test_a_job_with_slow_ranks_ends(self):
         out = self.run_to_end([*SHAPE, "--steps", "4", "--straggle", "rank=5,ms=20", "--jitter", "5"])
         self.assertIn("step 4/4", out)
 
-    def test_same_data_every_time(self):
+    def test_the_seed_determines_the_data(self):
         arguments = [*SHAPE, "--steps", "4", "--seed", "7"]
         self.assertEqual(self.run_to_end(arguments), self.run_to_end(arguments))
 
     def test_wrong_data_is_noticed(self):
-        # A rank that feeds other data than its peers expect: whoever reads the result first ends with 3.
+        # One rank feeds data that its peers do not expect. A rank that reads the result exits with status 3.
         with self.start([*SHAPE, "--steps", "20"], per_rank={3: ["--seed", "2"]}) as job:
             self.assertTrue(jobs.wait_for(lambda: 3 in job.exits().values(), PATIENCE_S), job.errors())
             self.assertTrue(set(job.exits().values()) <= {0, 3}, job.errors())
             self.assertRegex(job.errors(), r"wrong data in step \d+: \w+.* on \w+ gave \S+, expected \S+")
 
-    def test_usage_errors(self):
+    def test_usage_errors_are_one_line(self):
         with self.start(["--tp", "2"], world=1) as job:
             self.assertTrue(job.wait_for_exit(PATIENCE_S))
             self.assertEqual(job.exits(), {0: 2})
@@ -151,32 +152,32 @@ class Healthy(Case):
 
 
 class Process(Case):
-    def test_kill(self):
+    def test_a_rank_killed_by_sigkill_hangs_the_job(self):
         for comm, rank in zip(COMMS, (0, 5, 7, 5, 0)):
             self.check_fault("kill", comm, rank, {rank: -9})
 
-    def test_segv(self):
+    def test_a_rank_killed_by_sigsegv_hangs_the_job(self):
         for comm, rank in zip(COMMS, (5, 7, 0, 5, 7)):
             self.check_fault("segv", comm, rank, {rank: -11})
 
-    def test_stop(self):
+    def test_a_stopped_rank_hangs_the_job(self):
         for comm, rank in zip(COMMS, (7, 0, 5, 0, 5)):
             states = self.check_fault("stop", comm, rank, {})
             self.assertEqual([each for each, state in states.items() if state[0] == "T"], [rank])
 
 
 class Stall(Case):
-    def test_host(self):
+    def test_a_stalled_cpu_thread_hangs_the_job(self):
         for comm, rank in zip(COMMS, (0, 5, 7, 5, 0)):
             self.check_fault("stall-host", comm, rank, {})
 
-    def test_gpu(self):
+    def test_a_stalled_gpu_hangs_the_job(self):
         for comm, rank in zip(COMMS, (5, 7, 0, 5, 7)):
             self.check_fault("stall-gpu", comm, rank, {})
 
 
-    def test_spinning_host(self):
-        # Never idle, so it does not settle: its peers do.
+    def test_a_spinning_cpu_thread_blocks_the_job(self):
+        # The spinning rank is never idle, so it does not settle, but its peers do.
         fault = "rank=5,step=6,kind=spin-host,comm=dp"
         with self.start([*SHAPE, "--steps", str(STEPS), "--fault", fault]) as job:
             self.assertTrue(jobs.wait_for(lambda: "fault spin-host" in job.text(5, "err"), PATIENCE_S), job.errors())
@@ -184,34 +185,34 @@ class Stall(Case):
             self.assertEqual((job.exits(), job.states()[5][0]), ({}, "R"), job.errors())
             self.assertLess(job.last_step(), STEPS)
 
-    def test_loader(self):
+    def test_a_hung_loader_hangs_the_job(self):
         self.check_special("rank=5,step=6,kind=stall-loader", "hung", {})
 
 
 class Operation(Case):
-    def test_skip(self):
+    def test_a_skipped_call_has_the_effect_in_the_table(self):
         for comm, rank in zip(COMMS, (0, 5, 7, 5, 0)):
             self.check_fault("skip", comm, rank, {})
 
-    def test_extra(self):
+    def test_an_extra_call_has_the_effect_in_the_table(self):
         for comm, rank in zip(COMMS, (5, 7, 0, 0, 5)):
             self.check_fault("extra", comm, rank, {})
 
 
-    def test_open_group(self):
+    def test_a_group_left_open_has_the_effect_in_the_table(self):
         self.check_fault("open-group", "dp", 5, {5: 0})
 
-    def test_order_of_two_communicators(self):
+    def test_opposite_orders_of_two_communicators_hang(self):
         self.check_special("rank=5,step=6,kind=swap-order", "hung", {})
 
-    def test_peers(self):
+    def test_peers_that_disagree_hang_unless_a_send_meets_a_receive(self):
         large = ["--elements", "65536"]
         self.check_special("rank=0,step=6,kind=no-group", "hung", {}, [*large, "--fault", "rank=4,step=6,kind=no-group"])
         self.check_special("rank=3,step=6,kind=wrong-peer", "hung", {}, large, ["--pp", "4", "--dp", "2"])
-        # One neighbour alone that sends before it receives meets a receive.
+        # If only one neighbor sends before it receives, its send meets a receive.
         self.check_special("rank=0,step=6,kind=no-group", "ended", {rank: 0 for rank in range(8)}, large)
 
-    def test_initialization(self):
+    def test_a_rank_that_never_initializes_hangs_the_job_and_a_wrong_color_does_not(self):
         for comm in ("world", "pp"):
             self.check_special(f"rank=5,step=1,kind=never-init,comm={comm}", "hung", {})
         for comm in ("tp", "dp"):
@@ -219,7 +220,7 @@ class Operation(Case):
 
 
 class Mismatch(Case):
-    def test_all(self):
+    def test_mismatches_have_the_effects_in_the_table(self):
         ranks = itertools.cycle((0, 5, 7))
         for (kind, comm), word in readme_table().items():
             if kind.startswith("wrong-") and word != "-":
@@ -232,7 +233,7 @@ class Mismatch(Case):
                 self.assertEqual((outcome, exits), ("hung", {}), errors)
                 self.assertLess(step, STEPS)
 
-    def test_refused(self):
+    def test_calls_that_nccl_refuses_are_usage_errors(self):
         for (kind, comm), word in readme_table().items():
             if word != "-":
                 continue
@@ -244,27 +245,27 @@ class Mismatch(Case):
 
 
 class Leave(Case):
-    def test_exit_early(self):
+    def test_a_rank_that_exits_early_has_the_effect_in_the_table(self):
         for comm, rank in zip(COMMS, (0, 5, 7, 5, 0)):
             self.check_fault("exit-early", comm, rank, {rank: 0})
 
-    def test_exception(self):
+    def test_a_rank_with_an_exception_has_the_effect_in_the_table(self):
         for comm, rank in zip(COMMS, (5, 7, 0, 5, 7)):
             self.check_fault("exception", comm, rank, {rank: 0})
 
 
 class Several(Case):
-    def test_table_is_complete(self):
+    def test_the_table_lists_every_kind_of_fault(self):
         kinds = {kind for kind, _ in readme_table()}
         self.assertEqual(kinds, {"stall-host", "stall-gpu", "kill", "segv", "stop", "skip", "extra", "wrong-count",
                                  "wrong-datatype", "wrong-reduction", "wrong-root", "wrong-op", "exit-early", "exception", "spin-host",
                                  "open-group"})
 
-    def test_two_faults(self):
+    def test_two_faults_in_one_job_both_strike(self):
         outcome, exits, _, _, errors = self.run_fault("kill", "tp", 5, ["--fault", f"rank=0,step={FAULT_STEP},kind=stop"])
         self.assertEqual((outcome, exits), ("hung", {5: -9}), errors)
 
-    def test_other_operations(self):
+    def test_faults_strike_at_the_chosen_operation(self):
         for comm, op in (("tp", "allgather"), ("tp", "reducescatter"), ("dp", "broadcast"), ("ep", "alltoall"), ("pp", "recv")):
             with self.subTest(comm=comm, op=op):
                 fault = f"rank=5,step={FAULT_STEP},kind=stall-host,comm={comm},op={op}"

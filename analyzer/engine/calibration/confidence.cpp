@@ -18,13 +18,13 @@ constexpr Counted kCounted[] = {
 #include "analyzer/engine/calibration/confidence_table.inc"
 };
 
-// Labelled cases are simulated: they hold fewer rival explanations than the world does. So the evidence of each grade
-// has a limit that no number of right cases lifts. By Grade.
+// Labelled cases are simulated and have fewer alternative explanations than reality. So each grade has a limit that no
+// number of right cases raises. Indexed by Grade.
 constexpr double kMost[] = {0.5, 0.35, 0.5, 0.6, 0.75, 0.85, 0.93, 0.97};
 static_assert(std::size(kMost) == Grade_ARRAYSIZE);
 
-// A share of few cases is drawn towards the share of the wider group they belong to, as if so many of that group had
-// been added to them.
+// If there are few cases, their share is adjusted towards that of the wider group: as if this many cases of the group
+// had been added.
 constexpr double kPrior = 4;
 
 }  // namespace

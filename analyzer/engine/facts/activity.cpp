@@ -7,7 +7,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/engine/facts/cause.h"
 #include "analyzer/evidence/activity_rules.h"
@@ -23,10 +22,10 @@ using activity::kPythonNames;
 using activity::kWrites;
 using activity::Rule;
 
-// The same shares as in the live watcher: threads that only monitor use a little of both.
+// The live watcher uses the same shares: threads that only monitor use a little of both.
 constexpr double kIdleCpuShare = 0.05;
 constexpr double kIdleBytesPerSecond = 4096;
-// Stacks and file lists come from files, so only this much is read.
+// Stacks and file lists come from files, so their length is limited.
 constexpr size_t kMaxFrames = 256;
 
 // Kernel functions in which a thread waits for storage: page cache and block layer, journals, NFS and SunRPC, Lustre,
@@ -73,7 +72,7 @@ constexpr absl::string_view kStorageWaits[] = {
 constexpr absl::string_view kDriverWaits[] = {"nv_",  "nvidia", "uvm_",  "os_acquire", "amdgpu",
                                               "kfd_", "ib_",    "mlx5_", "rdma_",      "cma_"};
 
-// Empty: not a kernel frame.
+// Returns an empty string if the text is not a kernel frame.
 std::string KernelName(const std::string& text) {
   Frame frame = ParseFrame(text);
   return frame.kind() == StackFrame::KERNEL ? std::move(*frame.mutable_function()) : "";
@@ -121,7 +120,7 @@ Match InnermostNative(const std::vector<std::string>& stack) {
   return {};
 }
 
-// The kernel function in which the process waits for storage; empty: none.
+// Returns the kernel function in which the process waits for storage, or nothing.
 std::string StorageWait(const Process& process) {
   if (StartsWithAny(process.wchan, kStorageWaits)) return process.wchan;
   for (size_t i = 0; i < process.stack.size() && i < kMaxFrames; ++i) {
@@ -163,32 +162,25 @@ void Motion(const Process& process, ActivityView* view) {
   const bool stacks = !process.stack.empty() && !process.stack_later.empty();
   const bool cpu_moves = cpu_known && cpu > kIdleCpuShare * seconds,
              io_moves = io_known && bytes > kIdleBytesPerSecond * seconds;
-  if (cpu_moves || io_moves) {
-    view->moving = Moving::kYes;
-    if (io_moves) view->motion = absl::StrFormat("%.1f MB of I/O in %.1f s", bytes / 1e6, seconds);
-    if (cpu_moves) {
-      absl::StrAppend(&view->motion, view->motion.empty() ? "" : ", ",
-                      absl::StrFormat("%.1f s of CPU in %.1f s", cpu, seconds));
-    }
-  } else if (stacks && process.stack != process.stack_later) {
-    view->moving = Moving::kYes;
-    view->motion = "its stack changed between two samples";
-  } else if (cpu_known) {
-    view->moving = Moving::kNo;
-    view->motion = absl::StrFormat("almost no CPU time and almost no I/O in %.1f s", seconds);
-    if (!io_known) view->motion = absl::StrFormat("almost no CPU time in %.1f s", seconds);
-    if (stacks) absl::StrAppend(&view->motion, ", the same stack twice");
-  } else if (stacks) {
-    view->moving = Moving::kNo;
-    view->motion = "the same stack twice";
-  }
+  const bool moves = cpu_moves || io_moves || (stacks && process.stack != process.stack_later);
+  if (!moves && !cpu_known && !stacks) return;
+  view->moving = moves ? Moving::kYes : Moving::kNo;
+  view->motion.set_kind(Evidence::MOTION);
+  Detail* detail = view->motion.mutable_detail();
+  detail->set_flag(moves);
+  if (stacks) detail->set_number(process.stack == process.stack_later ? 1 : 2);
+  ProcessSample* sample = view->motion.mutable_process();
+  sample->set_between_ns(process.sample_gap_ns);
+  // States what shows that the process moves, or what is known about a process that does not.
+  sample->set_cpu_ns((moves ? cpu_moves : cpu_known) ? process.cpu_ns_between_samples : -1);
+  sample->set_io_bytes((moves ? io_moves : io_known) ? process.io_bytes_between_samples : -1);
 }
 
 bool WaitsForFiles(Stall stall) {
   return stall == Stall::kCheckpoint || stall == Stall::kStorage;
 }
 
-// How many ranks' evidence is written out; the rest are counted.
+// Evidence is written out for this many ranks; the rest are counted.
 constexpr size_t kRanksShown = 3;
 
 }  // namespace
@@ -224,7 +216,7 @@ ActivityView ClassifyActivity(const Process& process) {
   Motion(process, &view);
   view.uninterruptible = process.state == "D" || process.threads_in_d > 0;
   const Match native = InnermostNative(process.stack);
-  // A thread passes the interpreter lock all the time. Only a thread seen waiting for it twice really waits.
+  // All threads pass the interpreter lock around, so only a thread that two samples show waiting for it really waits.
   const bool brief_lock = native.stall == Stall::kInterpreterLock && !process.stack_later.empty() &&
                           InnermostNative(process.stack_later).stall != Stall::kInterpreterLock;
   const Match python = InnermostPython(process.python_stack);
@@ -232,35 +224,29 @@ ActivityView ClassifyActivity(const Process& process) {
   const bool storage = !wait.empty() || (view.uninterruptible && !DriverWait(process));
   const std::string* file = CheckpointFile(process);
 
-  std::vector<std::string> parts;
-  if (storage) {
-    if (view.uninterruptible) {
-      const uint32_t threads = std::max<uint32_t>(process.threads_in_d, 1);
-      parts.push_back(absl::StrCat(threads == 1 ? "a thread" : absl::StrCat(threads, " threads"),
-                                   " in uninterruptible sleep (D)", wait.empty() ? "" : absl::StrCat(" in ", wait)));
-    } else {
-      parts.push_back(absl::StrCat("waits in the kernel function ", wait));
-    }
-  }
+  Detail detail;
   // Certain native frames come first: a collection or a wait for the lock can occur at any Python line. So does a wait
   // for another process, whatever the Python line does.
   if (native.stall == Stall::kGarbageCollection || native.stall == Stall::kRendezvous ||
       (native.stall == Stall::kInterpreterLock && !brief_lock) ||
       (native.stall == Stall::kCompilation && python.stall == Stall::kUnknown)) {
     view.stall = native.stall;
-    parts.push_back(absl::StrCat("in ", native.frame));
+    detail.mutable_call()->set_site(native.frame);
   } else if (python.stall != Stall::kUnknown) {
     view.stall = python.stall;
-    parts.push_back(absl::StrCat("in ", python.frame));
+    detail.mutable_call()->set_site(python.frame);
   } else if (file != nullptr && (storage || Writes(process) || view.moving == Moving::kYes)) {
     view.stall = Stall::kCheckpoint;
   } else if (storage) {
     view.stall = Stall::kStorage;
   }
-  if (view.stall == Stall::kCheckpoint && file != nullptr)
-    parts.push_back(absl::StrCat(Shortened(*file), " open for writing"));
   if (view.stall == Stall::kUnknown) return view;
-  for (const std::string& part : parts) absl::StrAppend(&view.evidence, view.evidence.empty() ? "" : ", ", part);
+  detail.set_name(StallName(view.stall));
+  if (view.stall == Stall::kCheckpoint && file != nullptr) detail.set_other_name(Shortened(*file));
+  if (storage && view.uninterruptible) detail.set_number(std::max<uint32_t>(process.threads_in_d, 1));
+  view.evidence.set_kind(Evidence::ACTIVITY);
+  *view.evidence.mutable_detail() = std::move(detail);
+  if (storage) view.evidence.mutable_process()->set_kernel_function(wait);
   return view;
 }
 
@@ -269,10 +255,16 @@ bool SameStall(Stall a, Stall b) {
 }
 
 void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Finding* finding) {
-  std::map<Stall, std::vector<std::pair<int32_t, std::string>>> by_stall;  // rank, evidence
-  std::map<std::string, int32_t> on_host, waiting_for_files;  // named ranks by host, and those seen waiting for files
+  std::map<Stall, std::vector<std::pair<int32_t, Evidence>>> by_stall;  // rank, evidence
+  // Named ranks by host, and those that were seen waiting for files.
+  std::map<std::string, int32_t> on_host, waiting_for_files;
   int32_t moving = 0, still = 0;
-  std::string motion;
+  Evidence motion;
+  const auto add = [finding](Evidence::Kind kind) {
+    Evidence* evidence = finding->add_evidence();
+    evidence->set_kind(kind);
+    return evidence->mutable_detail();
+  };
   for (int32_t index : ranks) {
     const Rank& rank = bundle.ranks[index];
     const ActivityView view = ClassifyActivity(rank.process);
@@ -281,16 +273,20 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     if (WaitsForFiles(view.stall) && !rank.host.empty()) ++waiting_for_files[rank.host];
     moving += view.moving == Moving::kYes;
     still += view.moving == Moving::kNo;
-    if (motion.empty() && view.moving != Moving::kUnknown) motion = absl::StrCat("rank ", rank.rank, ": ", view.motion);
+    if (motion.kind() == Evidence::MOTION || view.moving == Moving::kUnknown) continue;
+    motion = view.motion;
+    motion.mutable_detail()->add_ranks(rank.rank);
   }
   if (moving + still > 0) {
     finding->set_moving(MovingName(moving > 0 ? Moving::kYes : Moving::kNo));
-    if (moving > 0 && still > 0)
-      absl::StrAppend(&motion, "; ", moving, " of the named ranks are moving, ", still, " are not");
-    finding->add_evidence()->set_text(motion);
+    if (moving > 0 && still > 0) {
+      motion.mutable_detail()->set_count(moving);
+      motion.mutable_detail()->set_of(still);
+    }
+    *finding->add_evidence() = std::move(motion);
   }
   if (by_stall.empty()) return;
-  // The activity of most ranks; of storage and checkpoint, the latter is more specific.
+  // The activity of most ranks. Between storage and checkpoint, the more specific checkpoint counts.
   const auto most = std::max_element(by_stall.begin(), by_stall.end(), [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.first > b.first;
   });
@@ -299,23 +295,23 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
   finding->set_activity(StallName(stall));
   for (const auto& [kind, seen] : by_stall) {
     for (size_t i = 0; i < seen.size() && i < kRanksShown; ++i) {
-      Evidence* e = finding->add_evidence();
-      e->set_text(absl::StrCat(StallName(kind), " on rank ", seen[i].first, ": ", seen[i].second));
-      if (i + 1 == kRanksShown && seen.size() > kRanksShown) {
-        absl::StrAppend(e->mutable_text(), "; and ", seen.size() - kRanksShown, " more ranks");
-      }
-      e->add_ranks(seen[i].first);
+      Evidence* evidence = finding->add_evidence();
+      *evidence = seen[i].second;
+      evidence->add_ranks(seen[i].first);
+      evidence->mutable_detail()->add_ranks(seen[i].first);
+      if (i + 1 == kRanksShown && seen.size() > kRanksShown)
+        evidence->mutable_detail()->set_count(static_cast<int64_t>(seen.size() - kRanksShown));
     }
   }
   // If several ranks of one host wait for files, the host has the problem.
   const bool files = WaitsForFiles(stall);
   if (files && waiting_for_files.size() > 1) {
-    // If several hosts wait for files, what serves the files has the problem: no host should be drained.
+    // If several hosts wait for files, the file server has the problem, so no host should be drained.
     int32_t waiting = 0;
     for (const auto& [host, count] : waiting_for_files) waiting += count;
-    finding->add_evidence()->set_text(
-        absl::StrCat(waiting, " ranks on ", waiting_for_files.size(),
-                     " hosts wait for files at once: what they share is the file system, not a host"));
+    Detail* detail = add(Evidence::FILES_ON_HOSTS);
+    detail->set_count(waiting);
+    detail->set_of(static_cast<int64_t>(waiting_for_files.size()));
     finding->set_activity_hosts(static_cast<int32_t>(waiting_for_files.size()));
   }
   // Files rarely hold up only one rank of a host, and nothing is known about its ranks without data.
@@ -327,9 +323,10 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
       const int32_t here = host.empty() ? most : present[host];
       if (here >= most) continue;
       finding->set_grade(std::min(finding->grade(), GRADE_GOOD));
-      finding->add_evidence()->set_text(absl::StrCat("host ", host, " left data of ", here,
-                                                     " ranks, other hosts left data of ", most,
-                                                     ": its other ranks may wait for the same files"));
+      Detail* detail = add(Evidence::HOST_IN_PART);
+      detail->set_name(host);
+      detail->set_count(here);
+      detail->set_of(most);
     }
   }
   if (files && on_host.size() == 1 && ranks.size() > 1 && !on_host.begin()->first.empty() &&

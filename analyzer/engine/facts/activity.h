@@ -1,8 +1,6 @@
-// What a process that stands still is doing, as far as samples from outside show it: its stacks, the kernel function it
-// sleeps in, its open files, and what CPU and I/O it used between two looks. Rules over names, nothing is guessed from
-// silence.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_ACTIVITY_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_ACTIVITY_H_
+// What a stuck process is doing, as far as samples from outside show: its stacks, the kernel function it sleeps in, its
+// open files, and its CPU use and I/O between two samples. The rules go by names; missing data proves nothing.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -19,9 +17,9 @@ enum class Moving : uint8_t { kUnknown, kNo, kYes };
 struct ActivityView {
   Stall stall = Stall::kUnknown;
   Moving moving = Moving::kUnknown;
-  bool uninterruptible = false;  // a thread of it sleeps where no signal reaches it (D)
-  std::string evidence;          // "a thread in D state in rpc_wait_bit_killable, /lustre/ckpt/3.pt open for writing"
-  std::string motion;            // "used 1.9 s of CPU in 2.0 s"; empty where `moving` is not known
+  bool uninterruptible = false;  // a thread of the process is in uninterruptible sleep (D)
+  // An ACTIVITY and a MOTION without their rank. A kind is FACT if `stall` or `moving` is unknown.
+  Evidence evidence, motion;
 };
 
 // Finding::activity: "checkpoint", "storage", ...; empty for kUnknown.
@@ -31,14 +29,12 @@ const char* MovingName(Moving moving);
 
 ActivityView ClassifyActivity(const Process& process);
 
-// Whether two ranks may be stalled by one thing: the same is seen on both, or nothing on one, or files on both.
+// Returns whether one fault may stall both ranks: both show the same, or one shows nothing, or both wait for files.
 bool SameStall(Stall a, Stall b);
 
-// Fills activity, moving and their evidence and advice from the samples of `ranks` (indexes into Bundle::ranks), and
-// the common host where several ranks of one wait for files; where ranks of several hosts do so at once, that it is no
-// host's.
+// Fills activity, moving and their evidence and advice from the samples of `ranks` (indexes into Bundle::ranks). If
+// several ranks of one host wait for files, names their host. If ranks of several hosts do so at once, states that the
+// fault is no host's.
 void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Finding* finding);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_ACTIVITY_H_

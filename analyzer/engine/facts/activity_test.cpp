@@ -8,6 +8,7 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/testing/findings.h"
 #include "analyzer/testing/job.h"
+#include "analyzer/words/evidence.h"
 
 namespace lockstep {
 namespace {
@@ -33,7 +34,7 @@ struct Case {
   std::vector<std::string> native, python;
 };
 
-TEST(Activity, InnermostFrameDecides) {
+TEST(Activity, TheInnermostFrameDecidesTheActivity) {
   const Case cases[] = {
       {"loader",
        Stall::kDataLoading,
@@ -77,11 +78,11 @@ TEST(Activity, InnermostFrameDecides) {
     p.python_stack = c.python;
     const ActivityView view = ClassifyActivity(p);
     EXPECT_STREQ(StallName(view.stall), StallName(c.stall)) << c.name;
-    EXPECT_EQ(view.evidence.empty(), c.stall == Stall::kUnknown) << c.name;
+    EXPECT_EQ(view.evidence.kind() == Evidence::FACT, c.stall == Stall::kUnknown) << c.name;
   }
 }
 
-TEST(Activity, ALockThatIsPassedIsNotWaitedFor) {
+TEST(Activity, ALockThatChangesOwnersIsNotAWait) {
   Process p = Sampled(0, 0);
   p.stack = {"futex", "take_gil"};
   p.stack_later = {"epoll_wait"};
@@ -90,7 +91,7 @@ TEST(Activity, ALockThatIsPassedIsNotWaitedFor) {
   EXPECT_EQ(ClassifyActivity(p).stall, Stall::kInterpreterLock);
 }
 
-TEST(Activity, StorageAndCheckpoint) {
+TEST(Activity, StorageAndCheckpointsAreRecognizedByStateAndOpenFiles) {
   Process p = Sampled(0, 0);
   p.state = "D";
   p.threads_in_d = 2;
@@ -99,13 +100,14 @@ TEST(Activity, StorageAndCheckpoint) {
   ActivityView view = ClassifyActivity(p);
   EXPECT_EQ(view.stall, Stall::kStorage);
   EXPECT_EQ(view.moving, Moving::kNo);
-  EXPECT_EQ(view.evidence, "2 threads in uninterruptible sleep (D) in rpc_wait_bit_killable");
+  EXPECT_EQ(EvidenceText(view.evidence),
+            "storage on a rank: 2 threads in uninterruptible sleep (D) in rpc_wait_bit_killable");
   p.written_files.push_back("/lustre/run7/ckpt/iter_0001000/3.distcp");
   view = ClassifyActivity(p);
   EXPECT_EQ(view.stall, Stall::kCheckpoint);
-  EXPECT_NE(view.evidence.find("3.distcp open for writing"), std::string::npos);
+  EXPECT_NE(EvidenceText(view.evidence).find("3.distcp open for writing"), std::string::npos);
 
-  // A file that merely stays open is no activity; one that is being written is.
+  // A file that merely stays open is no activity, but a file that is being written is.
   Process open = Sampled(0, 0);
   open.written_files = {"/data/checkpoint.pt"};
   EXPECT_EQ(ClassifyActivity(open).stall, Stall::kUnknown);
@@ -121,7 +123,7 @@ TEST(Activity, StorageAndCheckpoint) {
   EXPECT_EQ(ClassifyActivity(driver).stall, Stall::kUnknown);
 }
 
-TEST(Activity, MotionIsNotGuessed) {
+TEST(Activity, UnknownMotionIsNotGuessed) {
   EXPECT_EQ(ClassifyActivity(Process{}).moving, Moving::kUnknown);
   EXPECT_EQ(ClassifyActivity(Sampled(1'900'000'000, 0)).moving, Moving::kYes);
   EXPECT_EQ(ClassifyActivity(Sampled(10'000'000, 512)).moving, Moving::kNo);  // a watchdog's share
@@ -132,7 +134,7 @@ TEST(Activity, MotionIsNotGuessed) {
   EXPECT_EQ(ClassifyActivity(p).moving, Moving::kYes);
 }
 
-// A job of 8 ranks on two hosts whose named ranks stop before step 3's first tensor-parallel call.
+// Returns a job of 8 ranks on two hosts. The given ranks stop before step 3's first tensor-parallel call.
 Bundle StalledHosts(const std::vector<int>& ranks) {
   Job job(2, 2, 2, 6);
   for (int r : ranks) {
@@ -144,7 +146,7 @@ Bundle StalledHosts(const std::vector<int>& ranks) {
   return b;
 }
 
-TEST(Activity, StorageOfAHostIsOneFinding) {
+TEST(Activity, StorageThatStallsOneHostIsOneFinding) {
   Bundle b = StalledHosts({4, 5, 6, 7});
   for (int r : {4, 5, 6, 7}) {
     Process& p = b.ranks[r].process;
@@ -166,7 +168,7 @@ TEST(Activity, StorageOfAHostIsOneFinding) {
   EXPECT_EQ(v.verdict(), VERDICT_HUNG);
 }
 
-TEST(Activity, FilesMayHoldUpMoreOfAHostThanLeftData) {
+TEST(Activity, AStallOnFilesIsLessCertainIfItsHostLeftIncompleteData) {
   for (const bool lost : {false, true}) {
     for (const bool files : {false, true}) {
       Bundle b = StalledHosts({5});
@@ -183,7 +185,7 @@ TEST(Activity, FilesMayHoldUpMoreOfAHostThanLeftData) {
   }
 }
 
-TEST(Activity, StorageOfSeveralHostsAtOnceIsNoHosts) {
+TEST(Activity, StorageThatStallsSeveralHostsIsNotBlamedOnAHost) {
   Bundle b = StalledHosts({1, 2, 5, 6});
   for (int r : {1, 2, 5, 6}) {
     Process& p = b.ranks[r].process;
@@ -200,12 +202,13 @@ TEST(Activity, StorageOfSeveralHostsAtOnceIsNoHosts) {
   EXPECT_NE(f.common_factor().kind(), "host");
   bool told = false;
   for (const Evidence& e : f.evidence())
-    told |= e.text() == "4 ranks on 2 hosts wait for files at once: what they share is the file system, not a host";
+    told |=
+        e.text() == "4 ranks on 2 hosts wait for files at the same time: suspect the shared file system, not one host";
   EXPECT_TRUE(told) << f.DebugString();
   EXPECT_NE(f.advice().find("Do not drain a host"), std::string::npos);
 }
 
-TEST(Activity, AMovingRankIsLateUnlessTheJobIsKnownToStandStill) {
+TEST(Activity, AMovingRankIsLateUnlessTheJobIsKnownToBeStuck) {
   Bundle b = StalledHosts({0});
   b.ranks[0].process = Sampled(1'950'000'000, 0);
   b.ranks[0].process.python_stack = {"compile_fx_inner (torch/_inductor/compile_fx.py:475)", "forward (model.py:3)"};

@@ -4,20 +4,18 @@
 #include <map>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-
 namespace lockstep {
 namespace {
 
 using ring::CallKind;
 using ring::IsPointToPoint;
 
-constexpr double kHolds = 0.9;  // share of the others for whom a rule must hold
+constexpr double kHolds = 0.9;  // share of the others for which a rule must hold
 
-// One member's part in one exchange: elements by peer, -1 if it has no such call.
+// One member's part in one exchange: elements for each peer, -1 if it has no such call.
 struct Part {
   std::vector<int64_t> sent, received;
-  bool complete = false;  // has a call of each direction with every other member
+  bool complete = false;  // the member has a call of each direction with every other member
 
   int64_t Sent() const {
     int64_t sum = 0;
@@ -52,10 +50,11 @@ Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, in
   return part;
 }
 
-// The one member in every pair whose sizes differ, if it differs from two others or more; -1: none, or several.
+// Returns the one member that is in every pair whose sizes differ, if it differs from two others or more. Returns -1 if
+// there is none, or several.
 int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
   const auto size = static_cast<int32_t>(parts.size());
-  std::vector<int32_t> differs(parts.size());  // from how many others
+  std::vector<int32_t> differs(parts.size());  // number of other members that this member differs from
   const auto size_of = [](const std::vector<int64_t>& by_peer, int32_t peer) {
     return by_peer.empty() ? -1 : by_peer[static_cast<size_t>(peer)];
   };
@@ -86,6 +85,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
                          const Op& recv) {
   const auto& members = model.comms[comm].members;
   const auto size = static_cast<int32_t>(members.size());
+  SplitVerdict found;
   // Every member's part in this exchange and in the previous one: the numbers of one pair count the exchanges.
   std::vector<Part> now, before;
   for (int32_t m = 0; m < size; ++m) {
@@ -95,12 +95,11 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
     now.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, 0) : Part());
     before.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, -1) : Part());
   }
-  // A member whose sizes differ from several others' that all match each other.
+  // Finds a member whose sizes differ from several others', which all match each other.
   if (const int32_t odd = AtOddsWithSeveral(now); odd == sender || odd == receiver) {
-    return {
-        odd == sender ? SplitSide::kSender : SplitSide::kReceiver,
-        absl::StrCat("the sizes of several other ranks do not match ",
-                     odd == sender ? "the sender's" : "the receiver's", " either, and all of those match each other")};
+    Detail* detail = found.Begin(odd == sender, Evidence::SIZES_OF_OTHERS);
+    detail->set_flag(odd == sender);
+    return found;
   }
   // Every rank routes the same total (tokens times experts per token), whatever the destinations.
   std::map<int64_t, int> totals;
@@ -114,13 +113,14 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
     const int64_t total = totals.begin()->first, own = now[sender].Sent();
     const bool sender_keeps = own == total, other_keeps = own - send.count + recv.count == total;
     if (sender_keeps != other_keeps) {
-      return {sender_keeps ? SplitSide::kReceiver : SplitSide::kSender,
-              absl::StrCat("every other member sends ", total, " elements in all, the sender ", own,
-                           sender_keeps ? " too: what it sends adds up"
-                                        : ": it would send that many with what the receiver expects")};
+      Detail* detail = found.Begin(!sender_keeps, Evidence::SENT_IN_ALL);
+      detail->set_count(total);
+      detail->set_number(own);
+      detail->set_flag(sender_keeps);
+      return found;
     }
   }
-  // The way back: each rank gets from a peer what it sent there before.
+  // On the way back, each rank gets from a peer what it sent there before.
   int64_t mirrored = 0, pairs = 0;
   for (int32_t i = 0; i < size; ++i) {
     for (int32_t j = 0; j < size; ++j) {
@@ -134,13 +134,15 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
     const bool sender_keeps = send.count == before[sender].received[receiver];
     const bool receiver_keeps = recv.count == before[receiver].sent[sender];
     if (sender_keeps != receiver_keeps) {
-      return {sender_keeps ? SplitSide::kReceiver : SplitSide::kSender,
-              absl::StrCat("the exchange returns what the previous one delivered: the sender had received ",
-                           before[sender].received[receiver], " and sends ", send.count, ", the receiver had sent ",
-                           before[receiver].sent[sender], " and expects ", recv.count)};
+      Detail* detail = found.Begin(!sender_keeps, Evidence::SENT_BACK);
+      detail->set_count(before[sender].received[receiver]);
+      detail->set_of(send.count);
+      detail->set_number(before[receiver].sent[sender]);
+      detail->set_other_number(recv.count);
+      return found;
     }
   }
-  return {};
+  return found;
 }
 
 }  // namespace lockstep

@@ -1,13 +1,12 @@
-// All-to-all with sizes of each pair's own, made of grouped sends and receives. Sizes lawfully differ between ranks and
-// from call to call: what must agree is what i sends to j with what j receives from i. Which of the two broke it is
-// told by sums that hold for everybody else.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_ALLTOALL_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_ALLTOALL_H_
+// All-to-all with separate sizes for each pair, made of grouped sends and receives. Sizes legally differ between ranks
+// and between calls, but i's send to j must match j's receive from i. Sums that hold for all other ranks show which
+// side is wrong.
+#pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "analyzer/engine/facts/model.h"
+#include "proto/verdict.pb.h"
 
 namespace lockstep {
 
@@ -15,17 +14,22 @@ enum class SplitSide : uint8_t { kUnknown, kSender, kReceiver };
 
 struct SplitVerdict {
   SplitSide side = SplitSide::kUnknown;
-  std::string reason;  // why, in words; empty where the side is not known
+  Evidence why;  // kind and detail of the reason; FACT if the wrong side is unknown
+
+  Detail* Begin(bool sender, Evidence::Kind kind) {
+    side = sender ? SplitSide::kSender : SplitSide::kReceiver;
+    why.set_kind(kind);
+    return why.mutable_detail();
+  }
 };
 
-// Whether this send or receive of the member is part of one group with sends to and receives from everybody else of a
-// communicator of three or more.
+// Returns whether this send or receive of the member is part of an all-to-all. Then its group has sends to and receives
+// from all other members of a communicator of three or more.
 bool IsExchangeOfAll(const Model& model, uint32_t comm, int32_t member, const Op& op);
 
-// Who is odd where `send` of `sender` met `recv` of `receiver` with another count. Both are part of an exchange of all.
+// Returns which rank is wrong if `send` of `sender` matched `recv` of `receiver` with another count. Both are part of
+// an all-to-all.
 SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int32_t receiver, const Op& send,
                          const Op& recv);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_ALLTOALL_H_

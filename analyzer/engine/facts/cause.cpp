@@ -9,7 +9,8 @@ namespace lockstep {
 
 namespace {
 
-// What a reader sees: durations to a tenth of a second, communicators by label.
+// The facts as a reader sees them: durations to a tenth of a second, communicators by label, and only the ranks in
+// `detail`.
 std::string AsRead(const EvidenceItem& item) {
   constexpr int64_t kTenth = 100'000'000;
   Evidence seen = item.fields;
@@ -21,6 +22,9 @@ std::string AsRead(const EvidenceItem& item) {
     case Evidence::IN_OPERATION:
       seen.add_ranks(item.ranks.empty() ? -1 : item.ranks[0]);
       seen.clear_operation();
+      break;
+    case Evidence::TWO_CALLS:
+      seen.mutable_detail()->clear_flag();
       break;
     case Evidence::WAITING:
       seen.add_ranks(static_cast<int32_t>(item.ranks.size()));
@@ -51,22 +55,60 @@ CommunicatorRef Labelled(const Communicator& comm) {
   return ref;
 }
 
-void RuleOut(NotTheCause::What what, std::string why, Verdict* verdict) {
+NotTheCause* RuleOut(NotTheCause::What what, Verdict* verdict) {
   NotTheCause* out = verdict->add_ruled_out();
   out->set_what(what);
-  out->set_why(std::move(why));
+  return out;
 }
 
-CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op) {
-  CallRef call;
-  call.set_text(OpText(bundle, rank, op, BeforeNumber(op.kind)));
-  if (op.membership < rank.memberships.size())
-    call.set_on(CommText(bundle.comms[rank.memberships[op.membership].comm]));
+EvidenceItem& EvidenceItem::Naming(const Bundle& bundle, const std::vector<int32_t>& named) {
+  for (const int32_t r : named) detail()->add_ranks(bundle.ranks[static_cast<size_t>(r)].rank);
+  return *this;
+}
+
+EvidenceItem& EvidenceItem::On(const Communicator& comm) {
+  *fields.mutable_communicator() = Labelled(comm);
+  return *this;
+}
+
+EvidenceItem& EvidenceItem::Call(CallRef call) {
+  *detail()->mutable_call() = std::move(call);
+  return *this;
+}
+
+EvidenceItem& EvidenceItem::Name(std::string name) {
+  detail()->set_name(std::move(name));
+  return *this;
+}
+
+EvidenceItem& EvidenceItem::Names(std::string name, std::string other) {
+  detail()->set_other_name(std::move(other));
+  return Name(std::move(name));
+}
+
+EvidenceItem& EvidenceItem::Flag(bool flag) {
+  detail()->set_flag(flag);
+  return *this;
+}
+
+CallRef BriefCall(const Bundle& bundle, const Rank& rank, const Op& op) {
+  const bool known = op.membership < rank.memberships.size();
+  return CallNamed(OpText(bundle, rank, op), known ? CommText(bundle.comms[rank.memberships[op.membership].comm]) : "");
+}
+
+CallRef BriefCallAndSite(const Bundle& bundle, const Rank& rank, const Op& op) {
+  CallRef call = BriefCall(bundle, rank, op);
   if (op.call_site != kNoIndex && op.call_site < bundle.strings.size()) {
     call.set_site(bundle.strings[op.call_site]);
   } else if (op.caller != 0) {
     call.set_site(absl::StrFormat("called from %08x+0x%x", op.caller_object, op.caller));
   }
+  return call;
+}
+
+CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op) {
+  CallRef call = BriefCallAndSite(bundle, rank, op);
+  call.set_text(OpText(bundle, rank, op, BeforeNumber(op.kind)));
   return call;
 }
 

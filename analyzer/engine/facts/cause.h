@@ -1,6 +1,5 @@
-// A finding in the making, as the stages of the engine pass it on.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_CAUSE_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_CAUSE_H_
+// A finding that is being built, as the stages of the engine pass it on.
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -14,77 +13,108 @@
 
 namespace lockstep {
 
-// Cause::op_name of waits for another process by other means than NCCL.
-inline constexpr char kRendezvous[] = "a rendezvous outside of NCCL";
-
-// One item of evidence: a fact in words, or fields of another kind than FACT. `ranks` are indexes into Bundle::ranks.
+// One item of evidence: a kind, and the fields that its sentence needs. `ranks` are indexes into Bundle::ranks.
 struct EvidenceItem {
-  EvidenceItem(std::string text, std::vector<int32_t> of) : ranks(std::move(of)) { fields.set_text(std::move(text)); }
+  EvidenceItem(Evidence::Kind kind, std::vector<int32_t> of) : ranks(std::move(of)) { fields.set_kind(kind); }
   EvidenceItem(Evidence of_kind, std::vector<int32_t> of) : fields(std::move(of_kind)), ranks(std::move(of)) {}
-  Evidence fields;  // all but `ranks` and `source`
+
+  // Set which ranks (indexes) the sentence names: these, in this order, or all of the item's own. The others set its
+  // other fields.
+  EvidenceItem& Naming(const Bundle& bundle, const std::vector<int32_t>& named);
+  EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }
+  EvidenceItem& On(const Communicator& comm);
+  EvidenceItem& Call(CallRef call);
+  EvidenceItem& Name(std::string name);
+  EvidenceItem& Names(std::string name, std::string other);
+  EvidenceItem& Flag(bool flag);
+  template <typename Integer>
+  EvidenceItem& Count(Integer count) {
+    detail()->set_count(static_cast<int64_t>(count));
+    return *this;
+  }
+  template <typename Integer, typename Whole>
+  EvidenceItem& CountOf(Integer count, Whole whole) {
+    detail()->set_of(static_cast<int64_t>(whole));
+    return Count(count);
+  }
+  template <typename Integer>
+  EvidenceItem& Number(Integer number) {
+    detail()->set_number(static_cast<int64_t>(number));
+    return *this;
+  }
+  Detail* detail() { return fields.mutable_detail(); }
+
+  Evidence fields;  // all fields except `ranks`, `source` and `text`
   std::vector<int32_t> ranks;
 };
 
-// Whether a reader sees the same in both.
+// Returns whether both items read the same.
 bool SameEvidence(const EvidenceItem& a, const EvidenceItem& b);
 
-// With `label`, for sentences.
+// Returns a reference to the communicator with `label` set, for sentences.
 CommunicatorRef Labelled(const Communicator& comm);
 
-void RuleOut(NotTheCause::What what, std::string why, Verdict* verdict);
+NotTheCause* RuleOut(NotTheCause::What what, Verdict* verdict);
 
-// A call of that rank, for sentences.
+// Returns a rank's call for sentences: "AllReduce, collective #935".
 CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op);
-// Any other: "ncclCommSplit #2".
+// The same for evidence, without the place in the code: "AllReduce #935".
+CallRef BriefCall(const Bundle& bundle, const Rank& rank, const Op& op);
+CallRef BriefCallAndSite(const Bundle& bundle, const Rank& rank, const Op& op);
+// Returns any other call, by its text: "ncclCommSplit #2".
 CallRef CallNamed(std::string text, std::string on);
 
-// A finding in the making. `ranks` are indexes into Bundle::ranks; `missing` are global ranks without data.
+// A finding that is being built. `ranks` are indexes into Bundle::ranks; `missing` are global ranks without data.
 struct Cause {
   FindingKind kind = FINDING_UNSPECIFIED;
   std::vector<int32_t> ranks, missing;
   uint32_t comm = kNoIndex;
-  const Op* op = nullptr;  // the operation at issue; whose it is stands in op_rank
+  const Op* op = nullptr;  // the operation concerned; op_rank is its rank
   int32_t op_rank = -1;
   Grade grade = GRADE_STRONG;
   std::vector<EvidenceItem> evidence;
   Reason reason = REASON_UNSPECIFIED;
   Detail detail;
-  std::vector<Rival> rivals;  // beside those that the reason always has
-  std::string inside;         // Finding::stuck_inside
-  int64_t since_ns = 0;       // when `since_rank` (index) was last seen to move, by its clock; 0: not known
+  std::vector<Rival> rivals;  // additional explanations, besides those of the reason
+  std::string inside;         // see Finding::stuck_inside
+  int64_t since_ns = 0;       // when `since_rank` (index) last moved, on its clock; 0: unknown
   int32_t since_rank = -1;
-  std::string cause;              // Finding::cause
-  Stall stall = Stall::kUnknown;  // what the named hosts are seen in
-  bool moving = false;            // one of the named hosts uses CPU or I/O
-  bool doubtful = false;          // rests on operations that may as well be complete, or not begun
-  bool beside = false;            // nobody waits for it: seen beside another cause, told behind it
-  bool hypothesis = false;        // fits the evidence, not proven by it
-  bool first_only =
-      false;  // of RANK_NO_DATA: the others wait for it in first operations of communicators, nowhere else
-  bool by_damaged =
-      false;  // likewise: all that wait for it are damaged records, which may be in something else that they lost
-  uint32_t first_lost = kNoIndex;  // communicator whose first operation all the named are in, though its record is gone
-  bool not_begun = false;          // no GPU is in the operation: computation ahead of it, which may be legal
+  std::string cause;              // see Finding::cause
+  Stall stall = Stall::kUnknown;  // the activity in which the processes of the named ranks are seen
+  bool moving = false;            // one of these processes uses CPU or I/O
+  bool doubtful = false;          // based on operations that may also be complete, or not begun
+  bool beside = false;            // no rank waits for the named ranks: found beside another cause, reported after it
+  bool hypothesis = false;        // fits the evidence but is not proven
+  // For RANK_NO_DATA: the others wait for the rank only in first operations of communicators.
+  bool first_only = false;
+  // For RANK_NO_DATA: only ranks with damaged records wait for the rank. They may be in another, lost operation.
+  bool by_damaged = false;
+  // Communicator whose first operation all named ranks are in, although the record is lost.
+  uint32_t first_lost = kNoIndex;
+  bool not_begun = false;  // no GPU is in the operation: computation ahead of it still runs, which may be legal
   std::optional<CommonFactor> factor;  // what the named ranks share
-  // Only for findings of slowness; the same as in Finding.
+  // Only for findings of slowness, with the meaning of the fields of Finding.
   int64_t cost_ns_per_step = 0, cost_uncertainty_ns = 0;
   std::string pattern;
   double slowdown = 0;
   std::vector<uint32_t> nodes;  // of the wait graph, for chain and victims
-  // Of the making of a communicator: the call, and who waits in it (indexes).
+  // Where the ranks `waiting` (indexes) wait, if not in `op`: a rendezvous, or the call named.
+  ChainLink::What wait = ChainLink::OPERATION;
   std::string op_name;
   std::vector<int32_t> waiting;
 
-  // Begins a rival; the caller may fill its detail.
+  // Begins an item of evidence. The caller sets the other fields of its sentence.
+  EvidenceItem& Add(Evidence::Kind of_kind, std::vector<int32_t> of) {
+    return evidence.emplace_back(of_kind, std::move(of));
+  }
+  // Begins another explanation. The caller may fill its detail.
   Detail* AddRival(Rival::Kind rival) {
     rivals.emplace_back().set_kind(rival);
     return rivals.back().mutable_detail();
   }
 };
 
-// Whether one of the causes names that rank (index).
+// Returns whether one of the causes names that rank (index).
 bool Names(const std::vector<Cause>& causes, int32_t rank_index);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_CAUSE_H_

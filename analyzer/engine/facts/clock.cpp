@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 
 #include "analyzer/util/numbers.h"
@@ -10,11 +9,11 @@
 namespace lockstep {
 namespace {
 
-// How many operations of one communicator are used; they are spread over its record.
+// Number of operations of one communicator that are used; they are spread over its record.
 constexpr uint32_t kMostShared = 256;
-// How far two clocks may drift apart in a second without being set: quartz and its steering, with a margin.
+// Maximum drift of two clocks per second without being set: quartz and its steering, with a margin.
 constexpr double kMostDrift = 200e-6;
-// How many operations must agree that a clock was set; fewer count as damage.
+// Number of operations that must agree that a clock was set; fewer count as damage.
 constexpr size_t kLeastProof = 3;
 constexpr int kMostClocksShown = 4096;
 
@@ -65,8 +64,8 @@ void Clocks::Add(uint32_t comm, bool estimated, std::vector<Seen>* members) {
       ++shared.count;
     }
   }
-  // Even on one clock, no member leaves before the last one enters. An operation that says otherwise is damaged, or the
-  // clock was set in between.
+  // Even on one clock, no member leaves before the last one enters. If an operation contradicts this, it is damaged, or
+  // the clock was set in between.
   uint32_t kept = 0;
   for (uint32_t i = 0; i < shared.count; ++i) {
     const Seen& seen = seen_[shared.first + i];
@@ -126,7 +125,7 @@ int Clocks::Stepped() const {
       std::count_if(clocks.begin(), clocks.end(), [](const HostClock& c) { return c.epochs.size() > 1; }));
 }
 
-// Outwards from the root: each communicator is visited once, from the first aligned clock in it.
+// Proceeds outwards from the root. Each communicator is visited once, from the first aligned clock in it.
 void Clocks::AlignAll(uint32_t root) {
   clocks[root].epochs.push_back({INT64_MIN, INT64_MAX, 0, 0, 0, 0});
   std::vector<uint32_t> queue{root};
@@ -171,7 +170,7 @@ void Clocks::AlignAll(uint32_t root) {
 }
 
 std::vector<ClockEpoch> Clocks::Fit(std::vector<Sample> samples, int64_t parent_uncertainty_ns) {
-  // Further apart than any two clocks can be: damage, and sums would overflow.
+  // Clocks are never this far apart. A larger difference is damage, and would make sums overflow.
   constexpr int64_t kMostApart = int64_t{1} << 61;
   std::erase_if(samples, [](const Sample& s) { return s.low > s.high || s.low < -kMostApart || s.high > kMostApart; });
   std::stable_sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.at_ns < b.at_ns; });
@@ -208,7 +207,7 @@ std::vector<ClockEpoch> Clocks::Fit(std::vector<Sample> samples, int64_t parent_
     other = {};
   }
   runs.push_back(std::move(current.members));
-  // At the end of the record there may be too little time for proof: two operations that agree are enough.
+  // Near the end of the record there may be too little time for proof, so two operations that agree are enough.
   if (other.members.size() >= 2) runs.push_back(std::move(other.members));
   size_t longest = 0;
   for (const auto& run : runs) longest = std::max(longest, run.size());
@@ -231,7 +230,7 @@ bool Clocks::FitOne(const std::vector<Sample>& samples, ClockEpoch* epoch) {
     if (s.estimated) estimates.push_back(&s);
   }
   epoch->middle_ns = epoch->first_ns + (epoch->last_ns - epoch->first_ns) / 2;
-  // Drift: the last third against the first, once both have enough operations to outvote single ones.
+  // Drift: the last third compared with the first, once both have enough operations to outvote single ones.
   if (estimates.size() >= 12 && epoch->last_ns - epoch->first_ns > 1'000'000'000) {
     const size_t third = estimates.size() / 3;
     std::vector<int64_t> early, late, early_at, late_at;
@@ -255,7 +254,7 @@ bool Clocks::FitOne(const std::vector<Sample>& samples, ClockEpoch* epoch) {
     high = std::min(high, s.high - drifted(s));
     if (s.estimated) at_middle.push_back(s.estimate - drifted(s));
   }
-  if (low > high) std::swap(low, high);  // by what drift does not explain: that is the uncertainty
+  if (low > high) std::swap(low, high);  // by the part that drift does not explain, which is the uncertainty
   const int64_t guess = at_middle.empty() ? low + (high - low) / 2 : Median(std::move(at_middle));
   epoch->offset_ns = std::clamp(guess, low, high);
   epoch->uncertainty_ns = std::max(high - epoch->offset_ns, epoch->offset_ns - low);

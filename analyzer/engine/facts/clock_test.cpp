@@ -20,7 +20,7 @@ struct Aligned {
   Clocks clocks;
 };
 
-// What host h's offset to host 0 is, given what its clock shows.
+// Checks host h's offset to host 0 against the truth, within the stated uncertainty.
 void ExpectOffset(const Aligned& a, int host, int64_t truth) {
   const HostClock& clock = a.clocks.clocks[static_cast<size_t>(host)];
   ASSERT_TRUE(clock.aligned()) << host;
@@ -46,7 +46,7 @@ TEST(Clocks, OffsetsOfSecondsAreFoundWithinTheirUncertainty) {
   EXPECT_EQ(verdict.clocks(0).offset_ns(), 0);
 }
 
-TEST(Clocks, SampledMarksWidenWhatIsKnownAndNothingBreaks) {
+TEST(Clocks, SampledMarkersIncreaseTheUncertainty) {
   TimedJob job;
   job.tp = 4, job.dp = 4, job.source = TimeSource::kSampledMarks, job.sampled_every_ns = 10'000'000;
   job.clock = [](int host, int64_t t) { return t - host * 50'000'000ll; };
@@ -54,7 +54,7 @@ TEST(Clocks, SampledMarksWidenWhatIsKnownAndNothingBreaks) {
   for (int h = 1; h < 4; ++h) ExpectOffset(a, h, h * 50'000'000ll);
 }
 
-TEST(Clocks, AStepIsSeenAndBothSidesAlignedApart) {
+TEST(Clocks, AStepIsDetectedAndBothSidesAreAlignedSeparately) {
   for (int64_t step : {5'000'000'000ll, -5'000'000'000ll, -60'000'000ll}) {
     TimedJob job;
     job.tp = 4, job.dp = 4, job.steps = 10;
@@ -72,7 +72,7 @@ TEST(Clocks, AStepIsSeenAndBothSidesAlignedApart) {
   }
 }
 
-TEST(Clocks, WhereTheFirstHostStepsItIsTheOneThatIsSaid) {
+TEST(Clocks, AStepOfTheFirstHostIsBlamedOnThatHost) {
   TimedJob job;
   job.tp = 4, job.dp = 4, job.steps = 10;
   job.clock = [&](int host, int64_t t) { return t + (host == 0 && t > 1'150'000'000 ? 3'000'000'000 : 0); };
@@ -81,7 +81,7 @@ TEST(Clocks, WhereTheFirstHostStepsItIsTheOneThatIsSaid) {
   for (size_t h = 1; h < 4; ++h) EXPECT_EQ(a.clocks.clocks[h].epochs.size(), 1u) << h;
 }
 
-TEST(Clocks, DriftIsNoStep) {
+TEST(Clocks, DriftIsNotAStep) {
   TimedJob job;
   job.tp = 2, job.dp = 4, job.gpus_per_host = 2, job.steps = 60, job.compute_ns = 50'000'000;
   job.clock = [](int host, int64_t t) { return t + static_cast<int64_t>(static_cast<double>(t) * 60e-6 * host); };
@@ -90,12 +90,12 @@ TEST(Clocks, DriftIsNoStep) {
     ASSERT_EQ(a.clocks.clocks[h].epochs.size(), 1u) << h;
     EXPECT_NEAR(a.clocks.clocks[h].epochs[0].drift, -60e-6 * static_cast<double>(h), 5e-6);
   }
-  // A time in the middle of the run comes out right.
+  // A time in the middle of the run is converted correctly.
   const int64_t t = 8'000'000'000, shown = t + static_cast<int64_t>(static_cast<double>(t) * 60e-6 * 3);
   EXPECT_NEAR(static_cast<double>(a.clocks.ToJob(7, shown)), static_cast<double>(t), 2e6);
 }
 
-TEST(Clocks, MakingACommunicatorAlignsWhereNoGpuTimeDoes) {
+TEST(Clocks, CreatingACommunicatorAlignsHostsWithoutGpuTimes) {
   TimedJob job;
   job.tp = 2, job.dp = 2, job.gpus_per_host = 2, job.record_started = job.record_completed = false;
   job.clock = [](int host, int64_t t) { return t + host * 1'000'000'000; };
@@ -113,7 +113,7 @@ TEST(Clocks, MakingACommunicatorAlignsWhereNoGpuTimeDoes) {
   EXPECT_LE(a.clocks.clocks[1].epochs[0].uncertainty_ns, 20'000'000);
 }
 
-TEST(Clocks, HostsThatShareNothingStayApart) {
+TEST(Clocks, HostsWithoutCommonOperationsAreNotAligned) {
   TimedJob job;
   job.tp = 4, job.dp = 1;
   Bundle bundle = job.Run();
@@ -127,7 +127,7 @@ TEST(Clocks, HostsThatShareNothingStayApart) {
   EXPECT_EQ(a.clocks.ToJob(4, 5), 5);
 }
 
-TEST(Clocks, HostileTimesDoNoHarm) {
+TEST(Clocks, HostileTimesAreHarmless) {
   TimedJob job;
   job.tp = 2, job.dp = 4, job.gpus_per_host = 1;
   Bundle bundle = job.Run();
@@ -152,8 +152,8 @@ TEST(Clocks, HostileTimesDoNoHarm) {
   }
 }
 
-TEST(Clocks, TheWorldOf24576RanksIsLinear) {
-  // Not a timing test: a quadratic pass over 3,072 hosts in one communicator would not end.
+TEST(Clocks, AWorldOf24576RanksTakesLinearTime) {
+  // This is not a timing test: a quadratic pass over 3,072 hosts in one communicator would not end.
   Bundle bundle;
   constexpr int kRanks = 24'576;
   Communicator world;

@@ -49,7 +49,7 @@ Components FindComponents(uint32_t nodes, const std::function<size_t(uint32_t)>&
   return found;
 }
 
-// The parts of the wait graph with no edge out of them.
+// The components of the wait graph without outgoing edges.
 void WaitGraph::FindSinks() {
   const Components found = FindComponents(
       static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
@@ -62,14 +62,14 @@ void WaitGraph::FindSinks() {
       for (const Edge& e : edges[v]) leaves |= found.of[e.to] != found.of[v];
       waited |= !back[v].empty();
       if (IsHost(v)) waited |= stopped[v].witness >= 0;
-      // A GPU that hangs in an operation is a cause even if no process is seen waiting for it.
+      // A GPU that hangs in an operation is a cause even if no process is known to wait for it.
       if (Kind(v) == NodeKind::kQueue) waited |= QueueOf(v).front.front != Front::kIdle;
     }
     if (!leaves && waited) sinks.push_back(std::move(members));
   }
-  // By rank, a process before its GPU: the order of nodes must not affect the result.
+  // Sorted by rank, a process before its GPU, because the order of nodes must not affect the result.
   auto key = [&](const std::vector<uint32_t>& sink) {
-    const auto rank = static_cast<uint32_t>(RankOf(sink[0]));  // of no rank: last
+    const auto rank = static_cast<uint32_t>(RankOf(sink[0]));  // belongs to no rank: sorted last
     return std::pair(rank, sink[0]);
   };
   std::sort(sinks.begin(), sinks.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });

@@ -14,7 +14,7 @@ namespace {
 
 using Counts = std::vector<int64_t>;
 
-constexpr size_t kFew = 2;         // if more ranks of one role differ, they have another reason
+constexpr size_t kFew = 2;         // if more ranks of one role differ, there is another reason
 constexpr size_t kReferences = 6;  // ranks of the same role that a rank is compared with
 constexpr size_t kMostPlaces = 512;
 constexpr int64_t kUsedToEachOther = 8;
@@ -28,18 +28,19 @@ bool AtMost(const Counts& a, const Counts& b) {
 
 struct Counted {
   int32_t rank = -1;
-  std::vector<Counts> places;  // newest first: at capture time, and before each call that is still recorded
+  std::vector<Counts> places;  // newest first: when the data was taken, and before each call that is still recorded
 };
 
-// The role, and the counted collectives in each of its communicators at up to `most` places. Empty role: something is
-// unknown.
+// Reads the role, and the number of collectives in each of its communicators at up to `most` places. An empty role
+// means that something is unknown.
 std::string Read(const Model& model, const std::vector<bool>& given_up, size_t index, size_t most, Counted* program) {
   const Rank& rank = model.bundle.ranks[index];
-  // A framework's counters come before its entries. A file truncated in the entries still shows where the rank is, but
-  // not how it got there.
+  // In a framework's file, counters precede entries. So a file truncated in the entries still shows the rank's place,
+  // but not its way there.
   if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return "";
   program->rank = static_cast<int32_t>(index);
-  std::map<std::string, std::pair<size_t, int64_t>> lanes;  // kind of communicator -> membership, issued
+  // Maps a kind of communicator to the membership and the issued number.
+  std::map<std::string, std::pair<size_t, int64_t>> lanes;
   std::string role;
   for (size_t m = 0; m < rank.memberships.size(); ++m) {
     const Membership& ms = rank.memberships[m];
@@ -80,7 +81,7 @@ bool Contradicts(const Counts& counts, const Counted& sibling) {
   return between && std::find(sibling.places.begin(), sibling.places.end(), counts) == sibling.places.end();
 }
 
-// Whether two programs pass different places. With dynamic batching, for example, they do so by design.
+// Returns whether two programs pass different places. With dynamic batching, for example, this is by design.
 bool Differ(const Counted& a, const Counted& b) {
   constexpr size_t kEnough = 64;
   const size_t places = std::min(kEnough, a.places.size());
@@ -119,7 +120,7 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
       if (against >= 2 && 2 * against > compared) here.push_back(p.rank);
     }
     if (here.empty() || here.size() > kFew || 2 * here.size() >= programs.size()) continue;
-    // Only ranks that agree with each other show what the program of their role is.
+    // Only ranks that agree with each other show the program of their role.
     std::erase_if(references, [&](const Counted& reference) {
       return std::find(here.begin(), here.end(), reference.rank) != here.end();
     });
@@ -134,8 +135,8 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
 
 namespace {
 
-// A framework does not count by peer. As far as both records reach, the rank and that peer share only this call, and
-// both exchange with others.
+// A framework does not count by peer. As far as both records reach, the rank and that peer have only this call in
+// common, and both exchange with others.
 bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const Member& peer) {
   if (peer.rank_index < 0 || peer.membership == kNoIndex) return false;
   const auto others = [](const Rank& rank, uint32_t membership, int32_t with, const Op* but) {
@@ -154,8 +155,8 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
          others(theirs, peer.membership, own.memberships[op.membership].member_rank, nullptr) > 0;
 }
 
-// Another member waits in the other side of such a call with this rank: a rank that took the wrong peer leaves the
-// right one waiting.
+// Returns whether another member than the peer waits for such a call of this rank. A rank that used the wrong peer
+// leaves the right one waiting.
 bool SomebodyElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
   const auto reverse = OtherSideOf(op.kind);
   for (const Member& m : model.comms[comm].members) {
@@ -208,7 +209,7 @@ std::vector<int32_t> FindStrangers(const Model& model) {
 }
 
 std::vector<int32_t> FindOddlyCounted(const Model& model) {
-  // Role and place -> what was exchanged -> the ranks.
+  // Maps role and place to what was exchanged, and that to the ranks.
   std::map<std::string, std::map<std::string, std::vector<int32_t>>> places;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];

@@ -1,8 +1,6 @@
-// Ranks that counted other sends and receives than their siblings. Counters outlive the records of what they count:
-// where a ring no longer holds the calls in question, they still show who made one more, one less, or one with another
-// peer.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_COUNTS_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_COUNTS_H_
+// Finds ranks that counted different sends and receives than ranks with the same role. Counters remain when the records
+// of the calls are gone. So they still show which rank made an extra call, skipped a call, or called another peer.
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -11,26 +9,24 @@
 
 namespace lockstep {
 
-// Into Model::ranks, ascending. Compared are ranks in one role (the same kinds of communicators, the same place in
-// those that carry sends) that have issued equally many collectives on each: they stand at one place of one program.
-// Only where most of at least three agree.
+// Returns indexes into Model::ranks, ascending. Compares ranks with one role: the same kinds of communicators, and the
+// same place in those with sends. They must have issued equally many collectives on each, so that they are at the same
+// place of the program. Needs a majority of at least three ranks.
 std::vector<int32_t> FindOddlyCounted(const Model& model);
 
-// Ranks that counted what the program of the ranks in their role nowhere counts. Counts of one program only grow, so
-// any two of its places are ordered, and those between two are known while the records last: who is ahead in one
-// communicator and behind in another, or between two places and at none, left out or added a call. At most two of a
-// role, and only against most of at least three.
+// Finds ranks whose counts never occur in the program of the ranks with their role. The counts of one program only
+// grow, so any two of its places are ordered, and the places in between are known while the records last. A rank that
+// is ahead in one communicator and behind in another skipped or added a call. So did a rank between two places. Names
+// at most two ranks of a role, and needs a majority of at least three.
 std::vector<int32_t> FindOtherPrograms(const Model& model);
 
-// Ranks of which the counts of pairs show one single send or receive that the other side has nothing for, where the
-// others have exchanged many with each of their peers: most likely the wrong peer. Own dumps alone count by pairs.
+// Finds ranks with a single send or receive to a peer that has no counterpart, although others have exchanged many
+// times. Most likely, the rank used the wrong peer. Only Lockstep's own dumps count by pairs.
 std::vector<int32_t> FindStrangers(const Model& model);
 
-// Of a rank's send or receive in flight, of which a framework's dump does not tell the other side: whether the two have
-// nothing but this call for each other in records that hold exchanges of both with others, and another member waits for
+// For a rank's send or receive in flight whose other side a framework's dump does not show. Returns whether the two
+// ranks have only this call for each other, although both have exchanged with others. Another member must also wait for
 // such a call of this rank.
 bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_COUNTS_H_

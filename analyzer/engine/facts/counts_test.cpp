@@ -9,8 +9,8 @@
 namespace lockstep {
 namespace {
 
-// Pipelines of two, beside one group of all; each rank has exchanged ten times with the other, and its newest send is
-// on record.
+// Returns a job of pipelines of two ranks, and a group of all ranks. In each pipeline the ranks exchanged ten times,
+// and the newest send is recorded.
 Bundle Pipelines(int count) {
   Bundle b;
   b.ranks_expected = 2 * count;
@@ -49,7 +49,7 @@ std::vector<int32_t> Odd(const Bundle& b) {
   return FindOddlyCounted(Model(b, {}));
 }
 
-TEST(Counts, WhoMadeOneMoreThanItsSiblingsIsOdd) {
+TEST(Counts, RanksThatSentOnceMoreThanTheirPeersAreOdd) {
   Bundle b = Pipelines(4);
   EXPECT_TRUE(Odd(b).empty());
   ++b.ranks[2].memberships[0].peers[0].sends;
@@ -57,13 +57,13 @@ TEST(Counts, WhoMadeOneMoreThanItsSiblingsIsOdd) {
   EXPECT_EQ(Odd(b), (std::vector<int32_t>{2, 3}));
 }
 
-TEST(Counts, APeerThatNoSiblingHasIsOdd) {
+TEST(Counts, APeerThatNoSimilarRankHasIsOdd) {
   Bundle b = Pipelines(4);
   b.ranks[4].memberships[0].peers = {{0, 1, 0}, {1, 9, 10}};
   EXPECT_EQ(Odd(b), std::vector<int32_t>{4});
 }
 
-TEST(Counts, FrameworksCountByGroup) {
+TEST(Counts, FrameworkCountsAreComparedByGroup) {
   Bundle b = Pipelines(4);
   for (Rank& rank : b.ranks) {
     rank.source = Source::kFlightRecorder;
@@ -73,14 +73,15 @@ TEST(Counts, FrameworksCountByGroup) {
   EXPECT_EQ(Odd(b), std::vector<int32_t>{5});
 }
 
-TEST(Counts, WhoStandsElsewhereInTheProgramIsNotCompared) {
+TEST(Counts, RanksAtDifferentPlacesInTheProgramAreNotCompared) {
   Bundle b = Pipelines(4);
   ++b.ranks[2].memberships[0].peers[0].sends;
   b.ranks[2].memberships[1].issued = 8;
   EXPECT_TRUE(Odd(b).empty());
 }
 
-// Four ranks with two groups of all; of each 16 rounds of an a, a b and an a, the last eight are on record.
+// Four ranks, each in two communicators of all ranks, "tp" and "world". Each rank has made 16 rounds of the calls tp,
+// world, tp. The last eight rounds are recorded.
 Bundle Rounds() {
   Bundle b;
   b.ranks_expected = 4;
@@ -118,16 +119,16 @@ std::vector<int32_t> Other(const Bundle& b) {
   return FindOtherPrograms(Model(b, {}));
 }
 
-TEST(Counts, AnotherProgramNeedsWitnesses) {
+TEST(Counts, AnotherProgramNeedsAgreeingPeers) {
   Bundle b = Rounds();
   b.ranks[2].memberships[0].issued = b.ranks[1].memberships[0].issued = b.ranks[0].memberships[0].issued = 28;
   for (int r : {0, 1, 2}) b.ranks[static_cast<size_t>(r)].memberships[1].issued = 15;
-  EXPECT_TRUE(Other(b).empty()) << "three of four are no few";
+  EXPECT_TRUE(Other(b).empty()) << "three of four are not a minority";
   Bundle unknown = Rounds();
   unknown.ranks[2].memberships[0].issued = 28;
   unknown.ranks[2].memberships[1].issued = kUnknown;
   EXPECT_TRUE(Other(unknown).empty());
-  // One counter that nobody knows hides nothing in the others.
+  // An unknown counter does not hide the others.
   Bundle third = Rounds();
   third.comms.push_back(third.comms[1]);
   third.comms[2].name = third.comms[2].id = "extra";
@@ -141,7 +142,7 @@ TEST(Counts, AnotherProgramNeedsWitnesses) {
   EXPECT_EQ(Other(third), std::vector<int32_t>{2});
 }
 
-TEST(Counts, AFirstSendThatNobodyExpectsIsAStrangers) {
+TEST(Counts, AFirstSendThatNoReceiveMatchesIsFound) {
   Bundle b = Pipelines(4);
   b.comms[4].size = 8;
   EXPECT_TRUE(FindStrangers(Model(b, {})).empty());
@@ -151,7 +152,7 @@ TEST(Counts, AFirstSendThatNobodyExpectsIsAStrangers) {
   EXPECT_TRUE(FindStrangers(Model(b, {})).empty()) << "the other side expects it";
 }
 
-TEST(Counts, NothingWhereTooFewOrLostCountsTell) {
+TEST(Counts, TooFewOrLostCountsShowNothing) {
   Bundle two = Pipelines(2);
   ++two.ranks[2].memberships[0].peers[0].sends;
   EXPECT_TRUE(Odd(two).empty());

@@ -10,10 +10,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/components.h"
 #include "analyzer/engine/facts/lost.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/time_text.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
@@ -22,12 +23,8 @@ namespace {
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// How a process may end by itself.
-enum class End {
-  kForced,
-  kGaveUp,
-  kCrashed
-};  // by a launcher's signal; by its own abort or status; by a fault or SIGKILL
+// How a process ended: by a launcher's signal, by an abort or a status of its own, or by a fault or SIGKILL.
+enum class End { kForced, kGaveUp, kCrashed };
 
 End EndOf(const Process& p) {
   if (p.life != Life::kKilled) return End::kGaveUp;
@@ -43,8 +40,8 @@ End EndOf(const Process& p) {
   }
 }
 
-// The cells of its threads outlive a process. They show whether it was in a wait for its GPU, or in a call, when it
-// ended. False: no, or unknown.
+// Returns whether the process was in a wait for its GPU, or in a call, when it ended. The cells of its threads outlive
+// it. False: no, or unknown.
 bool EndedWaiting(const Rank& rank) {
   return std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& t) {
     return t.wait != ring::CallKind::kNone || t.call != ring::CallKind::kNone;
@@ -66,26 +63,6 @@ bool IsPyTorch(const Rank& rank) {
   return std::any_of(threads.begin(), threads.end(), [&](const ThreadStack& t) { return named(t.name()); });
 }
 
-std::string LongText(int64_t ns) {
-  return ns >= 120'000'000'000 ? absl::StrFormat("%.0f min", static_cast<double>(ns) / 60e9)
-                               : absl::StrFormat("%.0f s", static_cast<double>(ns) / 1e9);
-}
-
-// "0-4, 6 and 40 more"
-std::string RankList(const std::vector<int32_t>& ranks) {
-  constexpr size_t kRuns = 6;
-  std::string text;
-  size_t runs = 0;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t k = i + 1;
-    while (k < ranks.size() && ranks[k] == ranks[k - 1] + 1) ++k;
-    if (runs++ == kRuns) return absl::StrCat(text, " and ", ranks.size() - i, " more");
-    absl::StrAppend(&text, text.empty() ? "" : ", ", ranks[i], k - i > 1 ? absl::StrCat("-", ranks[k - 1]) : "");
-    i = k;
-  }
-  return text;
-}
-
 class Builder {
  public:
   explicit Builder(const Model& model) : model_(model), edges_(model.ranks.size()), unseen_(model.ranks.size()) {
@@ -93,14 +70,14 @@ class Builder {
   }
 
   const std::vector<std::vector<uint32_t>>& edges() const { return edges_; }
-  // For a rank: it is in an operation that a rank without data may not have reached.
+  // Returns whether the rank is in an operation that a rank without data may not have reached.
   bool WaitsForUnseen(size_t r) const {
     return unseen_[r] || std::any_of(edges_[r].begin(), edges_[r].end(),
                                      [&](uint32_t v) { return v >= model_.ranks.size() && unseen_[v]; });
   }
 
  private:
-  // What the rank is in: the oldest operation of each communicator that is not known to be complete. Those behind it
+  // Adds the rank's current operations: the oldest of each communicator that is not known to be complete. Later ones
   // add nothing.
   void AddRank(int32_t r) {
     const Rank& rank = model_.bundle.ranks[r];
@@ -130,7 +107,7 @@ class Builder {
     for (const auto& [membership, op] : oldest) AddOp(r, *op);
   }
 
-  // Its process has issued the operation; its GPU is still in an older one.
+  // The process has issued the operation, and its GPU is still in an older one.
   bool Behind(const Member& member, const Op* theirs) const {
     const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
     return unit != kNoIndex && unit > 0;
@@ -184,11 +161,11 @@ class Builder {
 
   const Model& model_;
   std::vector<std::vector<uint32_t>> edges_;  // ranks first, then collectives
-  std::vector<bool> unseen_;                  // by the same index: waits for, or contains, a member without data
+  std::vector<bool> unseen_;  // by the same index: whether it waits for, or contains, a member without data
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
 };
 
-// An error of its own GPU is a reason to give up, whichever other process fell.
+// An error of its own GPU is a reason to give up, whichever other process failed.
 bool GpuFailed(const Rank& rank) {
   return std::any_of(rank.streams.begin(), rank.streams.end(),
                      [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
@@ -244,7 +221,7 @@ std::vector<bool> FindConsequences(const Model& model) {
     return consequence;
   }
   const std::vector<std::vector<uint32_t>>& edges = builder.edges();
-  // Components, ordered so that what they wait for comes first.
+  // Components, ordered so that a component comes after those that it waits for.
   const Components components = FindComponents(
       static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
       [&](uint32_t v, size_t k) { return edges[v][k]; });
@@ -311,19 +288,19 @@ void SayWatchdogEnds(const Model& model, Verdict* verdict) {
   if (ranks.empty()) return;
   const auto middle = waited.begin() + static_cast<ptrdiff_t>(waited.size() / 2);
   std::nth_element(waited.begin(), middle, waited.end());
-  RuleOut(NotTheCause::CRASH,
-          absl::StrCat(pytorch ? "PyTorch's watchdog" : "a watchdog", " ended ", ranks.size(),
-                       ranks.size() == 1 ? " process (rank " : " processes (ranks ", RankList(ranks),
-                       "; SIGABRT) after ", LongText(*middle), " in an operation that did not end: a consequence"),
-          verdict);
+  Detail* detail = RuleOut(NotTheCause::CRASH, verdict)->mutable_detail();
+  for (const int32_t rank : ranks) detail->add_ranks(rank);
+  detail->set_duration_ns(*middle);
+  detail->set_flag(pytorch);
   for (Finding& finding : *verdict->mutable_findings()) {
     for (const Culprit& culprit : finding.culprits()) {
       const auto it = of_rank.find(culprit.rank());
       if (it == of_rank.end()) continue;
       Evidence* evidence = finding.add_evidence();
-      evidence->set_text(absl::StrCat("rank ", culprit.rank(), "'s process was ended by ",
-                                      it->second.pytorch ? "PyTorch's watchdog" : "a watchdog", " after ",
-                                      LongText(it->second.waited_ns), ": a consequence, not the cause"));
+      evidence->set_kind(Evidence::WATCHDOG_ENDED);
+      evidence->set_duration_ns(it->second.waited_ns);
+      evidence->mutable_detail()->add_ranks(culprit.rank());
+      evidence->mutable_detail()->set_flag(it->second.pytorch);
       evidence->add_ranks(culprit.rank());
       break;  // the other culprits of the finding ended in the same way
     }

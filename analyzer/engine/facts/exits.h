@@ -1,8 +1,6 @@
-// Processes that ended because another one had: a framework's watchdog aborts ranks that wait for a dead one, launchers
-// end the rest. Told by who waited for whom and by the order of ends on one host, never by the times of different
-// hosts.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_EXITS_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_EXITS_H_
+// Processes that ended because another one had: a framework's watchdog aborts ranks that wait for a dead one, and
+// launchers end the rest. The waits and the order of ends on one host show this, never the times of different hosts.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -13,24 +11,22 @@
 
 namespace lockstep {
 
-// By rank index. True where a process that ended waited, directly or through others, for one that had ended, or was
-// ended by a signal that launchers send, or by a watchdog (see below), or gave up in a wait after another process of
-// its host had crashed, with no error of its own GPU. A crash or SIGKILL is never taken for a consequence of another
-// rank's end.
+// Returns, for each rank index, whether a process ended because of another: it waited, directly or through others, for
+// one that had ended. Or a launcher's signal or a watchdog (see below) ended it. Or it gave up in a wait after another
+// process of its host crashed, without an error of its own GPU. A crash or SIGKILL never counts as a consequence.
 std::vector<bool> FindConsequences(const Model& model);
 
 // A process that a watchdog ended: it aborted after one of its threads had been in an operation for a minute or more.
-// Such an end is a consequence of what it waited for.
+// Its end is a consequence of what it waited for.
 struct WatchdogEnd {
-  int64_t waited_ns = -1;  // from the call of its oldest operation in flight to its end; -1: no watchdog ended it
-  bool pytorch = false;    // PyTorch's, by its threads' names; else a framework's that is not known
+  // Time from the call of the oldest operation in flight to the process's end. -1: no watchdog ended the process.
+  int64_t waited_ns = -1;
+  bool pytorch = false;  // PyTorch's watchdog, by the names of threads; otherwise an unknown framework's
 };
 WatchdogEnd EndedByWatchdog(const Model& model, size_t rank_index);
 
-// Says in Verdict::not_the_cause whom watchdogs ended and after how long, and in the evidence of findings whose
-// culprits are among them.
+// States in Verdict::ruled_out which processes watchdogs ended and after how long. Does the same in the evidence of
+// findings whose culprits are among them.
 void SayWatchdogEnds(const Model& model, Verdict* verdict);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_EXITS_H_

@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "analyzer/engine/engine.h"
-#include "analyzer/report/evidence.h"
 #include "analyzer/testing/findings.h"
 #include "analyzer/testing/job.h"
+#include "analyzer/words/verdict.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
@@ -22,7 +23,7 @@ using lockstep::testing::Culprits;
 using testing::HostFault;
 using testing::Job;
 
-// Rank `dead` ends as given; then, by clocks that say before, all others abort.
+// Rank `dead` ends as given. Then all others abort, although their clocks say that they ended before.
 Bundle AllEnded(int dead, HostFault how, int signal, const char* comm) {
   Job job(2, 2, 2, 6);
   job.ranks[dead].host_fault = how;
@@ -41,7 +42,7 @@ Bundle AllEnded(int dead, HostFault how, int signal, const char* comm) {
   return b;
 }
 
-TEST(Exits, WhomTheKernelKilledForMemoryIsSaidSo) {
+TEST(Exits, TheOutOfMemoryKillerIsNamed) {
   const auto told = [](int32_t pid, HardwareEvent::Kind kind, int64_t before_ns, int signal) {
     Bundle b = AllEnded(5, HostFault::kDie, signal, "dp");
     Rank& dead = b.ranks[5];
@@ -60,20 +61,19 @@ TEST(Exits, WhomTheKernelKilledForMemoryIsSaidSo) {
     bool shown = false;
     for (const Evidence& e : v.findings(0).evidence())
       shown |= e.text().find("the kernel's words") != std::string::npos;
-    const bool memory =
-        v.findings(0).summary().find("the kernel killed it because memory ran out") != std::string::npos;
+    const bool memory = v.findings(0).summary().find("the kernel's out-of-memory killer ended it") != std::string::npos;
     EXPECT_EQ(memory, v.findings(0).advice().find("less host memory") != std::string::npos);
     return std::pair(memory, shown);
   };
   EXPECT_EQ(told(4711, HardwareEvent::OUT_OF_MEMORY, 500'000'000, 9), std::pair(true, true));
-  EXPECT_EQ(told(4711, HardwareEvent::CRASH, 0, 11), std::pair(false, true)) << "where it crashed";
+  EXPECT_EQ(told(4711, HardwareEvent::CRASH, 0, 11), std::pair(false, true)) << "the kernel's line about the crash";
   EXPECT_EQ(told(4712, HardwareEvent::OUT_OF_MEMORY, 0, 9), std::pair(false, false)) << "another process";
   EXPECT_EQ(told(4711, HardwareEvent::OUT_OF_MEMORY, 600'000'000'000, 9), std::pair(false, false))
-      << "an earlier one of that number";
+      << "an earlier process with the same number";
   EXPECT_EQ(told(4711, HardwareEvent::OUT_OF_MEMORY, 0, 11), std::pair(false, false)) << "it crashed";
 }
 
-TEST(Exits, TheFirstToDieIsToldFromThoseThatFellWithIt) {
+TEST(Exits, TheFirstRankToDieIsDistinguishedFromItsVictims) {
   for (int dead : {0, 5, 7}) {
     for (const char* comm : {"tp", "dp", "pp", "world"}) {
       for (int signal : {9, 11, 6}) {
@@ -88,9 +88,9 @@ TEST(Exits, TheFirstToDieIsToldFromThoseThatFellWithIt) {
   }
 }
 
-// All ranks aborted what they were in and made communicators anew, in the same processes: that one of them had not come
-// to the last operation of the old ones is no other order of calls.
-TEST(Exits, WhereAnEarlierLifeInTheProcessesWasCutShortIsNoDifference) {
+// All ranks aborted their operations and created new communicators in the same processes. That a rank had not reached
+// the last operation of the old communicators is not a different order of calls.
+TEST(Exits, CommunicatorsAbortedBeforeARestartAreNotCompared) {
   Job job(2, 2, 2, 6);
   job.ranks[5].host_fault = HostFault::kStall;
   job.ranks[5].host_fault_at = job.Find(5, "dp", 3);
@@ -130,7 +130,7 @@ TEST(Exits, WhereAnEarlierLifeInTheProcessesWasCutShortIsNoDifference) {
   EXPECT_EQ(v.verdict(), before.verdict());
 }
 
-TEST(Exits, WhatTheGpuReachedAfterTheProcessDiedIsSaid) {
+TEST(Exits, GpuProgressAfterTheProcessDiedIsReported) {
   Bundle b = AllEnded(5, HostFault::kDie, 9, "tp");
   const auto said = [](const Verdict& v) {
     return v.DebugString().find(" after the process died") != std::string::npos;
@@ -145,9 +145,9 @@ TEST(Exits, WhatTheGpuReachedAfterTheProcessDiedIsSaid) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
 }
 
-// GPU marks are off, every call was made by everybody, and all hosts but one wait for their GPUs: that one ended well,
-// or is stopped.
-TEST(Exits, WhoIsGoneWhereAllOthersWaitForTheirGpusIsNamed) {
+// GPU marks are off, and all ranks made the same calls. All CPU threads except one wait for their GPUs; the remaining
+// process exited with status 0 or is stopped.
+TEST(Exits, TheOnlyRankGoneOrStoppedWhileOthersWaitForGpusIsNamed) {
   constexpr int64_t kNow = 1'000'000'000'000, kSecond = 1'000'000'000;
   for (const bool stopped : {true, false}) {
     for (const int64_t seconds : {1, 40}) {
@@ -179,7 +179,7 @@ TEST(Exits, WhoIsGoneWhereAllOthersWaitForTheirGpusIsNamed) {
   }
 }
 
-TEST(Exits, LeavingEarlyIsACauseToo) {
+TEST(Exits, ExitingEarlyIsACause) {
   const Verdict v = Analyze(AllEnded(5, HostFault::kExit, 0, "tp"));
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
@@ -194,9 +194,9 @@ TEST(Exits, TwoCrashesAreTwoCauses) {
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2, 5}));
 }
 
-// Whose process gave up while it waited for a rank that left no data, gave up because of that one; who aborts in code
-// of its own does not wait.
-TEST(Exits, WhoGaveUpWaitingForARankWithoutDataIsNoCause) {
+// A process that gave up while it waited for a rank without data gave up because of that rank. A process that aborts in
+// its own code does not wait.
+TEST(Exits, ARankThatGaveUpWaitingForARankWithoutDataIsNotACause) {
   for (int dead : {5, 7}) {
     for (const char* comm : {"tp", "pp"}) {
       for (bool others : {false, true}) {
@@ -220,7 +220,7 @@ TEST(Exits, WhoGaveUpWaitingForARankWithoutDataIsNoCause) {
       }
     }
   }
-  // Another one's dump is missing: the rank that died in no wait is still the cause, and sure.
+  // The dump of another rank is missing. The rank that died without waiting is still certainly the cause.
   Bundle b = AllEnded(5, HostFault::kDie, 6, "tp");
   b.ranks.erase(b.ranks.begin() + 4);
   b.ranks_expected = 8;
@@ -231,8 +231,8 @@ TEST(Exits, WhoGaveUpWaitingForARankWithoutDataIsNoCause) {
   EXPECT_GE(v.findings(0).confidence(), 0.9);
 }
 
-// What a watchdog ends after ten minutes: everything that waited, the culprit's own process as well where its GPU is
-// what stands still.
+// Returns the job after watchdogs ended it ten minutes later: every process that waited, and the culprit's own process
+// if its GPU is stuck.
 Bundle EndedByWatchdogs(Job job, int64_t after_ns, const char* thread, const std::vector<int32_t>& only = {}) {
   Bundle b = job.Run();
   for (Rank& r : b.ranks) {
@@ -240,7 +240,7 @@ Bundle EndedByWatchdogs(Job job, int64_t after_ns, const char* thread, const std
     const bool waits = r.threads[0].wait != ring::CallKind::kNone;
     r.threads[0].name = thread;
     r.process.life = Life::kKilled;
-    r.process.signal = waits ? 6 : 15;  // whoever waits for nothing is ended by the launcher
+    r.process.signal = waits ? 6 : 15;  // the launcher ends processes that wait for nothing
     r.process.ended_mono_ns = r.threads[0].last_call_ns + after_ns;
     for (Membership& ms : r.memberships) ms.state = ring::CommState::kAborted;
   }
@@ -254,7 +254,7 @@ bool Says(const Verdict& v, const std::string& part) {
   return false;
 }
 
-TEST(Exits, WhomAWatchdogEndedIsAConsequence) {
+TEST(Exits, ProcessesThatWatchdogsEndedAreConsequences) {
   constexpr int64_t kTenMinutes = 603'000'000'000;
   for (const bool gpu : {true, false}) {
     for (int rank : {0, 5, 7}) {
@@ -275,10 +275,10 @@ TEST(Exits, WhomAWatchdogEndedIsAConsequence) {
                               : "PyTorch's watchdog ended 7 processes"))
           << v.DebugString();
       EXPECT_TRUE(Says(v, "a consequence"));
-      // The culprit's own end is explained where it is one of them.
+      // If the culprit's own process is among these, its end is explained.
       bool explained = false;
       for (const Evidence& e : v.findings(0).evidence())
-        explained |= e.text().find("ended by PyTorch's watchdog after 10 min: a consequence") != std::string::npos;
+        explained |= absl::StrContains(e.text(), "'s process after 10 min: this is a consequence, not the cause");
       EXPECT_EQ(explained, gpu) << v.DebugString();
       EXPECT_TRUE(
           Says(Analyze(EndedByWatchdogs(job, kTenMinutes, "python")), "NOT a crash of its own: a watchdog ended"));
@@ -286,7 +286,7 @@ TEST(Exits, WhomAWatchdogEndedIsAConsequence) {
   }
 }
 
-TEST(Exits, TheFirstWatchdogToFireIsNoCauseEither) {
+TEST(Exits, TheFirstWatchdogToFireIsNotACause) {
   Job job(2, 2, 2, 6);
   job.ranks[5].gpu_stall_at = job.Find(5, "tp", 3);
   const Verdict v = Analyze(EndedByWatchdogs(job, 1'801'000'000'000, "pt_main_thread", {2}));
@@ -295,7 +295,7 @@ TEST(Exits, TheFirstWatchdogToFireIsNoCauseEither) {
   EXPECT_TRUE(Says(v, "1 process (rank 2; SIGABRT) after 30 min")) << v.DebugString();
 }
 
-TEST(Exits, WhoAbortsSoonIsNoWatchdogs) {
+TEST(Exits, AnEarlyAbortIsNotDueToAWatchdog) {
   Job job(2, 2, 2, 6);
   job.ranks[5].gpu_stall_at = job.Find(5, "tp", 3);
   const Verdict v = Analyze(EndedByWatchdogs(job, 5'000'000'000, "pt_main_thread", {2}));
@@ -305,8 +305,8 @@ TEST(Exits, WhoAbortsSoonIsNoWatchdogs) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2});
 }
 
-// A rank that destroys its communicators while the others wait in them.
-TEST(Exits, ARankThatLeftTheLoop) {
+// A rank destroys its communicators while the others wait in them.
+TEST(Exits, ARankThatLeftTheTrainingLoopIsNamed) {
   Job job(2, 2, 2, 6);
   job.ranks[6].host_fault = HostFault::kStall;
   job.ranks[6].host_fault_at = job.Find(6, "dp", 4);
@@ -320,13 +320,14 @@ TEST(Exits, ARankThatLeftTheLoop) {
   EXPECT_NE(v.findings(0).summary().find("left the training loop"), std::string::npos);
 }
 
-// Everybody has made the same calls; one has left, and the others wait for their GPUs, of which nothing is recorded.
-TEST(Exits, WhoLeftWhileAllOthersWaitForTheirGpusIsNamedWithoutMarks) {
+// All ranks have made the same calls. One has left, and the others wait for their GPUs, about which nothing is
+// recorded.
+TEST(Exits, ARankThatLeftIsNamedWithoutGpuMarkers) {
   const auto ended = [](const std::vector<int>& leave, int64_t waited_s) {
     Job job(2, 2, 2, 4);
     for (const int r : leave) {
       job.ranks[r].host_fault = HostFault::kExit;
-      job.ranks[r].host_fault_at = job.ranks[r].program.size() - 1;  // the last wait
+      job.ranks[r].host_fault_at = job.ranks[r].program.size() - 1;  // the last wait of the program
     }
     Bundle b = job.Run();
     for (Rank& rank : b.ranks) {
@@ -353,20 +354,20 @@ TEST(Exits, WhoLeftWhileAllOthersWaitForTheirGpusIsNamedWithoutMarks) {
   const Verdict two = Analyze(ended({2, 5}, 40));
   ASSERT_EQ(two.findings_size(), 1) << two.DebugString();
   EXPECT_EQ(Culprits(two.findings(0)), (std::vector<int32_t>{2, 5}));
-  // The job ends: half have, the rest may be about to.
+  // The job is ending: half of the ranks have ended, and the rest may be about to.
   EXPECT_EQ(Analyze(ended({0, 2, 3, 5}, 40)).findings_size(), 0);
-  // A short wait is a wait.
+  // A short wait proves nothing.
   Bundle young = ended({5}, 1);
   young.known_stalled = false;
   EXPECT_EQ(Analyze(young).findings_size(), 0);
 }
 
-// Without marks, hosts that wait for their GPUs short of a send are all that is seen of a GPU that fails behind them.
-TEST(Exits, AnErrorThatNcclReportedSaysMoreThanWaitsOfWhichNothingIsKnown) {
+// Without markers, a failing GPU shows only as CPU threads that wait for their GPUs before a send.
+TEST(Exits, AnErrorReportedByNcclOutweighsWaitsWithoutGpuMarkers) {
   Job job(2, 3, 1, 4);
   job.ranks[4].gpu_stall_at = job.Find(4, "tp", 2);
   for (const int r : {2, 3}) {
-    auto& program = job.ranks[r].program;  // waits for what stage 2 sends before it sends itself
+    auto& program = job.ranks[r].program;  // waits for what stage 2 sends, before its own send
     program.insert(program.begin() + static_cast<std::ptrdiff_t>(job.Find(r, "pp", 2, 4)) + 1, testing::Call{});
   }
   Bundle b = job.Run();

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <string_view>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/finding_kinds.h"
@@ -19,10 +18,10 @@ constexpr double kFewOthers = 0.1;
 // From this many hosts on, a fault of a rail can be distinguished from a fault of one host.
 constexpr int32_t kRailHosts = 3;
 
-// The rail of each rank: the n-th GPU of its host, with the network port beside it. It comes from the GPU's index. If
-// that index is the same for all ranks of a host (each process sees one GPU), it comes from the position of the PCI
-// address among those of the job, because hosts of one kind share them. Otherwise it comes from the rank's number on
-// its host. -1: unknown.
+// The rail of each rank: the n-th GPU of its host, with the network port beside it. The number is the GPU's index. If
+// that is the same for all ranks of a host (each process sees one GPU), it is the position of the PCI address among
+// those of the job. Hosts of one kind share these addresses. Otherwise it is the rank's number on its host. -1:
+// unknown.
 std::vector<int32_t> Rails(const Bundle& bundle) {
   std::map<std::string_view, std::pair<std::set<int32_t>, size_t>>
       indexes;  // host -> indexes of its GPUs, ranks with a known index
@@ -113,15 +112,16 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
     if (static_cast<double>(count) < kNearlyAll * static_cast<double>(thing.ranks.size())) continue;
     if (static_cast<double>(culprits.size() - count) > kFewOthers * static_cast<double>(culprits.size())) continue;
     // Things are listed smallest kind first: a host before the switch that has no other host of the job.
-    if (best == nullptr || thing.ranks.size() < best->ranks.size()) best = &thing;  // of equals the first
+    // If several things have equally few ranks, the first counts.
+    if (best == nullptr || thing.ranks.size() < best->ranks.size()) best = &thing;
   }
   return best;
 }
 
 namespace {
 
-// A rail carries what has all its members on it and crosses hosts. Null: what is bad is not nearly all on one rail over
-// three hosts or more, or that rail also carries what works.
+// A rail carries a communicator whose members are all on it and on several hosts. Returns null unless nearly all stuck
+// communicators are on one rail, on three hosts or more, and this rail carries (nearly) no working communicator.
 const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
                              const std::vector<std::vector<int32_t>>& good) {
   const auto on = [&](const std::vector<int32_t>& ranks) -> const Things::Thing* {
@@ -171,7 +171,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     for (int32_t r : ranks) ++good_of[static_cast<size_t>(r)];
   }
   const auto all_bad = static_cast<int32_t>(bad.size());
-  // A thing is crossed by what has members on both sides of it. What is bad may also lie inside it.
+  // A communicator crosses a thing if it has members on both sides. A stuck communicator may also lie inside the thing.
   std::vector<int32_t> bad_here(things.things.size()), good_out(things.things.size());
   std::vector<size_t> inside(things.things.size());
   const auto count = [&](const std::vector<std::vector<int32_t>>& lists, bool outwards, std::vector<int32_t>* counts) {
@@ -191,7 +191,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
   };
   count(bad, false, &bad_here);
   count(good, true, &good_out);
-  // One rank that is in everything bad, and in little that works across hosts.
+  // Finds one rank that is in everything stuck, and in little that works across hosts.
   std::vector<int32_t> common;
   for (size_t r = 0; r < bad_of.size(); ++r) {
     if (bad_of[r] == all_bad) common.push_back(static_cast<int32_t>(r));
@@ -206,17 +206,18 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     out.certain = true;
     return out;
   }
-  // The smallest thing that everything bad crosses and (nearly) nothing else does.
+  // Finds the smallest thing that everything stuck crosses and (nearly) nothing else does.
   if (all_bad >= 2) {
     std::vector<const Things::Thing*> fits;
     for (size_t t = 0; t < things.things.size(); ++t) {
       const Things::Thing& thing = things.things[t];
       if (std::string_view(thing.kind) == "rail" || !explains(t)) continue;
-      // A rack with its own switch is one set of ranks with two names; what carries the traffic comes first.
+      // A rack with its own switch is one set of ranks with two names. The switch, which carries the traffic, comes
+      // first.
       if (std::any_of(fits.begin(), fits.end(),
                       [&](const Things::Thing* known) { return known->ranks == thing.ranks; }))
         continue;
-      // Two things of a kind explain it equally well, however many ranks of each left data.
+      // Two things of a kind explain everything equally well, however many ranks of each left data.
       const bool alike = !fits.empty() && std::string_view(thing.kind) == fits[0]->kind;
       if (fits.empty() || alike || thing.ranks.size() <= fits[0]->ranks.size()) {
         if (!fits.empty() && !alike && thing.ranks.size() < fits[0]->ranks.size()) fits.clear();
@@ -242,7 +243,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
       }
     }
   }
-  // All of it shares two hosts: the cause is the link between them.
+  // All stuck communicators share two hosts, so the cause is the link between them.
   std::map<std::string, int32_t> hosts;
   std::set<int32_t> members;
   for (const auto& ranks : bad) {
@@ -267,7 +268,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     return out;
   }
   if (!common.empty()) {
-    // What is part of nothing that works is more likely.
+    // A rank that is in no working communicator is more likely.
     std::vector<int32_t> unseen;
     for (int32_t r : common) {
       if (good_of[static_cast<size_t>(r)] == 0) unseen.push_back(r);
@@ -286,11 +287,11 @@ bool StuckPair(const Cause& c) {
          ring::IsPointToPoint(c.op->kind);
 }
 
-// The ranks of each stuck operation. Pairs of neighbours on one pipeline form one set: a batch of sends and receives
+// The ranks of each stuck operation. Pairs of neighbors on one pipeline form one set: a batch of sends and receives
 // ends as one, so any of them may hold up the others.
 std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuck) {
   std::vector<std::vector<int32_t>> sets;
-  std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // communicator and rank -> its set
+  std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // maps communicator and rank to the index of a set
   for (const Cause* c : stuck) {
     size_t into = sets.size();
     if (StuckPair(*c)) {
@@ -326,7 +327,7 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   }
   if (stuck.size() < 2) return;
   const Crossing crossing = FindCrossing(bundle, things, bad, {});
-  // Nothing here shows what works: two operations may share a member by chance.
+  // Nothing here shows what works, and two operations may share a member by chance.
   if (!crossing.certain || (stuck.size() < 3 && crossing.thing == nullptr)) return;
   // Whatever blocks one operation of a batch blocks all of it. So a part that is not the only explanation for the
   // batches is not a finding either.
@@ -348,9 +349,8 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   first.reason = REASON_STUCK_SIBLINGS;
   first.detail.set_count(static_cast<int64_t>(stuck.size()));
   first.detail.set_name(where);
-  first.evidence.insert(
-      first.evidence.begin(),
-      EvidenceItem(absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks));
+  first.evidence.insert(first.evidence.begin(),
+                        EvidenceItem(Evidence::ALL_CROSS, ranks).Count(stuck.size()).Name(where));
   first.ranks = std::move(ranks);
   first.grade = GRADE_FAIR;
   if (crossing.thing != nullptr) {
@@ -367,9 +367,9 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   }
 }
 
-// Several sibling communicators that hang at once, with no known explanation. What they share, a switch or the network
-// as a whole, is more likely than as many separate faults. The recording does not show which side of it, so all their
-// ranks are one set.
+// Several communicators of one size hang at once, without a known explanation. A fault of something that they share,
+// like a switch or the network, is more likely than several separate faults. The recording does not show which side is
+// at fault, so all their ranks are one set.
 void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
   std::map<std::pair<int32_t, bool>, size_t> holder;  // size of the communicator, point to point -> the cause to keep
   for (size_t i = 0; i < causes->size(); ++i) {
@@ -407,7 +407,7 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
     FoldStuck(bundle, *things, causes);
     JoinStuckSiblings(bundle, causes);
   }
-  // How many of all its ranks are named. A named rank that is elsewhere does not count.
+  // Counts the named ranks among those of the thing. A named rank elsewhere does not count.
   const auto set = [&](Cause* c, const Things::Thing& thing) {
     const auto here = std::count_if(c->ranks.begin(), c->ranks.end(), [&](int32_t r) {
       return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r);

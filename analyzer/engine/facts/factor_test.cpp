@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-// Eight hosts of four GPUs under switches of two hosts, racks of four.
+// Eight hosts with four GPUs each. A switch has two hosts, a rack has four.
 Bundle Cluster() {
   Bundle bundle;
   for (int r = 0; r < 32; ++r) {
@@ -35,7 +35,7 @@ std::string Common(const Things& things, const std::vector<int32_t>& culprits) {
   return thing == nullptr ? "none" : std::string(thing->kind) + " " + thing->name;
 }
 
-TEST(Factor, TheSmallestThingThatHoldsNearlyAllOfThem) {
+TEST(Factor, TheSmallestThingThatContainsNearlyAllRanksIsNamed) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
   EXPECT_EQ(Common(things, Range(4, 4)), "host node1");
@@ -45,24 +45,24 @@ TEST(Factor, TheSmallestThingThatHoldsNearlyAllOfThem) {
   EXPECT_EQ(Common(things, Range(2, 8, 4)), "rail 2");
 }
 
-// The n-th GPU of every host, however a job tells which it is.
-TEST(Factor, RailsByIndexByAddressOrByNumberOnTheHost) {
+// The n-th GPU of every host, whichever way a job states the number.
+TEST(Factor, RailsAreFoundByIndexByAddressOrByNumberOnTheHost) {
   Bundle bundle = Cluster();
-  for (Rank& rank : bundle.ranks) rank.gpu_index = 0;  // each process is shown its own GPU only
+  for (Rank& rank : bundle.ranks) rank.gpu_index = 0;  // each process sees only its own GPU
   EXPECT_EQ(Common(Things(bundle), Range(2, 8, 4)), "none");
   for (Rank& rank : bundle.ranks)
     rank.gpu_pci = "0000:" + std::string(1, static_cast<char>('1' + rank.rank % 4)) + "b:00.0";
   EXPECT_EQ(Common(Things(bundle), Range(2, 8, 4)), "rail 2");
   for (Rank& rank : bundle.ranks) rank.gpu_pci.clear(), rank.gpu_index = -1, rank.local_rank = rank.rank % 4;
   EXPECT_EQ(Common(Things(bundle), Range(3, 8, 4)), "rail 3");
-  // Of two hosts a rail cannot be told from two ranks.
+  // With two hosts a rail cannot be distinguished from two ranks.
   std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank >= 8; });
   EXPECT_EQ(Common(Things(bundle), {2, 6}), "none");
 }
 
-// Every operation that stands still goes from one switch to the other; a rank of the second left no data, as its rack
-// shows.
-TEST(Factor, TwoSwitchesThatExplainItEquallyAreNone) {
+// Every stuck operation crosses from one switch to the other. A rank of the second switch left no data; its rack is
+// known.
+TEST(Factor, TwoSwitchesThatExplainItEquallyAreNotNamed) {
   Bundle bundle;
   for (int r = 0; r < 15; ++r) {
     Rank rank;
@@ -80,10 +80,10 @@ TEST(Factor, TwoSwitchesThatExplainItEquallyAreNone) {
   EXPECT_EQ(c.thing, nullptr) << c.thing->kind << " " << c.thing->name;
 }
 
-TEST(Factor, ARailWhoseRingsAllStandStillWhileOtherRailsGoOn) {
+TEST(Factor, ARailIsNamedIfOnlyItsRingsAreStuck) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
-  // Rings of every second host on rail 1; the same on rail 0 is well, and so is what stays inside of hosts.
+  // The rings of every second host are stuck on rail 1 and healthy on rail 0. Rings inside hosts are healthy too.
   const std::vector<std::vector<int32_t>> bad{Range(1, 4, 8), Range(5, 4, 8), {1, 5}},
       good{Range(0, 4, 8), Range(4, 4, 8), Range(4, 4), Range(8, 4)};
   Crossing c = FindCrossing(bundle, things, bad, good);
@@ -92,27 +92,27 @@ TEST(Factor, ARailWhoseRingsAllStandStillWhileOtherRailsGoOn) {
   EXPECT_EQ(c.thing->name, "1");
   EXPECT_TRUE(c.certain);
   EXPECT_EQ(c.ranks, Range(1, 8, 4));
-  // A ring of that rail that is well: then it is not the rail.
+  // If one ring of that rail is healthy, the rail is not the cause.
   std::vector<std::vector<int32_t>> well = good;
   well.push_back({9, 13, 25});
   c = FindCrossing(bundle, things, bad, well);
   EXPECT_EQ(c.thing, nullptr);
-  // Two rails at once: not one of them.
+  // If two rails are stuck, neither is named.
   c = FindCrossing(bundle, things, {Range(1, 4, 8), Range(6, 4, 8)}, good);
   EXPECT_TRUE(c.thing == nullptr || std::string(c.thing->kind) != "rail");
 }
 
-TEST(Factor, NothingWhereItIsNotSure) {
+TEST(Factor, NothingIsNamedInDoubt) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
   EXPECT_EQ(Common(things, {4}), "none");
   EXPECT_EQ(Common(things, {4, 5}), "none");           // half of a host
-  EXPECT_EQ(Common(things, {3, 4, 5, 6, 7}), "none");  // one of five is elsewhere
-  EXPECT_EQ(Common(things, Range(0, 32)), "none");     // everything
+  EXPECT_EQ(Common(things, {3, 4, 5, 6, 7}), "none");  // one of five ranks is on another host
+  EXPECT_EQ(Common(things, Range(0, 32)), "none");     // all ranks
   EXPECT_EQ(Common(things, {0, 9, 18, 27}), "none");
 }
 
-TEST(Factor, HostsWithoutNamesHaveNone) {
+TEST(Factor, HostsWithoutNamesAreNotCompared) {
   Bundle bundle = Cluster();
   for (Rank& rank : bundle.ranks) rank.host.clear(), rank.gpu_index = -1;
   const Things things(bundle);
@@ -120,7 +120,7 @@ TEST(Factor, HostsWithoutNamesHaveNone) {
   EXPECT_EQ(Common(things, {4, 5, 6, 7}), "none");
 }
 
-TEST(Factor, ASwitchWhereItsHostsHaveNothingElseInCommon) {
+TEST(Factor, ASwitchIsNamedIfItsHostsShareNothingElse) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
   // Hosts 2 and 3 are under leaf1.
@@ -130,8 +130,9 @@ TEST(Factor, ASwitchWhereItsHostsHaveNothingElseInCommon) {
   EXPECT_EQ(c.thing->name, "leaf1");
 }
 
-// What crosses two switches stands still at either; that one has a rank less with data makes it no likelier.
-TEST(Factor, OfTwoSwitchesThatExplainItEquallyNeitherIsNamed) {
+// Operations that cross two switches are stuck at both. That one switch has a rank fewer with data does not make it
+// likelier.
+TEST(Factor, MissingDataDoesNotDecideBetweenTwoSwitches) {
   Bundle bundle = Cluster();
   bundle.ranks[16].host.clear();
   const Things things(bundle);
@@ -139,7 +140,7 @@ TEST(Factor, OfTwoSwitchesThatExplainItEquallyNeitherIsNamed) {
   EXPECT_EQ(c.thing, nullptr);
 }
 
-TEST(Factor, ARackWithItsOwnSwitchIsTheSwitch) {
+TEST(Factor, ARackWithItsOwnSwitchIsReportedAsTheSwitch) {
   Bundle bundle = Cluster();
   for (HostPlace& place : bundle.places) place.rack = "r" + place.leaf_switch;
   const Things things(bundle);
@@ -149,7 +150,7 @@ TEST(Factor, ARackWithItsOwnSwitchIsTheSwitch) {
   EXPECT_EQ(c.thing->name, "leaf1");
 }
 
-TEST(Factor, CausesWithASharedHostSayIt) {
+TEST(Factor, CausesOnOneHostNameTheHost) {
   const Bundle bundle = Cluster();
   const Model model(bundle, {});
   std::vector<Cause> causes(2);
@@ -162,17 +163,17 @@ TEST(Factor, CausesWithASharedHostSayIt) {
   EXPECT_EQ(causes[0].factor->kind(), "host");
   EXPECT_EQ(causes[0].factor->name(), "node3");
   EXPECT_EQ(causes[0].factor->members(), 4);
-  EXPECT_FALSE(causes[1].factor.has_value());  // a mismatch is no broken thing
+  EXPECT_FALSE(causes[1].factor.has_value());  // a mismatch is not a hardware fault
 }
 
-// Healthy ranks of the thing count as its members, and named ranks elsewhere not as its culprits.
-TEST(Factor, CountsAreOfTheThing) {
+// Healthy ranks of the rack count as its members. Named ranks of other racks do not count as its culprits.
+TEST(Factor, CountsIncludeOnlyRanksOfTheNamedRack) {
   const Bundle bundle = Cluster();
   const Model model(bundle, {});
   std::vector<Cause> causes(1);
   causes[0].kind = RANK_DEAD;
-  causes[0].ranks = Range(16, 13);                     // of rack1's sixteen, thirteen
-  causes[0].ranks.insert(causes[0].ranks.begin(), 3);  // and one of another rack
+  causes[0].ranks = Range(16, 13);                     // thirteen of rack1's sixteen ranks
+  causes[0].ranks.insert(causes[0].ranks.begin(), 3);  // and one rank of another rack
   FoldByFactor(model, &causes);
   ASSERT_TRUE(causes[0].factor.has_value());
   EXPECT_EQ(causes[0].factor->kind(), "rack");
@@ -196,7 +197,7 @@ TEST(Factor, StuckOperationsThatAllCrossOneSwitchAreOneFinding) {
   EXPECT_EQ(causes[0].factor->name(), "leaf1");
 }
 
-TEST(Factor, StuckPairsOfSiblingPipelinesAreOneSet) {
+TEST(Factor, StuckPairsOfParallelPipelinesAreOneSet) {
   Bundle bundle = Cluster();
   bundle.comms.resize(3);
   const Model model(bundle, {});
@@ -213,15 +214,15 @@ TEST(Factor, StuckPairsOfSiblingPipelinesAreOneSet) {
     causes.push_back(c);
   }
   FoldByFactor(model, &causes);
-  // The pipelines are siblings that stand still at once: one set, and not sure.
+  // The pipelines are parallel and stuck at the same time, so they are one set, with low confidence.
   ASSERT_EQ(causes.size(), 1u);
   EXPECT_EQ(causes[0].ranks, (std::vector<int32_t>{0, 3, 9, 18, 27, 30}));
   EXPECT_LE(causes[0].grade, GRADE_OPEN);
 }
 
-// A batch of sends and receives ends as one: that every pair of it has a member on one host does not make it that
-// host's fault where its neighbours' hosts are in every batch as well.
-TEST(Factor, BatchesThatAThingIsInTellNoMoreThanTheirNeighbours) {
+// A batch of sends and receives ends as a whole. That each pair has a member on one host does not blame that host if
+// the neighbors' hosts are in every batch too.
+TEST(Factor, AHostInEveryBatchIsNotNamedIfItsNeighborsAreToo) {
   Bundle bundle = Cluster();
   bundle.comms.resize(5);
   const Model model(bundle, {});

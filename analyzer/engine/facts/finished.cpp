@@ -1,7 +1,18 @@
 #include "analyzer/engine/facts/finished.h"
+
+#include <algorithm>
+
 #include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
+
+bool CompletionsAreRecorded(const Rank& rank, const Op* op) {
+  if (rank.source != Source::kFlightRecorder) return true;
+  if (rank.start_recorded || (op != nullptr && (op->state == OpState::kStarted || op->retired))) return true;
+  return std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                     [](const Membership& ms) { return ms.completed >= 0; }) ||
+         std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& o) { return o.state == OpState::kCompleted; });
+}
 
 int32_t FinishedAlone(const Model& model, uint32_t comm, int64_t seq) {
   constexpr int kOthers = 2;

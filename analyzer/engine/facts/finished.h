@@ -1,7 +1,5 @@
-// Of a collective that ends for all members or for none: the one member that is done with it while the others are in
-// it.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_FINISHED_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_FINISHED_H_
+// What records show about completed operations.
+#pragma once
 
 #include <cstdint>
 
@@ -9,11 +7,14 @@
 
 namespace lockstep {
 
-// Into Bundle::ranks: the only member that completed collective `seq`, by its record or its counters, while two or more
-// others have the operation in flight and no other member completed it; -1: no such member. A hung GPU would keep one
-// member from completing the operation, not all members but one.
+// Returns whether the rank's record shows which operations completed, so that its other operations are known to be
+// unfinished. Some recorders never see a completion and call every operation scheduled; a log of calls contains no
+// completions. `op`: one of the rank's operations, or null.
+bool CompletionsAreRecorded(const Rank& rank, const Op* op);
+
+// Returns the only member that completed collective `seq`, by its record or counters, as an index into Bundle::ranks.
+// Two or more others must have the operation in flight. Returns -1 if there is no such member. A hung GPU would keep
+// one member from completing the operation, not all members except one.
 int32_t FinishedAlone(const Model& model, uint32_t comm, int64_t seq);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_FINISHED_H_

@@ -12,14 +12,14 @@ namespace {
 
 using ring::CallKind;
 
-// Stacks come from files, so only this much is read.
+// Stacks come from files, so only this many frames are read.
 constexpr size_t kMostFrames = 256;
 
 struct WaitName {
   std::string_view begin;  // after "cuda", "cu" or "hip"
   CallKind kind;
 };
-// Functions that wait for the device, and functions that put work on a stream and wait for room in the launch queue.
+// Functions that wait for the device, and functions that put work on a stream and wait if the launch queue is full.
 constexpr WaitName kWaits[] = {
     {"Memcpy", CallKind::kMemcpy},
     {"StreamSynchronize", CallKind::kStreamSynchronize},
@@ -48,7 +48,7 @@ StackWait WaitIn(const std::vector<std::string>& stack) {
   for (size_t i = 0; i < most; ++i) {
     const CallKind kind = GpuWaitOf(ParseFrame(stack[i]).function());
     if (kind == CallKind::kNone) continue;
-    // A function of another library with that name may be around it.
+    // A function of another library with this name may surround the wait.
     size_t outermost = i;
     while (outermost + 1 < most && GpuWaitOf(ParseFrame(stack[outermost + 1]).function()) == kind) ++outermost;
     StackWait wait = {kind, {}};
@@ -84,18 +84,18 @@ CallKind GpuWaitOf(std::string_view function) {
   return CallKind::kNone;
 }
 
-std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const Rank& rank) {
+std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const std::vector<ring::ThreadSnapshot>& threads,
+                                                    const Process& process) {
   const ring::ThreadSnapshot* caller = nullptr;
-  for (const ring::ThreadSnapshot& thread : rank.threads) {
+  for (const ring::ThreadSnapshot& thread : threads) {
     if (thread.call != CallKind::kNone || thread.wait != CallKind::kNone) return std::nullopt;
     if (caller == nullptr || thread.last_call_ns > caller->last_call_ns) caller = &thread;
   }
   if (caller == nullptr) return std::nullopt;
-  const Process& process = rank.process;
   const bool dated = process.evidence != nullptr && process.evidence->taken_ns() > 0;
   if (dated && process.evidence->taken_ns() < caller->last_call_ns) return std::nullopt;
   StackWait wait = WaitIn(process.stack);
-  // A loop of launches is seen at different places; a wait stays where it is.
+  // A loop of launches is at different places in the two samples; a wait stays at one place.
   if (wait.kind != CallKind::kNone && !process.stack_later.empty() &&
       WaitIn(process.stack_later).callers != wait.callers) {
     return std::nullopt;

@@ -1,24 +1,27 @@
-// Waits of a process for its own GPU that only its stacks show: the recorder does not see kernel launches, which wait
-// while the launch queue is full, nor anything where its CUDA calls are switched off.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_GPU_WAIT_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_GPU_WAIT_H_
+// Waits of a process for its own GPU that show only in its stacks. The recorder does not see kernel launches, which
+// wait while the launch queue is full. If recording of CUDA calls is off, it sees no waits at all.
+#pragma once
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "analyzer/model/bundle.h"
 
 namespace lockstep {
 
-// The wait that a function of CUDA's runtime, its driver or HIP is, by its name; kNone: it is none. A launch counts: a
-// thread that is seen in one has found the launch queue full.
+// Returns the wait that a function of CUDA's runtime, its driver or HIP performs, by its name; kNone if it does not
+// wait. A launch counts as a wait, because a thread seen in one has found the launch queue full.
 ring::CallKind GpuWaitOf(std::string_view function);
 
-// The thread that last made recorded calls, with the wait that the rank's stacks show, as if its cell said so:
-// `wait_since_ns` is the end of its last recorded call. Empty: a cell says what the threads are in; the stacks show no
-// such wait, a different one at the second look, or were taken before the last recorded call.
-std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const Rank& rank);
+// Returns the thread that last made recorded calls, with the wait from the process's stacks written into it.
+// `wait_since_ns` is the end of its last recorded call. Empty if a cell already shows a thread's call or wait, or if
+// the stacks are older than the last recorded call. Also empty if the stacks show no wait, or a different one in the
+// second sample.
+std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const std::vector<ring::ThreadSnapshot>& threads,
+                                                    const Process& process);
+inline std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const Rank& rank) {
+  return GpuWaitInStacks(rank.threads, rank.process);
+}
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_GPU_WAIT_H_

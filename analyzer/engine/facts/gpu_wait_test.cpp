@@ -18,7 +18,7 @@ using ring::CallKind;
 using testing::HostFault;
 using testing::Job;
 
-TEST(GpuWait, IsKnownByTheNamesOfCudaAndHip) {
+TEST(GpuWait, IsRecognizedByTheNamesOfCudaAndHip) {
   const struct {
     const char* function;
     CallKind kind;
@@ -37,7 +37,7 @@ TEST(GpuWait, IsKnownByTheNamesOfCudaAndHip) {
       {"cuCtxSynchronize", CallKind::kDeviceSynchronize},
       {"hipDeviceSynchronize", CallKind::kDeviceSynchronize},
       {"cudaGraphLaunch", CallKind::kGraphLaunch},
-      // What asks, and what waits for other things.
+      // Queries do not wait, and these calls wait for other things.
       {"cudaStreamQuery", CallKind::kNone},
       {"cuModuleLoadData", CallKind::kNone},
       {"cublasSgemm_v2", CallKind::kNone},
@@ -48,8 +48,8 @@ TEST(GpuWait, IsKnownByTheNamesOfCudaAndHip) {
   for (const auto& each : kCases) EXPECT_EQ(GpuWaitOf(each.function), each.kind) << each.function;
 }
 
-// Eight ranks; rank 3 stops before a data-parallel operation. Its peers wait for their GPUs behind that, which no cell
-// says, and have not come to their next tensor-parallel one.
+// Eight ranks; rank 3 stops before a data-parallel operation. Its peers wait for their GPUs after that operation, which
+// no record shows. They have not reached their next tensor-parallel operation.
 Bundle Unseen() {
   Job job(2, 1, 4, 6);
   job.ranks[3].host_fault = HostFault::kStall;
@@ -78,17 +78,17 @@ void LetWait(Bundle* bundle, const std::string& inner) {
     if (rank.rank == 3) continue;
     rank.process.state = "R";
     rank.process.sample_gap_ns = 1'000'000'000;
-    rank.process.cpu_ns_between_samples = 220'000'000;  // spins, and shares the processor
+    rank.process.cpu_ns_between_samples = 220'000'000;  // the thread spins and shares the processor
     rank.process.stack = {inner, "cudaLaunchKernel (libcudart.so.13)", "at::native::add (ops.cu:12)", "main"};
   }
 }
 
-TEST(GpuWait, OfAFullLaunchQueueIsAVictims) {
+TEST(GpuWait, AFullLaunchQueueMakesARankAVictim) {
   Bundle bundle = Unseen();
   const Verdict unseen = Analyze(bundle);
   int named = 0;
   for (const Finding& finding : unseen.findings()) named += finding.culprit_ranks_size();
-  EXPECT_GT(named, 1);  // innocents, too
+  EXPECT_GT(named, 1);  // innocent ranks are named too
   LetWait(&bundle, "__sched_yield");
   const Verdict verdict = Analyze(bundle);
   ASSERT_EQ(verdict.findings_size(), 1) << verdict.DebugString();
@@ -101,18 +101,18 @@ TEST(GpuWait, IsTheSameAtTheSecondLook) {
   LetWait(&bundle, "__sched_yield");
   Rank& rank = bundle.ranks[0];
   rank.process.stack_later = rank.process.stack;
-  rank.process.stack_later[0] = "clock_gettime";  // it spins
+  rank.process.stack_later[0] = "clock_gettime";  // the thread spins
   ASSERT_TRUE(GpuWaitInStacks(rank).has_value());
   EXPECT_EQ(GpuWaitInStacks(rank)->wait, CallKind::kLaunch);
   EXPECT_EQ(GpuWaitInStacks(rank)->wait_since_ns, rank.threads[0].last_call_ns);
-  // A program that launches all the time is seen in one launch or another.
+  // A program that launches all the time is seen in different launches.
   rank.process.stack_later[2] = "at::native::mul (ops.cu:40)";
   EXPECT_FALSE(GpuWaitInStacks(rank).has_value());
   rank.process.stack_later = {"clock_nanosleep", "main"};
   EXPECT_FALSE(GpuWaitInStacks(rank).has_value());
 }
 
-TEST(GpuWait, CountsForTheThreadThatMakesTheCallsAndUntilItMakesTheNext) {
+TEST(GpuWait, CountsOnlyForTheCallingThreadUntilItsNextCall) {
   Bundle bundle = Unseen();
   Rank& rank = bundle.ranks[0];
   rank.threads[0].tid = 71;
@@ -123,14 +123,14 @@ TEST(GpuWait, CountsForTheThreadThatMakesTheCallsAndUntilItMakesTheNext) {
   thread->add_frames()->set_function("cudaEventSynchronize");
   evidence->set_taken_ns(2000);
   rank.process.evidence = evidence;
-  EXPECT_FALSE(GpuWaitInStacks(rank).has_value());  // a helper's wait holds nothing up
+  EXPECT_FALSE(GpuWaitInStacks(rank).has_value());  // a helper thread's wait holds nothing up
   thread->set_inner_tid(71);
   EXPECT_TRUE(GpuWaitInStacks(rank).has_value());
   rank.threads[0].last_call_ns = 3000;
   EXPECT_FALSE(GpuWaitInStacks(rank).has_value());
 }
 
-TEST(GpuWait, OfAFileBelowTheCopyIsStorage) {
+TEST(GpuWait, AFileReadUnderACopyIsStorage) {
   Bundle bundle = Unseen();
   Rank& rank = bundle.ranks[0];
   rank.process.stack = {"[kernel] folio_wait_bit_common", "memcpy", "cudaMemcpyAsync", "main"};

@@ -19,7 +19,8 @@ bool NeedsParent(CallKind origin) {
   return origin == CallKind::kCommSplit || origin == CallKind::kCommShrink;
 }
 
-// Certainly being created: a communicator that carried an operation is ready, whatever was seen of its creation.
+// Returns whether the communicator is certainly still being created. If it has carried an operation, its creation
+// ended, whatever the record of the creation says.
 bool InTheMaking(const Membership& ms) {
   return ms.state == CommState::kInitializing && ms.issued <= 0 && ms.peers.empty();
 }
@@ -44,8 +45,8 @@ class Finder {
       found.push_back(std::move(creation));
     }
     JoinStrays(&found);
-    // A partly read file may have lost what the communicator carried since. So an unfinished creation counts only if
-    // the thread is seen inside it, or a whole record says the same.
+    // A partly read file may have lost later operations of the communicator. So an unfinished creation counts only if a
+    // thread is inside it, or a complete record shows the same.
     std::erase_if(found, [&](const PendingCreation& p) {
       return std::none_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
         const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
@@ -54,7 +55,7 @@ class Finder {
       });
     });
     std::erase_if(found, [&](const PendingCreation& p) {
-      return p.waiting.empty() || (!bundle_.known_stalled && p.oldest_ns < late_after_ns_);
+      return p.waiting.empty() || (!bundle_.known_stalled && p.dated && p.oldest_ns < late_after_ns_);
     });
     return found;
   }
@@ -65,7 +66,7 @@ class Finder {
 
   static bool Counts(const Membership& ms) { return ms.origin == CallKind::kNone || ring::IsCommInit(ms.origin); }
 
-  // Nearly always nothing is being created. Then the members need not be looked up.
+  // Usually nothing is being created. Then the members do not need to be looked up.
   bool AnyPending() const {
     return std::any_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& rank) {
       return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
@@ -96,6 +97,7 @@ class Finder {
         if (InTheMaking(ms)) {
           creation.comm = ms.comm;
           creation.waiting.push_back(static_cast<int32_t>(r));
+          creation.dated |= rank.source != Source::kFlightRecorder;
           if (rank.captured_ns > 0 && ms.created_ns > 0) {
             creation.oldest_ns = std::max(creation.oldest_ns, rank.captured_ns - ms.created_ns);
           }
@@ -108,7 +110,7 @@ class Finder {
     }
   }
 
-  // For a partly read rank, the record of its arrival may be what was lost.
+  // For a partly read rank, the record of its arrival may be the lost part.
   void Missing(int32_t rank, PendingCreation* creation) const {
     if (bundle_.ranks[rank].damaged) {
       creation->unseen.push_back(bundle_.ranks[rank].rank);
@@ -142,7 +144,7 @@ class Finder {
   }
 
   // Frameworks number the members of a communicator in rank order. If the known members follow that order, the missing
-  // ones lie between their neighbours.
+  // ones lie between their neighbors.
   void FindCandidates(PendingCreation* creation) const {
     const std::vector<Member>& members = model_.comms[creation->comm].members;
     std::set<int32_t> known, fitting;
@@ -165,7 +167,7 @@ class Finder {
         if (members[after].rank_index >= 0) high = members[after].rank_index;
       }
       for (int32_t r = low; r < high; ++r) fitting.insert(r);
-      while (m + 1 < members.size() && members[m + 1].rank_index < 0) ++m;  // the same neighbours
+      while (m + 1 < members.size() && members[m + 1].rank_index < 0) ++m;  // has the same neighbors
     }
     const auto count = [&](bool all) {
       creation->candidates.clear();
@@ -175,7 +177,7 @@ class Finder {
       return creation->candidates.size();
     };
     const auto needed = static_cast<size_t>(creation->unnamed);
-    // Numbered differently, or members of another job.
+    // The members are numbered differently, or belong to another job.
     if (count(false) < needed && count(true) < needed) creation->candidates.clear();
   }
 
@@ -225,7 +227,7 @@ class Finder {
     return -1;
   }
 
-  // Whether the ranks that wait in `p` are at places that are free in `right`.
+  // Returns whether the places of the ranks that wait in `p` are free in `right`.
   bool FillPlaces(const PendingCreation& p, const PendingCreation& right) const {
     absl::flat_hash_set<int32_t> taken;
     for (const auto* list : {&right.waiting, &right.returned, &right.failed}) {
@@ -248,7 +250,7 @@ class Finder {
     for (auto& [key, list] : alike) {
       std::stable_sort(list.begin(), list.end(),
                        [&](size_t a, size_t b) { return (*found)[a].waiting.size() > (*found)[b].waiting.size(); });
-      // The free places of the larger creations, by the rank that belongs there.
+      // Maps the rank that belongs to each free place of the larger creations to the creation.
       absl::flat_hash_map<int32_t, size_t> free;
       for (size_t i : list) {
         PendingCreation& p = (*found)[i];
@@ -260,7 +262,8 @@ class Finder {
           if (place != home) home = SIZE_MAX;
           if (home == SIZE_MAX) break;
         }
-        // If two creations are the only ones of their kind, no rank's absence needs to be known.
+        // If these two creations are the only ones of their kind, it does not matter whether the absence of a rank is
+        // known.
         if (home == SIZE_MAX && list.size() == 2 && i == list[1] && (*found)[list[0]].unnamed > 0) home = list[0];
         if (home != SIZE_MAX && FillPlaces(p, (*found)[home])) {
           PendingCreation& right = (*found)[home];

@@ -6,7 +6,7 @@ LostFront LostFrontOf(const Rank& rank, const RankView& view, uint32_t index) {
   LostFront front;
   const ring::StreamSnapshot& stream = rank.streams[index];
   if (!stream.marked || stream.completed >= stream.issued) return front;
-  // Tickets count what was put on a stream, from 1.
+  // Tickets count the work put on a stream, from 1.
   const Op* oldest = nullptr;
   bool recorded = false, one_lane = true;
   for (const Unit& unit : view.in_flight) {

@@ -1,6 +1,5 @@
-// What a stream is in although its record is gone: rings are short where waits are long.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_LOST_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_LOST_H_
+// What a stream is executing although its record was overwritten: long waits overwrite short rings.
+#pragma once
 
 #include <cstdint>
 
@@ -9,21 +8,20 @@
 
 namespace lockstep {
 
-// The oldest unfinished operation of a stream, known by the stream's tickets alone.
+// The oldest unfinished operation of a stream, known only from the stream's tickets.
 struct LostFront {
-  bool lost = false;               // it is not among the rank's operations; else nothing below is set
-  bool started = false;            // the GPU is in it
-  uint32_t membership = kNoIndex;  // of the oldest operation of that stream that is recorded, into Rank::memberships
-  bool exchange = false;           // and that one is a send or a receive
-  // Number of the collective in the communicator of `membership`; kNone where the stream carries other things as well,
-  // so that tickets do not tell it.
+  bool lost = false;     // the operation is not among the rank's operations; if false, the other fields are not set
+  bool started = false;  // the GPU has started the operation
+  // Communicator of the oldest recorded operation of that stream, as an index into Rank::memberships.
+  uint32_t membership = kNoIndex;
+  bool exchange = false;  // that oldest recorded operation is a send or a receive
+  // Number of the collective in the communicator of `membership`; kNone if the stream also carries other work, because
+  // tickets then do not identify it.
   int64_t seq = kNone;
 };
 
-// `rank` has its own or a ring's record (no framework's), `view` is the model's of it, `stream` an index into
+// `rank` has Lockstep's own record (not a framework's), `view` is the model's view of it, and `stream` an index into
 // Rank::streams.
 LostFront LostFrontOf(const Rank& rank, const RankView& view, uint32_t stream);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_LOST_H_

@@ -1,5 +1,5 @@
-// What counters and tickets still tell where the records of what ranks are in have left their rings, or their files
-// were cut.
+// Tests what counters and tickets still show if rings overwrote the records of current operations, or files were
+// truncated.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -31,7 +31,7 @@ using fr_test::FrEntry;
 using testing::HostFault;
 using testing::Job;
 
-// Puts calls of tensor parallelism on a stream of their own, as frameworks do.
+// Puts tensor-parallel calls on a separate stream, as frameworks do.
 void OwnStreamForTensorParallelism(Job* job) {
   for (size_t r = 0; r < job->ranks.size(); ++r) {
     const int tp = job->CommOf(static_cast<int>(r), "tp");
@@ -39,7 +39,7 @@ void OwnStreamForTensorParallelism(Job* job) {
   }
 }
 
-// Tickets of each stream as rings have them; of each rank's calls only the newest `keep` are still on record.
+// Adds tickets of each stream as rings have them. Only each rank's newest `keep` calls are still recorded.
 void Overwrite(size_t keep, Bundle* b) {
   for (Rank& rank : b->ranks) {
     std::map<uint32_t, int64_t> issued;
@@ -58,7 +58,7 @@ void Overwrite(size_t keep, Bundle* b) {
   }
 }
 
-// A communicator keeps its most recent operations apart. They stand on a stream behind what the ring lost.
+// A communicator keeps its most recent operations separately. On a stream they come after what the ring lost.
 TEST(Lost, RecentOperationsAreNotTheFrontOfTheirStream) {
   for (const bool ticket_known : {true, false}) {
     Rank rank;
@@ -87,9 +87,8 @@ TEST(Lost, RecentOperationsAreNotTheFrontOfTheirStream) {
   }
 }
 
-// Of tensor-parallel peers all but one have begun an operation; that one's GPU has begun nothing that it has not
-// completed.
-TEST(Lost, AGpuThatDidNotStartWhatItsPeersAreInIsNamedWithoutItsRecord) {
+// All tensor-parallel peers except one have begun an operation. That one's GPU has completed everything that it began.
+TEST(Lost, AGpuThatDidNotStartItsPeersOperationIsNamedWithoutARecord) {
   for (int rank : {0, 2, 5}) {
     for (const bool one : {true, false}) {
       SCOPED_TRACE(::testing::Message() << "rank " << rank << (one ? "" : " and its peer"));
@@ -106,7 +105,7 @@ TEST(Lost, AGpuThatDidNotStartWhatItsPeersAreInIsNamedWithoutItsRecord) {
         EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{rank}) << v.DebugString();
         EXPECT_NE(v.findings(0).summary().find("collective #"), std::string::npos) << v.DebugString();
       } else {
-        // Neither began it: nothing tells them apart.
+        // Neither GPU began the operation, so nothing distinguishes the ranks.
         EXPECT_NE(Culprits(v.findings(0)), std::vector<int32_t>{rank}) << v.DebugString();
         EXPECT_NE(Culprits(v.findings(0)), std::vector<int32_t>{rank ^ 1}) << v.DebugString();
       }
@@ -114,10 +113,9 @@ TEST(Lost, AGpuThatDidNotStartWhatItsPeersAreInIsNamedWithoutItsRecord) {
   }
 }
 
-// Two neighbours in a pipeline exchange once more than all others do, each sending before it receives, and stand there
-// with what they call behind it. What is left of one's program shows a receive too many; it is the other's send as
-// well.
-TEST(Lost, WhoExchangesMoreWithEachOtherAreNamedTogether) {
+// Two pipeline neighbors exchange once more than all others, each sending before it receives, and both are stuck after
+// that. One rank's remaining records show an extra receive, which is also the other's send.
+TEST(Lost, TwoRanksWithAnExtraExchangeAreNamedTogether) {
   int named = 0;
   for (size_t keep = 2; keep <= 16; ++keep) {
     Job job(1, 2, 6, 6);
@@ -146,8 +144,8 @@ TEST(Lost, WhoExchangesMoreWithEachOtherAreNamedTogether) {
   EXPECT_GE(named, 10);
 }
 
-// Rank 5 crashed; rank 4, its tensor-parallel peer on the same host, gave up while it waited for it in a call whose
-// record is gone.
+// Rank 5 crashed. Rank 4, its tensor-parallel peer on the same host, gave up while it waited for rank 5 in a call whose
+// record is lost.
 Bundle PeerThatGaveUp() {
   Job job(2, 1, 4, 4);
   OwnStreamForTensorParallelism(&job);
@@ -164,21 +162,20 @@ Bundle PeerThatGaveUp() {
   return b;
 }
 
-TEST(Lost, WhoGaveUpWaitingForADeadOneIsNoCauseWithoutTheRecordOfTheCall) {
+TEST(Lost, ARankThatGaveUpWaitingForADeadRankIsNotACauseWithoutTheCallsRecord) {
   Bundle b = PeerThatGaveUp();
-  b.ranks[4].host = "another";  // nothing orders the ends: the wait alone tells
+  b.ranks[4].host = "another";  // nothing orders the two ends; only the wait shows the order
   const Model model(b, {});
-  EXPECT_NE(model.ranks[4].host, HostState::kDead) << "its end counts";
+  EXPECT_NE(model.ranks[4].host, HostState::kDead) << "its end must count";
   EXPECT_EQ(model.ranks[5].host, HostState::kDead);
   const Verdict v = Analyze(b);
   ASSERT_GE(v.findings_size(), 1);
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << v.DebugString();
 }
 
-// Nothing shows whom it waited for: that it gave up in a wait, and after a crash beside it, is all there is.
-// Rank 5 aborted; its peer, rank 4, waits for it in a call whose record is gone, and rank 2 gave up while it waited for
+// Rank 5 aborted. Its peer, rank 4, waits for rank 5 in a call whose record is lost. Rank 2 gave up while it waited for
 // rank 4.
-TEST(Lost, WhoGaveUpWaitingForOneThatWaitsInALostCallIsNoCause) {
+TEST(Lost, GivingUpInAChainOfWaitsThroughALostCallIsNotACause) {
   for (size_t keep = 2; keep <= 12; ++keep) {
     Job job(2, 1, 4, 4);
     OwnStreamForTensorParallelism(&job);
@@ -196,7 +193,8 @@ TEST(Lost, WhoGaveUpWaitingForOneThatWaitsInALostCallIsNoCause) {
   }
 }
 
-TEST(Lost, WhoGaveUpInAWaitAfterACrashOnItsHostIsNoCause) {
+// Rank 4 gave up in a wait, after another process on its host crashed. Nothing shows which rank it waited for.
+TEST(Lost, GivingUpInAWaitAfterACrashOnTheHostIsNotACause) {
   const auto consequence = [](const std::function<void(Bundle*)>& change) {
     Bundle b = PeerThatGaveUp();
     b.ranks[4].ops.clear();
@@ -207,14 +205,14 @@ TEST(Lost, WhoGaveUpInAWaitAfterACrashOnItsHostIsNoCause) {
   };
   EXPECT_TRUE(consequence([](Bundle*) {}));
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].process.ended_mono_ns = 49'000'000'000; }))
-      << "before the crash";
-  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].host = "another"; })) << "another host's clock";
-  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].boot_id = "earlier"; })) << "before the host was started anew";
+      << "it ended before the crash";
+  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].host = "another"; })) << "the clocks of two hosts differ";
+  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].boot_id = "earlier"; })) << "it ended before the host's reboot";
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].threads[0].wait = ring::CallKind::kNone; }))
-      << "in code of its own";
-  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].streams[0].first_error = 719; })) << "its own GPU failed";
+      << "it ended in its own code";
+  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].streams[0].first_error = 719; })) << "its own GPU had failed";
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].process.signal = SIGSEGV; })) << "a crash";
-  // Who aborts in code of its own is the first as well; who does in a wait is not.
+  // The first process to abort in its own code is the cause, too. A process that aborts in a wait is not.
   EXPECT_TRUE(consequence([](Bundle* b) { b->ranks[5].process.signal = SIGABRT; }));
   EXPECT_FALSE(consequence([](Bundle* b) {
     b->ranks[5].process.signal = SIGABRT;
@@ -222,22 +220,23 @@ TEST(Lost, WhoGaveUpInAWaitAfterACrashOnItsHostIsNoCause) {
   }));
 }
 
-TEST(Lost, EachEndIsToldAsItWas) {
+TEST(Lost, EachEndIsReportedAsItHappened) {
   Bundle b = PeerThatGaveUp();
   b.ranks[4].process.signal = SIGKILL;
   const Verdict v = Analyze(b);
   ASSERT_GE(v.findings_size(), 1);
   ASSERT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{4, 5})) << v.DebugString();
-  EXPECT_NE(v.findings(0).summary().find("rank 4 died of signal 9 (SIGKILL); rank 5 died of signal 11 (SIGSEGV)"),
-            std::string::npos)
+  EXPECT_NE(
+      v.findings(0).summary().find("rank 4 was killed by signal 9 (SIGKILL); rank 5 was killed by signal 11 (SIGSEGV)"),
+      std::string::npos)
       << v.findings(0).summary();
   b.ranks[4].process.signal = SIGSEGV;
   EXPECT_EQ(Analyze(b).findings(0).summary().find("differently"), std::string::npos);
 }
 
-// Two pairs; in that of ranks 0 and 1 the GPU of 0 has begun the second operation. Of rank 1 only the status was read:
-// its GPU has not.
-TEST(Lost, TheStatusOfACutFileTellsAGpuThatDidNotStart) {
+// Two pairs. In the pair of ranks 0 and 1, the GPU of rank 0 has begun the second operation. The file of
+// rank 1 has only its status: its GPU has not begun.
+TEST(Lost, TheStatusOfATruncatedFileShowsAGpuThatDidNotStart) {
   for (const int begun : {1, 2}) {
     auto dump_of = [&](int rank) {
       FrDump dump;
@@ -273,9 +272,9 @@ TEST(Lost, TheStatusOfACutFileTellsAGpuThatDidNotStart) {
   }
 }
 
-// Four ranks reduce in "S" twice a round, and in "R" once. One left out its last call of S; its file was cut behind the
-// status.
-TEST(Lost, TheStatusOfACutFileTellsACallLeftOut) {
+// Four ranks reduce in "S" twice a round, and in "R" once. One rank skipped its last call of S; its file was truncated
+// after the status.
+TEST(Lost, TheStatusOfATruncatedFileShowsASkippedCall) {
   for (const bool left_out : {true, false}) {
     auto dump_of = [&](int rank) {
       FrDump dump;
@@ -324,10 +323,10 @@ TEST(Lost, TheStatusOfACutFileTellsACallLeftOut) {
   }
 }
 
-// Ranks 0 and 1, 2 and 3 reduce in pairs, then all of them together. Rank 0 stands in its pair's reduction, which rank
-// 1 counts as over: a GPU that stands still where rank 1's record shows the same call, and one of the two where that is
-// cut off.
-TEST(Lost, WhatAPeerWithoutTheRecordCountsAsOverMayHaveBeenAnotherCall) {
+// Ranks 0 and 1, and ranks 2 and 3, reduce in pairs; then all reduce together. Rank 0 is in its pair's reduction, which
+// rank 1 counts as completed. If rank 1's record shows the same call, a GPU is stuck; if the record is truncated,
+// either of the two ranks is wrong.
+TEST(Lost, ACompletedCallWithoutARecordMayHaveBeenAnotherCall) {
   auto dump_of = [](int rank) {
     const int first = rank / 2 * 2;
     FrDump dump;
@@ -375,9 +374,9 @@ TEST(Lost, WhatAPeerWithoutTheRecordCountsAsOverMayHaveBeenAnotherCall) {
   }
 }
 
-// All four reduce together. Rank 1, whose file is cut, counts the reduction as over that all others are in, and is in
-// the next: its call was another one, and the others neither stand still by themselves nor keep it waiting.
-TEST(Lost, WhoAloneIsDoneWithWhatAllOthersAreInIsNamedThoughItsFileIsCut) {
+// All four ranks reduce together. Rank 1, whose file is truncated, counts the others' current reduction as completed
+// and is in the next. So it made another call. The others are not stuck by themselves and do not keep rank 1 waiting.
+TEST(Lost, TheOnlyRankThatCompletedTheOthersCallIsNamedDespiteATruncatedFile) {
   auto dump_of = [](int rank) {
     const int64_t done = rank == 1 ? 8 : 7;
     FrDump dump;
@@ -409,9 +408,9 @@ TEST(Lost, WhoAloneIsDoneWithWhatAllOthersAreInIsNamedThoughItsFileIsCut) {
   EXPECT_EQ(v.findings(0).grade(), GRADE_FAIR);
 }
 
-// A framework does not count by peer. Rank 1 of four in a line sends to rank 0, who has nothing for it, while rank 2
-// waits for what it should have sent; ranks 0 and 1 then wait for each other in sends.
-TEST(Lost, WhoTookAPeerThatTheRecordsHaveNoOtherCallWithIsNamedOutOfACircle) {
+// A framework does not count by peer. Rank 1 of four in a line sends to rank 0, which has no receive for it, while rank
+// 2 waits for the data. Then ranks 0 and 1 wait for each other in sends.
+TEST(Lost, ARankInACircleThatChoseAnUnusualPeerIsNamed) {
   for (const bool met : {false, true}) {
     std::vector<FrDump> dumps(4);
     for (FrDump& dump : dumps) dump.groups = {{.name = "1", .desc = "PP", .ranks = {0, 1, 2, 3}, .pg_id = 1}};
@@ -442,8 +441,7 @@ TEST(Lost, WhoTookAPeerThatTheRecordsHaveNoOtherCallWithIsNamedOutOfACircle) {
       batch(from, true, to, true);
       batch(to, false, from, true);
     };
-    // What of ranks 0 and 1 is on record is what they exchanged with their other neighbours: 0 with 3, 1 with 2, 2
-    // with 3.
+    // The records of ranks 0 and 1 show what they exchanged with their other neighbors: 0 with 3, 1 with 2, 2 with 3.
     for (int n = 0; n < 9; ++n) {
       pass(3, 0);
       pass(1, 2);
@@ -465,9 +463,9 @@ TEST(Lost, WhoTookAPeerThatTheRecordsHaveNoOtherCallWithIsNamedOutOfACircle) {
   }
 }
 
-// A rank that did not come to an operation, and whose last call, with a rank without data, has completed: it stands
-// still by itself.
-TEST(Lost, ACallThatEndedWellIsNoReasonToBlameWhoLeftNoData) {
+// A rank did not reach an operation, and its last call, with a rank without data, has completed. So this rank is stuck
+// by itself.
+TEST(Lost, ACompletedCallDoesNotBlameItsPeerWithoutData) {
   for (const bool ended : {true, false}) {
     std::vector<std::optional<FrDump>> dumps(4);
     for (int rank : {0, 1, 2}) {
@@ -497,8 +495,8 @@ TEST(Lost, ACallThatEndedWellIsNoReasonToBlameWhoLeftNoData) {
   }
 }
 
-// Ranks 0 to 3 of five, each with one CUDA graph that issues all their calls, which are over as far as the rings tell;
-// rank 2 launched its graph `behind` times less often.
+// Ranks 0 to 3 of five each have a CUDA graph that issues all their calls. As far as the rings show, all calls
+// completed. Rank 2 launched its graph `behind` times less often.
 Bundle Graphs(uint64_t behind) {
   Bundle b;
   b.ranks_expected = 5;
@@ -535,15 +533,15 @@ Bundle Graphs(uint64_t behind) {
   return b;
 }
 
-TEST(Lost, WhoLaunchedItsGraphLessOftenIsNamedWhereTheWaitersLeftNoData) {
+TEST(Lost, ARankThatLaunchedItsGraphLessOftenIsNamedIfTheWaitersLeftNoData) {
   const Verdict v = Analyze(Graphs(1));
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
   EXPECT_EQ(v.findings(0).kind(), HOST_STALL) << v.DebugString();
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2}));
-  EXPECT_LT(v.findings(0).confidence(), 0.7) << "nobody is seen to wait for it";
+  EXPECT_LT(v.findings(0).confidence(), 0.7) << "no rank is seen waiting for rank 2";
 }
 
-TEST(Lost, GraphsLaunchedAlikeAccuseNobodyThatLeftData) {
+TEST(Lost, EqualGraphLaunchesBlameNoRankWithData) {
   const auto blamed = [](const Bundle& b) {
     const Verdict v = Analyze(b);
     return v.findings_size() > 0 && v.findings(0).kind() == HOST_STALL;
@@ -551,10 +549,10 @@ TEST(Lost, GraphsLaunchedAlikeAccuseNobodyThatLeftData) {
   EXPECT_FALSE(blamed(Graphs(0)));
   Bundle waits = Graphs(1);
   waits.ranks[2].threads[0] = waits.ranks[1].threads[0];
-  EXPECT_FALSE(blamed(waits)) << "it waits for its GPU as the others do";
+  EXPECT_FALSE(blamed(waits)) << "it waits for its GPU like the others";
   Bundle two = Graphs(1);
   two.ranks[1].graphs[0].launches = 7;
-  EXPECT_FALSE(blamed(two)) << "ranks that differ in more than one way";
+  EXPECT_FALSE(blamed(two)) << "the ranks differ in more than one way";
 }
 
 }  // namespace

@@ -18,8 +18,10 @@ std::pair<std::string, std::string> Dtypes(const Bundle& bundle, const Op& op) {
   return both;
 }
 
-// A call that is wrong by itself: sizes that its own kind cannot have.
-bool Contradicts(const Op& op, int32_t size, std::string* found, std::string* expected) {
+// Returns true if a call is wrong by itself, because its kind cannot have these sizes in that communicator. Says
+// nothing if not all members of the communicator are known, because its size is then unknown too.
+bool Contradicts(const Op& op, const Communicator& comm, std::string* found, std::string* expected) {
+  const int32_t size = comm.members_inferred || comm.may_have_more ? 0 : comm.size;
   if (op.in_batch || op.batch_end || op.input_elements <= 0 || op.output_elements <= 0 || size <= 0) return false;
   int64_t want = -1;
   switch (CallFactsOf(op.kind).output) {
@@ -44,12 +46,13 @@ bool Contradicts(const Op& op, int32_t size, std::string* found, std::string* ex
 
 struct Seen {
   int64_t seq;
-  int32_t nth;  // among the rank's calls of this number (a framework's batch shares one)
+  int32_t nth;  // index among the rank's calls with this number (a framework's batch shares one)
   int32_t rank;
   const Op* op;
 };
 
-// Whether nothing differs that CompareCalls or Contradicts check; for an all-to-all, except its splits.
+// Returns whether the two calls agree in everything that CompareCalls or Contradicts check, except the splits of an
+// all-to-all.
 bool Identical(const Op& a, const Op& b) {
   return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype && a.reduction == b.reduction &&
          a.root_or_peer == b.root_or_peer && a.dtypes == b.dtypes && a.in_batch == b.in_batch &&
@@ -58,8 +61,8 @@ bool Identical(const Op& a, const Op& b) {
           a.kind == CallKind::kAlltoAll);
 }
 
-// Calls that agree. Sources know different facts about one call, and a call with few known facts agrees with calls that
-// differ from each other. So a call belongs here only if it agrees with every form already here.
+// Calls that agree with each other. Sources know different facts about one call, so a call with few known facts may
+// agree with calls that differ from each other. So a call is added only if it agrees with every form already here.
 class Alike {
  public:
   bool Take(const Bundle& bundle, const Seen& s) {
@@ -72,8 +75,8 @@ class Alike {
     calls_.push_back(&s);
     return true;
   }
-  // One form of this class and one of another class that differ. The later of the two classes exists because of that
-  // difference.
+  // Returns one form of this class and one of another class that differ. The later of the two classes exists because of
+  // that difference.
   std::pair<const Seen*, const Seen*> Against(const Bundle& bundle, const Alike& others) const {
     for (const Seen* own : forms_) {
       for (const Seen* other : others.forms_) {
@@ -86,13 +89,13 @@ class Alike {
   const std::vector<const Seen*>& calls() const { return calls_; }
 
  private:
-  static constexpr size_t kMostForms = 8;  // what all sources together see of one call
+  static constexpr size_t kMostForms = 8;  // maximum number of variants of one call over all sources
   std::vector<const Seen*> calls_;
   std::vector<const Seen*> forms_;
 };
 
 bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out) {
-  // The biggest class is what most members issued.
+  // The largest class is the call that most members issued.
   std::vector<Alike> classes;
   for (const Seen& s : calls) {
     if (std::none_of(classes.begin(), classes.end(), [&](Alike& klass) { return klass.Take(model.bundle, s); }))
@@ -122,11 +125,11 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   return true;
 }
 
-// An all-to-all in which all members together send more or less than they receive. Where only one member sends another
+// An all-to-all in which all members together send more or less than they receive. If only one member sends a different
 // number than it receives, it is the odd one.
 bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismatch* out) {
   if (calls.size() != view.members.size() || calls.size() < 2) return false;
-  uint64_t in = 0, sent = 0;  // unsigned: hostile records may exceed the signed range
+  uint64_t in = 0, sent = 0;  // unsigned, because hostile records may exceed the signed range
   std::vector<const Seen*> uneven;
   for (const Seen& s : calls) {
     if (s.op->kind != CallKind::kAlltoAll || s.op->input_elements < 0 || s.op->output_elements < 0) return false;
@@ -150,13 +153,13 @@ bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismat
   return true;
 }
 
-// The lowest number of a communicator from which its calls must be compared in detail: below it, each call is the same
-// on every member. Nearly always that is all of them, found in one pass over each member's calls in memory order.
-// INT64_MAX: all.
+// The lowest number of a communicator from which its calls must be compared in detail; below it, each call is the same
+// on every member. Usually all calls agree, which one pass over each member's calls in memory order shows. INT64_MAX
+// means all agree.
 int64_t FirstToCompare(const Model& model, uint32_t comm) {
   struct Number {
     const Op* first = nullptr;
-    uint64_t balance = 0;  // what members send less what they receive
+    uint64_t balance = 0;  // elements that members send minus elements that they receive
   };
   int64_t low = INT64_MAX, high = INT64_MIN;
   size_t total = 0;
@@ -173,7 +176,7 @@ int64_t FirstToCompare(const Model& model, uint32_t comm) {
     total += list.size();
   });
   if (total == 0) return INT64_MAX;
-  if (static_cast<uint64_t>(high - low) > 4 * total) return low;  // numbers that no table holds
+  if (static_cast<uint64_t>(high - low) > 4 * total) return low;  // numbers too far apart for a table
   std::vector<Number> numbers(static_cast<size_t>(high - low) + 1);
   int64_t found = INT64_MAX;
   each_member([&](const std::vector<Op>& ops, const std::vector<uint32_t>& list) {
@@ -185,7 +188,7 @@ int64_t FirstToCompare(const Model& model, uint32_t comm) {
       if (number.first == nullptr) {
         number.first = &op;
         std::string odd, usual;
-        if (Contradicts(op, model.bundle.comms[comm].size, &odd, &usual)) found = std::min(found, op.seq);
+        if (Contradicts(op, model.bundle.comms[comm], &odd, &usual)) found = std::min(found, op.seq);
       }
       if (op.seq == std::exchange(last, op.seq) || !Identical(op, *number.first)) found = std::min(found, op.seq);
     }
@@ -228,7 +231,7 @@ FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::st
     say(DatatypeText(a.datatype), DatatypeText(b.datatype));
     return MISMATCH_DATATYPE;
   }
-  if (a.dtypes != b.dtypes) {  // interned: equal text has one index
+  if (a.dtypes != b.dtypes) {  // interned, so equal texts have one index
     const auto [a_in, a_out] = Dtypes(bundle, a);
     const auto [b_in, b_out] = Dtypes(bundle, b);
     if (members && !a_in.empty() && !b_in.empty() && a_in != b_in && facts.has_every_input) {
@@ -254,8 +257,13 @@ FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::st
 std::string ArgumentsText(const Bundle& bundle, const Op& op) {
   std::string text = OpName(bundle, op);
   if (op.count >= 0) absl::StrAppend(&text, " of ", op.count, " x ", DatatypeText(op.datatype));
-  if (op.count < 0 && op.input_elements >= 0)
-    absl::StrAppend(&text, " of ", op.input_elements, op.input_elements == 1 ? " element" : " elements");
+  if (op.count < 0 && op.input_elements >= 0) {
+    const std::string type = Dtypes(bundle, op).first;
+    absl::StrAppend(&text, " of ", op.input_elements,
+                    !type.empty()            ? absl::StrCat(" x ", type)
+                    : op.input_elements == 1 ? " element"
+                                             : " elements");
+  }
   if (op.reduction != ring::kNoReduction) absl::StrAppend(&text, ", ", ReductionText(op.reduction));
   if (CallFactsOf(op.kind).has_root && op.root_or_peer >= 0) absl::StrAppend(&text, ", root ", op.root_or_peer);
   return text;
@@ -294,7 +302,7 @@ std::vector<Mismatch> FindMismatches(const Model& model) {
       bool bad = Partition(model, same, &mismatch) || SplitsDisagree(view, same, &mismatch);
       if (!bad) {
         for (const Seen& s : same) {
-          if (!Contradicts(*s.op, model.bundle.comms[c].size, &mismatch.odd_text, &mismatch.usual_text)) continue;
+          if (!Contradicts(*s.op, model.bundle.comms[c], &mismatch.odd_text, &mismatch.usual_text)) continue;
           mismatch.kind = MISMATCH_COUNT;
           mismatch.odd_ranks.push_back(s.rank);
           mismatch.odd_op = s.op;

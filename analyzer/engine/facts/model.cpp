@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -34,6 +33,8 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
     anyone_runs_ |= r.process.life == Life::kRunning;
     ages_told_ |= !r.damaged && r.captured_ns > 0;
   }
+  sizes_inferred_ = std::any_of(bundle.comms.begin(), bundle.comms.end(),
+                                [](const Communicator& comm) { return comm.members_inferred; });
   BuildComms();
   ranks.resize(bundle.ranks.size());
   std::vector<Standing> standing(WorkerCount(ranks.size()));
@@ -42,17 +43,17 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
     stalled |= s.stalled;
     set_back_ |= s.set_back;
   }
-  // A clock that was set back says nothing about a stuck rank, but other ranks that wait for it do. If none is seen
-  // moving, it may have been stuck for long.
+  // If a rank's clock was set back, the age of its operations is unknown, but the ages of ranks that wait for it are
+  // known. If no rank moves, the rank may have been stuck for long.
   stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
-  // For a process that ended because of another one, what it was doing counts.
+  // For a process that ended because of another one, its last activity counts.
   const std::vector<bool> consequences = FindConsequences(*this);
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (consequences[i]) SetHost(i, false);
   }
 }
 
-// Names of sibling communicators differ only in their numbers ("tp_0", "tp_3"), whatever else may be known of their
+// Names of communicators of one class differ only in their numbers ("tp_0", "tp_3"), whatever else is known of their
 // creation.
 void Model::Classify(const Communicator& comm, CommView* view) const {
   std::string pattern, names;
@@ -68,14 +69,18 @@ void Model::Classify(const Communicator& comm, CommView* view) const {
     }
   }
   if (pattern.empty() || pattern == "#") {
-    view->klass = absl::StrCat(comm.size, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
+    // Inferred members are those that were seen, so classes are not told apart by their number.
+    const bool sized = comm.ordinal == 0 || !sizes_inferred_;
+    view->klass =
+        absl::StrCat(sized ? comm.size : 0, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
     return;
   }
   view->klass = absl::StrCat(comm.size, "/", pattern);
   if (numbered) view->names = std::move(names);
 }
 
-// Members that no source names: the world is numbered like the job, and groups of a regular layout have even steps.
+// Infers members that no source names: the world is numbered like the job, and groups of a regular layout have equal
+// steps.
 void Model::InferMembers(const Communicator& comm, CommView* view) const {
   auto& members = view->members;
   if (comm.size > 0 && comm.size == bundle.ranks_expected && members.size() == static_cast<size_t>(comm.size)) {
@@ -115,7 +120,7 @@ void Model::BuildComms() {
     for (size_t m = 0; m < comm.members.size(); ++m) view.members[m].global_rank = comm.members[m];
     InferMembers(comm, &view);
   }
-  // What each rank's records show about each of its communicators, in one pass over the operations.
+  // Facts from each rank's records about each of its communicators, in one pass over the operations.
   struct Recorded {
     int64_t newest = kNone, oldest = kUnknown;
   };
@@ -152,11 +157,11 @@ void Model::BuildComms() {
       member.completed = ms.completed;
       const Recorded& of = recorded[first_recorded[r] + i];
       member.oldest = of.oldest;
-      // The progress cell may be a moment older than the records, or the reverse; neither ever runs ahead of the truth.
+      // The progress cell may be slightly older than the records, or the reverse; neither is ever ahead of the truth.
       member.arrived = arrived == kUnknown ? of.newest : std::max(arrived, of.newest);
     }
   }
-  // A member that left data but has not joined this communicator yet.
+  // A member that has data but has not joined this communicator yet.
   auto index_of = [&](int32_t number) {
     auto it = std::lower_bound(bundle.ranks.begin(), bundle.ranks.end(), number,
                                [](const Rank& rank, int32_t n) { return rank.rank < n; });
@@ -182,7 +187,7 @@ bool Model::ProvenIncomplete(const Rank& rank, const Op& op) const {
     const int64_t sent = PeerIssued(peer, CallKind::kSend, rank.memberships[op.membership].member_rank);
     return sent >= 0 && sent < op.seq;
   }
-  // A small send may end before it is received, but not one behind which the process waits for the GPU.
+  // A small send may end before it is received, but not if the process waits for the GPU behind it.
   const RankView& view_of_rank = ranks[&rank - bundle.ranks.data()];
   if (op.kind == CallKind::kSend && view_of_rank.host == HostState::kInWait &&
       view_of_rank.thread->wait_since_ns >= op.enter_ns) {
@@ -236,16 +241,30 @@ void Model::BuildRank(size_t index, Standing* standing) {
   const Rank& rank = bundle.ranks[index];
   RankView& view = ranks[index];
   view.collectives.resize(rank.memberships.size());
-  // A process that was ended with the job, or found gone with all the others, says nothing about the cause. What counts
-  // is what it was doing.
+  // If a process was ended with the job, or was found gone with all the others, its end does not show the cause. Its
+  // last activity counts.
   const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled ||
                      (rank.process.life == Life::kGone && anyone_runs_);
   SetHost(index, ended && !rank.process.consequence);
 
+  if (rank.source == Source::kFlightRecorder) {
+    view.longest_ns.resize(rank.memberships.size());
+    // The longest time of all does not count, because it may have happened only once: while the communicator was
+    // created.
+    std::vector<int64_t> once(rank.memberships.size());
+    for (const Op& op : rank.ops) {
+      if (op.membership == kNoIndex || op.enter_ns <= 0 || op.completed_ns <= 0) continue;
+      int64_t &most = once[op.membership], &again = view.longest_ns[op.membership];
+      const int64_t took = op.completed_ns - op.enter_ns;
+      again = std::max(again, std::min(most, took));
+      most = std::max(most, took);
+    }
+  }
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
-    view.seen_moving |= Young(rank, op);
+    if (const int64_t age = Age(rank, op); age != kUnknown && !bundle.known_stalled)
+      view.seen_moving |= age < options_.late_after_ns;
     if (op.membership == kNoIndex) continue;
     if (IsCollective(op.kind) && op.seq >= 0 && op.state != OpState::kFailed) {
       view.collectives[op.membership].push_back(i);
@@ -253,7 +272,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
     if (!IsCollective(op.kind) && !IsPointToPoint(op.kind)) continue;
     bool flying = IsUnfinished(op.state) || op.state == OpState::kEntered;
     if (op.state == OpState::kUnknown) flying = ProvenIncomplete(rank, op);
-    // No rank waits for what was given up on purpose. A watchdog that gives up also ends the process.
+    // No rank waits for an operation that was given up on purpose. A watchdog that gives up also ends the process.
     const CommState state = rank.memberships[op.membership].state;
     if ((state == CommState::kAborted || state == CommState::kDestroyed) && !ended) flying = false;
     if (flying) order.push_back(i);
@@ -280,7 +299,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
       auto [it, fresh] = groups.try_emplace({op.thread, op.group}, static_cast<uint32_t>(view.in_flight.size()));
       if (!fresh) unit = it->second;
     } else if (op.in_batch || op.batch_end) {
-      // Key of a framework's batch: communicator, and the number that its members share.
+      // Key of a framework's batch: the communicator, and the number that its members share.
       auto [it, fresh] = groups.try_emplace(
           {(uint64_t{1} << 40) + CommOf(rank, op), static_cast<uint64_t>(op.seq) * 2 + IsPointToPoint(op.kind)},
           static_cast<uint32_t>(view.in_flight.size()));
@@ -298,7 +317,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
     const int64_t age = Age(rank, op);
     const bool set_back = age == kUnknown && (rank.set_back || rank.captured_ns > 0);
     standing->set_back |= set_back;
-    standing->stalled |= bundle.known_stalled || (!set_back && (age == kUnknown || age >= options_.late_after_ns));
+    standing->stalled |= bundle.known_stalled || (!set_back && !Young(rank, op));
   }
 }
 
@@ -316,7 +335,7 @@ const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t p
   auto fits = [&](const Op& op) {
     return op.membership == member.membership && op.kind == kind && op.root_or_peer == peer;
   };
-  if (rank.source == Source::kFlightRecorder) {  // its p2p numbers are not per peer and direction
+  if (rank.source == Source::kFlightRecorder) {  // the numbers of its sends and receives are not per peer and direction
     const Op* found = nullptr;
     for (const Unit& unit : ranks[member.rank_index].in_flight) {
       for (uint32_t i : unit.ops) {
@@ -326,8 +345,8 @@ const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t p
     }
     return found;
   }
-  // From the newest: most requests are for operations in flight, and a number below the requested one ends the search
-  // in a thread.
+  // Starts with the newest, because most requests are for operations in flight. A number below the requested one ends
+  // the search in a thread.
   uint32_t ended = kNoIndex;
   for (size_t i = rank.ops.size(); i-- > 0;) {
     const Op& op = rank.ops[i];
@@ -354,7 +373,7 @@ const Model::Lanes& Model::LanesOf(int32_t rank_index) const {
   for (uint32_t i = 0; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
     if (op.membership == kNoIndex || !IsPointToPoint(op.kind) || op.state == OpState::kFailed) continue;
-    // Its sends and receives are numbered together, from 1.
+    // The group's sends and receives are numbered together, from 1.
     if (first[op.membership] != 1 || rank.memberships[op.membership].not_loaded != 0) continue;
     it->second[{op.membership, op.kind, op.root_or_peer}].push_back(i);
   }
@@ -362,8 +381,8 @@ const Model::Lanes& Model::LanesOf(int32_t rank_index) const {
 }
 
 // A framework numbers sends and receives by rank, and a middle stage of a pipeline makes more of them than a stage at
-// its end. So the numbers of two sides differ, but the n-th send still meets the n-th receive. If older records are
-// gone, the oldest unfinished ones of both sides are assumed to meet.
+// its end. So the numbers of the two sides differ, but the n-th send still matches the n-th receive. If older records
+// were overwritten, the oldest unfinished ones of both sides are assumed to match.
 const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const {
   *counted = false;
   const Rank& rank = bundle.ranks[rank_index];
@@ -373,7 +392,7 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
       bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) {
     return FindPointToPoint(peer, reverse, me, op.seq);
   }
-  LanesOf(peer.rank_index);  // both are built before either is used: building one may move the other
+  LanesOf(peer.rank_index);  // both are built before either is used, because building one may move the other
   const Lanes& own = LanesOf(rank_index);
   const Lanes& theirs = lanes_.find(peer.rank_index)->second;
   const auto lane = own.find({op.membership, op.kind, op.root_or_peer});
@@ -414,7 +433,7 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
 uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
   if (op == nullptr || rank_index < 0) return kNoIndex;
   const RankView& view = ranks[static_cast<size_t>(rank_index)];
-  // Operations of another rank have no place here, and neither have older ones: below what is in flight, or above.
+  // Operations of another rank are not included, and neither are ones older than the range in flight or beyond it.
   const size_t place =
       static_cast<size_t>(op - bundle.ranks[static_cast<size_t>(rank_index)].ops.data()) - view.first_in_flight;
   return place < view.unit_of_op.size() ? view.unit_of_op[place] : kNoIndex;
@@ -485,7 +504,7 @@ std::string CommText(const Communicator& comm) {
       absl::StrAppend(&ranks, " (", *first, " .. ", *last, ")");
     }
   }
-  // It may have members that left no trace.
+  // The group may have members about which nothing is recorded.
   const bool open = comm.members_inferred || comm.may_have_more;
   if (!comm.name.empty()) return open ? comm.name : absl::StrCat(comm.name, " (", ranks, ")");
   if (open) return absl::StrCat("a group with ", ranks);
@@ -510,24 +529,28 @@ std::string DatatypeText(uint8_t datatype) {
   return absl::StrCat("datatype ", datatype);
 }
 
-std::string HostStateText(const Rank& rank, HostState host) {
+void SetCondition(const Rank& rank, HostState host, Culprit* culprit) {
+  const Process& process = rank.process;
   switch (host) {
     case HostState::kDead:
-      return rank.process.life == Life::kKilled   ? absl::StrCat("died of signal ", SignalText(rank.process.signal))
-             : rank.process.life == Life::kExited ? absl::StrCat("exited with status ", rank.process.exit_code)
-                                                  : "gone";
+      culprit->set_condition(process.life == Life::kKilled   ? Culprit::KILLED
+                             : process.life == Life::kExited ? Culprit::EXITED
+                                                             : Culprit::GONE);
+      culprit->set_code(process.life == Life::kKilled ? process.signal : process.exit_code);
+      return;
     case HostState::kStopped:
-      return absl::StrCat("stopped (", rank.process.state, ")");
+      culprit->set_condition(Culprit::STOPPED);
+      culprit->set_process_state(process.state);
+      return;
     case HostState::kElsewhere:
-      return "in no NCCL call and no GPU wait";
+      return culprit->set_condition(Culprit::OUTSIDE);
     case HostState::kInCall:
-      return "inside an NCCL call";
+      return culprit->set_condition(Culprit::IN_CALL);
     case HostState::kInWait:
-      return "waits for its GPU";
+      return culprit->set_condition(Culprit::IN_WAIT);
     case HostState::kUnknown:
-      break;
+      return;
   }
-  return "";
 }
 
 }  // namespace lockstep

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-
 namespace lockstep {
 
 using ring::ProxyState;
@@ -29,7 +26,7 @@ std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallK
       steps.push_back(step);
     }
   }
-  // By how long each has been stuck; clocks of different hosts are not compared.
+  // Sorts by how long each has been stuck. Clocks of different hosts are not compared.
   auto waited = [&](const StuckStep& step) {
     return model.bundle.ranks[step.rank_index].captured_ns - step.op->since_ns;
   };
@@ -44,7 +41,7 @@ std::vector<std::pair<int32_t, int32_t>> StuckLinks(const std::vector<StuckStep>
     if (receive.op->send || receive.op->state != ProxyState::kRecvWait || receive.peer_index < 0) continue;
     for (const StuckStep& send : steps) {
       if (!send.op->send || send.rank_index != receive.peer_index || send.peer_index != receive.rank_index) continue;
-      // The sender has handed over the receiver's step, or does not know that the waiting receiver has room.
+      // The sender has handed over the receiver's step, or does not know that the waiting receiver has space.
       if (send.op->channel != receive.op->channel || send.op->step > receive.op->step) continue;
       const std::pair<int32_t, int32_t> link{send.rank_index, receive.rank_index};
       if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
@@ -53,17 +50,19 @@ std::vector<std::pair<int32_t, int32_t>> StuckLinks(const std::vector<StuckStep>
   return links;
 }
 
-std::string StepText(const Model& model, const StuckStep& step) {
+EvidenceItem EvidenceOf(const Model& model, const StuckStep& step) {
   const Rank& rank = model.bundle.ranks[step.rank_index];
-  const std::string peer =
-      step.peer_rank >= 0 ? absl::StrCat("rank ", step.peer_rank) : absl::StrCat("member ", step.op->peer);
-  std::string text =
-      absl::StrCat("waits on ", peer, "'s network, channel ", step.op->channel, ", step ", step.op->step + 1, " of ",
-                   step.op->steps, ", ", ring::ProxyStateName(step.op->state));
-  if (rank.captured_ns > 0 && step.op->since_ns > 0 && rank.captured_ns >= step.op->since_ns) {
-    absl::StrAppendFormat(&text, " for %.1f s", static_cast<double>(rank.captured_ns - step.op->since_ns) / 1e9);
+  EvidenceItem item(Evidence::NETWORK_STEP, {step.rank_index});
+  item.Naming(model.bundle).Name(ring::ProxyStateName(step.op->state)).CountOf(step.op->channel, step.op->steps);
+  if (step.peer_rank >= 0) {
+    item.detail()->add_ranks(step.peer_rank);
+  } else {
+    item.detail()->set_number(step.op->peer);
   }
-  return text;
+  item.detail()->set_other_number(step.op->step + 1);
+  if (rank.captured_ns > 0 && step.op->since_ns > 0 && rank.captured_ns >= step.op->since_ns)
+    item.fields.set_duration_ns(rank.captured_ns - step.op->since_ns);
+  return item;
 }
 
 }  // namespace lockstep

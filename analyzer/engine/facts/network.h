@@ -1,34 +1,32 @@
-// Which network step does not advance: NCCL's profiler interface alone tells.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_NETWORK_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_NETWORK_H_
+// Finds network steps that do not advance, as only NCCL's profiler interface shows.
+#pragma once
 
 #include <cstdint>
-#include <string>
+#include <utility>
 #include <vector>
 
+#include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/model.h"
 
 namespace lockstep {
 
-// A network operation that waits for the other end or for what lies between.
+// A network operation that waits for its other end or for the network between.
 struct StuckStep {
-  int32_t rank_index = -1;  // who waits
-  int32_t peer_index = -1;  // who is at the other end; -1: no data from it
-  int32_t peer_rank = -1;   // its global rank, -1 unknown
+  int32_t rank_index = -1;  // the rank that waits
+  int32_t peer_index = -1;  // the rank at the other end; -1: no data
+  int32_t peer_rank = -1;   // global rank of the other end; -1: unknown
   const NetworkOp* op = nullptr;
 };
 
-// Of collective `seq` of the communicator (kUnknown: of any; nor is it compared of a send or receive), longest waiting
-// first.
+// Returns the network steps that wait in collective `seq` of the communicator, longest wait first. kUnknown means any
+// collective; for a send or receive, `seq` is ignored.
 std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallKind kind, int64_t seq);
 
-// A pair of ranks between which a sender has handed data over that the receiver does not get: both ends wait for the
-// network and for nothing else. Empty when there is none, else the pairs, each (sender, receiver) as indexes.
+// Returns pairs of ranks (sender, receiver; as indexes) whose data was sent but not received: both ends wait for the
+// network and nothing else.
 std::vector<std::pair<int32_t, int32_t>> StuckLinks(const std::vector<StuckStep>& steps);
 
-// "waits on rank 3's network, channel 2, step 14 of 64, RecvWait for 31.0 s"
-std::string StepText(const Model& model, const StuckStep& step);
+// Makes evidence of the kind NETWORK_STEP.
+EvidenceItem EvidenceOf(const Model& model, const StuckStep& step);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_NETWORK_H_

@@ -1,4 +1,4 @@
-// Network steps that do not advance name the link, and only where both its ends wait for the network.
+// Checks that network steps that do not advance name the link, but only if both ends wait for the network.
 #include "analyzer/engine/facts/network.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/report/evidence.h"
 #include "analyzer/testing/job.h"
 
 namespace lockstep {
@@ -18,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Job;
 
-// All members of the world are in one operation and none gets out of it.
+// All members of the world are in one operation, which does not end.
 struct Stuck {
   Bundle bundle;
   uint32_t world = kNoIndex;
@@ -64,7 +63,7 @@ struct Stuck {
 
 bool AnyEvidence(const Finding& finding, const std::string& text) {
   return std::any_of(finding.evidence().begin(), finding.evidence().end(),
-                     [&](const auto& evidence) { return EvidenceText(evidence).find(text) != std::string::npos; });
+                     [&](const auto& evidence) { return evidence.text().find(text) != std::string::npos; });
 }
 
 TEST(EngineNetwork, TheLinkThatLosesAStepIsNamed) {
@@ -72,7 +71,7 @@ TEST(EngineNetwork, TheLinkThatLosesAStepIsNamed) {
   ASSERT_NE(stuck.world, kNoIndex);
   stuck.Wait(2, 6, true, ProxyState::kSendWait, 13);
   stuck.Wait(6, 2, false, ProxyState::kRecvWait, 13);
-  // Waiting because of these two: their senders have nothing to send yet.
+  // Others wait because of the two ranks: their senders have nothing to send yet.
   stuck.Wait(0, 6, false, ProxyState::kRecvWait, 14);
   stuck.Wait(6, 0, true, ProxyState::kSendGpuWait, 14);
   const Verdict verdict = Analyze(stuck.bundle);
@@ -84,7 +83,7 @@ TEST(EngineNetwork, TheLinkThatLosesAStepIsNamed) {
   EXPECT_TRUE(AnyEvidence(finding, "waits on rank 6's network, channel 3, step 14 of 64, SendWait"));
 }
 
-TEST(EngineNetwork, OneEndAloneIsEvidenceAndNoProof) {
+TEST(EngineNetwork, OneEndAloneIsEvidenceButNoProof) {
   Stuck stuck;
   ASSERT_NE(stuck.world, kNoIndex);
   stuck.Wait(6, 2, false, ProxyState::kRecvWait, 13);
@@ -95,7 +94,7 @@ TEST(EngineNetwork, OneEndAloneIsEvidenceAndNoProof) {
   EXPECT_TRUE(AnyEvidence(verdict.findings(0), "waits on rank 2's network, channel 3, step 14 of 64, RecvWait"));
 }
 
-TEST(EngineNetwork, StepsOfAnotherOperationSayNothing) {
+TEST(EngineNetwork, StepsOfAnotherOperationAreIgnored) {
   Stuck stuck;
   ASSERT_NE(stuck.world, kNoIndex);
   stuck.seq += 1;

@@ -1,4 +1,4 @@
-// Sends against receives: pairs that met with different counts or datatypes, and which side is odd.
+// Compares sends with receives: pairs that matched with different counts or datatypes, and which side is wrong.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -22,7 +22,8 @@ struct Place {
   const Op* op;
 };
 
-// What most members at the same place of sibling communicators passed: (count, datatype), and how many they are.
+// The arguments that most members at the same place of other communicators of the class passed: (count, datatype), and
+// the number of those members.
 struct Vote {
   std::map<std::pair<int64_t, uint8_t>, int> counts;
   std::pair<int64_t, uint8_t> usual = {-1, 0};
@@ -35,7 +36,8 @@ class Siblings {
     for (const CommView& view : model.comms) of_class_[view.klass].push_back(&view);
   }
 
-  // Whether only the rank at this place passes its arguments, while its siblings agree on different ones.
+  // Returns whether only the rank at this place passes its arguments, while the corresponding ranks agree on different
+  // ones.
   bool Odd(const Place& place) {
     const Vote& vote = Of(place);
     return vote.total >= 3 && vote.for_usual * 2 > vote.total &&
@@ -73,7 +75,7 @@ class Siblings {
   std::map<std::tuple<std::string, int32_t, int, int32_t, int64_t>, Vote> votes_;
 };
 
-// The number of elements sent or received; -1 unknown.
+// The number of elements sent or received; -1 if unknown.
 int64_t Elements(const Op& op) {
   return op.count >= 0 ? op.count : op.kind == CallKind::kSend ? op.input_elements : op.output_elements;
 }
@@ -82,9 +84,9 @@ bool Fits(const Op& send, const Op& recv) {
   return Elements(send) == Elements(recv) && send.datatype == recv.datatype;
 }
 
-// What one member sent to, or received from, one peer, in order of the numbers.
+// The sends of one member to one peer, or its receives from one peer, in order of the numbers.
 using Lane = std::vector<const Op*>;
-// By (member, peer).
+// Indexed by (member, peer).
 using Lanes = absl::flat_hash_map<std::pair<int32_t, int32_t>, Lane>;
 
 void Collect(const Rank& rank, uint32_t membership, int32_t member, Lanes* sends, Lanes* receives) {
@@ -109,11 +111,11 @@ const Op* At(const Lane& lane, int64_t seq) {
 
 struct Misfit {
   const Op *send = nullptr, *recv = nullptr;
-  std::pair<int32_t, int32_t> pair;  // sender and receiver, as members
+  std::pair<int32_t, int32_t> pair;  // members that send and receive
 };
 
 // The first unfinished send of the communicator whose receive has another size. Only for Flight Recorder dumps, whose
-// sequence numbers do not pair sends with receives. A send that has completed had the right size.
+// sequence numbers do not match sends with receives. A completed send had the right size.
 Misfit FirstOfFrameworks(const Model& model, uint32_t comm) {
   Misfit first;
   const auto& members = model.comms[comm].members;
@@ -153,7 +155,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
     for (size_t m = 0; m < members.size(); ++m) {
       if (members[m].rank_index < 0 || members[m].membership == kNoIndex) continue;
       const Rank& rank = bundle.ranks[members[m].rank_index];
-      if (rank.source == Source::kFlightRecorder) continue;  // its numbers do not pair sends with receives
+      if (rank.source == Source::kFlightRecorder) continue;  // its numbers do not match sends with receives
       Collect(rank, members[m].membership, static_cast<int32_t>(m), &sends, &receives);
     }
     Sort(&sends);
@@ -199,7 +201,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
       const SplitVerdict splits = JudgeSplits(model, c, pair.first, pair.second, *send, *recv);
       sender_odd = splits.side == SplitSide::kSender;
       receiver_odd = splits.side == SplitSide::kReceiver;
-      first.reason = splits.reason;
+      first.why = splits.why;
     } else {
       sender_odd = siblings.Odd({c, pair.first, send});
       receiver_odd = siblings.Odd({c, pair.second, recv});

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// Stacks come from files, so only this much is read.
+// Stacks come from files, so only this many frames are read.
 constexpr size_t kMostFrames = 256;
 constexpr int kMostThreads = 512;
 constexpr double kIdle = 0.05, kSpins = 0.9;  // shares of a core
@@ -21,7 +21,8 @@ bool Holds(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// The outermost wait and what called it: equal at two looks, the process is in the same wait. Empty: no wait.
+// The outermost wait and its callers. If they are equal in two samples, the process is in the same wait. Empty if there
+// is no wait.
 std::vector<std::string> WaitAndCallers(const std::vector<std::string>& stack) {
   const size_t most = std::min(stack.size(), kMostFrames);
   for (size_t i = most; i-- > 0;) {
@@ -31,7 +32,7 @@ std::vector<std::string> WaitAndCallers(const std::vector<std::string>& stack) {
   return {};
 }
 
-// PyTorch runs the backward pass on a thread of its own, for which the main thread waits.
+// PyTorch runs the backward pass on a separate thread, for which the main thread waits.
 std::vector<std::string> WaitInBackward(const Process& process, const std::vector<std::string>& stack) {
   const auto backward = [](const std::string& frame) {
     return Holds(frame, "_engine_run_backward") || Holds(frame, "torch::autograd::Engine::execute");
@@ -65,6 +66,11 @@ bool IsPeerWait(std::string_view text) {
       if (function.starts_with(std::string_view(begin.data(), begin.size()))) return true;
     }
   }
+  for (const activity::FunctionOfFile& wait : activity::kGpuWaitsOfPython) {
+    if (function == std::string_view(wait.function.data(), wait.function.size()) &&
+        std::string_view(frame.file()).ends_with(std::string_view(wait.file.data(), wait.file.size())))
+      return true;
+  }
   return std::any_of(std::begin(activity::kPeerWaits), std::end(activity::kPeerWaits), [text](absl::string_view part) {
     return Holds(text, std::string_view(part.data(), part.size()));
   });
@@ -80,7 +86,7 @@ ProcessPlace PlaceOfProcess(const Process& process) {
     out.where = Whereabouts::kStopped;
     return out;
   }
-  // A stack that the system refused is one sentence of the kernel's.
+  // If the stack was refused, it contains only one sentence about the kernel function.
   const bool refused = !process.stack_refused.empty() || OnlyKernel(process.stack);
   const std::vector<std::string>& stack = refused ? process.python_stack : process.stack;
   if (stack.empty()) return out;
@@ -96,12 +102,12 @@ ProcessPlace PlaceOfProcess(const Process& process) {
   }
   out.where = Whereabouts::kWaits;
   out.wait = ParseFrame(wait[0]).function();
-  // A thread that waits sleeps, or spins all the time.
+  // A waiting thread sleeps, or spins all the time.
   const double busy = process.sample_gap_ns <= 0 ? 0
                                                  : static_cast<double>(process.cpu_ns_between_samples) /
                                                        static_cast<double>(process.sample_gap_ns);
   out.works = busy > kIdle && busy < kSpins;
-  // The thread of the backward pass is seen at the last look alone.
+  // Only the last sample contains the thread of the backward pass.
   out.moved = out.twice && in_main && WaitAndCallers(process.stack_later) != wait;
   return out;
 }
@@ -119,10 +125,12 @@ bool OnlyProcessesKnown(const Bundle& bundle) {
 }
 
 bool ProcessesLookedAt(const Bundle& bundle) {
-  return std::all_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {
-    return rank.source == Source::kFlightRecorder &&
-           (rank.process.evidence != nullptr || PlaceOfProcess(rank.process).where == Whereabouts::kEnded);
-  });
+  const auto looked_at = [](const Rank& rank) { return rank.process.evidence != nullptr; };
+  return std::any_of(bundle.ranks.begin(), bundle.ranks.end(), looked_at) &&
+         std::all_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {
+           return rank.source == Source::kFlightRecorder &&
+                  (rank.process.evidence != nullptr || PlaceOfProcess(rank.process).where == Whereabouts::kEnded);
+         });
 }
 
 }  // namespace lockstep

@@ -1,7 +1,6 @@
-// Where a process is by its stacks and its state alone, when nothing recorded its calls: in a wait for other ranks or
-// for its GPU, or somewhere else.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_PROCESS_PLACE_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_PROCESS_PLACE_H_
+// What a process does, judged only by its stacks and state, if its calls were not recorded: it waits for other ranks or
+// its GPU, or does something else.
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -13,31 +12,31 @@ namespace lockstep {
 
 enum class Whereabouts : uint8_t {
   kUnknown,    // no stack
-  kWaits,      // for other ranks, or for its GPU
-  kElsewhere,  // in its own code, or in a library that waits for no rank
-  kStopped,    // by a signal or a debugger
+  kWaits,      // waits for other ranks or for its GPU
+  kElsewhere,  // in its own code, or in a library that does not wait for a rank
+  kStopped,    // stopped by a signal or a debugger
   kEnded,
 };
 
 struct ProcessPlace {
   Whereabouts where = Whereabouts::kUnknown;
-  bool twice = false;  // two looks were taken
-  bool moved =
-      false;  // of kWaits: another wait, or none, at the second look. Else: it uses CPU or I/O, or its stack changed
-  bool works = false;  // of kWaits: it uses CPU, but less than a wait that spins: it may have moved and come back
-  std::string wait;    // of kWaits: the function it waits in
+  bool twice = false;  // whether two samples were taken
+  // For kWaits: the second sample shows another wait, or none. Otherwise: the process uses CPU or I/O, or its stack
+  // changed.
+  bool moved = false;
+  // For kWaits: the process uses CPU, but less than a spinning wait does, so it may have left the wait and returned.
+  bool works = false;
+  std::string wait;  // for kWaits: the function in which it waits
 };
 
-// Whether a frame, as stacks hold it, is a wait for other ranks or for a GPU.
+// Returns whether a stack frame is a wait for other ranks or for a GPU.
 bool IsPeerWait(std::string_view frame);
 
 ProcessPlace PlaceOfProcess(const Process& process);
 
-// Whether no call of these ranks is known, but stacks are, or why there are none.
+// Returns whether no calls of these ranks are known, and the data has only stacks, or the reason why there are none.
 bool OnlyProcessesKnown(const Bundle& bundle);
-// Whether the process of each rank was looked at while it ran, and no recorder was in it.
+// Returns whether the process of each rank was examined while it ran, and none had the recorder.
 bool ProcessesLookedAt(const Bundle& bundle);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_PROCESS_PLACE_H_

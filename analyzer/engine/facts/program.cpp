@@ -9,7 +9,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/program_read.h"
 
@@ -24,14 +23,15 @@ using ring::IsPointToPoint;
 constexpr size_t kLookAhead = 24;
 // Calls that must agree before a difference counts. Otherwise the records may simply not be aligned.
 constexpr size_t kMinAgreement = 4;
-// This many equal calls in a row are not a coincidence.
+// This many equal consecutive calls are not a coincidence.
 constexpr size_t kMuch = 8;
-// Calls of a record that are looked up in another one to align the two.
+// Number of calls that are looked up in another record to align the two.
 constexpr size_t kAnchorTries = 256;
 // Ranks tried as the reference of a family.
 constexpr size_t kCandidates = 6;
 
-// Calls before a difference that must have occurred earlier, so that what followed them then counts.
+// Numbers of calls before a difference that must have occurred earlier in the same order. Then what followed them at
+// that time counts.
 constexpr size_t kContexts[] = {8, 32, 128, 512};
 
 uint64_t PlaceKey(const Token& t) {
@@ -55,13 +55,13 @@ class Aligner {
     return CompareCalls(model_.bundle, *a.op, *b.op, nullptr, nullptr) == FINDING_UNSPECIFIED;
   }
 
-  // Two ranks that left the reference in the same way count as one opinion.
+  // Two ranks that left the reference in the same way count as one vote.
   bool Alike(const Divergence& a, const Divergence& b) const {
     if (a.type != b.type || a.sibling->kind != b.sibling->kind || a.sibling->seq != b.sibling->seq) return false;
     return CompareCalls(model_.bundle, *a.own, *b.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
   }
 
-  // The same call from the same place in the code, where both are known.
+  // The same call from the same place in the code, if both places are known.
   bool SamePlace(const Token& a, const Token& b) const {
     if (!SameCall(a, b)) return false;
     if (a.op->caller != 0 && b.op->caller != 0) {
@@ -71,7 +71,7 @@ class Aligner {
     return true;
   }
 
-  // How many calls in a row agree from there; the end of a record agrees with everything.
+  // Returns how many consecutive calls agree from there; the end of a record agrees with everything.
   size_t Run(const Segment& a, size_t i, const Segment& b, size_t j) const {
     size_t n = 0;
     while (n < kLookAhead && i + n < a.size() && j + n < b.size() && SamePlace(a[i + n], b[j + n])) {
@@ -80,8 +80,8 @@ class Aligner {
     return n;
   }
 
-  // The same calls with one of them moved: `late` issues later what `early` issues at once. Returns how many calls in a
-  // row agree if that is allowed; 0 if the call never comes.
+  // Counts the same if one call was moved: `late` issues later what `early` issues at once. Returns how many
+  // consecutive calls then agree, or 0 if the call never comes.
   size_t MovedRun(const Segment& early, size_t i, const Segment& late, size_t j) const {
     for (size_t d = 1; d < kLookAhead && j + d < late.size() && i + d < early.size(); ++d) {
       if (!SamePlace(early[i + d], late[j + d - 1])) return 0;
@@ -90,12 +90,12 @@ class Aligner {
     return 0;
   }
 
-  // Whether `b` runs what `a` runs, as far as both records reach. If not, the place where it leaves, if that can be
-  // determined.
+  // Tells whether `b` runs the same program as `a`, as far as both records reach. If it does not, `divergence` is the
+  // place where they differ, if that can be determined.
   struct Comparison {
     bool same = true;
     std::optional<Divergence> divergence;
-    const Segment *a = nullptr, *b = nullptr;  // where: a[i] against b[j]
+    const Segment *a = nullptr, *b = nullptr;  // place of the difference: a[i] against b[j]
     size_t i = 0, j = 0;
   };
 
@@ -115,7 +115,8 @@ class Aligner {
     return {};
   }
 
-  // Which of two programs does there what both have done at that place before: 0 the first, 1 the second, -1 unknown.
+  // Returns which of two programs does at that place what both have done there before: 0 the first, 1 the second, -1
+  // unknown.
   int Precedent(const Comparison& c) const {
     for (size_t length : kContexts) {
       if (c.i < length || c.j < length) return -1;
@@ -146,7 +147,7 @@ class Aligner {
         ++i, ++j, ++agreed;
         continue;
       }
-      // How both continue if the sibling's next call was left out, a call was added, or this one changed.
+      // Compares how both continue if the other rank's next call was skipped, a call was added, or this call changed.
       const size_t ahead = Continuation(a, i);
       const size_t skipped = Run(a, ahead + 1, b, j);
       const size_t extra = Run(a, i, b, j + 1);
@@ -157,7 +158,7 @@ class Aligner {
         continue;
       }
       const bool from_the_start = i == agreed && j == agreed;
-      // Ranks may exchange with different peers by design; only what they did before shows that these two do not.
+      // Ranks may exchange with different peers by design; only their earlier calls show that these two do not.
       const bool collectives = IsCollective(a[i].op->kind) && IsCollective(b[j].op->kind);
       if (agreed < kMinAgreement && !(from_the_start && collectives)) return {};
       Divergence d;
@@ -174,14 +175,15 @@ class Aligner {
       } else if (skipped > 0 || extra > 0) {
         d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
       } else if (i + 1 == a.size() && DoneBefore(a, b, j)) {
-        d.type = Divergence::Type::kSkipped;  // the sibling waits in a call that it rarely makes; the other continued
-                                              // to what follows such places
+        // The other rank waits in a call that it rarely makes; this one continued with the call that follows such
+        // places.
+        d.type = Divergence::Type::kSkipped;
       } else if (j > 0 && SamePlace(b[j], b[j - 1])) {
         d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
       } else if (ComesLater(a, i, b, j)) {
         d.type = Divergence::Type::kSkipped;  // several calls at once
       } else if (j > 0 && SameCall(b[j], b[j - 1])) {
-        d.type = Divergence::Type::kExtra;  // likewise, from another line
+        d.type = Divergence::Type::kExtra;  // the same, from another line
       } else if (same_lane && j + 1 >= b.size()) {
         d.type = Divergence::Type::kChanged;
       } else {
@@ -193,7 +195,8 @@ class Aligner {
     return {};
   }
 
-  // Whether `a` has earlier called, in a row, everything that `b` calls from there on, if that is not too little.
+  // Returns whether `a` has earlier made, consecutively, all calls that `b` makes from there on, if there are enough of
+  // them.
   bool DoneBefore(const Segment& a, const Segment& b, size_t j) const {
     const size_t whole = std::min(kLookAhead, b.size() - j);
     for (size_t k = 0; whole >= kMuch && k + whole <= a.size(); ++k) {
@@ -202,7 +205,7 @@ class Aligner {
     return false;
   }
 
-  // Whether `a` makes the remaining calls of `b` too, some calls later.
+  // Returns whether `a` also makes the remaining calls of `b`, but some calls later.
   bool ComesLater(const Segment& a, size_t i, const Segment& b, size_t j) const {
     constexpr size_t kFar = 64;
     const size_t whole = std::min(kLookAhead, b.size() - j);
@@ -212,9 +215,9 @@ class Aligner {
     return false;
   }
 
-  // The first calls of both that are the same place in the program.
+  // Finds the first calls of both that are at the same place in the program.
   static bool Anchor(const Segment& a, const Segment& b, size_t* i, size_t* j) {
-    // Records of siblings begin within a few calls of each other, unless they have nothing in common.
+    // Records of ranks with one role begin within a few calls of each other, unless they have nothing in common.
     for (size_t k = 0; k < b.size() && k < kAnchorTries; ++k) {
       const uint64_t key = PlaceKey(b[k]);
       for (size_t n = 0; n < a.size(); ++n) {
@@ -227,8 +230,8 @@ class Aligner {
     return false;
   }
 
-  // The place after which to look for how `a` continues: i itself or, if the record ends there because the rank waits
-  // there, the last earlier time that the program was at this place.
+  // The position after which to look for how `a` continues: i itself or, if the record ends there because the rank
+  // waits there, the last earlier time that the program was at this place.
   size_t Continuation(const Segment& a, size_t i) const {
     if (i + 1 < a.size()) return i;
     for (size_t k = i; k-- > 1;) {
@@ -240,9 +243,9 @@ class Aligner {
   const Model& model_;
 };
 
-// The call of most members of a communicator at that number, where they differ; null: they agree, or nothing is said.
+// The call of most members of a communicator at that number, if they differ; null if they agree or it is unknown.
 const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
-  constexpr size_t kMostCalls = 8;  // with more, each has calls of its own
+  constexpr size_t kMostCalls = 8;  // with more calls, each rank has its own
   std::vector<std::pair<const Op*, size_t>> calls;
   size_t seen = 0;
   for (const Member& m : model.comms[comm].members) {
@@ -262,16 +265,16 @@ const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
   return nullptr;
 }
 
-// The members of a communicator tell more about a call on it than ranks with the same role do. What all of them did
-// alike is legal, whatever the siblings of that communicator do: a replica has its own number of rounds. Where they
-// differ, the rank that is with most of them has left nothing out and added nothing; wrongly aligned records look as if
-// the many had.
+// For a call on a communicator, its members are better evidence than ranks with the same role. If all members did the
+// same, it is legal, whatever the corresponding communicators do: a replica may have its own number of rounds. If they
+// differ, the rank that agrees with the majority has left nothing out and added nothing; wrongly aligned records would
+// suggest that the majority had.
 void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
   constexpr size_t kMany = 3;
   struct Call {
     std::tuple<std::string, int, int64_t> key = {"", 0, kUnknown};  // kind of communicator, type, number there
     uint32_t comm = kNoIndex;                                       // the rank's own communicator of that kind
-    const Op* own = nullptr;                                        // its call of that number
+    const Op* own = nullptr;                                        // this rank's call of that number
   };
   const auto call_of = [&](const Divergence& d) {
     Call call;
@@ -292,7 +295,7 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
   std::map<std::tuple<std::string, int, int64_t>, std::set<int32_t>> alike;
   for (const Divergence& d : *found) alike[call_of(d).key].insert(d.rank);
   std::map<std::pair<uint32_t, int64_t>, const Op*> majorities;
-  std::map<uint32_t, size_t> seen_in;  // members with data, by communicator
+  std::map<uint32_t, size_t> seen_in;  // number of members with data, by communicator
   std::erase_if(*found, [&](const Divergence& d) {
     const Call call = call_of(d);
     const std::set<int32_t>& ranks = alike[call.key];
@@ -307,7 +310,11 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
       const auto in = static_cast<size_t>(std::count_if(members.begin(), members.end(), [&](const Member& m) {
         return m.rank_index >= 0 && ranks.contains(m.rank_index);
       }));
-      if (in == seen ? ms.comm == call.comm : in >= kMany && 2 * in > seen) return true;
+      // If all members with data diverge alike, the divergence is legal. A single member is no proof if it had never
+      // diverged like this before, or if it made the same call with other arguments: another number of rounds explains
+      // only missing or additional calls.
+      const bool proof = in > 1 || (!d.against_history && d.type != Divergence::Type::kChanged);
+      if (in == seen ? proof && ms.comm == call.comm : in >= kMany && 2 * in > seen) return true;
     }
     if (call.own == nullptr) return false;
     const auto [at, fresh] = majorities.try_emplace({call.comm, call.own->seq}, nullptr);
@@ -317,8 +324,8 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
   });
 }
 
-// How many ranks of a family made each call of the reference that others left. Counts the reference and the ranks that
-// leave it nowhere. A rank that stopped before a place agrees with both sides and is evidence for neither.
+// How many ranks of a family made each call of the reference that others left out. Counts the reference and the ranks
+// that never leave it. A rank that stopped before a place agrees with both sides and is evidence for neither.
 class Makers {
  public:
   Makers(const Aligner& aligner, const std::vector<Program>& family, const Program& ref,
@@ -366,7 +373,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
   const Aligner aligner(model);
   for (const auto& [key, family] : families) {
     if (family.size() == 2) {
-      // Two ranks that differ are evidence against each other; then what both did before decides.
+      // If two ranks differ, each is evidence against the other; then what both did before decides.
       const Aligner::Comparison c = aligner.Compare(family[0], family[1]);
       const int keeps = c.same ? -1 : aligner.Precedent(c);
       if (keeps < 0) continue;
@@ -406,7 +413,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       if (2 * agreeing > family.size()) break;
     }
     if (best.empty()) continue;
-    // Each against the first of every kind: thousands may differ in the same way.
+    // Compares each with the first of every kind, because thousands may differ in the same way.
     std::vector<std::pair<const Divergence*, size_t>> kinds;
     const auto kind_of = [&](const Divergence& d) {
       return std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return aligner.Alike(d, *k.first); });
@@ -422,7 +429,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     const auto program_of = [&programs = family](int32_t rank) {
       return std::find_if(programs.begin(), programs.end(), [&](const Program& p) { return p.rank == rank; });
     };
-    // If more ranks made the other call than the reference's call, the reference left the program, and so did the ranks
+    // If more ranks made the other call than the reference's call, the reference left the program. So did the ranks
     // that do as it does.
     if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second) {
       const Program& theirs = *program_of(biggest->first->rank);
@@ -442,10 +449,11 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       const size_t alike = kind_of(d)->second, made = makers.Of(d.sibling);
       d.siblings_agreeing = static_cast<int32_t>(made);
       d.family_size = static_cast<int32_t>(family.size());
-      // Equal evidence on both sides: treat it like a family of two.
+      const Program &own = *program_of(d.rank), &ref = *reference;
+      const int keeps = aligner.Precedent(aligner.Compare(ref, own));
+      d.against_history = keeps == 0;
+      // The evidence is equal on both sides, so treat it like a family of two.
       if (made <= alike) {
-        const Program &own = *program_of(d.rank), &ref = *reference;
-        const int keeps = aligner.Precedent(aligner.Compare(ref, own));
         if (keeps < 0) continue;
         if (keeps == 1) {
           if (alike > 1) continue;

@@ -1,8 +1,8 @@
-// Where one rank's program left the one its siblings run. Ranks in the same role (same kinds of communicators, same
-// place in the pipeline) issue the same calls; one that left out a call, added one or changed one is found by aligning
-// its record with what most of its siblings did. This tells who was wrong where a communicator itself has no majority.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_PROGRAM_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_PROGRAM_H_
+// Finds the place where one rank's program differs from that of ranks with the same role. Ranks with the same role
+// (same kinds of communicators, same place in the pipeline) issue the same calls. Aligning a rank's record with the
+// calls of most others reveals a skipped, added or changed call. This shows which rank is wrong if a communicator
+// itself has no majority.
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -14,19 +14,20 @@ namespace lockstep {
 struct Divergence {
   enum class Type { kSkipped, kExtra, kChanged, kReordered };
   Type type = Type::kSkipped;
-  int32_t rank = -1;            // into Bundle::ranks
-  const Op* own = nullptr;      // kExtra, kChanged: the call that differs; kSkipped: the call made instead, may be null
-  const Op* sibling = nullptr;  // what the siblings issued there
+  int32_t rank = -1;  // index into Bundle::ranks
+  // kExtra, kChanged: the call that differs; kSkipped: the call made instead, which may be null.
+  const Op* own = nullptr;
+  const Op* sibling = nullptr;  // the call that ranks with the same role issued there
   int32_t sibling_rank = -1;
-  int32_t siblings_agreeing = 0;  // ranks of the family that followed the reference
+  int32_t siblings_agreeing = 0;  // number of ranks with the role that followed the reference
   int32_t family_size = 0;
-  bool by_history = false;  // of two ranks in one role, this one left what both did in earlier steps
+  // Both sides have equally many ranks, and this one left the sequence that both sides followed in earlier steps.
+  bool by_history = false;
+  bool against_history = false;  // in earlier steps, neither rank continued from this place as this one did
 };
 
-// At most one divergence a rank: its first. Only where the siblings form a clear reference, or where of two siblings
-// one does what both have done before at that place.
+// Returns at most one divergence for each rank: its first. Needs a clear reference among the ranks with the same role.
+// If there are only two ranks, the one that did what both did at that place before is the reference.
 std::vector<Divergence> FindDivergences(const Model& model);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_PROGRAM_H_

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/numbers.h"
 
 namespace lockstep {
 namespace {
@@ -16,13 +17,13 @@ namespace {
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// A group with more sends and receives than that on one communicator is one exchange among its members.
+// A group with more sends and receives than this on one communicator is one exchange among its members.
 constexpr int kExchange = 5;
 
 // Operations that are numbered together: a communicator's collectives, or its sends to (receives from) one peer.
 using LaneKey = std::tuple<uint32_t, int, int32_t>;  // for sends and receives: membership, kind, peer
 
-// A value for each lane of a rank. Collectives, which most operations are, are indexed by communicator alone.
+// A value for each lane of a rank. Collectives, the most frequent operations, are indexed by communicator alone.
 template <typename Value>
 class ByLane {
  public:
@@ -34,7 +35,7 @@ class ByLane {
     if (!IsPointToPoint(op.kind)) return collectives_[op.membership];
     return exchanges_[{op.membership, static_cast<int>(op.kind), op.root_or_peer}];
   }
-  absl::flat_hash_map<LaneKey, Value>& exchanges() { return exchanges_; }  // those of sends and receives
+  absl::flat_hash_map<LaneKey, Value>& exchanges() { return exchanges_; }  // values for sends and receives
   std::vector<Value>& collectives() { return collectives_; }
 
  private:
@@ -42,17 +43,11 @@ class ByLane {
   absl::flat_hash_map<LaneKey, Value> exchanges_;
 };
 
-// A captured operation has no number and runs as often as the graph is launched: its replays count.
+// A captured operation has no number and runs as often as the graph is launched, so its replays count.
 bool Counts(const Op& op) {
   if (op.state == OpState::kCaptured) return false;
   return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kFailed &&
          (IsCollective(op.kind) || IsPointToPoint(op.kind));
-}
-
-uint64_t Mix(uint64_t x) {
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
 }
 
 // Communicators whose members all exchange with each other in groups, judged by the newest such group of one member.
@@ -93,7 +88,7 @@ class Reader {
       if (before == nullptr || before->thread != op.thread) programs.try_emplace(op.thread);
       before = &op;
     }
-    // Recorded numbers of each lane. If threads share a lane, a number that another thread holds is not a gap.
+    // Recorded numbers of each lane. If threads share a lane, a number that another thread recorded is not a gap.
     numbers_.Clear(rank);
     if (programs.size() > 1) {
       for (const Op& op : rank.ops) {
@@ -119,8 +114,8 @@ class Reader {
     }
   }
 
-  // How each thread is recognised: of the calls that it repeats, one that no rank makes in two threads, if there is
-  // one. Two threads of a rank under one name would count twice in their family.
+  // Identifies each thread by one of the calls that it repeats: if possible, by a call that no rank makes in two
+  // threads. If two threads of a rank had the same name, the rank would count twice in their family.
   std::map<std::string, std::vector<Program>> Families() {
     for (Unnamed& thread : unnamed_) {
       uint64_t any = UINT64_MAX, own = UINT64_MAX;
@@ -137,8 +132,9 @@ class Reader {
   }
 
  private:
-  using CallKinds = std::map<uint64_t, int>;  // kind of call and place in the code -> how often
-  struct Unnamed {                            // one of several threads of a rank
+  // Maps the kind of call and the place of the call in the code to a count.
+  using CallKinds = std::map<uint64_t, int>;
+  struct Unnamed {  // one of several threads of a rank
     CallKinds kinds;
     Program program;
   };
@@ -155,7 +151,7 @@ class Reader {
       const bool place = model_.comms[ms.comm].used_for_p2p && comms_of_class_[klass] > 1 && !exchanges_[ms.comm];
       role.insert(place ? absl::StrCat(klass, "@", ms.member_rank) : absl::StrCat(klass));
     }
-    // Otherwise its part is its neighbours: those that it meets more than once.
+    // Otherwise the rank's part is defined by its neighbors: those that it exchanges with more than once.
     for (const auto& [lane, calls] : peers_) {
       const auto& [membership, kind, peer] = lane;
       const Membership& ms = rank.memberships[membership];
@@ -167,7 +163,7 @@ class Reader {
     return key;
   }
 
-  // Gives how often the thread makes each kind of call; empty if there is only one thread.
+  // Returns how often the thread makes each kind of call; empty if there is only one thread.
   CallKinds Fill(const Rank& rank, uint32_t thread, bool threads, Program* program) {
     CallKinds kinds;
     std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};
@@ -176,8 +172,8 @@ class Reader {
     int64_t record = kUnknown;
     bool lost = false;
     for (const Op& op : rank.ops) {
-      // A framework numbers all records of a rank consecutively. If a damaged file is missing some, the program did not
-      // skip them.
+      // A framework numbers all records of a rank consecutively. If some are missing in a damaged file, the program did
+      // not skip them.
       lost |= rank.damaged && op.record_id >= 0 && record >= 0 && op.record_id > record + 1;
       record = op.record_id;
       if (op.thread != thread || !Reads(rank, op)) continue;
@@ -193,9 +189,9 @@ class Reader {
         }
       }
       if (threads)
-        ++kinds[Mix(Mix(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^
-                    (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
-      // Numbers of one lane are consecutive; a gap means missing records. A hostile file may hold any number.
+        ++kinds[Mixed(Mixed(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^
+                      (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
+      // Numbers of one lane are consecutive, so a gap means missing records. A hostile file may contain any number.
       const std::optional<int64_t> before = last[op];
       const uint64_t step = before ? static_cast<uint64_t>(op.seq) - static_cast<uint64_t>(*before) : 1;
       bool gap = step != 1 && rank.source != Source::kFlightRecorder && !t.exchange;
@@ -227,8 +223,8 @@ class Reader {
   const std::vector<bool> exchanges_, given_up_;
   std::vector<uint32_t> klass_of_comm_;
   std::vector<int> comms_of_class_;
-  // For the rank being read: the number of sends and receives of each lane and, if it has several threads, the numbers
-  // of every lane.
+  // For the current rank: the number of sends and receives of each lane and, if it has several threads, the numbers of
+  // every lane.
   absl::flat_hash_map<LaneKey, size_t> peers_;
   ByLane<std::vector<int64_t>> numbers_;
   std::map<std::string, std::vector<Program>> families_;

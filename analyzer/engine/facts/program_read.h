@@ -1,6 +1,5 @@
-// The calls of each rank's threads in the order of the program, and which ranks run the same one.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_PROGRAM_READ_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_PROGRAM_READ_H_
+// The calls of each rank's threads in program order, and which ranks run the same program.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -14,12 +13,12 @@ namespace lockstep {
 struct Token {
   const Op* op = nullptr;
   uint32_t klass : 31 = 0;    // interned class of the communicator
-  uint32_t exchange : 1 = 0;  // stands for all sends and receives of its group on that communicator
-  int32_t peer = 0;           // of send and receive, relative to the rank
+  uint32_t exchange : 1 = 0;  // one entry stands for all sends and receives of its group on that communicator
+  int32_t peer = 0;           // peer of a send or receive, relative to the rank
 };
-static_assert(sizeof(Token) <= 16);  // one for every operation of the job
+static_assert(sizeof(Token) <= 16);  // there is one token for every operation of the job
 
-// Calls in a row. A record has several where some were overwritten in between.
+// Consecutive calls. A record has several segments if calls in between were overwritten.
 using Segment = std::vector<Token>;
 
 struct Program {
@@ -29,14 +28,12 @@ struct Program {
   size_t calls = 0;
 };
 
-// By role: same kinds of communicators, same place in the pipeline, a thread that makes the same calls. A rank has one
-// program for each thread that issues operations; which thread is which shows in what it calls, not in its number.
+// Programs by role: same kinds of communicators, same place in the pipeline, a thread with the same calls. A rank has
+// one program for each thread that issues operations. Threads are identified by their calls, not by their number.
 std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model);
 
-// By communicator: whether a rank aborted it before it made others. It is of an earlier life of the job inside the same
-// processes, and where each rank was cut short in that is no difference of programs.
+// For each communicator: whether a rank aborted it before creating others. It then belongs to an earlier run of the job
+// in the same processes, and its last calls on each rank are not compared.
 std::vector<bool> FindGivenUp(const Model& model);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_PROGRAM_READ_H_

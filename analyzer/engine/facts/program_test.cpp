@@ -12,9 +12,9 @@
 namespace lockstep {
 namespace {
 
-// Ranks in pairs ("tp") that all belong to one "world"; each makes the calls of its text in this order: a, b, c
-// all-reduce 16, 32, 64 numbers in the pair, v and w 32 and 16 in the world, g gathers in the pair. In capitals:
-// recorded into a CUDA graph, not launched.
+// Ranks in pairs ("tp") that all belong to one "world"; each makes the calls of its text in order. a, b and c
+// all-reduce 16, 32 and 64 numbers in the pair; v and w all-reduce 32 and 16 in the world; g gathers in the pair.
+// Capitals are recorded into a CUDA graph but not launched.
 Bundle Programs(const std::vector<std::string>& texts) {
   Bundle b;
   const size_t ranks = texts.size();
@@ -83,15 +83,15 @@ std::vector<Told> Find(const std::vector<std::string>& texts) {
 
 using enum Divergence::Type;
 
-// All stand at one place; what is captured is not compared, and what its replays issue is.
-TEST(Program, WhatIsCapturedIsNoCall) {
+// All ranks are stuck at one place. Captured calls are not compared, but the calls of their replays are.
+TEST(Program, CapturedCallsAreNotCompared) {
   EXPECT_TRUE(Find({"wABGagabw", "wABGagabw", "wABGagabw", "wABGagabw"}).empty());
   EXPECT_TRUE(Find({"wABGagabw", "wGABagabw", "wABGagabw", "wAGagabw"}).empty());
   EXPECT_EQ(Find({"wABGaabwaabw", "wABGaabwaabw", "wABGaabwagbw", "wABGaabwaabw"}),
             (std::vector<Told>{{2, kChanged, 3}}));
 }
 
-TEST(Program, WhoStoppedBeforeAPlaceIsNoWitnessOfIt) {
+TEST(Program, ARankThatStoppedEarlierIsNoReference) {
   // Ranks 3 to 5 agree with rank 0 as far as they came, and with rank 2 as well.
   EXPECT_EQ(Find({"aabwaabw", "aabwaabw", "aabwaag", "aabwaa", "aabwaa", "aabwaa"}),
             (std::vector<Told>{{2, kChanged, 2}}));
@@ -100,16 +100,16 @@ TEST(Program, WhoStoppedBeforeAPlaceIsNoWitnessOfIt) {
       << "two against two";
 }
 
-TEST(Program, AReferenceThatMoreContradictIsTheOneThatLeft) {
-  // Rank 0, whose record goes farthest, is compared with; with itself four of six agree with it.
+TEST(Program, AReferenceThatMostContradictIsTheOddRank) {
+  // Rank 0 is the reference, because its record reaches farthest. Four of six ranks agree with rank 0, itself included.
   EXPECT_EQ(Find({"aabwaagww", "aabwaab", "aabwaab", "aabwaa", "aabwaa", "aabwaa"}),
             (std::vector<Told>{{0, kChanged, 2}}));
   EXPECT_EQ(Find({"aabwaabww", "aabwaag", "aabwaab", "aabwaab", "aabwaa", "aabwaa"}),
             (std::vector<Told>{{1, kChanged, 3}}));
 }
 
-TEST(Program, OfOneAgainstOneThePastTells) {
-  // Eight times the same step, then rank 2 does what neither has done there before.
+TEST(Program, BetweenTwoRanksEarlierStepsDecide) {
+  // After eight equal steps, rank 2 makes a call that neither rank has made at that place before.
   std::string steps;
   for (int i = 0; i < 8; ++i) steps += "aabw";
   EXPECT_EQ(Find({steps + "aabw", steps + "aa", steps + "aag", steps + "aa"}),
@@ -118,19 +118,19 @@ TEST(Program, OfOneAgainstOneThePastTells) {
             (std::vector<Told>{{0, kChanged, 1, true}}));
 }
 
-TEST(Program, RoundsOfAReplicaAreItsOwn) {
+TEST(Program, ReplicasWithDifferentRoundsAreNotCompared) {
   const std::string own = "aabwaaabaabw", other = "aabwaabw";
   EXPECT_TRUE(Find({own, own, other, other, other, other}).empty());
   EXPECT_EQ(Find({own, other, other, other, other, other}), (std::vector<Told>{{0, kExtra, 5}}));
-  // Nor is a replica compared of which one member left no record.
+  // A replica with a member without a record is not compared either.
   Bundle b = Programs({own, own, other, other, other, other});
   b.ranks.erase(b.ranks.begin() + 1);
   EXPECT_TRUE(FindDivergences(Model(b, {})).empty());
 }
 
-// Ranks 1 and 2 left out the first w. Only the records of ranks 0 to 2 are whole enough to compare programs, and there
-// rank 0 is alone; but most members of the world made its call at that number.
-TEST(Program, MembersOutvoteTheRole) {
+// Ranks 1 and 2 skipped the first w. Only ranks 0 to 2 have records complete enough to compare programs, and rank 0 is
+// in the minority. But most members of the world made rank 0's call at that number.
+TEST(Program, MembersOfTheGroupDecideAgainstRanksWithTheSameRole) {
   const std::string with = "aabwvaabwv", without = "aabvaabwv";
   const std::vector<std::string> texts = {with, without, without, with, with, with, with, with};
   Bundle b = Programs({with, without, without, with});
@@ -144,7 +144,7 @@ TEST(Program, MembersOutvoteTheRole) {
 }
 
 // A hostile dump repeats its records; each copy starts a new segment, and segments are compared in pairs.
-TEST(Program, OfARecordInThousandsOfPiecesFewAreCompared) {
+TEST(Program, ManySegmentsAreComparedOnlyUpToALimit) {
   Bundle b = Programs({std::string(4, 'a'), std::string(4, 'a')});
   const std::vector<Op> once = b.ranks[0].ops;
   for (int i = 0; i < 5000; ++i) b.ranks[0].ops.insert(b.ranks[0].ops.end(), once.begin(), once.end());

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/cause.h"
 
 namespace lockstep {
 namespace {
@@ -25,8 +26,8 @@ constexpr int32_t kMostExpected = 1 << 20;
 // One parent member's part in a split.
 struct Entry {
   int32_t place = -1;        // member rank in the parent
-  int32_t rank = -1;         // into Bundle::ranks; -1: known only as a member
-  uint32_t comm = kNoIndex;  // kNoIndex: it got none (no color)
+  int32_t rank = -1;         // index into Bundle::ranks; -1: known only as a member
+  uint32_t comm = kNoIndex;  // kNoIndex: the rank got none (no color)
   int32_t member = -1;
   int32_t color = 0, key = 0;
 };
@@ -83,8 +84,9 @@ class Split {
       }
     }
     if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
-    // A pattern needs at least two exact communicators, and most of all. Fewer may be coincidence or intended. A class
-    // without any data does not decide against a pattern that another one fits: it only has room for it.
+    // A pattern is strong if at least two communicators fit it exactly, and these and the odd members together are at
+    // least half as many as all communicators. Fewer may be coincidence or intended. If only one fits, classes of which
+    // no member has data count as well.
     const size_t whole = best.exact == 1 ? UnseenClasses(best.pattern) : 0;
     const bool strong = best.exact + whole >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
     if (!strong && !(stalled && best.odd.size() == 1 && equals == 1)) return;
@@ -97,7 +99,7 @@ class Split {
       } else if (e.place >= 0 && parent_ != kNoIndex && best.odd.size() == 1 && strong) {
         fault.missing.push_back(model_.comms[parent_].members[static_cast<size_t>(e.place)].global_rank);
       } else {
-        return;  // a rank without other evidence is not blamed
+        return;  // a rank is not blamed without other evidence
       }
       if (e.comm != kNoIndex) affected.insert(e.comm);
       auto home = best.owner.find(best.pattern.ClassOf(e.place));
@@ -129,13 +131,18 @@ class Split {
       fault.detail.set_name(first.comm == kNoIndex ? "no color" : absl::StrCat("color ", first.color));
       if (usual != nullptr) fault.detail.set_other_name(absl::StrCat("color ", usual->color));
     }
+    fault.evidence.set_kind(Evidence::GROUP_SIZES);
+    Detail* sizes = fault.evidence.mutable_detail();
     for (uint32_t comm : fault.affected) {
-      absl::StrAppend(&fault.evidence, fault.evidence.empty() ? "" : "; ", CommName(bundle_.comms[comm]), " has ",
-                      children_.at(comm).size(), " members (ranks ", RankList(bundle_, model_.comms[comm]), ")");
+      CommunicatorRef* group = sizes->add_groups();
+      group->set_id(bundle_.comms[comm].id);
+      group->set_name(bundle_.comms[comm].name);
+      group->set_size(static_cast<int32_t>(children_.at(comm).size()));
+      sizes->add_members(RankList(bundle_, model_.comms[comm]));
     }
-    absl::StrAppend(&fault.evidence, "; ", best.exact, best.exact == 1 ? " other has " : " others have ",
-                    best.pattern.size, " each, ", best.pattern.stride,
-                    best.pattern.stride == 1 ? " rank apart" : " ranks apart");
+    sizes->set_count(static_cast<int64_t>(best.exact));
+    sizes->set_of(best.pattern.size);
+    sizes->set_number(best.pattern.stride);
     faults->push_back(std::move(fault));
   }
 
@@ -197,8 +204,9 @@ class Split {
     if (fault.ranks.empty()) return;
     fault.affected.assign(affected.begin(), affected.end());
     fault.grade = GRADE_STRONG;
-    fault.evidence = absl::StrCat("the keys of the other ", entries_.size() - odd.size(),
-                                  " ranks keep the member order of ", CommText(bundle_.comms[parent_]));
+    fault.evidence.set_kind(Evidence::KEYS_KEEP_ORDER);
+    fault.evidence.mutable_detail()->set_count(static_cast<int64_t>(entries_.size() - odd.size()));
+    *fault.evidence.mutable_communicator() = Labelled(bundle_.comms[parent_]);
     faults->push_back(std::move(fault));
   }
 
@@ -210,10 +218,11 @@ class Split {
   }
   struct Fit {
     Pattern pattern;
-    std::vector<size_t> odd;  // into entries_
-    size_t exact = 0;         // communicators that are one whole class
-    size_t elsewhere = 0;     // unseen members for which the communicator of their class has no room
-    absl::flat_hash_map<int64_t, uint32_t> owner;  // class: the communicator that holds most of it
+    std::vector<size_t> odd;  // indexes into entries_
+    size_t exact = 0;         // communicators that are exactly one class
+    size_t elsewhere = 0;     // unseen members that have no space in the communicator of their class
+    // Maps a class to the communicator that has most of the class's members.
+    absl::flat_hash_map<int64_t, uint32_t> owner;
     size_t Against() const { return odd.size() + elsewhere; }
   };
 
@@ -313,8 +322,8 @@ class Split {
         std::count_if(unseen.begin(), unseen.end(), [&](const auto& klass) { return klass.second == pattern.size; }));
   }
 
-  // In a group with all members of another class, while others of its own class left no data: all members there are
-  // known.
+  // Returns whether the entry is a guest: its communicator is complete, contains all members of another class, and
+  // members of the entry's own class left no data.
   bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
     const Entry& e = entries_[i];
     const int64_t klass = fit.pattern.ClassOf(e.place);
@@ -337,7 +346,8 @@ class Split {
     return -1;
   }
 
-  // Two halves of a class: the right one is the one whose color follows the rule of all others, if there is one.
+  // If two communicators claim the same class, the right one is the one whose color follows the rule of all other
+  // classes, if they follow one.
   void Settle(const std::map<int64_t, std::vector<uint32_t>>& claims, Fit* fit) const {
     bool by_order = true, by_place = true;
     int32_t order = 0;
@@ -433,7 +443,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
       for (size_t m = 0; m < members.size(); ++m) {
         auto place = places->second.find(members[m].global_rank);
         if (place == places->second.end()) continue;
-        // The shape of the others made it a member, against its own record.
+        // The shape of the other groups made the rank a member, against its own record.
         if (members[m].rank_index >= 0 && members[m].membership == kNoIndex) continue;
         Entry e{place->second, -1, c, static_cast<int32_t>(m), 0, 0};
         if (members[m].rank_index >= 0) {
@@ -544,8 +554,10 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
         fault.affected = {std::min(theirs, usual), std::max(theirs, usual)};
         fault.reason = REASON_OTHER_MEMBERS;
         fault.detail.set_name(CommText(bundle.comms[theirs]));
-        fault.evidence = absl::StrCat("its list: ranks ", RankList(bundle, model.comms[theirs]), "; that of ",
-                                      claims[usual].holders, " others: ranks ", RankList(bundle, model.comms[usual]));
+        fault.evidence.set_kind(Evidence::MEMBER_LISTS);
+        fault.evidence.mutable_detail()->set_count(claims[usual].holders);
+        for (const uint32_t comm : {theirs, usual})
+          fault.evidence.mutable_detail()->add_members(RankList(bundle, model.comms[comm]));
         fault.grade = GRADE_STRONG;
         faults->push_back(std::move(fault));
         break;

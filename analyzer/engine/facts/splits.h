@@ -1,11 +1,9 @@
-// Ranks that made other communicators than their siblings: another colour or key in a split, or another list of
-// members. Communicators of one split are the same slice of their parent each: as many members, as far apart. Where all
-// but a few ranks fit one such pattern, the few are told by it, though every communicator for itself looks healthy.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_SPLITS_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_SPLITS_H_
+// Finds ranks that created other communicators than similar ranks: another color or key in a split, or another list of
+// members. All communicators of a split have equally many members, equally far apart in the parent. If all but a few
+// ranks fit this pattern, the few are wrong, although each communicator alone looks healthy.
+#pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "analyzer/engine/facts/model.h"
@@ -14,20 +12,18 @@
 namespace lockstep {
 
 struct SplitFault {
-  std::vector<int32_t> ranks;      // into Bundle::ranks; those that differ
+  std::vector<int32_t> ranks;      // indexes into Bundle::ranks: those that differ
   std::vector<int32_t> missing;    // global ranks without data that differ
-  uint32_t comm = kNoIndex;        // what the first of them is in
-  uint32_t home = kNoIndex;        // where it belongs; kNoIndex: nobody made that
-  std::vector<uint32_t> affected;  // communicators with a member too many or too few, or out of order
+  uint32_t comm = kNoIndex;        // the communicator that the first of these ranks is in
+  uint32_t home = kNoIndex;        // the communicator where the first rank belongs; kNoIndex if no rank created it
+  std::vector<uint32_t> affected;  // communicators with a missing or extra member, or in another order
   Reason reason = REASON_UNSPECIFIED;
   Detail detail;
-  std::string evidence;
+  Evidence evidence;
   Grade grade = GRADE_UNSPECIFIED;
 };
 
-// `stalled`: something stands still, which a pattern that few communicators support needs beside it.
+// `stalled`: the job is stuck. A pattern that few communicators support counts only then.
 std::vector<SplitFault> FindSplitFaults(const Model& model, bool stalled);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_SPLITS_H_

@@ -20,35 +20,31 @@ namespace {
 
 constexpr int kMaxCreations = 200;
 constexpr size_t kMaxRanks = 256;
-constexpr size_t kNamesShown = 2;
-// A creation longer than this after the previous one belongs to training, not to the start.
+constexpr size_t kMostNames = 3;
+// A creation that begins longer than this after the previous one belongs to training, not to the start.
 constexpr int64_t kPause = 60'000'000'000;
 // A rank later than the median member by less than this is not late.
 constexpr int64_t kWorthSaying = 1'000'000'000;
 
-// One member's part in a creation; times on its host's clock, moved to the common clock later.
+// One member's part in a creation. Times are on its host's clock, and converted to the common clock later.
 struct Part {
-  int32_t rank = -1;  // into Bundle::ranks
+  int32_t rank = -1;  // index into Bundle::ranks
   uint32_t membership = 0;
-  int64_t enter = 0, leave = 0;  // leave 0: still in it
+  int64_t enter = 0, leave = 0;  // leave is 0 while it is still inside
 };
 
 struct Call {
-  uint32_t comm = kNoIndex;     // the first communicator it made
-  uint32_t parent = kNoIndex;   // communicator split from, if known
-  std::set<std::string> names;  // of what it created, a few
-  int32_t made = 0;             // communicators
-  int32_t size = 0;             // of the largest
+  uint32_t comm = kNoIndex;     // the first communicator it created
+  uint32_t parent = kNoIndex;   // communicator that was split, if known
+  std::set<std::string> names;  // names of a few created communicators
+  int32_t made = 0;             // number of communicators
+  int32_t size = 0;             // size of the largest
   std::vector<Part> parts;
   int64_t begin = 0, last_in = 0, end = 0;
   int32_t last_rank = -1;
   int64_t last_by = 0;
   bool serial = false;
 };
-
-std::string Seconds(int64_t ns) {
-  return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9);
-}
 
 // In the order of StartUp.phases.
 enum Phase { kComing, kWaiting, kRoots, kSplits, kBetween, kFirstOperations, kPhases };
@@ -57,14 +53,14 @@ constexpr int64_t kNotRecorded = -1;
 
 struct RankPhases {
   int64_t ns[kPhases] = {0, 0, 0, 0, 0, kNotRecorded};
-  int32_t last = 0;        // last to arrive in so many creations
-  int64_t last_by_ns = 0;  // total lateness there
+  int32_t last = 0;        // in how many creations it arrived last
+  int64_t last_by_ns = 0;  // its total lateness there
 
   int64_t Sum() const { return ns[kComing] + ns[kWaiting] + ns[kRoots] + ns[kSplits] + ns[kBetween]; }
 };
 
-// How long the CPU thread was in the first operation of each communicator, which creates its connections. An operation
-// inside an explicit group returns before its work is done, so it does not count.
+// Returns how long the CPU thread was in the first operation of each communicator, which creates its connections. An
+// operation in an explicit group returns before its work is done, so it does not count.
 int64_t InFirstOperations(const Rank& rank) {
   size_t open = 0;
   std::vector<bool> wanted(rank.memberships.size());
@@ -130,15 +126,15 @@ class StartUpStory {
           counted[ms.comm] = true;
           ++call.made;
           call.size = std::max(call.size, comm.size);
-          if (call.names.size() <= kNamesShown) call.names.insert(comm.name.empty() ? comm.id : comm.name);
+          if (call.names.size() < kMostNames) call.names.insert(comm.name.empty() ? comm.id : comm.name);
         }
       }
     }
     return std::any_of(calls_.begin(), calls_.end(), [](const Call& c) { return !c.parts.empty(); });
   }
 
-  // Offsets of hosts to the clock of the first one. Wall clocks are the first guess. If they contradict the order of
-  // calls, they are moved as little as necessary.
+  // Offsets of hosts to the clock of the first one. Wall clocks are the first estimate. If they contradict the order of
+  // calls, they are shifted as little as necessary.
   void Align(const Verdict& verdict) {
     absl::flat_hash_map<std::string, int64_t> known;
     for (const ClockOffset& clock : verdict.clocks()) {
@@ -147,7 +143,7 @@ class StartUpStory {
     absl::flat_hash_map<std::string, uint32_t> hosts;
     host_of_rank_.reserve(bundle_.ranks.size());
     for (const Rank& rank : bundle_.ranks) {
-      // Ranks whose host is not known may each have a clock of their own.
+      // If the host is unknown, each rank may have its own clock.
       const std::string name = rank.host.empty() ? absl::StrCat("/", rank.rank) : rank.host;
       auto [it, fresh] = hosts.try_emplace(name, static_cast<uint32_t>(hosts.size()));
       if (fresh) {
@@ -229,11 +225,11 @@ class StartUpStory {
     for (size_t i = 0; i < order.size() && i < kMaxCreations; ++i) WriteCall(*order[i], out->add_creations());
     WritePhases(out);
     WriteRanks(out);
-    out->set_text(Text(order, *out));
+    Sum(order, out);
   }
 
  private:
-  using Place = std::pair<uint32_t, uint32_t>;  // call, part
+  using Place = std::pair<uint32_t, uint32_t>;  // call and part
 
   const Part& At(const Place& p) const { return calls_[p.first].parts[p.second]; }
 
@@ -241,9 +237,9 @@ class StartUpStory {
     return (call.end != 0 ? call.end : std::max(call.end, call.last_in)) - call.begin;
   }
 
-  // For every call and host, the host's last entry must not come after another host's first return. In a few rounds,
-  // each host that violates this is moved by half of what it misses against the tightest partner. The bounds are
-  // seconds wide, so more rounds would only suggest false precision.
+  // For every call and host, the host's last entry must not be after another host's first return. In a few rounds, each
+  // host that violates this is shifted by half of the violation against the tightest partner. The bounds are seconds
+  // wide, so more rounds would only suggest false precision.
   void SettleByCalls() {
     constexpr int kRounds = 8;
     for (int round = 0; round < kRounds; ++round) {
@@ -279,7 +275,7 @@ class StartUpStory {
     }
   }
 
-  // Whether `later` needs something that `earlier` made.
+  // Returns whether the creation `later` needs a communicator that `earlier` created.
   bool Needs(uint32_t later, uint32_t earlier) const {
     constexpr int kDeepest = 16;
     uint32_t parent = calls_[later].parent;
@@ -290,8 +286,9 @@ class StartUpStory {
     return false;
   }
 
-  // On each rank: runs of creations that do not need each other's results, each begun after the previous one ended.
-  // Together they could take as long as the longest; the rest is the cost of the order.
+  // Finds, on each rank, runs of creations that do not need each other's results, although each started after the
+  // previous one ended. If made at the same time, they could take as long as the longest one. The rest of the time is
+  // the cost of making them one after another.
   void FindSerial() {
     absl::flat_hash_map<uint64_t, bool> needs;
     std::vector<int32_t> votes(calls_.size());
@@ -368,7 +365,7 @@ class StartUpStory {
   }
 
   void WritePhases(StartUp* out) const {
-    // The rank that came last in the phase by the largest margin.
+    // The rank that arrived last in the phase by the largest margin.
     std::pair<int64_t, int32_t> last[kPhases];
     for (auto& l : last) l = {0, -1};
     for (const Call& call : calls_) {
@@ -423,20 +420,6 @@ class StartUpStory {
     }
   }
 
-  std::string Name(const Call& call) const {
-    if (call.names.empty()) return call.parent == kNoIndex ? "" : absl::StrCat("no one, of ", ParentName(call));
-    std::string text;
-    size_t shown = 0;
-    for (const std::string& name : call.names) {
-      if (shown++ == kNamesShown) break;
-      absl::StrAppend(&text, text.empty() ? "" : ", ", name);
-    }
-    if (call.made > static_cast<int32_t>(kNamesShown) && call.names.size() > kNamesShown) {
-      absl::StrAppend(&text, " and ", call.made - static_cast<int32_t>(kNamesShown), " more");
-    }
-    return text;
-  }
-
   std::string ParentName(const Call& call) const {
     const Communicator& parent = bundle_.comms[call.parent];
     return parent.name.empty() ? parent.id : parent.name;
@@ -445,7 +428,6 @@ class StartUpStory {
   void WriteCall(const Call& call, Creation* out) const {
     const Communicator& comm = bundle_.comms[call.comm];
     out->mutable_communicator()->set_id(comm.id);
-    out->mutable_communicator()->set_name(Name(call));
     out->mutable_communicator()->set_size(call.size);
     out->set_call(ring::CallName(comm.origin));
     out->set_begin_ns(call.begin);
@@ -460,51 +442,29 @@ class StartUpStory {
     out->set_last_by_ns(call.parts.size() > 1 ? call.last_by : 0);
     out->set_members_entered(static_cast<int32_t>(call.parts.size()));
     out->set_serial(call.serial);
+    out->set_made(call.made);
+    for (const std::string& name : call.names) out->add_names(name);
+    if (call.parent != kNoIndex) out->set_parent(ParentName(call));
   }
 
-  std::string Text(const std::vector<const Call*>& order, const StartUp& out) const {
-    int64_t communicators = 0;
+  void Sum(const std::vector<const Call*>& order, StartUp* out) const {
     std::map<int32_t, std::pair<int, const Call*>> last;  // rank: how often it was last, and where by the most
-    size_t open = 0, serial = 0;
     for (const Call* call : order) {
-      communicators += call->made;
-      open += call->end == 0;
-      serial += call->serial;
+      out->set_communicators(out->communicators() + call->made);
+      out->set_open(out->open() + (call->end == 0 ? 1 : 0));
+      out->set_serial_creations(out->serial_creations() + (call->serial ? 1 : 0));
       if (call->parts.size() < 2 || call->last_by < kWorthSaying) continue;
       auto& [times, worst] = last[call->last_rank];
       ++times;
       if (worst == nullptr || call->last_by > worst->last_by) worst = call;
     }
-    std::string text = absl::StrCat(communicators, communicators == 1 ? " communicator" : " communicators", " in ",
-                                    order.size(), order.size() == 1 ? " creation" : " creations", ", ",
-                                    Seconds(out.total_ns()), " from the first entry to the last return");
-    if (open > 0) absl::StrAppend(&text, "; ", open, open == 1 ? " is" : " are", " not complete");
-    absl::StrAppend(&text, ". On average a rank spent ", Seconds(out.waiting_ns()),
-                    " of it waiting for the last rank to arrive.");
-    std::string typical;
-    for (const StartUpPhase& phase : out.phases()) {
-      if (phase.ranks() == 0 || phase.median_ns() < kWorthSaying / 10) continue;
-      absl::StrAppend(&typical, typical.empty() ? " The median rank, by phase: " : ", ", phase.name(), " ",
-                      Seconds(phase.median_ns()));
-    }
-    if (!typical.empty()) absl::StrAppend(&text, typical, ".");
     const auto worst = std::max_element(last.begin(), last.end(), [](const auto& a, const auto& b) {
       return a.second.second->last_by < b.second.second->last_by;
     });
-    if (worst != last.end()) {
-      const Rank& rank = bundle_.ranks[worst->first];
-      const auto& [times, call] = worst->second;
-      absl::StrAppend(&text, " Rank ", rank.rank, rank.host.empty() ? "" : absl::StrCat(" (", rank.host, ")"),
-                      " came last in ", times, ", by ", Seconds(call->last_by), " in nccl",
-                      ring::CallName(bundle_.comms[call->comm].origin), " of ", Name(*call), ".");
-    }
-    if (serial_ns_ >= kWorthSaying) {
-      absl::StrAppend(&text, " ", serial,
-                      " creations began only after another one had ended, although they do not need it: made together "
-                      "(in one group, or non-blocking) they would save up to ",
-                      Seconds(serial_ns_), ".");
-    }
-    return text;
+    if (worst == last.end()) return;
+    WriteCall(*worst->second.second, out->mutable_latest());
+    out->set_latest_host(bundle_.ranks[worst->first].host);
+    out->set_latest_times(worst->second.first);
   }
 
   const Bundle& bundle_;
@@ -512,8 +472,8 @@ class StartUpStory {
   std::vector<uint32_t> call_of_comm_;
   std::vector<std::vector<Place>> of_rank_;  // in the order of entry
   std::vector<uint32_t> host_of_rank_;
-  std::vector<int64_t> offset_;     // by host, to be added
-  std::vector<bool> fixed_;         // by host: aligned by something better
+  std::vector<int64_t> offset_;     // offset to add, by host
+  std::vector<bool> fixed_;         // by host: true if it was aligned by more reliable facts
   std::vector<RankPhases> phases_;  // by rank
   int64_t serial_ns_ = 0;
 };
@@ -524,9 +484,7 @@ void ExplainStartUp(const Bundle& bundle, Verdict* verdict) {
   StartUpStory story(bundle);
   if (bundle.ranks.empty()) return;
   if (!story.Collect()) {
-    verdict->add_not_measured(
-        "start-up: nothing recorded when communicators were created (Flight Recorder does not; Lockstep's own recorder "
-        "does)");
+    verdict->add_unmeasured()->set_kind(Unmeasured::CREATIONS);
     return;
   }
   story.Align(*verdict);

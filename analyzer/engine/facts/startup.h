@@ -1,21 +1,18 @@
-// Where the start of a job went: the making of its communicators, from the members' own entry and return times.
+// Computes how long each part of the job's start took, from the entry and return times of the calls that create
+// communicators.
 //
-// One creation is one call that members must make together: the making of one root communicator, or one split of a
-// parent, which makes a child for every colour at once and which ranks that get none (no colour) take part in too. A
-// member's time in it is waiting until the last has entered, and work from then on. Nobody returns before the last has
-// entered, so the times of different hosts are laid beside each other by that bound; the clock offsets of
-// Verdict::clocks are used where they are there.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_STARTUP_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_STARTUP_H_
+// One creation is one call that members must make together: the creation of one root communicator, or one split of a
+// parent. A split creates a child for every color at once, and ranks without a color take part too. A member waits
+// until the last member has entered, and works from then on. So no member returns before the last has entered, which
+// bounds the difference of clocks. Known offsets of Verdict::clocks are used.
+#pragma once
 
 #include "analyzer/model/bundle.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
 
-// Fills verdict->start_up where creations were recorded; else says in not_measured why there is nothing.
+// Fills verdict->start_up if creations were recorded; otherwise adds the reason to not_measured.
 void ExplainStartUp(const Bundle& bundle, Verdict* verdict);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_STARTUP_H_

@@ -16,11 +16,11 @@ namespace {
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// With more than this in flight, a full launch queue may have blocked the process. It fills at about, but not exactly,
-// the same call everywhere.
+// If more than this is in flight, a full launch queue may have blocked the process. It fills at about, but not exactly,
+// the same call on all ranks.
 constexpr size_t kMayFillQueue = 64;
 
-// One rank's place in the kinds of communicators, each of which it is in once.
+// One rank's place in the kinds of communicators that it is in exactly once.
 struct PlaceInProgram {
   std::vector<std::pair<uint32_t, uint32_t>> memberships;  // class, index into Rank::memberships; ascending
   bool usable = false;
@@ -33,7 +33,7 @@ struct PlaceInProgram {
 
 class Comparer {
  public:
-  // Whether it comes from a framework's dump or an own one: the two count sends and receives differently.
+  // Whether the data is from a framework's dump or Lockstep's own: the two count sends and receives differently.
   Comparer(const Model& model, bool frameworks) : model_(model), places_(model.ranks.size()) {
     std::map<std::string, uint32_t> classes;
     std::vector<int> comms_of_class;
@@ -96,7 +96,7 @@ class Comparer {
         if (p.member_rank != q.member_rank) return false;
         continue;
       }
-      // Ranks that run one program are at about the same number everywhere.
+      // Ranks with one program have about the same numbers everywhere.
       if (p.issued >= 0 && q.completed >= 0 && p.issued < q.completed) return false;
       if (q.issued >= 0 && p.completed >= 0 && q.issued < p.completed) return false;
     }
@@ -104,11 +104,11 @@ class Comparer {
   }
 
   // Ranks of one family in the same state, ascending in each group: the same counts in every kind of communicator, and
-  // the same work in flight with the same neighbours. Every question about two ranks below has one answer for all pairs
+  // the same work in flight with the same neighbors. Every question below about two ranks has one answer for all pairs
   // of two groups.
   std::vector<std::vector<uint32_t>> Alike(const std::vector<uint32_t>& family) const {
     absl::flat_hash_map<std::pair<size_t, size_t>, uint32_t>
-        known;  // by two hashes: states may be long, and all different
+        known;  // indexed by two hashes, because states may be long and all different
     std::vector<std::vector<uint32_t>> groups;
     std::vector<int64_t> state;
     for (uint32_t r : family) {
@@ -139,9 +139,9 @@ class Comparer {
     return groups;
   }
 
-  // The first call that `witness` made and `rank` did not, made after all unfinished work of the rank; null: none. What
-  // the witness made before that work proves nothing: the rank may have come to it in another way. Nor does a call that
-  // no member of the rank's own communicator made: it has its own number of rounds.
+  // The first call that `witness` made and `rank` did not, after all unfinished work of the rank; null if none. Calls
+  // of the witness before that work prove nothing, because the rank may have got there in another way. Neither does a
+  // call that no member of the rank's own communicator made, because that communicator has its own number of rounds.
   const Op* WentPast(size_t witness, size_t rank) const {
     const auto& units = model_.ranks[witness].in_flight;
     size_t after = 1;  // the first is what the witness waits in, not where it continued
@@ -172,8 +172,8 @@ class Comparer {
  private:
   const Membership& At(size_t r, uint32_t i) const { return model_.bundle.ranks[r].memberships[i]; }
 
-  // Which of the witness's units in flight corresponds to the rank's operation, at the same place in the program; the
-  // number of units if none does.
+  // Returns which of the witness's units in flight corresponds to the rank's operation, at the same place in the
+  // program; the number of units if none does.
   size_t Holds(size_t witness, size_t rank, const Op& op) const {
     const Rank &mine = model_.bundle.ranks[rank], &theirs = model_.bundle.ranks[witness];
     const Membership& own = mine.memberships[op.membership];
@@ -184,7 +184,7 @@ class Comparer {
         const Op& other = theirs.ops[i];
         if (other.membership != there || other.kind != op.kind || other.seq != op.seq) continue;
         if (!IsPointToPoint(op.kind)) return u;
-        // The same neighbour, seen from each rank.
+        // The same neighbor, seen from each rank.
         const Membership& at = theirs.memberships[there];
         if (op.root_or_peer - own.member_rank == other.root_or_peer - at.member_rank) return u;
       }
@@ -195,39 +195,9 @@ class Comparer {
   const Model& model_;
   std::vector<PlaceInProgram> places_;
   std::vector<uint32_t> class_of_comm_;
-  std::vector<int64_t> furthest_;  // by communicator: calls of the member that made the most
+  std::vector<int64_t> furthest_;  // by communicator: number of calls of the most advanced member
   std::vector<bool> pipeline_;     // by class
 };
-
-}  // namespace
-
-std::vector<std::vector<int32_t>> FindSiblings(const Model& model) {
-  const Comparer comparer(model, true);
-  constexpr size_t kEnough = 64;  // more than this many add no evidence
-  std::vector<std::vector<int32_t>> found(model.ranks.size());
-  for (const std::vector<uint32_t>& family : comparer.Families()) {
-    const std::vector<std::vector<uint32_t>> groups = comparer.Alike(family);
-    for (const auto& group : groups) {
-      // One more than enough, because each rank excludes itself.
-      std::vector<int32_t> all;
-      for (const auto& other : groups) {
-        if (!comparer.Siblings(group[0], other[0])) continue;
-        all.insert(all.end(), other.begin(),
-                   other.begin() + static_cast<ptrdiff_t>(std::min(other.size(), kEnough + 1)));
-      }
-      const auto enough = all.begin() + static_cast<ptrdiff_t>(std::min(all.size(), kEnough + 1));
-      std::partial_sort(all.begin(), enough, all.end());
-      for (uint32_t a : group) {
-        for (auto b = all.begin(); b != enough && found[a].size() < kEnough; ++b) {
-          if (static_cast<uint32_t>(*b) != a) found[a].push_back(*b);
-        }
-      }
-    }
-  }
-  return found;
-}
-
-namespace {
 
 std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>& distrusted, bool frameworks,
                                     HostState state) {
@@ -251,14 +221,14 @@ std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>&
       if (std::none_of(group.begin(), group.end(), silent)) continue;
       StoppedHost host;
       for (const auto& [w, count] : witnesses) {
-        // No rank of its own group went past it.
+        // Only ranks with the same role, at about the same place in the program, can show this.
         if (!comparer.Siblings(w, group[0])) continue;
         const Op* next = comparer.WentPast(w, group[0]);
         if (next == nullptr) continue;
         if (host.witnesses == 0) host.witness = static_cast<int32_t>(w), host.next = next;
         host.witnesses += count;
       }
-      // One rank alone may itself be the one that left the program.
+      // A single rank may itself be the one that left the program.
       if (host.witnesses < 2) continue;
       for (uint32_t r : group) {
         if (silent(r)) found[r] = host;

@@ -1,7 +1,7 @@
-// Hosts that stopped by themselves although their GPU has work that waits: siblings whose GPUs hold at least the same
-// unfinished work went past the place where the named host stopped, so no wait for that work stopped it there.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_STOPPED_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_STOPPED_H_
+// Finds processes that stopped by themselves although their GPU has waiting work. Other ranks with the same role
+// continued past that place, although their GPUs have at least the same unfinished work. So a wait for that work did
+// not stop the process.
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -11,22 +11,19 @@
 namespace lockstep {
 
 struct StoppedHost {
-  int32_t witness = -1;      // a sibling that went on, into Bundle::ranks; -1: nothing of the kind is known
-  int32_t witnesses = 0;     // how many did
-  const Op* next = nullptr;  // the witness's first call that the rank did not make
+  // A rank with the same role that continued, as an index into Bundle::ranks; -1 if none is known.
+  int32_t witness = -1;
+  int32_t witnesses = 0;     // number of such ranks
+  const Op* next = nullptr;  // the first call of that rank that the stopped rank did not make
 };
 
-// By rank index: the ranks of frameworks' dumps that run the same part of the program, about as far.
-std::vector<std::vector<int32_t>> FindSiblings(const Model& model);
-
-// By rank index. `distrusted` ranks, whose records are known not to show what their GPUs completed, are no witnesses.
+// Returns, for each rank index, where similar ranks continued although this rank stopped. `distrusted` ranks do not
+// count as evidence, because their records do not show what their GPUs completed.
 std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted);
 
-// By rank index: hosts that wait for their GPU, or of which a framework's dump does not say what they are in, where
-// siblings whose GPUs hold the same unfinished work went on to a further call first. What those wait for as well is not
-// what holds the named: it left out the call, or waits for work that is not NCCL's.
+// By rank index: processes that wait for their GPU, or whose state a framework's dump does not contain. Ranks with the
+// same role and the same unfinished work made a further call first. So that work does not hold up the process: it
+// skipped the call, or waits for work outside NCCL.
 std::vector<StoppedHost> FindWaitsTooEarly(const Model& model, const std::vector<bool>& distrusted);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_STOPPED_H_

@@ -18,7 +18,7 @@ using ring::CallKind;
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// For all ranks together; the newest operations show how the job runs now.
+// For all ranks together. The newest operations show how the job runs now.
 constexpr size_t kTimedOps = size_t{4} << 20;
 constexpr size_t kLeastPerRank = 96, kMostPerRank = 8192;
 constexpr int64_t kMillisecond = 1'000'000;
@@ -68,7 +68,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
   TimedRank& timed = ranks[rank_index];
   const int64_t late_by_ns = rank.time_uncertainty_ns;
   timed.late_by_ns = late_by_ns > 0 && late_by_ns < TimedRank::kReach ? late_by_ns : UsualLateness(rank);
-  // Most records of most jobs have no times: a sample shows that.
+  // Most records of most jobs have no times, which a sample shows.
   constexpr size_t kProbes = 64;
   if (rank.ops.size() > 4 * kProbes) {
     bool any = false;
@@ -90,7 +90,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
   int64_t previous_end = 0;
   for (size_t i = begin; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
-    // An operation whose neighbours have left the rings says nothing about the time between them.
+    // If an operation's neighbors were overwritten in the rings, the time between them is unknown.
     if (op.membership == kNoIndex || op.recent_only || !timed.Shows(op.completed_ns)) continue;
     if (!IsCollective(op.kind) && !IsPointToPoint(op.kind) && !op.batch_end) continue;
     TimedOp t{static_cast<uint32_t>(i), model.CommOf(rank, op), 0, op.completed_ns};
@@ -128,7 +128,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
 void Timing::FindMeetings() {
   struct Numbers {
     int64_t low = INT64_MAX, high = 0;
-    uint32_t count = 0, begin = 0, end = 0;  // into `attendance`, at first
+    uint32_t count = 0, begin = 0, end = 0;  // at first, range in `attendance`
     bool dense() const { return static_cast<uint64_t>(high - low) <= 4 * uint64_t{count}; }
   };
   std::vector<Numbers> comms(model.comms.size());
@@ -152,7 +152,7 @@ void Timing::FindMeetings() {
     of.begin = of.end = total;
     total += of.count;
   }
-  // By communicator first, then by rank. The numbers start at the first one of the communicator: sorting with a table
+  // Sorted by communicator, then by rank. The numbers start at the first one of the communicator; sorting with a table
   // is faster than comparing.
   attendance.resize(total);
   std::vector<uint32_t> numbers(total);
@@ -160,7 +160,7 @@ void Timing::FindMeetings() {
     numbers[of->end] = of->dense() ? static_cast<uint32_t>(seq - of->low) : 0;
     attendance[of->end++] = who;
   });
-  uint32_t kept = 0;  // entries of meetings; they replace what was sorted before
+  uint32_t kept = 0;  // entries of meetings, which overwrite what was sorted before
   const auto meet = [&](uint32_t comm, int64_t seq, const Attendance* from, const Attendance* to) {
     Meeting meeting{comm, seq, kept, 0};
     for (; from != to; ++from) {
@@ -206,8 +206,8 @@ void Timing::FindMeetings() {
 
 namespace {
 
-// Groups of calls that exchange with more than one peer, by thread and number. They run as one, so their times say
-// nothing about a single pair.
+// Groups of calls that exchange with more than one peer, by thread and number. They run as one, so their times do not
+// apply to a single pair.
 absl::flat_hash_set<std::pair<uint32_t, uint32_t>> GroupsOfSeveral(const Rank& rank) {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, std::pair<uint32_t, int32_t>> with;  // membership and peer
   absl::flat_hash_set<std::pair<uint32_t, uint32_t>> several;
@@ -233,7 +233,7 @@ void Timing::FindHandovers() {
   std::vector<Side> sides;
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
-    if (rank.source == Source::kFlightRecorder) continue;  // its numbers do not pair sends with receives
+    if (rank.source == Source::kFlightRecorder) continue;  // its numbers do not match sends with receives
     const auto several = GroupsOfSeveral(rank);
     for (uint32_t i = 0; i < ranks[r].ops.size(); ++i) {
       const TimedOp& t = ranks[r].ops[i];

@@ -1,8 +1,7 @@
-// When operations ran, as far as something measured it: the newest timed operations of each rank, and the collectives
-// in which timed ranks met. Everything stays on the ranks' own clocks here. A bounded sample, so that the later stages
-// stay linear in the ranks.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_TIMING_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_TIMING_H_
+// When operations ran, as far as it was measured: the newest timed operations of each rank, and the collectives in
+// which timed ranks met. All times here are on the ranks' own clocks. The sample is bounded, so later stages take time
+// linear in the number of ranks.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -12,11 +11,11 @@
 
 namespace lockstep {
 
-// One operation with known end. Times that TimedRank::Shows refuses are taken for not recorded.
+// One operation with a known end. Times that TimedRank::Shows rejects count as not recorded.
 struct TimedOp {
-  uint32_t op = 0;  // into Rank::ops
+  uint32_t op = 0;  // index into Rank::ops
   uint32_t comm = kNoIndex;
-  int64_t start_ns = 0;  // when the GPU reached it; 0: nothing says
+  int64_t start_ns = 0;  // when the GPU reached the operation; 0 if unknown
   int64_t end_ns = 0;
   int64_t Duration() const { return end_ns - start_ns; }
 };
@@ -26,7 +25,7 @@ struct Attendance {
   uint32_t rank = 0, timed = 0;
 };
 
-// One collective that needs every member, as far as members recorded its end: entries [first, first + count) of
+// One collective that needs every member, if members recorded its end: entries [first, first + count) of
 // Timing::attendance.
 struct Meeting {
   uint32_t comm = kNoIndex;
@@ -34,29 +33,29 @@ struct Meeting {
   uint32_t first = 0, count = 0;
 };
 
-// A send and the receive that took it.
+// A send and the receive that matched it.
 struct Handover {
   uint32_t comm = kNoIndex;
   int64_t seq = kUnknown;
   Attendance sender, receiver;
 };
 
-// What says when a rank's GPU reached its operations.
+// What shows when a rank's GPU reached its operations.
 enum class Arrivals : uint8_t {
-  kNone,  // nothing: no started times, and the host runs ahead of the GPU or its steps are not known
-  kGpu,   // started times
-  kHost,  // the host enters each operation only after the one before has ended: its entry is the arrival
+  kNone,  // nothing: there are no start times, and the CPU thread runs ahead of the GPU or its steps are unknown
+  kGpu,   // start times
+  kHost,  // the CPU thread enters each operation only after the previous one has ended, so its entry is the arrival
 };
 
 struct TimedRank {
-  std::vector<TimedOp> ops;   // by end on the rank's clock; empty when nothing is timed
-  uint32_t clock = kNoIndex;  // ranks with one number share one clock
+  std::vector<TimedOp> ops;   // by end time on the rank's clock; empty if nothing is timed
+  uint32_t clock = kNoIndex;  // ranks with the same number share a clock
   Arrivals arrivals = Arrivals::kNone;
-  int64_t late_by_ns = 0;  // starts and ends may be that much later than the truth, never earlier
-  // Half of the ends are before it. Only a damaged or hostile record has a time days away from it.
+  int64_t late_by_ns = 0;  // starts and ends may be late by at most this, and are never early
+  // Median of the end times. Only a damaged or hostile record has a time that is days away from it.
   int64_t middle_ns = 0;
   bool Shows(int64_t ns) const { return ns > 0 && ns > middle_ns - kReach && ns < middle_ns + kReach; }
-  // Three days. The sum over all operations of a rank fits 64 bits.
+  // Three days, so that the sum over all operations of a rank fits into 64 bits.
   static constexpr int64_t kReach = int64_t{1} << 48;
 };
 
@@ -65,12 +64,12 @@ class Timing {
   explicit Timing(const Model& model);
 
   const Model& model;
-  std::vector<TimedRank> ranks;  // as Bundle::ranks
+  std::vector<TimedRank> ranks;  // indexed as Bundle::ranks
   std::vector<Attendance> attendance;
   std::vector<Meeting> meetings;              // by communicator, then sequence
   std::vector<Handover> handovers;            // by communicator
-  std::vector<std::string> clock_names;       // host, or "rank 5" where the host is not known
-  std::vector<uint32_t> first_rank_of_clock;  // into Bundle::ranks
+  std::vector<std::string> clock_names;       // host name, or "rank 5" if the host is unknown
+  std::vector<uint32_t> first_rank_of_clock;  // index into Bundle::ranks
 
   const TimedOp& At(const Attendance& a) const { return ranks[a.rank].ops[a.timed]; }
   const Op& OpOf(const Attendance& a) const { return model.bundle.ranks[a.rank].ops[At(a).op]; }
@@ -82,14 +81,12 @@ class Timing {
   void FindHandovers();
 };
 
-// "gpu marks", "events", "profiler", "framework"; "host" where the host's own steps are the arrivals.
+// "gpu marks", "events", "profiler", "framework"; "host" if the process's own steps are the arrivals.
 std::string ClockText(const Rank& rank, const TimedRank& timed);
 
-// False for times that no clock shows: 0 (not recorded), negative, or so large that sums of them would overflow.
+// False for times that no clock shows: 0 (not recorded), negative, or so large that sums would overflow.
 inline bool IsTime(int64_t ns) {
   return ns > 0 && ns < (int64_t{1} << 61);
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_TIMING_H_

@@ -1,7 +1,6 @@
 #include "analyzer/engine/facts/waits.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/facts/finished.h"
@@ -20,7 +19,7 @@ bool IsFaulty(Front front) {
   return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
 }
 
-// A dump may miss the last completions because the framework's watchdog has not noticed them yet: at most this many.
+// A dump may miss at most this many of the last completions, because the framework's watchdog has not noticed them yet.
 constexpr int32_t kBetweenLooks = 2;
 
 bool MakesWithoutBlocking(const Rank& rank) {
@@ -38,7 +37,7 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   }
   MakeQueues();
   creations = FindPendingCreations(model, 0);
-  // A rank that has merely not noticed its last completions is not a cause, unless there is no other.
+  // If a rank has only failed to notice its last completions, it is not a cause, unless there is no other.
   stands_.resize(hosts_);
   if (!Build(true)) return;
   if (StandByThemselves()) Build(true);
@@ -46,7 +45,7 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   Build(false);
 }
 
-// A rank that waits only for itself, after its unnoticed completions are skipped, has not merely failed to notice them.
+// If a rank waits only for itself after its unnoticed completions are skipped, it has not merely failed to notice them.
 bool WaitGraph::StandByThemselves() {
   bool any = false;
   for (const auto& sink : sinks) {
@@ -63,11 +62,11 @@ bool WaitGraph::StandByThemselves() {
   return any;
 }
 
-// Streams are separate if the recording shows which of their operations started. Otherwise what was issued first is
-// assumed to run first: a framework's streams wait for each other through streams that nothing records.
+// Streams are separate if it is recorded which of their operations started. Otherwise they are assumed to run in the
+// order of issue, because a framework's streams wait for each other through streams that are not recorded.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
-  // Dumps with equally many entries contain all that fits, whether or not all of it is in flight.
+  // Dumps with equally many entries contain as many as fit, whether or not all of them are in flight.
   constexpr size_t kFewEntries = 16;
   size_t entries = 0;
   full_rings_ = hosts_ > 2;
@@ -77,7 +76,7 @@ void WaitGraph::MakeQueues() {
     full_rings_ &= rank.ops.size() == entries && entries >= kFewEntries &&
                    rank.ops.back().record_id - rank.ops.front().record_id + 1 == static_cast<int64_t>(entries);
   }
-  // If one dump of a job contains completed operations, all do: they are written in the same way. Beside it, a dump
+  // If one dump of a job contains completed operations, all do, because they are written in the same way. Then a dump
   // without any is full.
   full_rings_ |= std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
@@ -110,8 +109,8 @@ void WaitGraph::MakeQueues() {
   fixed_ = hosts_ + static_cast<uint32_t>(queues.size());
 }
 
-// Rings are short and waits are long, so the operation of a queue may be gone although later ones are recorded. The
-// tickets of a stream and the counters of a communicator still show its number.
+// Rings are short and waits are long, so the current operation of a queue may be overwritten although later ones are
+// recorded. The tickets of a stream and the counters of a communicator still show its number.
 void WaitGraph::FindLost(size_t rank_index) {
   const Rank& rank = model_.bundle.ranks[rank_index];
   const auto& units = model_.ranks[rank_index].in_flight;
@@ -119,7 +118,7 @@ void WaitGraph::FindLost(size_t rank_index) {
     Queue& queue = queues[q];
     if (rank.source == Source::kFlightRecorder || rank.damaged) {
       if (rank.records_lost == 0 && !rank.damaged && !full_rings_) continue;
-      bool begun = false;  // if starts are recorded: the GPU is in what it started, and the rest is behind it
+      bool begun = false;  // if starts are recorded: the GPU is executing what it started, and the rest is behind it
       for (const Membership& ms : rank.memberships) {
         if (ms.member_rank < 0) continue;
         const Member& member = model_.comms[ms.comm].members[ms.member_rank];
@@ -128,8 +127,8 @@ void WaitGraph::FindLost(size_t rank_index) {
         // In a communicator that was used and has completed nothing yet, the first operation is in flight.
         const bool first = ms.completed == kNone && ms.issued >= 1;
         const int64_t next = !first ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
-        // What a truncated file is missing was issued after all that it contains. If it contains something unfinished,
-        // the GPU is in that, and the lost part is behind it.
+        // Operations missing in a truncated file were issued after all that it contains. If it contains something
+        // unfinished, the GPU is executing that, and the lost part is behind it.
         const auto& recorded = model_.ranks[rank_index].collectives[static_cast<size_t>(&ms - rank.memberships.data())];
         const int64_t newest = recorded.empty() ? kNone : rank.ops[recorded.back()].seq;
         const bool behind = rank.damaged && !units.empty() && next > newest;
@@ -138,7 +137,7 @@ void WaitGraph::FindLost(size_t rank_index) {
           queue.lost.push_back({ms.comm, next});
           begun |= ms.started > ms.completed;
         }
-        // Sends and receives end out of order: only what is older than all of them is certainly gone.
+        // Sends and receives end out of order, so only what is older than all of them is certainly gone.
         if (gone && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
           int64_t oldest = INT64_MAX, newest = -1;
           for (const Op& op : rank.ops) {
@@ -146,7 +145,7 @@ void WaitGraph::FindLost(size_t rank_index) {
             oldest = std::min(oldest, op.seq);
             newest = std::max(newest, op.seq);
           }
-          // A truncated file is missing what came last: any operation issued after its end may be in flight.
+          // A truncated file is missing the last operations, so any operation issued after its end may be in flight.
           if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued))
             (mixed ? queue.perhaps_lost : queue.lost_exchange) = ms.comm;
         }
@@ -194,7 +193,7 @@ bool WaitGraph::Build(bool forgive) {
   }
   HoldByFaultyGpus();
   for (const auto& [q, before] : forgiven) {
-    // Nothing blocks what is left: then the unnoticed completions explain everything.
+    // Nothing blocks what is left, so the unnoticed completions explain everything.
     if (queues[q].front.front == Front::kAllArrived) queues[q].front = before;
   }
   HoldByFaultyGpus();
@@ -223,8 +222,8 @@ void WaitGraph::Reverse() {
   }
 }
 
-// The process that it waits for there is not recorded. If some stuck ranks do not wait like that, it is one of them:
-// the owner of the store's key, or the process missing from the barrier. If all do, they are named as they are.
+// The record does not show which process the rank waits for. If some stuck ranks do not wait like that, it is one of
+// them: the owner of the store's key, or the process missing from the barrier. If all wait like that, all are named.
 bool WaitGraph::HoldFromOutside() {
   constexpr size_t kEnough = 64;  // candidates in a large job; each waiting rank has an edge to each
   std::vector<uint32_t> waiting, others;
@@ -284,7 +283,7 @@ bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
   return std::any_of(ops.begin(), ops.end(), [&](uint32_t i) { return rank.ops[i].state == OpState::kStarted; });
 }
 
-// The oldest operation in flight that waits for another rank is what the queue is in; what is behind it proves nothing.
+// The queue is executing the oldest operation in flight that waits for another rank; what is behind it proves nothing.
 void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   Queue& queue = queues[index];
   const auto rank_index = static_cast<size_t>(queue.rank);
@@ -298,13 +297,13 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   const GpuFront waits = {Front::kWaits, oldest,
                           oldest == nullptr ? kNoIndex : rank.memberships[oldest->membership].comm, -1};
   std::vector<Edge> out;
-  // The work that a dead or stopped process left on its GPU is stuck because of that.
+  // Work that a dead or stopped process left on its GPU is stuck because of that.
   if (view.host == HostState::kDead || view.host == HostState::kStopped) {
     front = waits;
     edges[QueueNode(index)].push_back({HostNode(rank_index), Why::kOwnGpu, front.op, front.comm});
     return;
   }
-  // An error of the CUDA runtime is permanent: no later work of that context runs, so it needs no other explanation.
+  // An error of the CUDA runtime is permanent: no later work of that context runs, so no other explanation is needed.
   if (Failed(queue)) {
     front = waits;
     front.front = Front::kFailed;
@@ -337,11 +336,11 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     return;
   }
   GpuFront unnoticed;  // the first one that was skipped
-  size_t passed = 0;   // how many were skipped
+  size_t passed = 0;   // number of skipped units
   for (size_t k = 0; k < queue.units.size(); ++k) {
     out.clear();
     GpuFront here;
-    // Every rank is behind in what is queued behind it. Further on, only a missing rank is still evidence.
+    // Every rank is behind in the operations queued behind it. Among these, only a missing rank is still evidence.
     AddUnit(rank_index, queue.units[k], k > 0, &out, &here);
     if (skip_finished && here.front == Front::kPeersFinished) {
       if (unnoticed.front == Front::kIdle) unnoticed = here;
@@ -356,8 +355,8 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     if (!out.empty()) {
       front = here;
       front.front = Front::kWaits;
-      // A GPU that reaches an operation starts it, whichever rank is missing there. One that did not start it is
-      // blocked by its own earlier work, and a rank without data is not needed to explain that.
+      // A GPU that reaches an operation starts it, whichever rank is missing there. If the GPU did not start it, its
+      // own earlier work blocks it, and no rank without data is needed as an explanation.
       if (k == passed && NotStarted(rank_index, queue.units[k]) &&
           std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
         front.front = Front::kNotReached;
@@ -370,12 +369,12 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     }
     if (front.front == Front::kIdle) front = here;
     if (here.front == Front::kNotReached) break;
-    // All members are in this collective, and its completion would have been noticed by now: the GPU is stuck in it. A
-    // member missing from a later operation does not explain that.
+    // All members are in this collective, and its completion would have been noticed by now, so the GPU is stuck in it.
+    // A member missing from a later operation does not explain that.
     const bool in_order = queue.stream != kNoIndex || rank.source == Source::kFlightRecorder;
     if (in_order && k == passed && HeldByAll(rank_index, here)) break;
   }
-  // If a GPU did not reach the next operation, it has not merely failed to notice the end of the previous one.
+  // If a GPU did not reach the next operation, it has not just failed to notice the end of the previous one.
   if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
   if (queue.perhaps_lost != kNoIndex && out.empty() &&
       (front.front == Front::kNotReached || front.front == Front::kAllArrived)) {
@@ -398,7 +397,7 @@ bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
          CollectiveOf(front.comm, front.op->seq, false).all_inside;
 }
 
-// A framework's watchdog looks at intervals, so a dump may miss the last completion or two. It misses more only if the
+// A framework's watchdog checks at intervals, so a dump may miss the last completion or two. It misses more only if the
 // GPU, or the watchdog with it, hangs.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
   return queues[queue].front.front == Front::kPeersFinished &&
@@ -408,7 +407,7 @@ bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
 
 int32_t WaitGraph::AloneDone(const GpuFront& front) const {
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return -1;
-  // Visits the members once, not once for each of them.
+  // Visits the members once per operation, not once for each of them.
   const auto [it, fresh] = alone_done_.try_emplace({front.comm, front.op->seq}, -1);
   if (fresh) it->second = FinishedAlone(model_, front.comm, front.op->seq);
   return it->second;
@@ -426,7 +425,7 @@ int32_t WaitGraph::CountUnnoticed(uint32_t queue) {
   return count;
 }
 
-// Whether peers completed, together with this rank, a collective that this rank has queued behind that unit.
+// Returns whether peers completed, together with this rank, a collective that this rank has queued behind that unit.
 bool WaitGraph::PeersFinishedLater(uint32_t queue, size_t after, GpuFront* front) {
   const auto& units = queues[queue].units;
   std::vector<Edge> out;
@@ -453,7 +452,7 @@ void WaitGraph::HoldByFaultyGpus() {
   for (uint32_t q = 0; q < queues.size(); ++q) HoldByFaultyGpus(q);
 }
 
-// An operation that all members entered does not finish if one of them is known to hang.
+// An operation that all members entered does not finish if one of their GPUs is known to hang.
 void WaitGraph::HoldByFaultyGpus(uint32_t index) {
   Queue& queue = queues[index];
   if (queue.front.front != Front::kAllArrived || queue.front.op == nullptr) return;
@@ -473,7 +472,7 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
     }
     Collective& collective = collectives_[{2 * uint64_t{comm}, op.seq}];
     if (collective.node == kNoIndex) {
-      // Visits the members once, not once for each of them.
+      // Visits the members once per operation, not once for each of them.
       if (not_held_.contains({comm, op.seq})) continue;
       std::vector<Edge> out;
       for (const Member& m : members) {
@@ -511,8 +510,8 @@ void WaitGraph::BuildHost(size_t rank_index) {
   edges[HostNode(rank_index)] = std::move(out);
 }
 
-// Creating a communicator needs the process of every member. Members without data are not blamed while others are seen
-// not to have come.
+// Creating a communicator needs the process of every member. Members without data are not blamed while others are known
+// not to have arrived.
 void WaitGraph::AddCreations() {
   std::vector<std::pair<uint32_t, const PendingCreation*>> unnamed;
   for (const PendingCreation& creation : creations) {
@@ -529,16 +528,16 @@ void WaitGraph::AddCreations() {
     if (edges[node].empty()) unnamed.push_back({node, &creation});
     for (int32_t r : creation.waiting) {
       const HostState host = model_.ranks[r].host;
-      // A rank that waits for its GPU is in no such call, whatever a damaged record says about the communicator.
+      // A rank that waits for its GPU is not in such a call, whatever a damaged record says about the communicator.
       if (host == HostState::kInWait) continue;
-      // A non-blocking call is only polled.
+      // The program only polls a non-blocking call.
       if (host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
       if (host != HostState::kDead && host != HostState::kStopped)
         edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
     }
   }
-  // Whichever rank the missing member is, it waits, so the edge goes to all of them. A rank that does not wait may
-  // still come.
+  // Whichever rank the missing member is, it waits, so edges lead to all waiting ranks. A rank that does not wait may
+  // still arrive.
   for (const auto& [node, creation] : unnamed) {
     const std::vector<int32_t>& candidates = creation->candidates;
     if (!std::all_of(candidates.begin(), candidates.end(), [&](int32_t r) { return !edges[HostNode(r)].empty(); }))

@@ -1,9 +1,8 @@
-// Who waits for whom. Nodes: each rank's host (which must issue calls), each in-order queue of its GPU (which must
-// finish what was issued), each collective that somebody is in (so that its members are looked at once, not once for
-// each of them), and each rank that others wait for and that left no data. Built in time linear in what is in flight
-// and who is member of it.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_WAITS_H_
-#define LOCKSTEP_ANALYZER_ENGINE_FACTS_WAITS_H_
+// Which rank waits for which. Each rank's process is a node, because it must issue calls. Each in-order queue of its
+// GPU is one, because it must finish what was issued. Each collective in flight is one, so that its members are
+// examined only once. Each rank that left no data and that others wait for is one. Takes time linear in the operations
+// in flight and their members.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -23,61 +22,63 @@ namespace lockstep {
 
 enum class Why : uint8_t {
   kNotIssued,    // the target has not issued the operation
-  kBehind,       // it has, but its queue is still in something older
-  kNotStarted,   // it has, but its stream has not reached it although others' have
-  kDead,         // its process is gone or stopped
-  kNoData,       // nothing is known of it
-  kOwnGpu,       // the host waits for its own GPU
-  kInit,         // it has not entered the making of the communicator
-  kIn,           // from a queue to the collective that it is in, from a host to the making of a communicator
-  kStreamOrder,  // another stream of the same GPU must get further first
-  kLaunchOrder,  // another stream of the same GPU runs something that was issued later: perhaps it must end first
-  kOutside,      // its host is seen to wait for another process, by other means than NCCL: for one of those that stand
-                 // still by themselves
+  kBehind,       // the target has issued the operation, but its queue still executes something older
+  kNotStarted,   // the target has issued the operation, but its stream has not reached it although others have
+  kDead,         // the target's process has ended or is stopped
+  kNoData,       // nothing is known about the target
+  kOwnGpu,       // the process waits for its own GPU
+  kInit,         // the target has not entered the creation of the communicator
+  kIn,           // from a queue to the collective that it is in, or from a process to the creation of a communicator
+  kStreamOrder,  // another stream of the same GPU must first advance
+  kLaunchOrder,  // another stream of the same GPU executes later work, which perhaps must end first
+  kOutside,      // the process waits outside NCCL for another process: for one of those that are stuck by themselves
 };
 
 struct Edge {
   uint32_t to = 0;
   Why why = Why::kNotIssued;
-  const Op* op = nullptr;  // what the waiter is in; null for kOwnGpu, kInit and out of a collective
+  // The operation that the waiting rank is in; null for kOwnGpu, for kInit, and for the edges of a collective.
+  const Op* op = nullptr;
   uint32_t comm = kNoIndex;
-  // The other side of a send or receive may as well be complete and gone from the record.
+  // The other side of a send or receive may also be complete and no longer recorded.
   bool presumed = false;
 };
 
-// Why a queue that waits for nobody does not go on.
+// Why a queue that waits for no rank does not continue.
 enum class Front : uint8_t {
   kIdle,           // nothing in flight
   kWaits,          // has edges
-  kAllArrived,     // every member is in the operation, none finishes
-  kNotReached,     // this rank's stream did not reach it; its peers' did, or left no data
-  kPeersFinished,  // peers finished it, this rank's GPU did not
+  kAllArrived,     // every member is in the operation, and none completes it
+  kNotReached,     // this rank's stream did not reach the operation; its peers' streams did, or the peers left no data
+  kPeersFinished,  // peers completed the operation, this rank's GPU did not
   kMismatched,     // the members' calls differ
-  kOverwritten,    // what it is in has left the record
-  kFailed,         // the GPU reported an error: nothing that it holds ends any more, whoever else is late
+  kOverwritten,    // the record of the current operation was overwritten
+  kFailed,         // the GPU reported an error, so none of the rank's work will complete, whichever other rank is late
 };
 
 struct GpuFront {
   Front front = Front::kIdle;
   const Op* op = nullptr;
   uint32_t comm = kNoIndex;
-  int32_t mismatch = -1;     // into the mismatches given
-  int64_t lost_seq = kNone;  // number of the collective where its record is gone (`op` is null)
+  int32_t mismatch = -1;     // index into the given mismatches
+  int64_t lost_seq = kNone;  // number of the collective if its record was overwritten (`op` is null)
 };
 
-// One in-order queue of a GPU: a stream, or all that a rank has in flight where what each stream started is not
-// recorded.
+// An in-order queue of a GPU: a stream, or everything that a rank has in flight if the record does not show what each
+// stream started.
 struct Queue {
-  int32_t rank = -1;            // into Bundle::ranks
-  uint32_t stream = kNoIndex;   // into Rank::streams; kNoIndex: all of them
-  std::vector<uint32_t> units;  // into RankView::in_flight, oldest first
+  int32_t rank = -1;            // index into Bundle::ranks
+  uint32_t stream = kNoIndex;   // index into Rank::streams; kNoIndex for all streams
+  std::vector<uint32_t> units;  // indexes into RankView::in_flight, oldest first
   GpuFront front;
-  // Older than its units and gone from the record, known by counters alone: communicator and number of the collectives,
-  // of which at least one is in flight. `overwritten` without any: something else.
+  // Overwritten operations that are older than the units, known only from counters: communicator and number of the
+  // collectives, at least one of which is in flight. If `overwritten` is set and this is empty, other operations were
+  // lost.
   std::vector<std::pair<uint32_t, int64_t>> lost;
   bool overwritten = false, lost_started = false;
-  uint32_t lost_exchange = kNoIndex;  // communicator of sends or receives that are gone likewise
-  // The same by a counter that collectives share: the GPU may be in what is gone if nothing else holds it.
+  uint32_t lost_exchange = kNoIndex;  // communicator of sends or receives that were lost in the same way
+  // The same from a counter that several collectives share: the GPU may be executing the lost operation if nothing else
+  // holds it.
   uint32_t perhaps_lost = kNoIndex;
 };
 
@@ -100,54 +101,58 @@ class WaitGraph {
   }
   bool IsHost(uint32_t node) const { return node < hosts_; }
   int32_t MissingRank(uint32_t node) const { return extra_[node - fixed_].missing; }
-  // The queue that holds a unit of the rank's, and the unit's place in it.
+  // The queue that contains a unit of the rank, and the unit's position in it.
   std::pair<uint32_t, uint32_t> PlaceOf(size_t rank_index, uint32_t unit) const {
     return place_of_unit_[first_unit_[rank_index] + unit];
   }
 
-  // The one member that is done with the collective at this front, in which others are: see FinishedAlone. -1: none.
+  // The only member that has completed the collective at this front while others are in it (see FinishedAlone), or -1.
   // Not thread-safe.
   int32_t AloneDone(const GpuFront& front) const;
 
   std::vector<std::vector<Edge>> edges;
-  std::vector<std::vector<uint32_t>> back;  // reverse adjacency
+  std::vector<std::vector<uint32_t>> back;  // reversed edges
   std::vector<Queue> queues;                // by rank, then by first use
   std::vector<StoppedHost> stopped;         // by rank index
-  // Strongly connected components that nothing leads out of and something waits in; each ascending.
+  // Strongly connected components that have no outgoing edges and in which something waits. Each is ascending.
   std::vector<std::vector<uint32_t>> sinks;
-  std::vector<PendingCreation> creations;  // communicators in the making; each is a node as a collective is
+  std::vector<PendingCreation> creations;  // communicators that are being created; each is a node, like a collective
 
  private:
   struct Extra {
     NodeKind kind;
     int32_t missing;  // global rank
   };
-  // What the members of one collective are doing about it.
+  // The state of each member of one collective.
   struct Collective {
-    uint32_t node = kNoIndex;  // only where somebody lacks
-    uint32_t started_node =
-        kNoIndex;  // only where nobody lacks, and streams of some did not reach it: who started waits
+    uint32_t node = kNoIndex;  // only if a member has not issued the operation
+    // Only if all members have issued the operation, but the streams of some did not reach it. A rank whose stream
+    // started it waits for those members.
+    uint32_t started_node = kNoIndex;
     bool peers_finished = false, any_started = false;
-    bool all_inside = false;  // every member has data, and has it in flight
+    bool all_inside = false;  // every member has data, and has the operation in flight
   };
 
-  // Whether every member has the collective at this front in flight, and its completion would have been noticed by now:
-  // it is older than a watchdog's interval, or more operations are in flight behind it than can go unnoticed.
+  // Returns whether every member has the collective at this front in flight, and a completion would have been noticed
+  // by now. It is older than a watchdog's interval, or more operations are in flight behind it than can go unnoticed.
   bool HeldByAll(size_t rank_index, const GpuFront& front);
-  // Of the last Build: marks in `stands_` who must not be forgiven; true when there are any.
+  // For the last Build: sets in `stands_` the ranks that must not count as late observers. Returns true if there are
+  // any.
   bool StandByThemselves();
   void MakeQueues();
   void FindLost(size_t rank_index);
-  // 0 not lost here, 1 it stands at the front of a queue of the rank's, 2 it stands behind what does.
+  // 0: not lost here; 1: at the front of a queue of the rank; 2: behind the front.
   int PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t* queue) const;
-  // Of an operation at the front of a queue whose record is gone: whether counters show that the GPU is in it.
+  // For an operation at the front of a queue whose record was overwritten: whether counters show that the GPU is
+  // executing it.
   bool LostStarted(const Queue& queue, uint32_t comm, int64_t seq) const;
-  // Starts are counted, and whatever the GPU started of NCCL's it has completed: nothing of NCCL's holds it.
+  // Returns true if starts are counted and the GPU has completed every NCCL operation that it started. Then no NCCL
+  // operation holds it up.
   bool NothingRuns(size_t rank_index) const;
-  // True when ranks were taken for slow to notice completions.
+  // Returns true if some ranks are assumed to notice completions late.
   bool Build(bool forgive);
   void BuildQueue(uint32_t queue, bool skip_finished);
-  // A rank without data, or an operation in which nobody else is waited for.
+  // A rank without data, or an operation that waits only for such ranks.
   bool OnlyUnknown(uint32_t node) const;
   bool AheadOnOtherStreams(uint32_t queue, std::vector<Edge>* out);
   bool WasMadeToWaitBefore(const Queue& queue, const Queue& other, const ring::StreamSnapshot::Dependency& d) const;
@@ -158,8 +163,8 @@ class WaitGraph {
   bool Failed(const Queue& queue) const;
   void BuildHost(size_t rank_index);
   void AddCreations();
-  // Of the sinks, hosts that are seen to wait for another process outside of NCCL: with edges to whatever else stands
-  // still, they are none. True when there are such.
+  // Removes processes that wait for another process outside NCCL from the sinks, by adding edges to the other stuck
+  // ranks. Returns true if there are any.
   bool HoldFromOutside();
   void Reverse();
   void AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front);
@@ -178,9 +183,10 @@ class WaitGraph {
   const Model& model_;
   const std::vector<Mismatch>& mismatches_;
   bool full_rings_ = false;
-  std::vector<bool> stands_;               // by rank: what it did not notice is what it stands in
-  absl::flat_hash_set<int32_t> forgiven_;  // ranks of the last Build
-  uint32_t hosts_ = 0, fixed_ = 0;         // hosts; hosts and queues
+  // For each rank: whether it really is in the operation whose completion it seemed not to have noticed.
+  std::vector<bool> stands_;
+  absl::flat_hash_set<int32_t> forgiven_;  // ranks that the last Build assumed to be late observers
+  uint32_t hosts_ = 0, fixed_ = 0;         // number of processes; number of processes and queues
   std::vector<Extra> extra_;
   std::vector<uint32_t> first_queue_, first_unit_;
   std::vector<std::pair<uint32_t, uint32_t>> place_of_unit_;
@@ -188,10 +194,8 @@ class WaitGraph {
   absl::flat_hash_map<std::pair<uint64_t, int64_t>, Collective> collectives_;      // (2 * comm + absent_only, seq)
   mutable absl::flat_hash_map<std::pair<uint32_t, int64_t>, int32_t> alone_done_;  // (comm, seq)
   absl::flat_hash_set<std::pair<uint32_t, int64_t>>
-      not_held_;  // (comm, seq) that no faulty GPU holds, in one pass over the queues
+      not_held_;  // (comm, seq) pairs that no faulty GPU holds, found in one pass over the queues
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, std::vector<int32_t>> mismatch_at_;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_WAITS_H_

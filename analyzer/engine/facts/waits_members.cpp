@@ -1,7 +1,5 @@
-// What each member of an operation is doing about it.
+// Determines the state of each member of an operation.
 #include <algorithm>
-#include <cstdlib>
-#include <string>
 
 #include "analyzer/engine/facts/waits.h"
 #include "analyzer/model/call_kinds.h"
@@ -14,7 +12,7 @@ using ring::IsPointToPoint;
 
 void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
   const Rank& rank = model_.bundle.ranks[rank_index];
-  // A group ends as a whole: an operation that the other side has completed does not block it.
+  // A group ends as a whole, so an operation that the other side has completed does not block it.
   const auto done_there = [&](const Op& op) {
     const auto& members = model_.comms[rank.memberships[op.membership].comm].members;
     if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
@@ -94,7 +92,7 @@ bool WaitGraph::NothingRuns(size_t rank_index) const {
              return s.completed >= s.issued || (s.marked && s.started <= s.completed && s.given >= s.issued);
            });
   }
-  // A framework's group status comes before its entries, so a truncated file may contain all of it.
+  // In a framework's file, the group status precedes the entries, so a truncated file may contain all of it.
   return std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
     const auto none = [](int64_t issued, int64_t started, int64_t completed) {
       return issued == kUnknown || completed >= issued ||
@@ -150,8 +148,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       continue;
     }
     if (unit == kNoIndex) {
-      // Not known to be in flight on this rank although it is on others. Unless a record is missing, that proves
-      // nothing.
+      // Not known to be in flight on this rank although it is on others. If a record is missing, that proves nothing.
       const bool no_record = theirs == nullptr || theirs->recent_only;
       const bool in_something = !peer.in_flight.empty() || queues[first_queue_[member.rank_index]].overwritten;
       if (no_record && !absent_only && in_something) {
@@ -162,7 +159,8 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     ++inside;
     const auto [queue, place] = PlaceOf(member.rank_index, unit);
     if (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr)) {
-      // Behind only if what is ahead of it does not finish either; the sinks show the fronts that wait for nothing.
+      // The member is behind only if its earlier work does not finish either. The sinks show the fronts that wait for
+      // nothing.
       if (!absent_only) lacking.push_back({QueueNode(queue), Why::kBehind, nullptr, comm});
     } else if (theirs->state == OpState::kEnqueued) {
       not_started.push_back({QueueNode(queue), Why::kNotStarted, nullptr, comm});
@@ -173,7 +171,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
   std::vector<Edge>* out = !lacking.empty()                                 ? &lacking
                            : collective.any_started && !not_started.empty() ? &not_started
                                                                             : &unknown;
-  // A rank that does not reach it waits for what blocks its own stream, not for itself.
+  // A rank that does not reach the operation waits for what blocks its own stream, not for itself.
   if (!out->empty() && out != &not_started) {
     collective.node = AddNode(NodeKind::kCollective, -1);
     edges[collective.node] = std::move(*out);
@@ -205,7 +203,7 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
   const bool issued = count >= 0 ? count >= op.seq : theirs != nullptr;
   if (!issued || (theirs != nullptr && theirs->state == OpState::kQueued)) {
     if (!issued && RecordEnds(member)) {
-      // For what is queued behind an operation, only a known absence is evidence.
+      // For operations queued behind another one, only a known absence is evidence.
       if (absent_only) return;
       out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
       return;
@@ -226,14 +224,15 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
     if (no_record && !absent_only && !peer.in_flight.empty()) {
       out->push_back({QueueNode(first_queue_[member.rank_index]), Why::kBehind, &op, ms.comm});
     } else if (theirs == nullptr && !absent_only && model_.bundle.ranks[member.rank_index].damaged) {
-      // Counted, and everything that it has in flight is lost: nothing shows whether its GPU reached it.
+      // The operation is counted, but all records of the rank's work in flight are lost. So it is unknown whether its
+      // GPU reached the operation.
       out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
     }
     return;
   }
   const auto [queue, place] = PlaceOf(member.rank_index, unit);
-  // A stream is in what it has started, whatever comes before that: the rest of its group, if groups are no longer
-  // recorded.
+  // A stream is executing what it has started, whatever precedes that: for example the rest of its group, if groups are
+  // no longer recorded.
   const bool begun = queues[queue].stream != kNoIndex && theirs->state == OpState::kStarted;
   if (!begun && (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr))) {
     if (!absent_only) out->push_back({QueueNode(queue), Why::kBehind, &op, ms.comm});

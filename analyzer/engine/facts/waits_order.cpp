@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-// What a queue that did not start its oldest operation waits for on its own GPU: streams that it was made to wait for.
-// If that goes through unrecorded streams, what was issued earlier on another one.
+// Adds what a queue that did not start its oldest operation waits for on its own GPU: the streams that it must wait for
+// or, if that leads through unrecorded streams, what was issued earlier on another stream.
 bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   const Queue& queue = queues[index];
   const Rank& rank = model_.bundle.ranks[queue.rank];
@@ -41,8 +41,8 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   return any;
 }
 
-// Whether the queue's oldest operation was issued on its stream after that stream was made to wait for `other`, and so
-// waits too.
+// Returns whether the queue's oldest operation was issued after its stream was made to wait for `other`, and so waits
+// too.
 bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
                                     const ring::StreamSnapshot::Dependency& d) const {
   const Rank& rank = model_.bundle.ranks[queue.rank];
@@ -50,7 +50,7 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
   const Op& waiting = rank.ops[in_flight[queue.units[0]].ops[0]];
   if (d.after != ring::StreamSnapshot::kAfterUnknown && waiting.ticket > 0)
     return static_cast<uint64_t>(waiting.ticket) > d.after;
-  // Not recorded: a wait for a later operation was made later.
+  // The time is not recorded. But a wait for a later operation was made later.
   for (const uint32_t unit : other.units) {
     const Op& op = rank.ops[in_flight[unit].ops[0]];
     if (op.ticket > 0 && static_cast<uint64_t>(op.ticket) <= d.ticket && op.enter_ns > waiting.enter_ns) return false;
@@ -58,8 +58,8 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
   return true;
 }
 
-// A stream that does not reach an operation although the peers' streams did, while another stream of the same GPU runs
-// a later one: the GPU may run the two in the opposite order.
+// A stream does not reach an operation although the peers' streams did, and another stream of the same GPU runs a later
+// one: the GPU may run the two in the opposite order.
 void WaitGraph::AddLaunchOrder(uint32_t index) {
   Queue& queue = queues[index];
   if (queue.front.front != Front::kNotReached ||

@@ -1,27 +1,26 @@
-// Which member is odd if members disagree without a majority: compares with the members of sibling communicators.
+// Finds the odd member if members disagree without a majority, by a comparison with the members of other communicators
+// of the class.
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/engine/facts/mismatch.h"
-#include "analyzer/engine/facts/stopped.h"
 
 namespace lockstep {
 namespace {
 
 using ring::IsCollective;
 
-// Whether the calls are equal in everything that CompareCalls checks, including shapes that may differ legally.
+// Returns whether the calls are equal in everything that CompareCalls checks, including shapes that may legally differ.
 bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED && OpName(bundle, a) == OpName(bundle, b);
 }
 
-// Whether the same sequence numbers mean the same calls in two communicators: the calls just before `seq` are equal as
-// far as both members recorded them, if they did, or none came before. They differ in replicas with different numbers
-// of micro-batches or sequence lengths.
+// Returns whether the same sequence numbers mean the same calls in two communicators: the calls just before `seq` are
+// equal as far as both members recorded them, if there are any. They differ in replicas with different numbers of
+// micro-batches or sequence lengths.
 bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t seq) {
   constexpr int64_t kBefore = 8;
   bool compared = seq <= 1;
@@ -34,14 +33,14 @@ bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t s
   return compared;
 }
 
-// Names are interned: equal indexes are equal names.
+// Names are interned, so equal indexes are equal names.
 bool SameName(const Op& a, const Op& b) {
   return a.name == b.name && (a.name != kNoIndex || a.kind == b.kind);
 }
 
 // Decides between two calls at number `seq` by the calls before it: in all communicators of this class, which of the
-// two followed the same names? Ignores sizes. Tries the last three calls, then two, then one. Returns the index of the
-// odd call, 0 for `first` and 1 for `second`; -1 undecided.
+// two followed the same names. Ignores sizes. Tries the last three calls, then two, then one. Returns the index of the
+// odd call, 0 for `first` and 1 for `second`; -1 if undecided.
 int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second) {
   if (SameName(first, second)) return -1;
   const Bundle& bundle = model.bundle;
@@ -66,7 +65,7 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, c
         const auto& list = model.ranks[static_cast<size_t>(m.rank_index)].collectives[m.membership];
         for (size_t i = context.size(); i < list.size(); ++i) {
           const Op& op = rank.ops[list[i]];
-          // The calls of this communicator from `seq` on are in dispute.
+          // This communicator's calls from `seq` on are in dispute.
           if (c == comm && op.seq >= seq) break;
           const bool is_first = SameName(op, first);
           if (!is_first && !SameName(op, second)) continue;
@@ -94,7 +93,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   const auto against = [](const int* votes) {
     return votes[0] >= 2 && votes[1] == 0 ? 1 : votes[1] >= 2 && votes[0] == 0 ? 0 : -1;
   };
-  // At the same number of sibling communicators, if the ranks of one program count alike.
+  // Compares the calls at this number in other communicators of the class, if the ranks of one program count alike.
   int at_place[2] = {0, 0};
   for (uint32_t c = 0; c < model.comms.size(); ++c) {
     if (c == comm || model.comms[c].klass != klass) continue;
@@ -117,8 +116,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   if (const int side = against(at_place); side >= 0) return side;
   if (const int side = ByContext(model, comm, seq, first, second); side >= 0) return side;
   // Last, by occurrence anywhere in communicators of this class: calls with different names by name, others by their
-  // arguments. Sizes prove nothing if nearly every call has its own, nor does a record that holds only the newest
-  // calls.
+  // arguments. Sizes prove nothing if nearly every call has its own, nor if a record contains only the newest calls.
   const bool by_name = !SameName(first, second);
   constexpr size_t kRepeats = 4;
   int anywhere[2] = {0, 0};
@@ -132,7 +130,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
       if (by_name && rank.only_active) continue;
       for (uint32_t i : model.ranks[m.rank_index].collectives[m.membership]) {
         const Op& op = rank.ops[i];
-        // The calls of this communicator from `seq` on are in dispute.
+        // This communicator's calls from `seq` on are in dispute.
         if (c == comm && op.seq >= seq) continue;
         const bool is_first = SameName(op, first);
         const int side = !by_name ? side_of(op) : is_first ? 0 : SameName(op, second) ? 1 : -1;

@@ -4,12 +4,9 @@
 #include <functional>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "analyzer/engine/facts/components.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/stopped.h"
 #include "analyzer/engine/rules/causes.h"
@@ -49,7 +46,7 @@ std::vector<Causes::Furthest> Causes::FurthestOfEach() const {
 }
 
 // A member of one of the rank's communicators that issued a collective which the rank did not issue. If the rank had
-// continued as that member did, it would have issued it too. Null: none.
+// continued like that member, it would have issued the collective too. Returns null if there is none.
 const Membership* Causes::SomebodyAheadOf(const std::vector<Furthest>& furthest, int32_t rank_index,
                                           int32_t* who) const {
   for (const Membership& ms : bundle_.ranks[rank_index].memberships) {
@@ -67,7 +64,7 @@ const Membership* Causes::SomebodyAheadOf(const std::vector<Furthest>& furthest,
   return nullptr;
 }
 
-// One pass over the whole job for all of them: after a network cut there are thousands.
+// One pass over the whole job handles all of them, because after a network cut there are thousands.
 std::map<int32_t, Causes::Silent> Causes::SilentRanks(const std::vector<int32_t>& global_ranks) const {
   std::map<int32_t, Silent> silent;
   for (int32_t rank : global_ranks) silent[rank];
@@ -95,12 +92,12 @@ std::map<int32_t, Causes::Silent> Causes::SilentRanks(const std::vector<int32_t>
 }
 
 // A rank that lost its dump and is a victim is in an earlier operation that another rank holds up. A rank with the same
-// role that waits for it has passed those operations in its own communicators. If they are over in the missing rank's
-// communicators too, or wait only for that rank, it had nothing to wait for.
+// role that waits for it has passed those operations in its own communicators. If these are over in the missing rank's
+// communicators too, or wait only for that rank, the missing rank had nothing to wait for.
 bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const {
   const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
   const std::vector<Silent::Wait>& waits = silent.waits;
-  if (own.empty()) return false;                    // part of its data exists, and the rest is lost
+  if (own.empty()) return false;                    // part of the rank's data exists, and the rest is lost
   std::set<std::pair<int32_t, const Op*>> waiting;  // sequence number of the collective, or any send or receive
   std::set<int32_t> who_waits;
   for (const Silent::Wait& wait : waits) {
@@ -136,7 +133,7 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
       for (const Membership& ms : sibling.memberships) {
         if (model_.comms[ms.comm].klass == view.klass) alike = &ms;
       }
-      // It has another role, so it does not show what the missing rank had to do.
+      // This rank has another role, so it does not show what the missing rank had to do.
       free = alike != nullptr && (!view.used_for_p2p || alike->member_rank == me);
       if (!free) break;
       const auto membership = static_cast<uint32_t>(alike - sibling.memberships.data());
@@ -150,7 +147,7 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
           continue;
         const Member& z = view.members[static_cast<size_t>(op.root_or_peer)];
         const CallKind reverse = OtherSideOf(op.kind);
-        // A named rank owes what it should have sent, or sent elsewhere, whatever it counts.
+        // A named rank owes the data that it should have sent, or sent elsewhere, whatever its counts are.
         const bool owes = still.contains(z.rank_index) && !waits_in_any(z.rank_index);
         if (z.rank_index < 0 || z.membership == kNoIndex || bundle_.ranks[z.rank_index].damaged || owes) {
           free = false;
@@ -158,8 +155,8 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
           free = over(z, model_.FindPointToPoint(z, reverse, me, op.seq), model_.PeerIssued(z, reverse, me) >= op.seq);
         } else {
           // A framework counts sends and receives by batch, not by pair. So the peer must have come as far as the peer
-          // of the rank with the same role, and have nothing in flight with the missing rank unless it waits for that
-          // rank.
+          // of the rank with the same role. It must have nothing in flight with the missing rank, unless it waits for
+          // that rank.
           const Member& counterpart = model_.comms[alike->comm].members[static_cast<size_t>(op.root_or_peer)];
           const Membership& theirs = bundle_.ranks[z.rank_index].memberships[z.membership];
           const bool seen = counterpart.rank_index >= 0 && counterpart.membership != kNoIndex;
@@ -188,7 +185,7 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
     const Rank& rank = bundle_.ranks[i];
     const RankView& view = model_.ranks[i];
     const uint32_t node = WaitGraph::HostNode(i);
-    // A rank that waits in anything may be a victim.
+    // A rank that waits in any operation may be a victim.
     if (!graph_->edges[node].empty() || Names(known, r) || rank.damaged || rank.process.consequence) continue;
     const bool left = rank.process.life == Life::kExited && rank.process.exit_code == 0;
     // A framework's dump does not record where the CPU thread is. There, ranks with the same role must have continued
@@ -203,10 +200,7 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
     c.grade = std::min(c.grade, kBeside);
     c.beside = true;
     if (c.comm == kNoIndex) c.comm = behind->comm;
-    c.evidence.push_back(
-        {absl::StrCat(Who(ahead), " continued to further calls on ", CommText(bundle_.comms[behind->comm]),
-                      "; no rank waits there yet, because of the other finding"),
-         {ahead, r}});
+    c.Add(Evidence::WENT_ON, {ahead, r}).Naming(bundle_, {ahead}).On(bundle_.comms[behind->comm]);
     Merge(&causes, std::move(c));
   }
   for (const Divergence& d : divergences_) {
@@ -235,7 +229,7 @@ bool Causes::CameTo(const Divergence& d) const {
   return !any;
 }
 
-// A group that was never ended is in the rank's own record, whatever the rank has waited for since.
+// A group that was never ended is in the rank's own record, whatever the rank waited for later.
 void Causes::AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
   for (size_t i = 0; i < model_.ranks.size(); ++i) {
     const auto r = static_cast<int32_t>(i);
@@ -256,11 +250,11 @@ void Causes::AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* 
 }
 
 void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
-  constexpr Grade kElseItsGpu = GRADE_GOOD, kNoPlace = GRADE_FAIR;  // whether its wait is recorded or not
+  constexpr Grade kElseItsGpu = GRADE_GOOD, kNoPlace = GRADE_FAIR;  // whether the rank's wait is recorded or not
   std::vector<bool> distrusted(bundle_.ranks.size());
   for (const Queue& queue : graph_->queues) {
     const Front front = queue.front.front;
-    // If an operation's calls differ somewhere, that is no evidence against the ranks that continued behind it.
+    // If an operation's calls differ, that is no evidence against ranks that continued after it.
     const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived ||
                        front == Front::kOverwritten || front == Front::kMismatched;
     if (!sound) distrusted[static_cast<size_t>(queue.rank)] = true;
@@ -288,17 +282,15 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
     c.comm = model_.CommOf(witness, *early[i].next);
     c.op = early[i].next;
     c.op_rank = early[i].witness;
-    const std::string next =
-        absl::StrCat(OpText(bundle_, witness, *early[i].next), " on ", CommText(bundle_.comms[c.comm]));
     const bool waits = model_.ranks[i].host == HostState::kInWait;
     if (!waits) c.grade = kNoPlace;
     c.reason = REASON_WAITS_TOO_EARLY;
     *c.detail.mutable_call() = CallOf(bundle_, witness, *early[i].next);
     c.detail.set_flag(waits);
-    c.evidence.push_back({absl::StrCat(early[i].witnesses, " ranks with the same role issued ", next,
-                                       " while the same work was unfinished as on ", Who(r),
-                                       ": the program does not wait for that work before that call"),
-                          {early[i].witness, r}});
+    c.Add(Evidence::ROLE_DID_NOT_WAIT, {early[i].witness, r})
+        .Naming(bundle_, {r})
+        .Count(early[i].witnesses)
+        .Call(BriefCall(bundle_, witness, *early[i].next));
     Merge(causes, std::move(c));
   }
 }
@@ -320,7 +312,7 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
     c.ranks = {r};
     c.grade = kCounted;
     c.reason = REASON_COUNTED_PROGRAM;
-    c.evidence.push_back({"most ranks with the same role agree on how many collectives come before each one", c.ranks});
+    c.Add(Evidence::COUNTS_BEFORE, c.ranks);
     Merge(causes, std::move(c));
   }
 }

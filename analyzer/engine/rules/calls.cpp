@@ -1,8 +1,6 @@
 // Describes calls that differ, and programs that left those of ranks with the same role.
-#include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
@@ -11,7 +9,7 @@ using ring::CallKind;
 using ring::IsPointToPoint;
 
 Cause Causes::FromMismatch(const Mismatch& m) const {
-  // If the members alone give no majority, a group of ranks with the same role may show which of them left the program.
+  // If the members alone give no majority, ranks with the same role may show which of them left the program.
   Cause c;
   c.kind = m.kind;
   c.comm = m.comm;
@@ -23,11 +21,12 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
   c.detail.set_name(m.odd_text);
   c.detail.set_other_name(m.usual_text);
   if (m.sender >= 0) {
+    const bool explained = m.why.kind() != Evidence::FACT;
     *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[c.op_rank], *m.odd_op);
     c.detail.set_other_name(absl::StrCat(m.usual_text, m.odd_op->kind == CallKind::kSend ? " received" : " sent"));
     c.reason = m.kind == MISMATCH_SPLITS ? REASON_SPLITS_UNLIKE_PEER : REASON_UNLIKE_PEER;
-    c.detail.set_flag(c.reason == REASON_UNLIKE_PEER ? m.majority : !m.reason.empty());
-    if (!m.reason.empty()) c.evidence.push_back({m.reason, {c.op_rank, m.usual_rank}});
+    c.detail.set_flag(c.reason == REASON_UNLIKE_PEER ? m.majority : explained);
+    if (explained) c.evidence.push_back({m.why, {c.op_rank, m.usual_rank}});
     c.grade = m.majority ? GRADE_STRONG : GRADE_OPEN;
   } else if (m.kind == MISMATCH_SPLITS) {
     c.reason = m.majority ? REASON_SPLITS_UNEVEN_ALONE : REASON_SPLITS_DO_NOT_ADD_UP;
@@ -50,9 +49,9 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
     c.grade = GRADE_OPEN;
   }
   if (m.usual_op != nullptr && m.usual_rank >= 0) {
-    c.evidence.push_back({absl::StrCat(Who(c.op_rank), ": ", ArgumentsText(bundle_, *m.odd_op), "; ", Who(m.usual_rank),
-                                       ": ", ArgumentsText(bundle_, *m.usual_op)),
-                          {c.op_rank, m.usual_rank}});
+    c.Add(Evidence::TWO_CALLS, {c.op_rank, m.usual_rank})
+        .Naming(bundle_)
+        .Names(ArgumentsText(bundle_, *m.odd_op), ArgumentsText(bundle_, *m.usual_op));
   }
   return c;
 }
@@ -63,11 +62,10 @@ Cause Causes::FromDivergence(const Divergence& d) const {
   Cause c;
   c.ranks = {d.rank};
   c.grade = d.by_history ? GRADE_FAIR : d.siblings_agreeing >= 3 ? GRADE_STRONG : GRADE_GOOD;
-  if (d.by_history) {
-    c.evidence.push_back({absl::StrCat("in earlier steps ", Who(d.rank), " and ", Who(d.sibling_rank),
-                                       " both continued from this place as ", Who(d.sibling_rank), " did now"),
-                          {d.rank, d.sibling_rank}});
-  }
+  if (d.by_history) c.Add(Evidence::ALIKE_BEFORE, {d.rank, d.sibling_rank}).Naming(bundle_);
+  const auto siblings = [&](Evidence::Kind kind) -> EvidenceItem& {
+    return c.Add(kind, {d.sibling_rank, d.rank}).CountOf(d.siblings_agreeing, d.family_size);
+  };
   const Op* theirs = d.sibling;
   auto own_comm = [&](const Rank& r, const Op& op) { return r.memberships[op.membership].comm; };
   if (d.type == Divergence::Type::kSkipped) {
@@ -86,10 +84,13 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     *c.detail.mutable_call() =
         CallNamed(absl::StrCat(OpName(bundle_, *theirs), BeforeNumber(theirs->kind), theirs->seq),
                   CommText(bundle_.comms[c.comm]));
-    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks with the same role issued ",
-                                       ArgumentsText(bundle_, *theirs), " there; ", Who(d.rank), " issued ",
-                                       d.own == nullptr ? "nothing" : ArgumentsText(bundle_, *d.own), " instead"),
-                          {d.sibling_rank, d.rank}});
+    EvidenceItem& issued =
+        siblings(Evidence::ROLE_ISSUED).Naming(bundle_, {d.rank}).Name(ArgumentsText(bundle_, *theirs));
+    if (d.own != nullptr) {
+      issued.detail()->set_other_name(ArgumentsText(bundle_, *d.own));
+      issued.Flag(d.own->call_site != theirs->call_site && d.own->call_site != kNoIndex &&
+                  theirs->call_site != kNoIndex);
+    }
   } else if (d.type == Divergence::Type::kExtra) {
     c.kind = RANK_AHEAD;
     c.comm = own_comm(rank, *d.own);
@@ -98,9 +99,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.reason = REASON_EXTRA;
     *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *d.own), BeforeNumber(d.own->kind), d.own->seq),
                                          CommText(bundle_.comms[c.comm]));
-    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
-                                       " ranks with the same role continued with ", ArgumentsText(bundle_, *theirs)),
-                          {d.sibling_rank, d.rank}});
+    siblings(Evidence::ROLE_CONTINUED).Name(ArgumentsText(bundle_, *theirs));
   } else if (d.type == Divergence::Type::kReordered) {
     c.kind = ORDER_INVERSION;
     c.comm = own_comm(rank, *d.own);
@@ -109,9 +108,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.reason = REASON_REORDERED;
     *c.detail.mutable_call() = CallOf(bundle_, rank, *d.own);
     *c.detail.mutable_other() = CallOf(bundle_, sibling, *theirs);
-    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
-                                       " ranks with the same role issued the same calls in a different order"),
-                          {d.sibling_rank, d.rank}});
+    siblings(Evidence::ROLE_OTHER_ORDER);
   } else {
     std::string own_text, their_text;
     if (IsPointToPoint(d.own->kind) && IsPointToPoint(theirs->kind)) {
@@ -123,9 +120,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
       c.reason = REASON_NO_OTHER_SIDE;
       *c.detail.mutable_call() = CallOf(bundle_, rank, *d.own);
       *c.detail.mutable_other() = CallOf(bundle_, sibling, *theirs);
-      c.evidence.push_back(
-          {absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks with the same role issued the latter"),
-           {d.sibling_rank, d.rank}});
+      siblings(Evidence::ROLE_ISSUED_LATTER);
       return c;
     }
     c.kind = CompareCalls(bundle_, *d.own, *theirs, &own_text, &their_text);
@@ -138,9 +133,10 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.detail.set_count(static_cast<int64_t>(d.siblings_agreeing));
     *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *theirs), BeforeNumber(theirs->kind), d.own->seq),
                                          CommText(bundle_.comms[c.comm]));
-    c.evidence.push_back({absl::StrCat(Who(d.rank), ": ", ArgumentsText(bundle_, *d.own), "; ", Who(d.sibling_rank),
-                                       " at the same place: ", ArgumentsText(bundle_, *theirs)),
-                          {d.rank, d.sibling_rank}});
+    c.Add(Evidence::TWO_CALLS, {d.rank, d.sibling_rank})
+        .Naming(bundle_)
+        .Names(ArgumentsText(bundle_, *d.own), ArgumentsText(bundle_, *theirs))
+        .Flag(true);
   }
   return c;
 }

@@ -1,6 +1,5 @@
-// Turns what the earlier stages found into findings: kind, culprits, evidence, chain, advice.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_RULES_CAUSES_H_
-#define LOCKSTEP_ANALYZER_ENGINE_RULES_CAUSES_H_
+// Converts the results of the earlier stages into findings: kind, culprits, evidence, chain, advice.
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -23,10 +22,10 @@
 
 namespace lockstep {
 
-// Of a finding that a rank without data is waited for: it may be at fault, or only its file is missing.
+// Grade of a finding that others wait for a rank without data. The rank may be at fault, or only its file is missing.
 constexpr Grade kWaitedForWithoutData = GRADE_OPEN;
 
-// What the record says is wrong with the GPU itself; empty: nothing.
+// Returns what the record shows about a failure of the GPU itself, or nothing.
 std::string GpuErrorOf(const Rank& rank);
 
 class Causes {
@@ -34,103 +33,123 @@ class Causes {
   Causes(const Model& model, const std::vector<Mismatch>& mismatches, const std::vector<Divergence>& divergences,
          const WaitGraph* graph);
 
-  // From the wait graph; empty without one.
+  // Causes from the wait graph; empty if there is none.
   std::vector<Cause> FromSinks();
-  // Calls that disagree, were left out or were added, although nothing waits for them. Skips what `known` explains.
+  // Calls that disagree, were skipped or were added, although no rank waits for them. Skips what `known` explains.
   std::vector<Cause> FromDisagreement(const std::vector<Cause>& known);
   // Processes that ended abnormally. Skips ranks that `known` names.
   std::vector<Cause> FromDeaths(const std::vector<Cause>& known);
-  // Processes that exited with status 0, or are stopped, while every other process has waited for its GPU for at least
-  // `late_after_ns` and GPU marks are off.
+  // Processes that exited with status 0, or are stopped. GPU marks are off, and every other process has waited for
+  // its GPU for at least `late_after_ns`.
   std::vector<Cause> FromEndsUnderWaits(const std::vector<Cause>& known, int64_t late_after_ns) const;
   // Most members of a communicator ended with the same operation: they exited with status 0, or are idle. Then the few
-  // ranks that issued one more are ahead. One extra call is more likely than a fault on most ranks.
+  // ranks that issued an extra call are ahead. One extra call is more likely than a fault on most ranks.
   void BlameTheAhead(std::vector<Cause>* causes) const;
-  // Blames a rank without data instead of idle ranks that may be waiting for it in a call that is not recorded.
+  // Blames a rank without data instead of idle ranks that may wait for it in a call that is not recorded.
   void BlameTheSilent(std::vector<Cause>* causes) const;
+  std::vector<Cause> FromLastCalls() const;
   // Processes that ended without a clean exit while nothing watched them. Only when all processes have ended.
   std::vector<Cause> FromUnseenEnds() const;
-  // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
+  // Collectives that some members completed and others never issued, in records that a framework wrote after the fact.
   std::vector<Cause> FromAbsence();
-  // The job is known to be stuck, but nothing in the record is: the one process that launched its CUDA graph fewer
+  // The job is known to be stuck, but no record shows why. Returns the one process that launched its CUDA graph fewer
   // times than all others and is in no wait. Needs no wait graph.
   std::vector<Cause> FromReplays() const;
-  // No rank waits in NCCL, and nearly all wait for another process outside NCCL: the few that do not. If there are
-  // none, the ranks without data. Needs no wait graph.
+  // No rank waits in NCCL, and nearly all wait for another process outside NCCL. Returns the few that do not, or else
+  // the ranks without data. Needs no wait graph.
   std::vector<Cause> FromRendezvous(int64_t late_after_ns) const;
-  // Only stacks are known: the few ranks whose stacks are in a different place of the program.
+  // Only stacks are known. Returns the few ranks whose stacks are at a different place of the program.
   std::vector<Cause> FromStacks() const;
-  // Ranks that left no data, when nothing else is known to be wrong.
+  // Ranks that left no data, if nothing else is known to be wrong.
   std::vector<Cause> FromMissing() const;
-  // Signature hashes that differ although no record shows a differing call; asynchronous errors of NCCL.
+  // Signature hashes that differ although no record shows a different call; asynchronous errors of NCCL.
   std::vector<Cause> FromHashes();
   std::vector<Cause> FromAsyncErrors();
 
   // Communicators that were not created: adds the ranks that never arrived to `causes`, and removes what that explains.
   void AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes);
-  // Communicators that differ from others of the same kind; likewise.
+  // Does the same for communicators that differ from others of the same kind.
   void AddFromSplits(std::vector<Cause>* causes);
-  // Groups of backends without names of groups: other sizes than the peers' replace what they explain in `causes`.
+  // For backends whose groups have no names. If the newest group's sizes differ from the peers', replaces the causes
+  // that this difference explains.
   void AddFromNewestGroups(std::vector<Cause>* causes) const;
-  // Beside `known`, which others wait for: ranks that are stuck by themselves or left their program, and that no rank
-  // waits for yet.
+  // Beside `known`, which others wait for: ranks that are stuck by themselves or left their program, although no rank
+  // waits for them yet.
   std::vector<Cause> FromBeside(const std::vector<Cause>& known) const;
 
   Finding ToFinding(const Cause& cause) const;
   void AddWhere(const Cause& cause, Finding* finding) const;
-  // Adds what is known of the CUDA graph launch that issued the operation.
+  // Adds facts about the CUDA graph launch that issued the operation.
   void DescribeReplay(const Cause& cause, Finding* finding) const;
 
  private:
-  // Parts of FromBeside: processes that wait where ranks with the same role continued; ranks that counted other calls.
+  // Parts of FromBeside: processes that wait where ranks with the same role continued, and ranks with other counts of
+  // calls.
   void AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
+  // Parts of FromSinks. A sink is one node of the wait graph, or a circle of several.
+  std::vector<Cause> FromSink(const std::vector<uint32_t>& sink, std::set<std::pair<uint32_t, int64_t>>* told);
+  std::vector<Cause> FromPrograms(const std::vector<uint32_t>& sink) const;
+  std::vector<Cause> FromCircle(const std::vector<uint32_t>& sink) const;
+  std::vector<Cause> FromQueue(uint32_t node, std::set<std::pair<uint32_t, int64_t>>* told) const;
+  void AddWithoutWaiters(std::vector<Cause>* causes) const;
+  void SetSilentAside(std::vector<Cause>* causes) const;
+  void DropExplained(std::vector<Cause>* causes) const;
   Cause FromDivergence(const Divergence& d) const;
   Cause FromMismatch(const Mismatch& m) const;
   std::vector<Cause> Explain(const Mismatch& m) const;
-  // Why the process left its program: its last call was one on which the calls differ. Empty: it was not.
+  // Returns why the process left its program: its last call was one on which the calls differ. Empty if it was not.
   std::vector<Cause> WhyItLeft(uint32_t node) const;
-  // In a circle: the few ranks that never issued what many wait in; empty: there are none.
+  // For a cycle: returns the few ranks that never issued the operation in which many wait, or none.
   std::vector<Cause> LeftInCircle(const std::vector<uint32_t>& sink) const;
-  // Whether the rank's GPU reached the place where its program differs. Before that the difference stops no rank.
+  // Returns whether the rank's GPU reached the place where its program differs. Before that place, the difference stops
+  // no rank.
   bool CameTo(const Divergence& d) const;
-  // Whether rank and holder completed an operation together that the holder issued after `op`.
+  // Returns whether rank and holder completed an operation together that the holder issued after `op`.
   bool MetLater(int32_t rank_index, int32_t holder, const Op& op) const;
-  // Ends the communicator that others wait in.
+  // Returns true if the rank is ending its communicators, or has ended the one in which others wait.
   bool LeftTheLoop(int32_t rank_index, uint32_t comm) const;
   Cause CreationCause(const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) const;
   Cause Unexplained(const PendingCreation& p) const;
-  // Whichever rank the missing member is, it waits for those that make the communicator. False: not so.
+  // Returns true if the missing member, whichever rank it is, waits for the ranks that create the communicator.
   bool ClosedCreation(const PendingCreation& p, const std::string& call, Cause* c) const;
   std::vector<Cause> FromProcesses() const;
   Cause NoDataCause(int32_t global_rank) const;
+  // A node of the wait graph that is a rank without data, for which others wait.
+  Cause WaitedForWithoutData(uint32_t node) const;
   Cause HostCause(uint32_t node) const;
   std::vector<int32_t> FinishedByCountsAlone(const GpuFront& front) const;
   Cause GpuCause(uint32_t node) const;
   Cause FinishedAloneCause(uint32_t node, int32_t alone) const;
   Cause StuckCause(uint32_t node) const;
+  // Returns whether the operation waits for a member that no record shows, and all ranks that may be it left data.
+  bool MissesUnknown(const GpuFront& front) const;
+  // Returns whether the rank's newest collective may wait for `waiter`, which waits in `op` and issued that collective
+  // after it.
+  bool MayWaitInNewest(int32_t rank_index, int32_t waiter, const Op& op) const;
   Cause NotBegunCause(uint32_t node) const;
   bool OnlyFirstOperationsWaitFor(uint32_t node) const;
   std::set<uint32_t> WaitedIn(uint32_t node) const;
-  // Sinks that are ranks without data, and most likely victims themselves.
+  // Sinks that are ranks without data, which are most likely victims themselves.
   std::set<uint32_t> SilentVictims() const;
-  // No rank is known to hold up the rest: the ranks whose records of their current operation are gone.
+  // If no rank is known to hold up the rest, returns the ranks whose record of the current operation was overwritten.
   std::vector<Cause> FromOverwritten();
   Cause FromCounts();
   void NarrowByCounts(std::vector<Cause>* circle);
-  // Whether the GPU of a member is known to have failed.
+  // Returns whether the GPU of a member is known to have failed.
   bool GpuFailed(uint32_t comm) const;
   void AddNetworkSteps(const GpuFront& front, Cause* cause) const;
   void AddOtherOrders(const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
-  // A circle of sends and receives that one rank closed by taking a peer that it never exchanged anything with.
+  // A cycle of sends and receives that one rank closed: it used a peer with which it had never exchanged anything.
   bool NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const;
-  // Two operations on different streams that the same members are all in, and that do not end: one hypothesis.
+  // Combines two operations into one hypothesis: the same members are all in both, on different streams, and neither
+  // ends.
   void JoinStuck(std::vector<Cause>* causes) const;
   Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;
   Cause DeathCause(int32_t rank_index) const;
-  // What is known of a rank without data: its communicators, and the ranks that wait in them for it alone.
+  // Facts about a rank without data: its communicators, and the ranks in them that wait only for it.
   struct Silent {
     struct Wait {
       int32_t rank;
@@ -141,8 +160,8 @@ class Causes {
     std::vector<Wait> waits;
   };
   std::map<int32_t, Silent> SilentRanks(const std::vector<int32_t>& global_ranks) const;
-  // Whether nothing before the place where others wait for a rank without data can have held it up. `still`: the ranks
-  // that are already named. A victim whose dump is merely lost would be held up by one of them.
+  // Returns whether nothing earlier than the others' wait can have held up the rank without data. `still`: the ranks
+  // that are already named. If only the rank's dump is lost, one of these would hold up the rank.
   bool NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const;
   struct Furthest {
     std::array<int32_t, 2> rank = {-1, -1};
@@ -151,21 +170,22 @@ class Causes {
   std::vector<Furthest> FurthestOfEach() const;
   const Membership* SomebodyAheadOf(const std::vector<Furthest>& furthest, int32_t rank_index, int32_t* who) const;
   const Divergence* DivergenceOf(int32_t rank_index) const;
-  // An operation that waits for this node: the one closest to the place in the program where it stopped.
+  // An operation that waits for a node: the one closest to the place in the program where that node stopped.
   struct Waiter {
-    const Edge* edge = nullptr;  // out of the queue or host `from`
+    const Edge* edge = nullptr;  // edge that leads out of the queue or process `from`
     uint32_t from = 0;
   };
   Waiter FirstWaiter(uint32_t node) const;
   const Waiter& FirstIn(uint32_t collective) const;
   void AddWaiterEvidence(uint32_t node, Cause* cause) const;
-  // Several ranks that are stuck in the same way become one finding.
+  void SetNotArrived(uint32_t node, const Waiter& waiter, Cause* cause) const;
+  // Combines several ranks that are stuck in the same way into one finding.
   void Merge(std::vector<Cause>* causes, Cause cause) const;
   void AddHostEvidence(int32_t rank_index, Cause* cause) const;
   std::string Who(int32_t rank_index) const;
-  // Time from `since_ns` until the rank's data was taken; none: not known.
+  // Returns the time from `since_ns` until the rank's data was taken, or nullopt if unknown.
   std::optional<int64_t> Lasted(const Rank& rank, int64_t since_ns) const;
-  // How long the rank has been in the cause's operation.
+  // Returns how long the rank has been in the cause's operation.
   EvidenceItem InOperation(int32_t rank_index, const Op& op) const;
 
   const Model& model_;
@@ -174,10 +194,8 @@ class Causes {
   const std::vector<Divergence>& divergences_;
   const WaitGraph* graph_;
   absl::flat_hash_set<int32_t> damaged_;                    // global ranks
-  std::vector<int32_t> divergence_of_rank_;                 // into divergences_, -1 none
-  mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;  // by node of a collective
+  std::vector<int32_t> divergence_of_rank_;                 // index into divergences_; -1 if none
+  mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;  // indexed by the node of a collective
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_RULES_CAUSES_H_

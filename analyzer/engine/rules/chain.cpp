@@ -3,59 +3,49 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
 namespace lockstep {
 namespace {
 
 constexpr int kMaxLinks = 64;
-constexpr size_t kMaxNames = 3;
+constexpr int kMaxNames = 3;
 
 struct Link {
   std::set<int32_t> ranks, waits_for;         // global
   std::map<std::string, int64_t> operations;  // as each rank numbers it; its number
   std::set<uint32_t> comms;
+  ChainLink::What what = ChainLink::OPERATION;
   std::string plain;                    // the operation without number and peer
   uint32_t last_collective = kNoIndex;  // whose `waits_for` were added last
 };
-
-// "dp_0, dp_1, dp_2 and 5 more"; one name where the communicators share it; "8 groups of 4 ranks" without names.
-std::string Names(const Bundle& bundle, const std::set<uint32_t>& comms) {
-  if (comms.size() == 1) return CommText(bundle.comms[*comms.begin()]);
-  std::set<std::string> names;
-  std::set<int32_t> sizes;
-  for (uint32_t c : comms) {
-    const Communicator& comm = bundle.comms[c];
-    if (!comm.name.empty()) names.insert(comm.name);
-    sizes.insert(comm.size);
-  }
-  if (names.empty())
-    return absl::StrCat(comms.size(), " groups",
-                        sizes.size() == 1 ? absl::StrCat(" of ", *sizes.begin(), " ranks") : "");
-  std::vector<std::string> shown(names.begin(), names.end());
-  const size_t more = shown.size() > kMaxNames ? shown.size() - kMaxNames : 0;
-  if (more > 0) shown.resize(kMaxNames);
-  return absl::StrCat(absl::StrJoin(shown, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "");
-}
 
 void Write(const Bundle& bundle, const Link& link, Finding* finding) {
   ChainLink* out = finding->add_chain();
   for (int32_t r : link.ranks) out->add_ranks(r);
   for (int32_t r : link.waits_for) out->add_waits_for(r);
   const bool one = link.operations.size() == 1;
+  out->set_what(link.what);
   out->set_operation(one ? link.operations.begin()->first : link.plain);
   if (one && link.operations.begin()->second >= 0) out->set_sequence(link.operations.begin()->second);
   if (link.comms.empty()) return;
   const Communicator& first = bundle.comms[*link.comms.begin()];
-  const std::string names = Names(bundle, link.comms);
-  out->mutable_communicator()->set_id(first.id);
-  out->mutable_communicator()->set_name(names);
-  out->mutable_communicator()->set_size(first.size);
-  out->set_text(absl::StrCat("waiting in ", out->operation(), " on ", names));
+  out->set_communicators(static_cast<int32_t>(link.comms.size()));
+  *out->mutable_communicator() = Labelled(first);
+  if (link.comms.size() == 1) return;
+  std::set<std::string> names;
+  bool alike = true;
+  for (uint32_t c : link.comms) {
+    if (!bundle.comms[c].name.empty()) names.insert(bundle.comms[c].name);
+    alike &= bundle.comms[c].size == first.size;
+  }
+  for (const std::string& name : names) {
+    if (out->names_size() < kMaxNames) out->add_names(name);
+  }
+  out->set_more_names(static_cast<int32_t>(names.size()) - out->names_size());
+  if (alike) out->set_size(first.size);
 }
 
 }  // namespace
@@ -74,21 +64,25 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
   std::set<int32_t> victims;
   const std::set<int32_t> culprits(finding->culprit_ranks().begin(), finding->culprit_ranks().end());
   while (!level.empty()) {
-    std::map<std::pair<std::string, std::string>, Link> links;  // class of communicator, operation
+    // The key is the class of communicator, the kind of wait and the operation.
+    std::map<std::tuple<std::string, ChainLink::What, std::string>, Link> links;
     std::set<uint32_t> next;
     auto add = [&](const Edge& e, uint32_t from, const std::set<int32_t>& waits_for, uint32_t collective) {
       const Rank& waiter = bundle.ranks[graph.RankOf(from)];
-      std::string plain = "communicator set-up", numbered = plain;
-      if (e.why == Why::kOutside) plain = numbered = kRendezvous;
+      ChainLink::What what = e.why == Why::kOutside ? ChainLink::RENDEZVOUS : ChainLink::SET_UP;
+      std::string plain, numbered;
       if (e.op != nullptr) {
+        what = ChainLink::OPERATION;
         numbered = OpText(bundle, waiter, *e.op);
         plain = ring::IsPointToPoint(e.op->kind) ? ring::CallName(e.op->kind) : OpName(bundle, *e.op);
       }
-      Link& link = links[{e.comm == kNoIndex ? "" : model.comms[e.comm].klass, plain}];
+      Link& link = links[{e.comm == kNoIndex ? "" : model.comms[e.comm].klass, what, plain}];
+      link.what = what;
       link.plain = plain;
       link.operations.emplace(numbered, e.op == nullptr ? -1 : e.op->seq);
       link.ranks.insert(waiter.rank);
-      // The same for everybody in a collective: thousands are in one, and may wait for thousands.
+      // All members of a collective wait for the same ranks. Thousands may be in one and wait for thousands, so these
+      // ranks are added once.
       if (collective == kNoIndex || link.last_collective != collective)
         link.waits_for.insert(waits_for.begin(), waits_for.end());
       link.last_collective = collective;

@@ -1,6 +1,5 @@
-// The way from a cause to those that wait because of it.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_RULES_CHAIN_H_
-#define LOCKSTEP_ANALYZER_ENGINE_RULES_CHAIN_H_
+// The path from a cause to the ranks that wait because of it.
+#pragma once
 
 #include "analyzer/engine/facts/model.h"
 #include "analyzer/engine/facts/waits.h"
@@ -9,10 +8,8 @@
 
 namespace lockstep {
 
-// Adds finding->chain, nearest victims first, and finding->victim_count. At each distance, ranks that wait in the same
-// kind of operation on sibling communicators are one link: sixteen pipelines are one line, not sixteen.
+// Adds finding->chain, nearest victims first, and finding->victim_count. At each distance, one link stands for ranks
+// that wait in the same kind of operation on communicators of one class. So sixteen pipelines are one line.
 void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Finding* finding);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_RULES_CHAIN_H_

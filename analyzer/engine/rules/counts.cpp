@@ -1,6 +1,5 @@
-// Finds culprits by what outlives the records: counters of calls and pairs, and hashes of calls.
+// Finds culprits by data that outlives the records: counters of calls and pairs, and hashes of calls.
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,7 +8,7 @@
 
 namespace lockstep {
 
-// Ranks that differ in what outlives the records: counters of pairs, counters of calls, hashes of calls. Empty: none,
+// Ranks whose remaining data differs: counters of pairs, counters of calls, hashes of calls. Empty if there are none,
 // or too many.
 Cause Causes::FromCounts() {
   constexpr size_t kMost = 2;
@@ -24,17 +23,15 @@ Cause Causes::FromCounts() {
   if (found(FindStrangers(model_))) {
     c.kind = P2P_UNMATCHED;
     c.reason = REASON_COUNTED_STRANGER;
-    c.evidence.push_back({"counters for each pair of ranks, which outlive the records", c.ranks});
+    c.Add(Evidence::PAIR_COUNTERS, c.ranks);
   } else if (found(FindOddlyCounted(model_))) {
     c.kind = P2P_UNMATCHED;
     c.reason = REASON_COUNTED_EXCHANGES;
-    c.evidence.push_back(
-        {"most ranks with the same role issued equally many collectives, but a different number of sends and receives",
-         c.ranks});
+    c.Add(Evidence::COUNTS_OF_SENDS, c.ranks);
   } else if (found(FindOtherPrograms(model_))) {
     c.kind = SILENT_DESYNC;
     c.reason = REASON_COUNTED_PROGRAM;
-    c.evidence.push_back({"most ranks with the same role agree on how many collectives come before each one", c.ranks});
+    c.Add(Evidence::COUNTS_BEFORE, c.ranks);
     if (std::any_of(c.ranks.begin(), c.ranks.end(),
                     [&](int32_t r) { return bundle_.ranks[static_cast<size_t>(r)].damaged; })) {
       c.grade = GRADE_WEAK;  // the differing number may come from the damage
@@ -42,7 +39,8 @@ Cause Causes::FromCounts() {
       c.detail.set_flag(true);
     }
   } else {
-    // Where the hashes of one communicator first differ, or those of several in the same way.
+    // The hashes may show where one communicator's programs first differ. Several communicators count if the same ranks
+    // differ in all.
     std::vector<Cause> parted = FromHashes();
     if (!parted.empty() &&
         std::all_of(parted.begin(), parted.end(), [&](const Cause& p) { return p.ranks == parted[0].ranks; }) &&
@@ -55,8 +53,8 @@ Cause Causes::FromCounts() {
   return c;
 }
 
-// In a circle of ranks with overwritten records: the rank whose counts never occur in the program of its role closed
-// it.
+// For a cycle of ranks with overwritten records: if the counts of one rank never occur in the program of its role, that
+// rank closed the cycle.
 void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   if (circle->size() != 1) return;
   Cause& c = circle->front();
@@ -68,7 +66,8 @@ void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   });
   if (!lost) return;
   const Cause odd = FromCounts();
-  // Two ranks that send to each other count those sends separately because they stopped.
+  // In a cycle of two ranks, the counts of their sends to each other differ only because both stopped. That proves
+  // nothing.
   if (c.ranks.size() == 2 && odd.kind != SILENT_DESYNC) return;
   if (odd.ranks.empty() || !std::includes(c.ranks.begin(), c.ranks.end(), odd.ranks.begin(), odd.ranks.end())) return;
   c.evidence.insert(c.evidence.end(), odd.evidence.begin(), odd.evidence.end());
@@ -79,8 +78,8 @@ void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   c.AddRival(Rival::ORDER_IN_CIRCLE);
   c.ranks = odd.ranks;
   c.grade = odd.grade;
-  // Then it is known what closed the circle: calls that differ. An extra send or receive may also come from a group
-  // that stayed open.
+  // Then the cause of the cycle is known: calls that differ. An extra send or receive may also come from a group that
+  // stayed open.
   if (odd.kind == SILENT_DESYNC) c.kind = odd.kind;
 }
 

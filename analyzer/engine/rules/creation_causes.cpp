@@ -1,20 +1,18 @@
-// The part of Causes about communicators that were never created, or came out different from their siblings.
+// The part of Causes about communicators that were never created, or that differ from similar communicators.
 #include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/engine/facts/init.h"
 #include "analyzer/engine/facts/splits.h"
 #include "analyzer/engine/rules/causes.h"
-#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 namespace {
 
-// With every member inside, set-up is legal work that may take minutes at the start of a large job.
+// With every member inside, creation is legal work that may take minutes at the start of a large job.
 constexpr int64_t kLongSetUp = 120'000'000'000;
 
 bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
@@ -56,7 +54,7 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
     for (const Cause& c : found) unseen.insert(c.missing.begin(), c.missing.end());
     std::erase_if(*causes, [&](const Cause& c) {
       if (c.kind == RANK_NO_DATA && c.ranks.empty()) return Subset(c.missing, unseen);
-      // A circle that a finding about a creation covers is dropped.
+      // Drops a cycle if a finding about a creation explains it.
       const auto same = [&c](const Cause& more) {
         return !more.nodes.empty() && std::find(c.nodes.begin(), c.nodes.end(), more.nodes[0]) != c.nodes.end();
       };
@@ -69,7 +67,7 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
     found.push_back(Unexplained(*unexplained));
   }
   for (Cause& c : found) {
-    // The wait graph already shows it, from the ranks that wait for it only here. This says more.
+    // The wait graph already shows this rank, from the ranks that wait for it only here. This finding says more.
     for (const Cause& known : *causes) {
       if (known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD) c.nodes = known.nodes;
     }
@@ -96,11 +94,9 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
   const std::string call = p.parent == kNoIndex ? absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(comm))
                                                 : absl::StrCat("nccl", ring::CallName(p.call), " #",
                                                                bundle_.comms[p.comm].ordinal, " of ", CommText(comm));
-  const std::string wait = absl::StrCat(
-      p.waiting.size(), p.size > 0 ? absl::StrCat(" of ", p.size) : "",
-      p.waiting.size() == 1 ? " waits in " : " wait in ", call,
-      p.oldest_ns > 0 ? absl::StrFormat(", the first for %.1f s", static_cast<double>(p.oldest_ns) / 1e9) : "");
-  c.evidence.push_back({wait, p.waiting});
+  EvidenceItem& wait = c.Add(Evidence::IN_CREATION, p.waiting).Count(p.waiting.size()).Call(CallNamed(call, ""));
+  if (p.size > 0) wait.detail()->set_of(p.size);
+  if (p.oldest_ns > 0) wait.fields.set_duration_ns(p.oldest_ns);
   c.kind = INIT_INCOMPLETE;
   *c.detail.mutable_call() = CallNamed(call, "");
   c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
@@ -175,7 +171,7 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     c.cause = "network";
     c.waiting.clear();
   } else {
-    c.kind = FINDING_UNSPECIFIED;  // no rank to name, or something else blocks it and is the cause
+    c.kind = FINDING_UNSPECIFIED;  // there is no rank to name, or something else blocks the creation
   }
   return c;
 }
@@ -202,13 +198,6 @@ bool Causes::ClosedCreation(const PendingCreation& p, const std::string& call, C
     if (!units.empty() && std::any_of(units[0].ops.begin(), units[0].ops.end(), to_a_maker)) partners.push_back(r);
   }
   const bool certain = partners.size() >= static_cast<size_t>(p.unnamed);
-  const auto named = [&](const std::vector<int32_t>& indexes) {
-    std::vector<int32_t> numbers;
-    numbers.reserve(indexes.size());
-    for (int32_t r : indexes) numbers.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
-    const char* noun = numbers.size() == 1 ? "rank " : "ranks ";
-    return absl::StrCat(noun, FoldRanks(std::move(numbers)));
-  };
   const auto add = [&](const std::vector<int32_t>& indexes, auto* to) {
     for (const int32_t r : indexes) to->Add(bundle_.ranks[static_cast<size_t>(r)].rank);
   };
@@ -226,16 +215,17 @@ bool Causes::ClosedCreation(const PendingCreation& p, const std::string& call, C
     c->detail.set_of(p.size);
     add(p.candidates, c->detail.mutable_ranks());
   }
-  // The other ranks in the circle are victims.
+  // The other ranks in the cycle are victims.
   for (uint32_t v : *circle) {
     const int32_t r = graph_->RankOf(v);
     if (r < 0 ? v == graph_->edges[first][0].to : std::binary_search(c->ranks.begin(), c->ranks.end(), r))
       c->nodes.push_back(v);
   }
   c->grade = GRADE_FAIR;
-  c->evidence.push_back({absl::StrCat("all ", bundle_.ranks.size(), " ranks were read, and none of ",
-                                      named(p.candidates), " is in ", call),
-                         p.candidates});
+  c->Add(Evidence::NONE_IN_CREATION, p.candidates)
+      .Naming(bundle_)
+      .Count(bundle_.ranks.size())
+      .Call(CallNamed(call, ""));
   c->waiting.clear();
   return true;
 }

@@ -1,13 +1,14 @@
-// Describes ranks that wait for each other: what each rank is in, in which order, from which place in the code.
+// Describes ranks that wait for each other: each rank's operations, their order, and their places in the code.
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
@@ -21,29 +22,14 @@ using ring::IsPointToPoint;
 
 namespace {
 
-constexpr size_t kMaxOrders = 8;
+constexpr size_t kMaxOrders = 8;             // maximum number of orders that are compared
 using OpKey = std::pair<uint32_t, int64_t>;  // communicator, number
 
-// " (train.py:88)"; empty: not recorded.
-std::string SiteText(const Bundle& bundle, const Rank& rank, const Op& op) {
-  const CallRef call = CallOf(bundle, rank, op);
-  return call.site().empty() ? "" : absl::StrCat(" (", call.site(), ")");
-}
-
-std::string RankList(const Bundle& bundle, const std::vector<int32_t>& ranks) {
-  constexpr size_t kShown = 8;
-  std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(kShown, ranks.size()); ++i)
-    names.push_back(absl::StrCat(bundle.ranks[ranks[i]].rank));
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(names, ", "),
-                      ranks.size() > kShown ? absl::StrCat(" and ", ranks.size() - kShown, " more") : "");
-}
-
-// Ranks that are in the operations of a circle in the same order. Sibling communicators count as one unless a rank is
-// in two of them.
+// Ranks that are in the operations of a cycle in the same order. Communicators of one class count as one unless a rank
+// is in two of them.
 struct Order {
   std::vector<OpKey> keys;     // number of the kind of communicator, number of the operation
-  std::vector<const Op*> ops;  // of ranks[0]
+  std::vector<const Op*> ops;  // operations of ranks[0]
   std::vector<int32_t> ranks;
 };
 
@@ -80,7 +66,7 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
   return orders;
 }
 
-// Two ranks that exchanged nothing before, while the others in the circle have done so this many times.
+// A call between two ranks that exchanged nothing before is odd if others in the cycle have exchanged this many times.
 constexpr int64_t kUsedToEachOther = 8;
 
 bool Before(const Order& order, OpKey a, OpKey b) {
@@ -88,42 +74,164 @@ bool Before(const Order& order, OpKey a, OpKey b) {
   return x < y && y != order.keys.end();
 }
 
-// In communicators of the same kinds and, where these carry sends and receives, at the same place.
-bool OneRole(const Model& model, int32_t a, int32_t b) {
-  std::multiset<std::pair<std::string, int32_t>> roles[2];
-  for (int side = 0; side < 2; ++side) {
-    for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(side == 0 ? a : b)].memberships) {
-      const CommView& view = model.comms[ms.comm];
-      roles[side].insert({view.klass, view.used_for_p2p ? ms.member_rank : 0});
+// The communicators of a rank by kind and, if these carry sends and receives, its place in them: ranks with equal ones
+// run the same program.
+using Role = std::multiset<std::pair<std::string, int32_t>>;
+
+Role RoleOf(const Model& model, int32_t rank_index) {
+  Role role;
+  for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(rank_index)].memberships) {
+    const CommView& view = model.comms[ms.comm];
+    role.insert({view.klass, view.used_for_p2p ? ms.member_rank : 0});
+  }
+  return role;
+}
+
+// Returns whether all operations of a cycle complete if each rank skips the operations in `skips`. Members outside the
+// cycle wait in these operations already, or left no data; they do not count.
+bool Completes(const Model& model, const std::vector<Order>& orders,
+               const std::function<bool(int32_t rank, const OpKey& key)>& skips) {
+  std::map<int32_t, std::vector<OpKey>> left;  // operations of each rank, the next one last
+  for (const Order& order : orders) {
+    for (const int32_t r : order.ranks) {
+      std::vector<OpKey>& keys = left[r];
+      std::copy_if(order.keys.rbegin(), order.keys.rend(), std::back_inserter(keys),
+                   [&](const OpKey& key) { return !skips(r, key); });
     }
   }
-  return roles[0] == roles[1];
+  const auto ready = [&](const OpKey& key) {
+    const std::vector<Member>& members = model.comms[key.first].members;
+    return std::all_of(members.begin(), members.end(), [&](const Member& m) {
+      const auto at = left.find(m.rank_index);
+      return at == left.end() || (!at->second.empty() && at->second.back() == key);
+    });
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    std::set<OpKey> looked;  // once per round: thousands of ranks may be in one operation
+    for (auto& [rank, keys] : left) {
+      if (keys.empty() || !looked.insert(keys.back()).second || !ready(keys.back())) continue;
+      const OpKey done = keys.back();
+      for (const Member& m : model.comms[done.first].members) {
+        const auto at = left.find(m.rank_index);
+        // A damaged list may name a rank twice.
+        if (at != left.end() && !at->second.empty() && at->second.back() == done) at->second.pop_back();
+      }
+      moved = true;
+    }
+  }
+  return std::all_of(left.begin(), left.end(), [](const auto& of) { return of.second.empty(); });
 }
 
-// A circle of two states: nearly all ranks are in one, and ranks with the same role are in the other. The few left the
-// program.
-bool FewLeft(const Model& model, const std::vector<Order>& orders) {
-  constexpr size_t kMany = 3;
-  if (orders.size() != 2 || orders[0].keys.empty() || orders[1].keys.empty()) return false;
-  if (orders[0].ranks.size() < kMany || 3 * orders[1].ranks.size() > orders[0].ranks.size()) return false;
-  return std::all_of(orders[1].ranks.begin(), orders[1].ranks.end(),
-                     [&](int32_t r) { return OneRole(model, r, orders[0].ranks[0]); });
+// The ranks that left their program, if few ranks cause the cycle. Only these ranks are in the operations of one kind.
+// Without those operations, all others complete.
+struct Left {
+  std::vector<int32_t> ranks;  // ascending; empty if as many other ranks would have to make those operations instead
+  size_t others = 0;           // ranks that never issued them, although ranks with the same role did
+};
+
+Left FewestThatLeft(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle) {
+  constexpr size_t kMostKinds = 16;
+  const std::vector<Order> orders = OrdersOf(model, ranks, circle, false);
+  std::map<std::string, std::set<int32_t>> in;  // by kind of communicator: ranks whose first operation is of it
+  for (const Order& order : orders) {
+    if (!order.keys.empty()) in[model.comms[order.keys[0].first].klass].insert(order.ranks.begin(), order.ranks.end());
+  }
+  Left fewest;
+  if (in.size() > kMostKinds) return {};
+  for (const auto& of_kind : in) {
+    const std::set<int32_t>& few = of_kind.second;
+    if (!fewest.ranks.empty() && few.size() >= fewest.ranks.size()) continue;
+    // The operations that these ranks are in first, and the members that never issued those operations.
+    std::set<OpKey> odd;
+    std::set<int32_t> others;
+    for (const Order& order : orders) {
+      if (order.keys.empty() || !few.contains(order.ranks[0])) continue;
+      odd.insert(order.keys[0]);
+      for (const Member& m : model.comms[order.keys[0].first].members) {
+        if (!few.contains(m.rank_index) && ranks.contains(m.rank_index)) others.insert(m.rank_index);
+      }
+    }
+    if (few.size() >= others.size()) continue;
+    std::set<Role> roles;
+    for (const int32_t r : others) roles.insert(RoleOf(model, r));
+    const bool one_role =
+        std::all_of(few.begin(), few.end(), [&](int32_t r) { return roles.contains(RoleOf(model, r)); });
+    if (!one_role ||
+        !Completes(model, orders, [&](int32_t r, const OpKey& key) { return few.contains(r) && odd.contains(key); }))
+      continue;
+    fewest.ranks.assign(few.begin(), few.end());
+    fewest.others = others.size();
+  }
+  return fewest;
 }
 
-bool Opposite(const Order& a, const Order& b) {
+// Returns the places in `a` of two operations that `b` has in the opposite order.
+std::optional<std::pair<size_t, size_t>> Swapped(const Order& a, const Order& b) {
   for (size_t i = 0; i < a.keys.size(); ++i) {
     for (size_t j = i + 1; j < a.keys.size(); ++j) {
-      if (Before(b, a.keys[j], a.keys[i])) return true;
+      if (Before(b, a.keys[j], a.keys[i])) return std::pair(i, j);
     }
   }
-  return false;
+  return std::nullopt;
+}
+
+// Returns the rank's operation with this number in its communicator of this class. Null if there is none, or if the
+// rank is in two such communicators.
+const Op* OfKind(const Model& model, const Rank& rank, const std::string& klass, int64_t seq) {
+  const Op* found = nullptr;
+  for (const Op& op : rank.ops) {
+    if (op.membership == kNoIndex || op.seq != seq || !IsCollective(op.kind) ||
+        model.comms[model.CommOf(rank, op)].klass != klass)
+      continue;
+    if (found != nullptr && found->membership != op.membership) return nullptr;
+    if (found == nullptr) found = &op;
+  }
+  return found;
+}
+
+struct OutOfOrder {
+  std::vector<int32_t> ranks;  // ascending; empty: nothing shows which order is the usual one
+  int64_t usual = 0;           // ranks that follow the other order
+};
+
+// Finds ranks with an order that few ranks share. Ranks that are past these operations count as well, because the cycle
+// itself may contain only one rank of each order.
+OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) {
+  constexpr int64_t kMany = 3;     // minimum number of ranks, and of agreeing ranks for each that differs
+  constexpr int64_t kEnough = 64;  // more would not decide otherwise
+  OutOfOrder odd;
+  std::set<int32_t> ranks;
+  for (size_t a = 0; a < orders.size() && a < kMaxOrders; ++a) {
+    for (size_t b = a + 1; b < orders.size() && b < kMaxOrders; ++b) {
+      const auto swapped = Swapped(orders[a], orders[b]);
+      if (!swapped) continue;
+      const Rank& shown = model.bundle.ranks[static_cast<size_t>(orders[a].ranks[0])];
+      const Op &x = *orders[a].ops[swapped->first], &y = *orders[a].ops[swapped->second];
+      const std::string &x_kind = model.comms[model.CommOf(shown, x)].klass,
+                        &y_kind = model.comms[model.CommOf(shown, y)].klass;
+      int64_t as_a = 0, as_b = 0;
+      for (const Rank& rank : model.bundle.ranks) {
+        const Op *first = OfKind(model, rank, x_kind, x.seq), *second = OfKind(model, rank, y_kind, y.seq);
+        if (first == nullptr || second == nullptr || first->thread != second->thread) continue;
+        if (++(first < second ? as_a : as_b) == kEnough) break;
+      }
+      const Order& few = as_a < as_b ? orders[a] : orders[b];
+      const int64_t many = std::max(as_a, as_b);
+      if (many < kMany || kMany * std::min(as_a, as_b) > many) continue;
+      ranks.insert(few.ranks.begin(), few.ranks.end());
+      odd.usual = std::max(odd.usual, many);
+    }
+  }
+  odd.ranks.assign(ranks.begin(), ranks.end());
+  return odd;
 }
 
 }  // namespace
 
-// The ranks of a pipeline always exchange with the same peers. Suppose a rank in a circle is in its first send to (or
-// receive from) a peer that never had anything for it, while the others count many. Then it took the wrong peer, and
-// the rest wait for what it should have done instead.
+// The ranks of a pipeline always exchange with the same peers. Suppose a rank in a cycle is in its first send or
+// receive with a peer that has no counterpart for it. If the others have exchanged often, the rank used the wrong
+// peer, and the others wait for the right call.
 bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const {
   int32_t stranger = -1;
   const Edge* first = nullptr;
@@ -172,7 +280,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
   c.grade = GRADE_GOOD;
   std::set<int32_t> ranks;
   std::set<OpKey> circle;
-  bool p2p = true, sends = true;
+  bool p2p = true, sends = true, exchanges = false;
   std::vector<uint32_t> launch_order;
   for (uint32_t v : sink) {
     const int32_t r = graph_->RankOf(v);
@@ -188,11 +296,10 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
         p2p = false;
         circle.insert({e.comm, e.op->seq});
       } else if (c.evidence.size() < 2 * kMaxOrders) {
-        c.evidence.push_back(
-            {absl::StrCat(Who(r), " waits in ", OpText(bundle_, bundle_.ranks[r], *e.op),
-                          SiteText(bundle_, bundle_.ranks[r], *e.op), " on ", CommText(bundle_.comms[e.comm])),
-             {r}});
+        *c.Add(Evidence::WAITS_IN, {r}).Naming(bundle_).detail()->add_calls() =
+            BriefCallAndSite(bundle_, bundle_.ranks[r], *e.op);
       }
+      exchanges |= IsPointToPoint(e.op->kind);
       sends &= e.op->kind == CallKind::kSend;
     }
   }
@@ -237,51 +344,40 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
   const std::vector<Order> orders = OrdersOf(model_, ranks, circle, true);
   bool inverted = false;
   for (size_t i = 0; i < std::min(kMaxOrders, orders.size()); ++i) {
-    for (size_t k = i + 1; k < std::min(kMaxOrders, orders.size()); ++k) inverted |= Opposite(orders[i], orders[k]);
-    std::vector<std::string> steps;
-    for (const Op* op : orders[i].ops) {
-      const Rank& rank = bundle_.ranks[orders[i].ranks[0]];
-      steps.push_back(absl::StrCat(OpText(bundle_, rank, *op), " on ",
-                                   CommText(bundle_.comms[model_.CommOf(rank, *op)]), SiteText(bundle_, rank, *op)));
-    }
-    if (steps.empty()) continue;
-    const char* alone = steps.size() == 1 ? " wait in " : " issued ";
-    c.evidence.push_back({absl::StrCat(RankList(bundle_, orders[i].ranks),
-                                       orders[i].ranks.size() == 1 && steps.size() == 1 ? " waits in " : alone,
-                                       absl::StrJoin(steps, ", then "),
-                                       steps.size() == 1 ? " and have not issued what the others wait in" : ""),
-                          orders[i].ranks});
+    for (size_t k = i + 1; k < std::min(kMaxOrders, orders.size()); ++k)
+      inverted |= Swapped(orders[i], orders[k]).has_value();
+    if (orders[i].ops.empty()) continue;
+    EvidenceItem& waits = c.Add(Evidence::WAITS_IN, orders[i].ranks).Naming(bundle_).Flag(orders[i].ops.size() == 1);
+    for (const Op* op : orders[i].ops)
+      *waits.detail()->add_calls() = BriefCallAndSite(bundle_, bundle_.ranks[orders[i].ranks[0]], *op);
   }
   std::set<uint32_t> comms;
   for (const OpKey& key : circle) comms.insert(key.first);
+  const Left left = inverted || exchanges ? Left() : FewestThatLeft(model_, ranks, circle);
   if (inverted) {
     c.kind = ORDER_INVERSION;
     c.reason = REASON_ORDERS_DIFFER;
-    // Many against few: the few are out of order.
-    const size_t few = ranks.size() - orders[0].ranks.size();
-    if (orders[0].ranks.size() >= 3 && few * 3 <= orders[0].ranks.size()) {
-      c.ranks.clear();
-      for (size_t i = 1; i < orders.size(); ++i) {
-        if (Opposite(orders[0], orders[i]))
-          c.ranks.insert(c.ranks.end(), orders[i].ranks.begin(), orders[i].ranks.end());
-      }
-      std::sort(c.ranks.begin(), c.ranks.end());
+    if (const OutOfOrder odd = FindOutOfOrder(model_, orders); !odd.ranks.empty()) {
+      c.ranks = odd.ranks;
       c.reason = REASON_OUT_OF_ORDER;
-      c.detail.set_count(static_cast<int64_t>(orders[0].ranks.size()));
-      c.detail.set_of(static_cast<int64_t>(ranks.size()));
+      c.detail.set_count(odd.usual);
+      c.detail.set_of(odd.usual + static_cast<int64_t>(odd.ranks.size()));
     }
-  } else if (!p2p && FewLeft(model_, orders)) {
-    c.ranks = orders[1].ranks;
-    c.grade = GRADE_GOOD;
-    const Rank& usual = bundle_.ranks[static_cast<size_t>(orders[0].ranks[0])];
-    const Op& theirs = *orders[0].ops[0];
-    const Rank& odd = bundle_.ranks[static_cast<size_t>(orders[1].ranks[0])];
-    const Op& own = *orders[1].ops[0];
-    c.op = &own, c.op_rank = orders[1].ranks[0], c.comm = model_.CommOf(odd, own);
+  } else if (!left.ranks.empty()) {
+    const auto order_of = [&](bool odd) {
+      return std::find_if(orders.begin(), orders.end(), [&](const Order& order) {
+        return !order.ops.empty() && odd == std::binary_search(left.ranks.begin(), left.ranks.end(), order.ranks[0]);
+      });
+    };
+    const auto odd = order_of(true), usual = order_of(false);
+    c.ranks = left.ranks;
+    c.grade = 3 * left.ranks.size() <= left.others ? GRADE_GOOD : GRADE_WEAK;
+    const Rank& rank = bundle_.ranks[static_cast<size_t>(odd->ranks[0])];
+    c.op = odd->ops[0], c.op_rank = odd->ranks[0], c.comm = model_.CommOf(rank, *c.op);
     c.reason = REASON_ELSEWHERE_IN_CIRCLE;
-    *c.detail.mutable_call() = CallOf(bundle_, odd, own);
-    *c.detail.mutable_other() = CallOf(bundle_, usual, theirs);
-    c.detail.set_count(static_cast<int64_t>(orders[0].ranks.size()));
+    *c.detail.mutable_call() = CallOf(bundle_, rank, *c.op);
+    *c.detail.mutable_other() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(usual->ranks[0])], *usual->ops[0]);
+    c.detail.set_count(static_cast<int64_t>(usual->ranks.size()));
   } else if (p2p && sends) {
     c.reason = REASON_SENDS_FACE_EACH_OTHER;
   } else {
@@ -313,11 +409,9 @@ Cause Causes::LaunchOrderCause(const std::vector<uint32_t>& sink) const {
     const Rank& rank = bundle_.ranks[queue.rank];
     const Op& op = rank.ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
     if (c.op == nullptr) c.op = &op, c.op_rank = queue.rank, c.comm = model_.CommOf(rank, op);
-    c.evidence.push_back({absl::StrCat(Who(queue.rank), op.state == OpState::kStarted ? " runs " : " has not started ",
-                                       OpText(bundle_, rank, op), " on ",
-                                       CommText(bundle_.comms[model_.CommOf(rank, op)]), SiteText(bundle_, rank, op),
-                                       queue.stream == kNoIndex ? "" : absl::StrCat(", stream ", queue.stream)),
-                          {queue.rank}});
+    EvidenceItem& at = c.Add(Evidence::GPU_AT, {queue.rank}).Naming(bundle_).Flag(op.state == OpState::kStarted);
+    at.Call(BriefCallAndSite(bundle_, rank, op));
+    if (queue.stream != kNoIndex) at.detail()->set_number(queue.stream);
   }
   c.ranks.assign(ranks.begin(), ranks.end());
   c.reason = REASON_GPU_ORDERS_DIFFER;
@@ -325,7 +419,7 @@ Cause Causes::LaunchOrderCause(const std::vector<uint32_t>& sink) const {
 }
 
 void Causes::JoinStuck(std::vector<Cause>* causes) const {
-  constexpr size_t kMost = 64;  // more at once have a cause bigger than the order of two operations
+  constexpr size_t kMost = 64;  // if more operations are stuck at once, the cause is not the order of two of them
   std::vector<size_t> stuck;
   for (size_t i = 0; i < causes->size(); ++i) {
     const Cause& c = (*causes)[i];
@@ -356,9 +450,9 @@ void Causes::JoinStuck(std::vector<Cause>* causes) const {
       *c.detail.mutable_other() = CallOf(bundle_, y, *b.op);
       for (const Cause* from : {&a, &b})
         c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
-      c.evidence.push_back({absl::StrCat(RankList(bundle_, shared), " are members of both; all processes issued both",
-                                         SiteText(bundle_, x, *a.op), SiteText(bundle_, y, *b.op)),
-                            shared});
+      Detail* both = c.Add(Evidence::IN_BOTH, shared).Naming(bundle_).detail();
+      *both->add_calls() = BriefCallAndSite(bundle_, x, *a.op);
+      *both->add_calls() = BriefCallAndSite(bundle_, y, *b.op);
       a = std::move(c);
       gone.insert(stuck[k]);
     }

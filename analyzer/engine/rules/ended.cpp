@@ -1,13 +1,10 @@
-// Processes that exited well, or are stopped, while all others wait and GPU progress is not recorded. Every rank made
-// every call, so no operation shows what the others wait for.
+// Finds processes that exited with status 0, or are stopped, while all others wait and GPU progress is not recorded.
+// Every rank made every call, so no operation shows what the others wait for.
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/unseen_end.h"
 
@@ -15,15 +12,15 @@ namespace lockstep {
 
 namespace {
 
-// It destroyed its communicators itself, as a program does at its end.
+// The process destroyed its communicators itself, as a program does at its end.
 bool LeftItsCommunicators(const Rank& rank) {
   return !rank.memberships.empty() && std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const auto& ms) {
     return ms.state == ring::CommState::kDestroyed || ms.state == ring::CommState::kNotMember;
   });
 }
 
-// Whether all members of the other communicators of that kind made `calls` calls on theirs. Where one made another
-// number, each has rounds of its own.
+// Returns whether all members of the other communicators of this class made `calls` calls on theirs. If one made
+// another number, the communicators do not make equal numbers of rounds.
 bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
   bool any = false;
   for (uint32_t other = 0; other < model.comms.size(); ++other) {
@@ -51,9 +48,7 @@ std::vector<Cause> Causes::FromUnseenEnds() const {
   c.kind = RANK_DEAD;
   c.grade = GRADE_FAIR;
   c.reason = REASON_ENDED_UNSEEN;
-  c.evidence.push_back({absl::StrCat("all ", bundle_.ranks.size(), " processes have ended, and the rings of ",
-                                     c.ranks.size(), " have no record of a clean exit"),
-                        {}});
+  c.Add(Evidence::ALL_ENDED, {}).CountOf(bundle_.ranks.size(), c.ranks.size());
   return {c};
 }
 
@@ -71,7 +66,7 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
       const Process* process = known ? &bundle_.ranks[static_cast<size_t>(m.rank_index)].process : nullptr;
       const RankView* view = known ? &model_.ranks[static_cast<size_t>(m.rank_index)] : nullptr;
       const bool ended = known && process->life == Life::kExited && process->exit_code == 0 && !process->consequence;
-      // Nothing is in flight, and nothing shows what its process is doing.
+      // Nothing is in flight, and nothing shows the activity of the rank's process.
       const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
       const bool done = known && m.arrived == c.op->seq - 1 && (ended || idle);
       agree &= done || (known && m.arrived >= c.op->seq);
@@ -79,10 +74,9 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
       if (agree) (done ? behind : ahead).push_back(m.rank_index);
     }
     if (!agree || ahead.empty() || behind.size() < ahead.size() || c.ranks.size() != behind.size()) continue;
-    // Of two alone, either may be odd: the other communicators of that kind tell.
+    // If there are only two, either may be at fault; the other communicators of that kind decide.
     if (behind.size() == ahead.size() && !OthersEndedAt(model_, comm, c.op->seq - 1)) continue;
     std::sort(ahead.begin(), ahead.end());
-    const std::string where = CommText(bundle_.comms[comm]);
     const Op* op = c.op;
     const int32_t op_rank = c.op_rank;
     c = Cause();
@@ -96,10 +90,11 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
     *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(op_rank)], *op);
     c.detail.set_count(static_cast<int64_t>(behind.size()));
     c.detail.set_flag(exited);
-    c.evidence.push_back(
-        {absl::StrCat(behind.size(), " of ", model_.comms[comm].members.size(), " members of ", where,
-                      exited ? " exited with status 0 after #" : " have been idle since #", op->seq - 1),
-         {}});
+    c.Add(Evidence::ENDED_BEFORE, {})
+        .CountOf(behind.size(), model_.comms[comm].members.size())
+        .On(bundle_.comms[comm])
+        .Flag(exited)
+        .Number(op->seq - 1);
     for (int32_t r : c.ranks) {
       c.nodes.push_back(WaitGraph::HostNode(static_cast<size_t>(r)));
       for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1);
@@ -138,10 +133,7 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
     c.grade = stopped.size() == 1 ? GRADE_GOOD : GRADE_FAIR;
     c.reason = REASON_STOPPED_WHILE_OTHERS_WAIT;
     c.detail.set_name(bundle_.ranks[static_cast<size_t>(stopped[0])].process.state);
-    c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make "
-                                          "no further call; GPU marks are off, so what they wait for is not recorded",
-                                          waiting, static_cast<double>(least) / 1e9),
-                          {}});
+    c.Add(Evidence::ALL_WAIT_FOR_GPU, {}).Count(waiting).fields.set_duration_ns(least);
     for (int32_t r : stopped) AddHostEvidence(r, &c);
     return {c};
   }
@@ -150,11 +142,7 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
   Cause c = DeathCause(ended[0]);
   c.ranks = ended;
   c.grade = ended.size() == 1 ? GRADE_GOOD : GRADE_WEAK;
-  c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make no "
-                                        "further call. The GPU work of a process ends with the process; GPU marks are "
-                                        "off, so nothing recorded shows whether its last operations completed",
-                                        waiting, static_cast<double>(least) / 1e9),
-                        {}});
+  c.Add(Evidence::ALL_WAIT_FOR_GPU, {}).Count(waiting).Flag(true).fields.set_duration_ns(least);
   c.reason = REASON_EXITED_WHILE_OTHERS_WAIT;
   return {c};
 }

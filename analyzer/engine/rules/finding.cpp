@@ -85,7 +85,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
     c->set_rank(rank);
     c->set_gpu(-1);
     if (index < 0) {
-      c->set_state("no data");
+      c->set_condition(Culprit::NO_DATA);
       continue;
     }
     const Rank& r = bundle_.ranks[index];
@@ -93,7 +93,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
     c->set_gpu(r.gpu_index);
     c->set_gpu_pci(r.gpu_pci);
     c->set_pid(r.pid);
-    c->set_state(HostStateText(r, model_.ranks[index].host));
+    SetCondition(r, model_.ranks[index].host, c);
   }
   f.set_sequence(-1);
   if (cause.comm != kNoIndex) {
@@ -143,10 +143,8 @@ Finding Causes::ToFinding(const Cause& cause) const {
     for (int32_t r : ranks) link->add_ranks(r);
     for (int32_t r : f.culprit_ranks()) link->add_waits_for(r);
     link->set_operation(cause.op_name);
+    link->set_what(cause.wait);
     *link->mutable_communicator() = f.communicator();
-    // Calls of NCCL have names without their prefix.
-    const bool nccl = !cause.op_name.empty() && absl::ascii_isupper(static_cast<unsigned char>(cause.op_name[0]));
-    link->set_text(absl::StrCat("waiting", cause.op_name.empty() ? "" : " in ", nccl ? "nccl" : "", cause.op_name));
     f.set_victim_count(static_cast<int32_t>(ranks.size()));
   }
   const bool framework = std::all_of(bundle_.ranks.begin(), bundle_.ranks.end(),

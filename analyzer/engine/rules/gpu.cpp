@@ -1,4 +1,4 @@
-// Describes GPUs that hang by themselves, and members that are the only ones done.
+// Describes GPUs that hang by themselves, and members that are the only ones to complete an operation.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// Whether entries before this one are missing from a damaged dump.
+// Returns whether entries before this one are missing from a damaged dump.
 bool HasHoleBefore(const Rank& rank, const Op* op) {
   if (op == nullptr || rank.ops.empty() || op->record_id < 0) return true;
   const int64_t before =
@@ -21,8 +21,8 @@ bool HasHoleBefore(const Rank& rank, const Op* op) {
   return op->record_id - rank.ops.front().record_id > before;
 }
 
-// In a framework's dump: a group that the GPU has started but not completed, if that operation is in no entry; null:
-// none.
+// In a framework's dump: a group that the GPU has started but not completed, if that operation is in no entry.
+// Otherwise null.
 const Membership* BegunAndGone(const Rank& rank) {
   if (rank.source != Source::kFlightRecorder) return nullptr;
   for (const Membership& ms : rank.memberships) {
@@ -59,8 +59,8 @@ bool Causes::GpuFailed(uint32_t comm) const {
   return false;
 }
 
-// Members whose counters say that they finished the operation in `front`, if no member's record shows it finished.
-// Empty if one does, or if too many counters say so to be wrong.
+// Members whose counters say that they completed the operation in `front`, if no member's record shows that. Empty if a
+// record does, or if too many counters agree to be wrong.
 std::vector<int32_t> Causes::FinishedByCountsAlone(const GpuFront& front) const {
   std::vector<int32_t> counted;
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;
@@ -75,7 +75,7 @@ std::vector<int32_t> Causes::FinishedByCountsAlone(const GpuFront& front) const 
   return counted.size() == 1 ? counted : std::vector<int32_t>();
 }
 
-// The members in it are stuck because one of them made a different call.
+// The members that are in the operation are stuck because one member made a different call.
 Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
   const GpuFront& front = graph_->QueueOf(node).front;
   const int32_t r = graph_->RankOf(node);
@@ -95,9 +95,13 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
   const auto own = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == alone; });
   const bool gone = own == members.end() || model_.FindCollective(*own, front.op->seq) == nullptr;
   c.detail.set_flag(gone);
-  c.evidence.push_back({absl::StrCat(Who(alone), gone ? " counts it as completed; " : " completed it; ", Who(r),
-                                     " is still in it, and it completes on all members or on none"),
-                        {alone, r}});
+  std::vector<int32_t> named = {alone};
+  for (const Member& m : members) {
+    const Op* theirs = m.rank_index < 0 || m.rank_index == alone ? nullptr : model_.FindCollective(m, front.op->seq);
+    if (m.rank_index == r || (theirs != nullptr && model_.InFlight(m.rank_index, *theirs)))
+      named.push_back(m.rank_index);
+  }
+  c.Add(Evidence::DONE_ELSEWHERE, named).Naming(bundle_).Flag(gone);
   return c;
 }
 
@@ -141,8 +145,7 @@ Cause Causes::GpuCause(uint32_t node) const {
       }
     }
     if (behind > 1) {
-      c.evidence.push_back(
-          {absl::StrCat("it is stuck in ", behind, " communicators at once: the GPU is stuck, not one stream"), {r}});
+      c.Add(Evidence::STUCK_IN_SEVERAL, {r}).Count(behind);
       c.grade = GRADE_STRONG;
     }
     const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(front);
@@ -161,8 +164,7 @@ Cause Causes::GpuCause(uint32_t node) const {
     const bool unseen =
         c.comm != kNoIndex && std::any_of(model_.comms[c.comm].members.begin(), model_.comms[c.comm].members.end(),
                                           [](const Member& m) { return m.rank_index < 0; });
-    c.evidence.push_back(
-        {unseen ? "it would have started without the other members" : "the GPUs of its peers started it", {r}});
+    c.Add(Evidence::PEERS_STARTED, {r}).Flag(unseen);
     // A framework's dump does not distinguish streams. What this stream waits for may be in the part that a damaged
     // file lost.
     const bool lost = rank.source == Source::kFlightRecorder &&
@@ -191,15 +193,12 @@ Cause Causes::GpuCause(uint32_t node) const {
     }
     if (front.lost_seq != kNone) {
       c.grade = std::min(c.grade, GRADE_GOOD);
-      c.evidence.push_back({absl::StrCat("the record of that operation is gone; ", Who(r),
-                                         "'s counters show that its GPU completed all that it started, while its "
-                                         "peers' GPUs are in that operation"),
-                            {r}});
+      c.Add(Evidence::COUNTERS_DONE, {r}).Naming(bundle_);
     }
   }
   if (!error.empty()) {
     c.detail.set_name(error);
-    c.evidence.push_back({absl::StrCat(Who(r), ": ", error), {r}});
+    c.Add(Evidence::GPU_ERROR, {r}).Naming(bundle_).Name(error);
     c.grade = std::max(c.grade, GRADE_RECORDED);
   }
   if (front.op != nullptr && rank.captured_ns > 0) {

@@ -1,14 +1,12 @@
-// Circles in which a few ranks continued without an operation that many ranks are in. They left the loop at its end, or
+// Cycles in which a few ranks continued without an operation that many ranks are in. They left the loop at its end, or
 // skipped a step, and wait for the others at a later place.
 #include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/model.h"
 #include "analyzer/engine/rules/causes.h"
-#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 
@@ -21,8 +19,8 @@ struct LeftOut {
   std::set<int32_t> lacking, issuers;
 };
 
-// A rank with the same role that waits in the same operation as this rank and made the call that this rank is missing.
-// No rank that waits there may miss it. -1: none.
+// Returns a rank with the same role that waits in the same operation and made the call that this rank is missing. No
+// rank that waits there may miss the call. Returns -1 if there is none.
 int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
   const Bundle& bundle = model.bundle;
   const Rank& own = bundle.ranks[static_cast<size_t>(rank_index)];
@@ -79,7 +77,8 @@ bool ComesBefore(const Model& model, int32_t rank_index, const Op& front, const 
   return before > behind;
 }
 
-// Whether most other members have issued the collective that the rank waits in: then it is not ahead of them there.
+// Returns whether most other members have issued the collective that the rank waits in: then it is not ahead of them
+// there.
 bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
   for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1); ++q) {
     const GpuFront& front = graph.QueueOf(graph.QueueNode(q)).front;
@@ -174,10 +173,11 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
   }
   alone = (kManyAgainstOne + 1) * odd.size() > all.size();
   if (alone) return {};
-  // What they have not issued and others have: the first place that they left is in the smallest communicator.
+  // Finds what these ranks have not issued and others have. The first place that they left is in the smallest
+  // communicator.
   const Edge* missed = nullptr;
   int32_t waiter = -1;
-  std::set<int32_t> issued;  // who made any of the calls that they did not
+  std::set<int32_t> issued;  // ranks that made any of the calls that the leaving ranks did not make
   auto consider = [&](const Edge& e, uint32_t from) {
     if (e.op == nullptr || graph_->RankOf(from) < 0 || odd.contains(graph_->RankOf(from))) return;
     issued.insert(graph_->RankOf(from));
@@ -206,8 +206,6 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
   c.grade = GRADE_STRONG;
   c.reason = REASON_LEFT_OUT;
   *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[waiter], *missed->op);
-  const std::string place =
-      absl::StrCat(OpText(bundle_, bundle_.ranks[waiter], *missed->op), " on ", CommText(bundle_.comms[missed->comm]));
   const int32_t first = c.ranks[0];
   for (uint32_t q = graph_->FirstQueue(first); q < graph_->FirstQueue(first + 1); ++q) {
     const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
@@ -215,13 +213,9 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
     *c.detail.mutable_other() = CallOf(bundle_, bundle_.ranks[first], *front.op);
   }
   if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed("a later operation", "");
-  std::vector<int32_t> lacking;
-  lacking.reserve(odd.size());
-  for (int32_t r : odd) lacking.push_back(bundle_.ranks[r].rank);
-  c.evidence.push_back({absl::StrCat(Who(waiter), " waits in ", place, ", which ", odd.size() == 1 ? "rank " : "ranks ",
-                                     FoldRanks(lacking), " never issued; ", all.size() - odd.size(), " ranks wait for ",
-                                     odd.size() == 1 ? "it" : "them", ", directly or through others"),
-                        {waiter}});
+  EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {waiter}).Naming(bundle_).Count(all.size() - odd.size());
+  lacks.Call(BriefCall(bundle_, bundle_.ranks[waiter], *missed->op));
+  for (const int32_t r : odd) lacks.detail()->add_others(bundle_.ranks[r].rank);
   // Ranks that wait for a rank do not show what it should have called. Only ranks that issued the call do.
   if (witnesses.empty() && issued.size() <= odd.size() &&
       std::all_of(odd.begin(), odd.end(), [&](int32_t r) { return OthersCameToo(*graph_, model_, r); })) {
@@ -231,15 +225,11 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
     c.grade = GRADE_OPEN;
     c.reason = REASON_LEFT_OUT_OR_ADDED;
     for (int32_t r : issued) c.detail.add_ranks(bundle_.ranks[r].rank);
-    for (int32_t r : lacking) c.detail.add_others(r);
+    *c.detail.mutable_others() = lacks.detail()->others();
   }
   if (!witnesses.empty()) {
     c.grade = GRADE_GOOD;
-    c.evidence.push_back(
-        {absl::StrCat(
-             Who(witnesses[0]),
-             ", with the same role, is at that place as well, and made the call that the named ranks left out"),
-         {witnesses[0]}});
+    c.Add(Evidence::ROLE_AT_PLACE, {witnesses[0]}).Naming(bundle_);
   }
   return {c};
 }

@@ -1,5 +1,6 @@
 // Backends without names of groups (gloo) leave one thing about groups in a dump: how many members the newest one has
-// that the process made. That shows who made another group than its peers, and who did not get as far as they did.
+// that the process made. That shows ranks that created another group than their peers, and ranks that did not get as
+// far.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -7,14 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/rules/causes.h"
-#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 namespace {
 
-// The communicator of the rank's newest call; kNoIndex: it has none.
+// Returns the communicator of the rank's newest call, or kNoIndex.
 uint32_t NewestUsed(const Rank& rank) {
   const auto last =
       std::find_if(rank.ops.rbegin(), rank.ops.rend(), [](const Op& op) { return op.membership != kNoIndex; });
@@ -34,12 +33,7 @@ void Causes::AddFromNewestGroups(std::vector<Cause>* causes) const {
                                       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   const auto few = [&](const std::vector<int32_t>& ranks) { return 3 * ranks.size() <= usual->second.size(); };
   const auto made = [&](int32_t size, const std::vector<int32_t>& ranks) {
-    std::vector<int32_t> numbers;
-    numbers.reserve(ranks.size());
-    for (const int32_t r : ranks) numbers.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
-    return EvidenceItem(absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(std::move(numbers)),
-                                     ": the newest group made has ", size, " members"),
-                        ranks);
+    return EvidenceItem(Evidence::NEWEST_GROUP, ranks).Naming(bundle_).Count(size);
   };
   std::set<uint32_t> used;  // by ranks with a group of the usual size
   for (const int32_t r : usual->second) used.insert(NewestUsed(bundle_.ranks[static_cast<size_t>(r)]));

@@ -5,8 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace lockstep {
 namespace {
 
@@ -62,12 +60,11 @@ void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* 
       c.detail.set_of(static_cast<int64_t>(asked->waited));
       c.detail.add_ranks(rank.rank);
       c.detail.set_name(CommText(bundle.comms[own.comm]));
-      c.evidence.push_back({absl::StrCat("rank ", rank.rank, "'s WaitSignal calls ask for ", asked->waited,
-                                         " signals from member ", place.second, " in all"),
-                            {static_cast<int32_t>(r)}});
-      c.evidence.push_back(
-          {absl::StrCat("it has issued ", sent, " PutSignal and Signal calls to member ", own.member_rank),
-           {sender.rank_index}});
+      c.Add(Evidence::SIGNALS_ASKED, {static_cast<int32_t>(r)})
+          .Naming(bundle)
+          .Count(asked->waited)
+          .Number(place.second);
+      c.Add(Evidence::SIGNALS_SENT, {sender.rank_index}).Count(sent).Number(own.member_rank);
       waiters.insert(static_cast<int32_t>(r));
       found.push_back(std::move(c));
     }

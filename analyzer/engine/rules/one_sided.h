@@ -1,6 +1,5 @@
-// Waits for one-sided signals that were never sent.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_RULES_ONE_SIDED_H_
-#define LOCKSTEP_ANALYZER_ENGINE_RULES_ONE_SIDED_H_
+// Finds waits for one-sided signals that were never sent.
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -10,10 +9,8 @@
 
 namespace lockstep {
 
-// Adds who owes a signal that another rank has waited for longer than `late_after_ns`, and takes out of `causes` that
-// the waiting rank's GPU stands still. Who waits for a signal itself is no cause while another is.
+// Adds the ranks that owe a signal for which another rank has waited longer than `late_after_ns`, and removes the
+// waiting rank's stuck GPU from `causes`. A rank that itself waits for a signal is no cause if another rank is.
 void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* causes);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_RULES_ONE_SIDED_H_

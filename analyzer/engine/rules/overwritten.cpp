@@ -1,8 +1,8 @@
-// No other rank holds up the rest: names the ranks whose records of their current operation have left the rings.
+// Handles hangs in which no other rank holds up the rest: names the ranks whose records of their current operation were
+// overwritten.
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,7 +26,7 @@ std::vector<Cause> Causes::FromOverwritten() {
     }
   }
   std::vector<Cause> causes;
-  // Both ends of one exchange.
+  // Adds a cause for both ends of one exchange.
   for (auto& [comm, c] : exchanges) {
     std::sort(c.ranks.begin(), c.ranks.end());
     c.ranks.erase(std::unique(c.ranks.begin(), c.ranks.end()), c.ranks.end());
@@ -38,7 +38,7 @@ std::vector<Cause> Causes::FromOverwritten() {
     c.detail.set_name(CommText(bundle_.comms[comm]));
     causes.push_back(std::move(c));
   }
-  // What their counters show where their records do not.
+  // The counters may show the cause where records do not.
   if (!all.ranks.empty()) {
     const std::set<int32_t> standing(all.ranks.begin(), all.ranks.end());
     Cause odd = FromCounts();
@@ -87,7 +87,7 @@ std::vector<Cause> Causes::FromOverwritten() {
         for (uint32_t behind : graph_->back[from]) look(behind, from);
       }
     }
-    // Or in the first operation of one communicator, in which nothing has completed on any rank.
+    // Alternatively, they may be in the first operation of a communicator in which nothing has completed on any rank.
     std::map<uint32_t, size_t> first;
     for (uint32_t v : all.nodes) {
       for (const auto& [comm, seq] : graph_->QueueOf(v).lost) {
@@ -108,9 +108,7 @@ std::vector<Cause> Causes::FromOverwritten() {
   }
   for (Cause& c : causes) {
     c.doubtful = true;
-    c.evidence.push_back(
-        {"their streams and counters show operations in flight that are older than the oldest one still recorded",
-         c.ranks});
+    c.Add(Evidence::OLDER_IN_FLIGHT, c.ranks);
   }
   return causes;
 }

@@ -1,18 +1,16 @@
-// Jobs in which no rank waits in NCCL: all but a few are seen waiting for another process by other means. At the start
-// of a job it looks like this if the rank that hands out a unique id does not reach that point.
+// Jobs in which no rank waits in NCCL: all but a few are seen waiting for another process outside NCCL. A job's start
+// looks like this if the rank that publishes a unique id does not reach that point.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
 
 std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
-  constexpr size_t kFew = 4;  // at most one rank that does not wait for so many that do
+  constexpr size_t kFew = 4;  // if several ranks do not wait, at least this many must wait for each of them
   constexpr Grade kOne = GRADE_GOOD, kSeveral = GRADE_WEAK, kNoData = GRADE_OPEN;
   std::vector<int32_t> waiting, standing, missing;
   int64_t least = INT64_MAX;
@@ -39,13 +37,9 @@ std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
   if (others == 0 || (others > 1 && others * kFew > waiting.size())) return {};
   Cause c;
   c.waiting = waiting;
-  c.op_name = kRendezvous;
-  c.evidence.push_back({absl::StrCat(waiting.size(), waiting.size() == 1 ? " rank waits" : " ranks wait",
-                                     " for another process outside NCCL, as their stacks show",
-                                     least > 0 && least < INT64_MAX
-                                         ? absl::StrFormat(", for at least %.1f s", static_cast<double>(least) / 1e9)
-                                         : ""),
-                        waiting});
+  c.wait = ChainLink::RENDEZVOUS;
+  EvidenceItem& wait = c.Add(Evidence::FOR_OTHER_PROCESS, waiting).Count(waiting.size());
+  if (least > 0 && least < INT64_MAX) wait.fields.set_duration_ns(least);
   if (standing.empty()) {
     c.kind = RANK_NO_DATA;
     c.missing = missing;

@@ -1,7 +1,5 @@
-// What a finding reports about CUDA graphs: the graph, its replay and operation, and how far the other ranks came.
-#include <algorithm>
+// Adds facts about CUDA graphs to a finding: the graph, its replay and operation, and the progress of the other ranks.
 #include <map>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// The newest launch that issued something on the communicator; null: none is recorded.
+// Returns the newest launch that issued something on the communicator, or null.
 const Replay* NewestReplay(const Rank& rank, uint32_t comm) {
   for (size_t i = rank.ops.size(); i-- > 0;) {
     const Op& op = rank.ops[i];
@@ -19,10 +17,6 @@ const Replay* NewestReplay(const Rank& rank, uint32_t comm) {
     return ReplayOf(rank, op);
   }
   return nullptr;
-}
-
-std::string Times(uint64_t count) {
-  return absl::StrCat(count, count == 1 ? " time" : " times");
 }
 
 }  // namespace
@@ -54,8 +48,7 @@ std::vector<Cause> Causes::FromReplays() const {
   if (const auto lasted =
           Lasted(bundle_.ranks[static_cast<size_t>(behind[0])], thread != nullptr ? thread->last_call_ns : 0))
     c.detail.set_duration_ns(*lasted);
-  c.evidence.push_back(
-      {absl::StrCat("the ", others.size(), " other ranks that can be read launched theirs ", Times(most)), others});
+  c.Add(Evidence::OTHERS_LAUNCHED, others).Count(others.size()).Number(most);
   AddHostEvidence(behind[0], &c);
   return {c};
 }
@@ -73,36 +66,31 @@ void Causes::DescribeReplay(const Cause& cause, Finding* finding) const {
   out->set_number(static_cast<int64_t>(replay->number));
   out->set_operation(place);
   out->set_operations(static_cast<int64_t>(operations));
-  auto add = [&](const std::string& text, int32_t r) {
+  const auto add = [&](Evidence::Kind kind, int32_t r) {
     Evidence* e = finding->add_evidence();
-    e->set_text(text);
+    e->set_kind(kind);
     e->add_ranks(bundle_.ranks[r].rank);
     e->set_source(absl::StrCat(Who(r), "'s record"));
+    e->mutable_detail()->add_ranks(bundle_.ranks[r].rank);
+    return e;
   };
-  std::string text = absl::StrCat("it is operation ", place, " of ", operations, " in CUDA graph ", replay->graph + 1,
-                                  "; ", Who(cause.op_rank), " launched that graph ",
-                                  Times(graph != nullptr ? graph->launches : replay->number));
+  Evidence* in_graph = add(Evidence::IN_GRAPH, cause.op_rank);
+  *in_graph->mutable_replay() = *out;
+  in_graph->mutable_detail()->set_count(static_cast<int64_t>(graph != nullptr ? graph->launches : replay->number));
   if (graph != nullptr && graph->completed > 0)
-    absl::StrAppend(&text, ", and its GPU completed replay ", graph->completed);
-  add(text, cause.op_rank);
+    in_graph->mutable_detail()->set_number(static_cast<int64_t>(graph->completed));
   constexpr int kTold = 4;
   int told = 0;
   for (const int32_t r : cause.ranks) {
     if (r == cause.op_rank || told == kTold || cause.kind == COLLECTIVE_STUCK) continue;
     const Replay* own = NewestReplay(bundle_.ranks[r], cause.comm);
-    const std::string what = own == nullptr
-                                 ? "has launched no graph"
-                                 : absl::StrCat("launched graph ", own->graph + 1, " last as replay ", own->number);
-    add(absl::StrCat(Who(r), " ", what,
-                     cause.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[cause.comm]))),
-        r);
+    Evidence* launched = add(Evidence::GRAPH_LAUNCHED, r);
+    if (own != nullptr) launched->mutable_detail()->set_number(own->graph + 1);
+    if (own != nullptr) launched->mutable_detail()->set_other_number(static_cast<int64_t>(own->number));
+    if (cause.comm != kNoIndex) *launched->mutable_communicator() = Labelled(bundle_.comms[cause.comm]);
     ++told;
   }
-  if (cause.kind == COLLECTIVE_STUCK && operations > 1) {
-    add(absl::StrCat("all members launched that replay: the first operation that may be the stuck one is named; "
-                     "nothing records the progress inside a graph"),
-        cause.op_rank);
-  }
+  if (cause.kind == COLLECTIVE_STUCK && operations > 1) add(Evidence::INSIDE_GRAPH, cause.op_rank);
 }
 
 }  // namespace lockstep

@@ -1,9 +1,8 @@
-// Ranks without data that others wait for: which of them are most likely victims too.
+// Ranks without data that others wait for: determines which of them are most likely victims too.
 #include <algorithm>
 #include <map>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "analyzer/engine/rules/causes.h"
 
@@ -24,9 +23,10 @@ std::set<uint32_t> Causes::WaitedIn(uint32_t node) const {
   return comms;
 }
 
-// The communicators that are used most (tensor parallelism) contain ranks that meet many times a layer, so the peers of
-// a stopped rank wait for it there. If some ranks without data are seen waited for like that, other such ranks are most
-// likely where their own peers are, provided that these peers went past all operations with them and wait elsewhere.
+// The communicators that are used most (tensor parallelism) contain ranks that meet many times a layer. So the peers of
+// a stopped rank wait for it there. If peers wait like that for some ranks without data, the other ranks without data
+// are most likely where their own peers are. These peers must have gone past all operations with them and wait
+// elsewhere.
 std::set<uint32_t> Causes::SilentVictims() const {
   std::map<uint32_t, std::set<uint32_t>> waited;  // node -> communicators
   for (const auto& sink : graph_->sinks) {

@@ -2,6 +2,7 @@
 // place in the program from all others.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +22,7 @@ bool AreFew(size_t few, size_t most) {
   return few > 0 && (few == 1 ? most > 0 : few * kManyAgainstOne <= most);
 }
 
-// The frame at this depth below the outermost one; empty: the stack is shorter.
+// Returns the frame at this depth below the outermost one; empty if the stack is shorter.
 std::string FrameAt(const Rank& rank, size_t depth) {
   const std::vector<std::string>& stack = rank.process.python_stack;
   return depth < stack.size() ? std::string(WithoutOffset(stack[stack.size() - 1 - depth])) : "";
@@ -110,7 +111,7 @@ std::vector<Cause> Causes::FromProcesses() const {
     c.waiting = waiting;
     const bool once = where == Whereabouts::kElsewhere && !any(&ProcessPlace::twice, few);
     const bool unseen = bundle_.ranks_expected > static_cast<int32_t>(bundle_.ranks.size());
-    // A rank may end, or be looked at with a debugger, because another one holds up the job.
+    // A rank may end, or be stopped in a debugger, because another rank holds up the job.
     const bool others = (where != Whereabouts::kElsewhere && !at[Whereabouts::kElsewhere].empty()) ||
                         (where == Whereabouts::kEnded && !at[Whereabouts::kStopped].empty()) ||
                         first.process.state == "t";
@@ -126,7 +127,7 @@ std::vector<Cause> Causes::FromProcesses() const {
       c.detail.set_count(static_cast<int64_t>(waiting.size()));
       c.stall = ClassifyActivity(first.process).stall;
       c.moving = any(&ProcessPlace::moved, few);
-      // It computes, as do those that wait for it: the job may run.
+      // This rank computes, and so do those that wait for it, so the job may run.
       if (c.moving && any(&ProcessPlace::works, waiting)) return {};
       if (c.moving) c.grade = kMoving;
     }
@@ -135,16 +136,33 @@ std::vector<Cause> Causes::FromProcesses() const {
     for (const int32_t r : waiting) ++waits[places[static_cast<size_t>(r)].wait];
     const auto usual =
         std::max_element(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    c.evidence.push_back({absl::StrCat(usual->second, " of ", bundle_.ranks.size(), " ranks wait in ", usual->first,
-                                       any(&ProcessPlace::twice, waiting) ? ", in the same place at two looks" : ""),
-                          waiting});
+    c.Add(Evidence::STACKS_WAIT, waiting)
+        .CountOf(usual->second, bundle_.ranks.size())
+        .Name(usual->first)
+        .Flag(any(&ProcessPlace::twice, waiting));
     return {std::move(c)};
   }
-  return {};
+  // All observed ranks wait, and few ranks were not observed. Those are the first place to look.
+  std::set<int32_t> seen;
+  for (const Rank& rank : bundle_.ranks) seen.insert(rank.rank);
+  std::vector<int32_t> unseen;
+  for (int32_t rank = 0; rank < bundle_.ranks_expected && unseen.size() <= waiting.size(); ++rank) {
+    if (!seen.contains(rank)) unseen.push_back(rank);
+  }
+  if (waiting.size() < bundle_.ranks.size() || unseen.empty() || !AreFew(unseen.size(), waiting.size())) return {};
+  Cause c;
+  c.kind = RANK_NO_DATA;
+  c.reason = REASON_NO_DATA_ALL_OTHERS_WAIT;
+  c.detail.set_count(static_cast<int64_t>(waiting.size()));
+  c.grade = GRADE_GUESS;
+  c.hypothesis = true;
+  c.missing = std::move(unseen);
+  c.waiting = waiting;
+  return {std::move(c)};
 }
 
 std::vector<Cause> Causes::FromStacks() const {
-  // What ranks called says more than where printed stacks show them.
+  // Recorded calls of ranks say more than printed stacks.
   if (!OnlyProcessesKnown(bundle_) && !ProcessesLookedAt(bundle_)) return {};
   std::vector<int32_t> ranks;
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
@@ -169,9 +187,7 @@ std::vector<Cause> Causes::FromStacks() const {
   c.grade = parting.few.size() == 1 && !c.moving ? GRADE_FAIR : GRADE_OPEN;
   c.reason = REASON_ELSEWHERE_BY_STACK;
   c.detail.set_name(CodeAt(odd, parting.depth));
-  c.evidence.push_back(
-      {absl::StrCat(parting.most.size(), " ranks are ", CodeAt(usual, parting.depth), ", as their stacks show"),
-       parting.most});
+  c.Add(Evidence::STACKS_AT, parting.most).Count(parting.most.size()).Name(CodeAt(usual, parting.depth));
   return {std::move(c)};
 }
 

@@ -1,10 +1,8 @@
 // Describes operations that all members entered and that do not end.
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/network.h"
 #include "analyzer/engine/rules/causes.h"
@@ -17,7 +15,7 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// Whether the GPU is known to have completed something that the rank issued after `op`.
+// Returns whether the GPU is known to have completed something that the rank issued after `op`.
 bool CompletedLater(const Rank& rank, const Op& op) {
   for (size_t i = rank.ops.size(); i-- > 0;) {
     const Op& o = rank.ops[i];
@@ -48,10 +46,25 @@ std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
   return out;
 }
 
+// A place among the members is taken, but no record says by which rank. That rank is not seen in anything there.
+bool HasUnnamedMember(const Model& model, uint32_t comm) {
+  const auto& members = model.comms[comm].members;
+  return std::any_of(members.begin(), members.end(),
+                     [](const Member& m) { return m.rank_index < 0 && m.global_rank < 0; });
+}
+
 }  // namespace
 
-// All members are in it and none gets out. The cause is one of their GPUs or what lies between them. Members whose GPU
-// reported an error, or that alone completed nothing issued after it, are more likely than the rest.
+bool Causes::MissesUnknown(const GpuFront& front) const {
+  if (front.op == nullptr || !MayBelongTo(bundle_, front.comm).empty()) return false;
+  if (IsCollective(front.op->kind)) return HasUnnamedMember(model_, front.comm);
+  const auto& members = model_.comms[front.comm].members;
+  const auto peer = static_cast<size_t>(front.op->root_or_peer);
+  return peer < members.size() && members[peer].rank_index < 0 && members[peer].global_rank < 0;
+}
+
+// All members are in the operation and none completes it. The cause is one of their GPUs or the network between them.
+// Members whose GPU reported an error, or that alone completed nothing issued after it, are more likely than the rest.
 Cause Causes::StuckCause(uint32_t node) const {
   const int32_t r = graph_->RankOf(node);
   const Rank& rank = bundle_.ranks[r];
@@ -76,7 +89,7 @@ Cause Causes::StuckCause(uint32_t node) const {
       moved.push_back(m);
     } else if (op == nullptr || model_.UnitOf(m, op) == kNoIndex) {
       all_known = false;
-      // It may have completed, or never arrived, in the part that could not be read.
+      // In the part that could not be read, the rank may have completed the operation, or never reached it.
       c.doubtful |= op == nullptr && bundle_.ranks[m].damaged;
     } else {
       stopped.push_back(m);
@@ -123,12 +136,10 @@ Cause Causes::StuckCause(uint32_t node) const {
   if (front.op != nullptr) {
     const size_t members = model_.comms[front.comm].members.size();
     const bool all = IsCollective(front.op->kind);
-    const std::string who = !all                        ? c.ranks.size() == 2 ? "both ranks" : Who(r)
-                                                   : entered.size() == members ? "every member"
-                                                        : absl::StrCat(entered.size(), " of ", members, " members");
-    c.evidence.push_back(
-        {absl::StrCat(who, " entered ", OpText(bundle_, rank, *front.op), " on ", CommText(bundle_.comms[front.comm])),
-         all ? entered : c.ranks});
+    EvidenceItem& into = c.Add(Evidence::ENTERED, all ? entered : c.ranks).Count(all ? entered.size() : c.ranks.size());
+    into.Call(BriefCall(bundle_, rank, *front.op));
+    if (all) into.detail()->set_of(static_cast<int64_t>(members));
+    if (!all && c.ranks.size() != 2) into.Naming(bundle_, {r});
   }
   if (front.op != nullptr && rank.captured_ns > 0) {
     c.evidence.push_back(InOperation(r, *front.op));
@@ -152,17 +163,22 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.ranks = stopped;
     c.grade = stopped.size() == 1 ? GRADE_FAIR : GRADE_WEAK;
     c.reason = REASON_GPU_STOPPED_AFTER;
-    c.evidence.push_back(
-        {absl::StrCat(moved.size(), " of ", everybody,
-                      " members completed operations that they issued after it; the named ranks did not"),
-         stopped});
+    c.Add(Evidence::COMPLETED_LATER, stopped).CountOf(moved.size(), everybody);
   } else {
     const std::vector<int32_t> unseen = MayBelongTo(bundle_, front.comm);
-    if (!unseen.empty()) {
+    const bool unnamed = HasUnnamedMember(model_, front.comm);
+    if (unnamed || !unseen.empty()) {
       c.doubtful = c.hypothesis = true;
       c.grade = GRADE_GUESS;
       c.reason = REASON_ALL_SEEN_IN;
-      c.evidence.push_back({"the members of that group are known only from its use", {}});
+      c.Add(Evidence::KNOWN_BY_USE, {});
+    }
+    if (unnamed && !unseen.empty()) {
+      c.kind = RANK_NO_DATA;
+      c.reason = REASON_NO_DATA_OTHERS_WAIT;
+      c.ranks.clear();
+      c.missing = unseen;
+    } else if (!unseen.empty()) {
       Detail* rival = c.AddRival(Rival::UNSEEN_MEMBER);
       for (const int32_t r : unseen) rival->add_ranks(r);
     }
@@ -174,9 +190,7 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.ranks = {r};
     c.doubtful = false;
     c.grade = GRADE_FAIR;
-    c.evidence[0] = {
-        absl::StrCat(Who(r), " and that rank exchange data with other ranks, but with each other only in this call"),
-        {r}};
+    c.evidence[0] = EvidenceItem(Evidence::ONLY_EXCHANGE, {r}).Naming(bundle_);
   }
   if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(front, &c);
   if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(front, &c);
@@ -187,13 +201,12 @@ Cause Causes::StuckCause(uint32_t node) const {
   return c;
 }
 
-// All members issued it, starts are recorded, and no GPU has started it: each has work ahead of it that NCCL did not
-// queue.
+// All members issued the operation, starts are recorded, and no GPU has started it. So each GPU has earlier work that
+// NCCL did not queue.
 Cause Causes::NotBegunCause(uint32_t node) const {
   const GpuFront& front = graph_->QueueOf(node).front;
   const int32_t r = graph_->RankOf(node);
   const Rank& rank = bundle_.ranks[r];
-  const std::string what = absl::StrCat(OpText(bundle_, rank, *front.op), " on ", CommText(bundle_.comms[front.comm]));
   Cause c;
   c.kind = GPU_STALL;
   c.reason = REASON_NO_STREAM_CAME;
@@ -206,15 +219,13 @@ Cause Causes::NotBegunCause(uint32_t node) const {
   for (const Member& m : model_.comms[front.comm].members) {
     if (m.rank_index < 0) continue;
     c.ranks.push_back(m.rank_index);
-    c.doubtful |=
-        bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;  // the work ahead of it may be in the lost part
+    c.doubtful |= bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;  // the earlier work may be in the lost part
   }
   std::sort(c.ranks.begin(), c.ranks.end());
   const bool alone = c.ranks.size() == 1;
   c.grade = alone ? GRADE_GOOD : GRADE_WEAK;
-  c.evidence.push_back({absl::StrCat(alone ? Who(r) + " issued " : "all members issued ", what,
-                                     " but no GPU has started it; all that NCCL queued before it is complete"),
-                        c.ranks});
+  EvidenceItem& issued = c.Add(Evidence::NO_GPU_STARTED, c.ranks).Call(BriefCall(bundle_, rank, *front.op));
+  if (alone) issued.Naming(bundle_, {r});
   if (rank.captured_ns > 0) c.evidence.push_back(InOperation(r, *front.op));
   AddWaiterEvidence(node, &c);
   return c;
@@ -237,14 +248,8 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
     if (links.empty() || in_link) told.push_back(&step);
   }
   constexpr size_t kMost = 4;
-  for (size_t i = 0; i < told.size() && i < kMost; ++i) {
-    cause->evidence.push_back(
-        {absl::StrCat(Who(told[i]->rank_index), " ", StepText(model_, *told[i])), {told[i]->rank_index}});
-  }
-  if (told.size() > kMost) {
-    cause->evidence.push_back(
-        {absl::StrCat(told.size() - kMost, " more network steps wait in the same way"), cause->ranks});
-  }
+  for (size_t i = 0; i < told.size() && i < kMost; ++i) cause->evidence.push_back(EvidenceOf(model_, *told[i]));
+  if (told.size() > kMost) cause->Add(Evidence::MORE_STEPS, cause->ranks).Count(told.size() - kMost);
   if (links.size() == 1) {
     const auto [from, to] = links[0];
     cause->reason = REASON_LINK_DEAD;
@@ -252,16 +257,13 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
     cause->grade = GRADE_STRONG;
     cause->detail.add_ranks(bundle_.ranks[from].rank);
     cause->detail.add_ranks(bundle_.ranks[to].rank);
-    cause->detail.set_name(StepText(model_, *told[0]));
   } else if (!links.empty()) {
     cause->detail.set_count(static_cast<int64_t>(links.size()));
-  } else {
-    cause->detail.set_name(absl::StrCat(Who(steps[0].rank_index), " ", StepText(model_, steps[0])));
   }
 }
 
 // A GPU that runs this and another operation at once may run them in another order than its peers do. That closes a
-// circle only if each member is in such another operation, which all of its own members entered.
+// cycle only if each member is in such another operation, which all of its own members entered.
 void Causes::AddOtherOrders(const GpuFront& front, Cause* cause) const {
   if (front.op == nullptr) return;
   const auto all_in = [&](const Rank& rank, const Op& op) {

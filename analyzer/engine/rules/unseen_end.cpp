@@ -14,7 +14,7 @@ bool NobodySaw(const Rank& rank) {
          (rank.source == Source::kRing && rank.process.life == Life::kUnknown && rank.captured_ns == 0);
 }
 
-// The last thing that a ring shows its process doing, by the wall clock.
+// Returns the last sign of the process in its ring, by the wall clock.
 int64_t LastSign(const Rank& rank) {
   int64_t last = 0;
   for (const Op& op : rank.ops) last = std::max({last, op.enter_ns, op.return_ns});

@@ -1,6 +1,5 @@
-// Rings of processes that have ended, and nobody saw when.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_RULES_UNSEEN_END_H_
-#define LOCKSTEP_ANALYZER_ENGINE_RULES_UNSEEN_END_H_
+// Handles rings of processes whose end was not observed.
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -9,18 +8,15 @@
 
 namespace lockstep {
 
-// The rank's process has ended at a time that is not known: how long anything in its ring had lasted by then is not
-// known either.
+// Returns whether the rank's process ended at an unknown time, so that the duration of everything in its ring is
+// unknown.
 inline bool EndUnseen(const Rank& rank) {
   return rank.source == Source::kRing && rank.process.life == Life::kGone && rank.process.ended_mono_ns == 0;
 }
 
-// Where that holds for the whole job, what its ranks were in may have moved until they were ended together: a job that
-// was killed while it was well leaves the same rings as one that had stood still. Causes that rest on something being
-// in flight become hypotheses that say so, unless a ring shows a sign of life `late_after_ns` or more after the
-// operation at issue was entered.
+// If the whole job ended like this, its operations may have been moving until the end: a healthy job that is killed
+// leaves the same rings as a hung one. So causes based on operations in flight become hypotheses that say so. They stay
+// causes if a ring shows activity `late_after_ns` or more after the operation at issue was entered.
 void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cause>* causes);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_RULES_UNSEEN_END_H_

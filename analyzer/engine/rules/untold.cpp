@@ -1,13 +1,10 @@
-// Ranks without data, next to dumps of backends that record no sends, receives, barriers or failures.
+// Ranks without data in jobs whose backends record no sends, receives, barriers or failures.
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
@@ -21,16 +18,40 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
       if (m.rank_index < 0 && m.global_rank >= 0) silent[m.global_rank].push_back(comm);
     }
   }
+  // Sends and receives leave no entries, so a rank without data may have exchanged with any other rank of the job.
+  const auto seen = [&](int32_t rank) {
+    const auto at = std::lower_bound(bundle_.ranks.begin(), bundle_.ranks.end(), rank,
+                                     [](const Rank& r, int32_t number) { return r.rank < number; });
+    return at != bundle_.ranks.end() && at->rank == rank;
+  };
   constexpr size_t kFew = 64;  // with more, nothing tells them apart
+  for (int32_t rank = 0; rank < bundle_.ranks_expected && silent.size() <= kFew; ++rank) {
+    if (!seen(rank)) silent.try_emplace(rank);
+  }
   if (silent.empty() || silent.size() > kFew) return;
-  for (Cause& c : *causes) {
-    const bool stands = c.kind == RANK_NOT_ARRIVED || c.kind == HOST_STALL;
+  const auto idle = [&](const Cause& c) {
+    // A rank whose own record differs from those of ranks with the same role is not merely idle.
+    const bool stands = (c.kind == RANK_NOT_ARRIVED && c.reason != REASON_SKIPPED) || c.kind == HOST_STALL;
     const bool untold = std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
       return bundle_.ranks[static_cast<size_t>(r)].ends_untold &&
              model_.ranks[static_cast<size_t>(r)].in_flight.empty() &&
              model_.ranks[static_cast<size_t>(r)].host == HostState::kUnknown;
     });
-    if (!stands || !untold || c.ranks.empty() || c.ranks.size() > kFew) continue;
+    return stands && untold && !c.ranks.empty() && c.ranks.size() <= kFew;
+  };
+  // A rank whose call differs ends its peer's process in such a backend. That explains the missing file and the idle
+  // ranks.
+  const auto differs = [&](const Cause& c) {
+    return c.beside && c.missing.empty() && !c.ranks.empty() &&
+           std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return DivergenceOf(r) != nullptr; });
+  };
+  if (std::any_of(causes->begin(), causes->end(), differs)) {
+    std::erase_if(*causes, idle);
+    for (Cause& c : *causes) c.beside &= !differs(c);
+    return;
+  }
+  for (Cause& c : *causes) {
+    if (!idle(c)) continue;
     // The ranks without data that share the smallest communicator with all idle ranks.
     std::vector<int32_t> nearest;
     int32_t size = INT32_MAX;
@@ -47,10 +68,9 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
       if (least <= size && least != INT32_MAX) nearest.push_back(rank);
       size = std::min(size, least);
     }
-    if (nearest.empty()) continue;
-    std::vector<int32_t> named;
-    for (const int32_t r : c.ranks) named.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
-    const std::string who = absl::StrCat(named.size() == 1 ? "rank " : "ranks ", absl::StrJoin(named, ", "));
+    if (nearest.empty()) {
+      for (const auto& [rank, comms] : silent) nearest.push_back(rank);
+    }
     Cause blamed = NoDataCause(nearest[0]);
     blamed.missing = nearest;
     blamed.grade = kWaitedForWithoutData;
@@ -59,15 +79,24 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
     blamed.op = c.op;
     blamed.op_rank = c.op_rank;
     blamed.evidence = std::move(c.evidence);
-    const bool one = named.size() == 1;
-    blamed.evidence.push_back({absl::StrCat(who, one ? " is" : " are",
-                                            " idle, and may be waiting for a rank that left no data: this backend does "
-                                            "not record sends, receives or barriers"),
-                               c.ranks});
-    Detail* rival = blamed.AddRival(Rival::LOST_FILE);
-    for (const int32_t rank : named) rival->add_ranks(rank);
+    const EvidenceItem& unrecorded = blamed.Add(Evidence::IDLE_UNRECORDED, c.ranks).Naming(bundle_);
+    *blamed.AddRival(Rival::LOST_FILE)->mutable_ranks() = unrecorded.fields.detail().ranks();
     c = std::move(blamed);
   }
+}
+
+// Where failed operations look completed, nothing may be stuck although a peer has ended. A rank whose newest call
+// differs from those of ranks with the same role, and from its own earlier ones, is the reason.
+std::vector<Cause> Causes::FromLastCalls() const {
+  std::vector<Cause> causes;
+  for (const Divergence& d : divergences_) {
+    const Rank& rank = bundle_.ranks[static_cast<size_t>(d.rank)];
+    if (d.type != Divergence::Type::kChanged || !rank.ends_untold || d.own == nullptr || d.own != &rank.ops.back())
+      continue;
+    causes.push_back(FromDivergence(d));
+    causes.back().grade = std::min(causes.back().grade, GRADE_WEAK);
+  }
+  return causes;
 }
 
 }  // namespace lockstep

@@ -10,9 +10,9 @@ namespace {
 
 // Fewer meetings have no meaningful median.
 constexpr uint32_t kLeastMeetings = 12;
-// Meetings of a rank that chance is judged by, in order; and ranks that it is compared with.
+// Meetings of a rank from which chance is computed, in order; and ranks that it is compared with.
 constexpr size_t kMostJudged = 128, kMostOthers = 4096;
-// From this many sibling communicators on, what all members at one place do is by design.
+// From this many communicators of a class on, what all members at one place do is by design.
 constexpr size_t kLeastSiblings = 3;
 
 int64_t MiddleOf(std::vector<int64_t>* values) {
@@ -30,12 +30,12 @@ int64_t OfAQuarter(std::vector<int64_t>* values) {
   return *at;
 }
 
-// For each timed operation: whether the rank's previous call is the previous one on the same communicator.
+// For each timed operation, returns whether the rank's previous call was on the same communicator.
 std::vector<bool> FollowsItsOwn(const Timing& timing, const Paces& paces, uint32_t r) {
   const Rank& rank = timing.model.bundle.ranks[r];
   const auto& ops = timing.ranks[r].ops;
   std::vector<bool> follows(ops.size());
-  const std::vector<uint32_t> program = paces.ProgramOrder(r);
+  const std::vector<uint32_t>& program = paces.programs[r];
   for (size_t i = 1; i < program.size(); ++i) {
     const TimedOp &before = ops[program[i - 1]], &here = ops[program[i]];
     if (before.comm != here.comm || before.start_ns == 0) continue;
@@ -45,7 +45,7 @@ std::vector<bool> FollowsItsOwn(const Timing& timing, const Paces& paces, uint32
   return follows;
 }
 
-// Meetings to which a rank came later than `bar`, and how often such a meeting followed one that was on time.
+// Number of meetings to which a rank came later than `bar`, and how often such a meeting followed one that was on time.
 struct Runs {
   double meetings = 0, late = 0, runs = 0;
 };
@@ -71,7 +71,7 @@ double LogChoose(double of, double some) {
 
 double ChanceOfRuns(double meetings, double late, double runs, double begins, double stays) {
   if (runs < 1) return 1;
-  // Where the runs begin, and how the late meetings are distributed among them.
+  // The number of ways to choose where the runs of late operations begin, and how many each run contains.
   const double log = LogChoose(meetings, runs) + LogChoose(late - 1, runs - 1) + runs * std::log(begins) +
                      (late - runs) * std::log(stays);
   return std::exp(std::min(log, 0.0));
@@ -88,7 +88,8 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
     int64_t later_ns = 0, waited_ns = 0;
     std::vector<int64_t> order;  // the first lateness values, in order
   };
-  std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> by_place;  // class, member -> what its ranks usually do
+  std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> by_place;  // class and member: the usual values of its
+                                                                         // ranks
   struct Found {
     uint32_t rank, comm;
     size_t place;
@@ -112,7 +113,7 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
         ++measured;
         longest = std::max(longest, t.Duration());
       }
-      // If only some members are known, the first of them to come may itself be late.
+      // If only some members are known, the first of them to arrive may itself be late.
       if (measured < 2 || measured * 4 < members.size() * 3 || longest > kLongestOperationNs) continue;
       for (uint32_t a = 0; a < meeting.count; ++a) {
         const Attendance& who = timing.attendance[meeting.first + a];
@@ -144,9 +145,10 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
     by_class[paces.class_of_comm[f.comm]].push_back(f.seen.later_ns);
     of_class[paces.class_of_comm[f.comm]].push_back(&f);
   }
-  // One delay makes several meetings in a row late, until the queue catches up. Chance is estimated from how often
-  // lateness begins with the other ranks of the class and how often it stays, each plus one because none in a small
-  // sample does not mean never. Ranks that are late nearly always are left out: they may be equally slow.
+  // One delay makes several consecutive meetings late, until the queue catches up. The probability is estimated from
+  // how often lateness begins with the other ranks of the class and how often it continues, each plus one, because none
+  // in a small sample does not mean never. Ranks that are late nearly always are excluded, because they may be equally
+  // slow.
   const auto by_chance = [&](const Found& f) {
     const int64_t bar = f.seen.later_ns / 2;
     const std::vector<const Found*>& others = of_class[paces.class_of_comm[f.comm]];

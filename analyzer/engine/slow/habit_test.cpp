@@ -1,5 +1,4 @@
-// Records of few steps of which a framework tells durations alone: who is late by habit, who now and then, and who by
-// design.
+// Records of few steps with only a framework's durations: ranks that are late by habit, by chance, or by design.
 #include <gtest/gtest.h>
 
 #include "analyzer/engine/engine.h"
@@ -14,8 +13,8 @@ using lockstep::testing::Show;
 
 using testing::TimedJob;
 
-// Two steps and nearly two thirds of another, whose durations nobody has asked for yet; of sends and receives none are
-// known at all.
+// Two steps and nearly two thirds of a third one, whose durations were not read yet. Sends and receives have no
+// durations.
 TimedJob TwoSteps(uint64_t seed) {
   TimedJob job;
   job.tp = 8, job.pp = 2, job.dp = 4, job.steps = 3, job.micro_batches = 4, job.seed = seed;
@@ -48,8 +47,8 @@ TEST(Habit, OneSlowRankIsNamedInFewSteps) {
   }
 }
 
-// All of a host, each by another factor: the least slow is the measure of the others, and stands among them all the
-// same.
+// All ranks of a host are slow, each by another factor. Lateness is measured from the least slow rank, which is named
+// too.
 TEST(Habit, AHostIsNamedWhereMostOfItsGroupAreLate) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job = TwoSteps(seed);
@@ -73,7 +72,7 @@ TEST(Habit, NobodyIsNamedForNothingChanceOrDesign) {
     };
     v = Analyze(AsFramework(job.Run()));
     EXPECT_EQ(v.findings_size(), 0) << "chance, seed " << seed << "\n" << Show(v);
-    // The first of each group has more to do.
+    // The first rank of each group has more work.
     job.delay_ns = nullptr;
     job.compute_factor = [](int rank, int) { return rank % 8 == 0 ? 1.5 : 1.0; };
     v = Analyze(AsFramework(job.Run()));
@@ -81,7 +80,8 @@ TEST(Habit, NobodyIsNamedForNothingChanceOrDesign) {
   }
 }
 
-// What lies between two meetings in another communicator is not the rank's own: a pipeline's wait makes nobody late.
+// Time in another communicator between two meetings is not the rank's own work, so a wait in a pipeline makes no rank
+// late.
 TEST(Habit, WaitingElsewhereIsNotOnesOwn) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     TimedJob job = TwoSteps(seed);

@@ -17,30 +17,34 @@ using ring::IsPointToPoint;
 
 constexpr size_t kMostSteps = 64;
 constexpr size_t kLeastSteps = 3;
-// From this share of a longer wait on, a gap is shorter because of the wait. Where times are too coarse to show how
-// waits vary, their errors alone make it a half.
+// If a longer wait shortens a gap by at least this share of the wait, the gap depends on the wait. If times are too
+// coarse to show how waits vary, their errors alone make it a half.
 constexpr double kFollows = 0.25;
 
 bool DurationsOnly(const Rank& rank) {
   return rank.time_source == TimeSource::kFrameworkDurations;
 }
 
-}  // namespace
+// One kind of time, for each step of a rank.
+struct Series {
+  const std::vector<int64_t>* numbers;
+  std::vector<int64_t>* ns;
+};
 
-int64_t OwnOver(const RankPace& pace, size_t first, size_t last) {
-  int64_t sum = 0;
-  std::vector<int64_t> values;
-  for (size_t place = 0; place < pace.places; ++place) {
-    values.clear();
-    for (size_t step = first; step < last; ++step) {
-      const int64_t value = pace.by_place[step * pace.places + place];
-      if (value >= 0) values.push_back(value);
-    }
-    // A place known in only a few steps would make sums that cannot be compared.
-    if (values.size() * 2 > last - first) sum += Median(values);
+// Subtracts from each rank's time in a step the quantile `q` of all ranks' times in the same step.
+void SubtractQuantile(const std::vector<Series>& ranks, double q) {
+  std::map<int64_t, std::vector<int64_t>> by_number;
+  for (const Series& of : ranks) {
+    for (size_t i = 0; i < of.ns->size(); ++i) by_number[(*of.numbers)[i]].push_back((*of.ns)[i]);
   }
-  return pace.durations_only ? pace.step_ns - sum : sum;
+  std::map<int64_t, int64_t> usual;
+  for (auto& [number, list] : by_number) usual[number] = Quantile(&list, q);
+  for (const Series& of : ranks) {
+    for (size_t i = 0; i < of.ns->size(); ++i) (*of.ns)[i] -= usual[(*of.numbers)[i]];
+  }
 }
+
+}  // namespace
 
 Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing) {
   Classify();
@@ -56,11 +60,21 @@ Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing)
       if (sort != std::exchange(last, sort)) measured_.insert(sort);
     }
   }
+  programs.resize(ranks.size());
+  repeats_.resize(ranks.size());
+  Parallel(ranks.size(), [&](size_t r, size_t) {
+    OrderProgram(static_cast<uint32_t>(r));
+    if (ranks[r].role != kNoIndex) repeats_[r] = FindRepeat(static_cast<uint32_t>(r));
+  });
   beside_.resize(roles.size());
-  Parallel(roles.size(), [&](size_t role, size_t) { beside_[role] = WorkBesideWaiting(roles[role]); });
+  Parallel(roles.size(), [&](size_t role, size_t) {
+    NumberSteps(roles[role]);
+    beside_[role] = WorkBesideWaiting(roles[role]);
+  });
   Parallel(ranks.size(), [&](size_t r, size_t) {
     if (ranks[r].role != kNoIndex) Measure(static_cast<uint32_t>(r));
   });
+  Parallel(roles.size(), [&](size_t role, size_t) { CompareSteps(roles[role]); });
   std::vector<int64_t> steps;
   for (const RankPace& pace : ranks) {
     if (!pace.own_ns.empty()) steps.push_back(pace.step_ns);
@@ -82,7 +96,7 @@ uint64_t Paces::SortOf(const Op& op, uint32_t comm) const {
          (uint64_t{op.in_batch} << 1) | uint64_t{op.batch_end};
 }
 
-// Operations in the middle of which operations of other communicators often begin do not hold up the rank's own work.
+// If operations of other communicators often begin during an operation, it does not hold up the rank's own work.
 void Paces::FindOverlap() {
   std::vector<uint32_t> all(overlapped_.size()), crossed(overlapped_.size());
   std::vector<const TimedOp*> order;
@@ -129,6 +143,8 @@ void Paces::GiveRoles() {
       role.push_back({class_of_comm[m.comm], pipeline ? m.member_rank : -1});
     }
     std::sort(role.begin(), role.end());
+    // Own time that is only what durations leave of a step is not compared with measured own time.
+    role.push_back({kNoIndex, DurationsOnly(rank)});
     const auto [it, fresh] = known.try_emplace(std::move(role), static_cast<uint32_t>(roles.size()));
     if (fresh) roles.emplace_back();
     ranks[r].role = it->second;
@@ -148,7 +164,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return std::tie(ops[a].start_ns, ops[a].op) < std::tie(ops[b].start_ns, ops[b].op);
   });
-  // The thread's call before each.
+  // For each operation, the thread's previous call.
   std::vector<const Op*> before(rank.ops.size());
   std::map<uint32_t, const Op*> last;
   for (size_t i = 0; i < rank.ops.size(); ++i) {
@@ -158,8 +174,8 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   const auto overlaps = [&](uint32_t i) {
     return overlapped_[2 * class_of_comm[ops[i].comm] + IsPointToPoint(rank.ops[ops[i].op].kind)];
   };
-  int64_t held_until = 0;  // by operations that hold up the rank's work
-  size_t by_end = 0;       // operations that ended earlier, of any kind: ops is sorted by end
+  int64_t held_until = 0;  // end of the operations that hold up the rank's work
+  size_t by_end = 0;       // operations that ended earlier, of any kind; ops is sorted by end
   int64_t beside_until = 0;
   for (uint32_t i : order) {
     const TimedOp& t = ops[i];
@@ -168,7 +184,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
     }
     if (overlaps(i)) continue;
     const Op& op = rank.ops[t.op];
-    // It is unknown whether the work in between waited for what ended beside it. Then only the rest counts.
+    // It is unknown whether the work in between waited for what ended in parallel. Then only the rest counts.
     const int64_t from = std::max(held_until, std::min(beside_until, t.start_ns));
     if (held_until != 0 && t.start_ns >= from) {
       Between& between = betweens[i];
@@ -177,7 +193,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
       if (call != nullptr && call->membership != kNoIndex) {
         between.place = SortOf(*call, timing_.model.CommOf(rank, *call)) << 32 | SortOf(op, t.comm);
         const int64_t returned = timed.Shows(call->return_ns) ? call->return_ns : call->enter_ns;
-        // If most of the gap lies behind the call, it is work of the GPU.
+        // If most of the gap is after the call, it is work of the GPU.
         const bool gpu = t.start_ns - std::max(op.enter_ns, from) > timed.late_by_ns + between.gap_ns / 2;
         if (op.enter_ns > returned && !gpu) between.host_ns = op.enter_ns - returned;
         between.ahead = op.enter_ns + timed.late_by_ns < from;
@@ -188,7 +204,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   return betweens;
 }
 
-// If the CPU threads work beside their own waiting, a longer wait leaves a shorter gap behind it. If they are held up
+// If the CPU threads work during their own waiting, a longer wait leaves a shorter gap behind it. If they are held up
 // as well, the gap does not depend on the wait.
 std::map<uint64_t, Paces::Beside> Paces::WorkBesideWaiting(const std::vector<uint32_t>& role) const {
   struct Values {
@@ -237,49 +253,105 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
   return gaps;
 }
 
-// Where steps begin in the rank's program order: the shortest pattern of calls that repeats at the end of its record
-// and contains every communicator that the pattern uses. Newest first.
-std::vector<uint32_t> Paces::StepStarts(uint32_t r, const std::vector<uint32_t>& program) const {
+// The shortest pattern of calls that repeats at the end of the rank's record and contains every communicator that the
+// pattern uses. Sizes tell calls apart that are otherwise equal, unless they change from step to step.
+Paces::Repeat Paces::FindRepeat(uint32_t r) const {
   const Rank& rank = timing_.model.bundle.ranks[r];
   const auto& ops = timing_.ranks[r].ops;
+  const std::vector<uint32_t>& program = programs[r];
   const size_t n = program.size();
-  const auto sign = [&](size_t i) {
-    const Op& op = rank.ops[ops[program[n - 1 - i]].op];
-    return (static_cast<uint64_t>(op.membership) << 40) ^ (static_cast<uint64_t>(op.kind) << 32) ^
-           static_cast<uint32_t>(op.root_or_peer);
-  };
-  std::vector<uint64_t> signs(n);
-  for (size_t i = 0; i < n; ++i) signs[i] = sign(i);
-  std::vector<uint32_t> border(n + 1, 0);
-  for (size_t i = 1, k = 0; i < n; ++i) {
-    while (k > 0 && signs[i] != signs[k]) k = border[k];
-    if (signs[i] == signs[k]) ++k;
-    border[i + 1] = static_cast<uint32_t>(k);
-  }
   std::vector<bool> used(rank.memberships.size());
   for (const TimedOp& t : ops) used[rank.ops[t.op].membership] = true;
-  const auto distinct = static_cast<size_t>(std::count(used.begin(), used.end(), true));
-  std::vector<uint32_t> starts;
-  for (size_t length = n; length >= 2 * kLeastSteps; --length) {
-    const size_t period = length - border[length];
-    if (period * kLeastSteps > length) continue;
-    std::vector<bool> here(rank.memberships.size());
-    for (size_t i = 0; i < period; ++i) here[rank.ops[ops[program[n - 1 - i]].op].membership] = true;
-    // A communicator used only at the start of a job (a barrier, a first exchange) belongs to no step.
-    if (static_cast<size_t>(std::count(here.begin(), here.end(), true)) < distinct && length * 2 < n) break;
-    for (size_t k = 1; k <= kMostSteps && k * period <= length; ++k) {
-      // What came before the first record is unknown: the step that begins with it is not whole.
-      if (k * period < n || starts.size() < kLeastSteps) starts.push_back(static_cast<uint32_t>(n - k * period));
+  const auto distinct = std::count(used.begin(), used.end(), true);
+  using Sign = std::tuple<uint32_t, ring::CallKind, int32_t, int64_t, int64_t, int64_t>;
+  std::vector<Sign> signs(n);
+  std::vector<uint32_t> border(n + 1, 0);
+  for (const bool sizes : {true, false}) {
+    for (size_t i = 0; i < n; ++i) {
+      const Op& op = rank.ops[ops[program[n - 1 - i]].op];
+      signs[i] = {op.membership, op.kind, op.root_or_peer, -1, -1, -1};
+      if (sizes) signs[i] = {op.membership, op.kind, op.root_or_peer, op.count, op.input_elements, op.output_elements};
     }
-    break;
+    for (size_t i = 1, k = 0; i < n; ++i) {
+      while (k > 0 && signs[i] != signs[k]) k = border[k];
+      if (signs[i] == signs[k]) ++k;
+      border[i + 1] = static_cast<uint32_t>(k);
+    }
+    for (size_t length = n; length >= 2 * kLeastSteps; --length) {
+      const size_t period = length - border[length];
+      if (period * kLeastSteps > length) continue;
+      std::vector<bool> here(rank.memberships.size());
+      for (size_t i = 0; i < period; ++i) here[std::get<0>(signs[i])] = true;
+      // A communicator that is used only at the start of a job (a barrier, a first exchange) belongs to no step.
+      if (std::count(here.begin(), here.end(), true) < distinct && length * 2 < n) break;
+      return {static_cast<uint32_t>(n - length), static_cast<uint32_t>(period)};
+    }
   }
-  return starts;
+  return {};
 }
 
-std::vector<uint32_t> Paces::ProgramOrder(uint32_t r) const {
+void Paces::NumberSteps(const std::vector<uint32_t>& role) {
+  const auto op_at = [&](uint32_t r, size_t i) -> const Op& {
+    return timing_.model.bundle.ranks[r].ops[timing_.ranks[r].ops[programs[r][i]].op];
+  };
+  const auto class_at = [&](uint32_t r, size_t i) { return class_of_comm[timing_.ranks[r].ops[programs[r][i]].comm]; };
+  // The collectives of the largest communicator in the pattern are shared by most ranks.
+  uint32_t shared = kNoIndex;
+  size_t largest = 0;
+  for (uint32_t r : role) {
+    const size_t n = programs[r].size();
+    for (size_t i = n - repeats_[r].period; i < n; ++i) {
+      const size_t size = timing_.model.comms[timing_.ranks[r].ops[programs[r][i]].comm].members.size();
+      if (!ring::IsCollective(op_at(r, i).kind) || op_at(r, i).seq < 0 || size <= largest) continue;
+      largest = size;
+      shared = class_at(r, i);
+    }
+    if (shared != kNoIndex) break;
+  }
+  // Where in a step a record ends: operations per step, numbers per step, the last number, the operations after it.
+  using End = std::tuple<uint32_t, int64_t, int64_t, size_t>;
+  const auto shares = [&](uint32_t r, size_t i) {
+    return class_at(r, i) == shared && ring::IsCollective(op_at(r, i).kind) && op_at(r, i).seq >= 0;
+  };
+  std::map<End, size_t> votes;
+  std::vector<std::pair<uint32_t, int64_t>> numbers;  // rank whose pattern has such collectives; how many per step
+  for (uint32_t r : role) {
+    const Repeat& repeat = repeats_[r];
+    const size_t n = programs[r].size();
+    for (size_t behind = 0; behind < repeat.period; ++behind) {
+      const size_t i = n - 1 - behind;
+      if (!shares(r, i)) continue;
+      if (!shares(r, i - repeat.period)) break;
+      const int64_t seq = op_at(r, i).seq, count = seq - op_at(r, i - repeat.period).seq;
+      if (count <= 0) break;
+      numbers.push_back({r, count});
+      ++votes[{repeat.period, count, seq % count, behind}];
+      break;
+    }
+  }
+  if (votes.empty()) return;
+  const auto [period, count, last, behind] =
+      std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second;
+      })->first;
+  for (const auto& [r, own_count] : numbers) {
+    Repeat& repeat = repeats_[r];
+    if (repeat.period != period || own_count != count) continue;
+    for (size_t end = programs[r].size(); end > repeat.begin + behind; --end) {
+      const size_t i = end - 1 - behind;
+      if (!shares(r, i) || op_at(r, i).seq % count != last) continue;
+      repeat.end = static_cast<uint32_t>(end);
+      repeat.number = op_at(r, i).seq / count;
+      break;
+    }
+  }
+}
+
+void Paces::OrderProgram(uint32_t r) {
   const Rank& rank = timing_.model.bundle.ranks[r];
   const auto& ops = timing_.ranks[r].ops;
-  std::vector<uint32_t> program(ops.size());
+  std::vector<uint32_t>& program = programs[r];
+  program.resize(ops.size());
   std::iota(program.begin(), program.end(), 0u);
   const auto earlier = [&](uint32_t a, uint32_t b) {
     const Op &x = rank.ops[ops[a].op], &y = rank.ops[ops[b].op];
@@ -287,10 +359,10 @@ std::vector<uint32_t> Paces::ProgramOrder(uint32_t r) const {
     if (x.thread != y.thread && x.enter_ns != y.enter_ns) return x.enter_ns < y.enter_ns;
     return ops[a].op < ops[b].op;
   };
-  // They usually ended in that order. Stable, because the clocks and numbers of hostile records may form a circle.
+  // They usually ended in that order. The sort is stable, because the clocks and numbers of hostile records may be
+  // contradictory.
   if (!std::is_sorted(program.begin(), program.end(), earlier))
     std::stable_sort(program.begin(), program.end(), earlier);
-  return program;
 }
 
 void Paces::Measure(uint32_t r) {
@@ -298,20 +370,25 @@ void Paces::Measure(uint32_t r) {
   const auto& ops = timing_.ranks[r].ops;
   RankPace& pace = ranks[r];
   const bool durations_only = DurationsOnly(rank);
-  const std::vector<uint32_t> program = ProgramOrder(r);
+  const std::vector<uint32_t>& program = programs[r];
+  const Repeat& repeat = repeats_[r];
   const std::vector<int64_t> gaps = durations_only ? std::vector<int64_t>(ops.size(), -1) : Gaps(r);
   const std::vector<Between> plain = durations_only ? std::vector<Between>(ops.size()) : Betweens(r);
-  const std::vector<uint32_t> starts = StepStarts(r, program);
-  std::map<uint32_t, int64_t> inside;
+  std::map<uint32_t, std::vector<int64_t>> inside;
   pace.durations_only = durations_only;
-  if (starts.size() >= kLeastSteps) {
+  std::vector<uint32_t> starts;  // newest first
+  for (uint32_t end = repeat.end; end >= repeat.begin + repeat.period && starts.size() < kMostSteps && end > 0;) {
+    end -= repeat.period;
+    // What preceded the first record is unknown, so the step that begins with it is not complete.
+    if (end > 0 || starts.size() < kLeastSteps) starts.push_back(end);
+  }
+  const size_t least_steps = durations_only ? 1 : kLeastSteps;
+  if (starts.size() >= least_steps) {
     std::vector<int64_t> lengths;
-    const auto period = static_cast<uint32_t>(program.size()) - starts[0];
-    std::map<uint64_t, std::vector<int64_t>> by_kind;
     std::vector<int64_t> least;
-    uint32_t end = static_cast<uint32_t>(program.size());
+    uint32_t end = repeat.end;
     // What operation times leave of a step is the rank's own work only if nearly all of them are known. A watchdog that
-    // has not looked since, or was held up, records none of its last operations.
+    // has not checked since, or was held up, records none of its last operations.
     const auto told = [&](uint32_t from, uint32_t to) {
       size_t known = 0, expected = 0;
       for (uint32_t i = from; i < to; ++i) {
@@ -321,9 +398,10 @@ void Paces::Measure(uint32_t r) {
       }
       return known > 0 && known * 50 >= expected * 49;
     };
-    const bool enough = starts.size() >= kEnoughSteps;
+    int64_t number = repeat.number + 1;
     for (uint32_t start : starts) {
       const uint32_t next = std::exchange(end, start);
+      --number;
       if (next < program.size()) {
         const Op &a = rank.ops[ops[program[start]].op], &b = rank.ops[ops[program[next]].op];
         int64_t length = 0;
@@ -342,58 +420,87 @@ void Paces::Measure(uint32_t r) {
         least.back() += std::max<int64_t>(plain[program[i]].gap_ns, 0);
         const TimedOp& t = ops[program[i]];
         const int64_t duration = t.start_ns == 0 ? -1 : t.Duration();
-        const int64_t value = durations_only ? duration : gaps[program[i]];
-        if (enough) {
-          pace.by_place.push_back(value);
-        } else if (value >= 0) {
-          by_kind[(static_cast<uint64_t>(class_of_comm[t.comm]) << 16) ^ static_cast<uint64_t>(rank.ops[t.op].kind)]
-              .push_back(value);
-        }
         if (duration < 0) continue;
-        inside[class_of_comm[t.comm]] += duration;
+        std::vector<int64_t>& in_class = inside[class_of_comm[t.comm]];
+        in_class.resize(pace.own_ns.size() + 1);
+        in_class.back() += duration;
         in_operations += duration;
       }
       pace.own_ns.push_back(durations_only ? -in_operations : own);
       pace.first_op.push_back(ops[program[start]].op);
+      pace.numbers.push_back(number);
     }
     const size_t steps = pace.own_ns.size();
-    if (steps < (durations_only ? 1 : kLeastSteps)) {
+    if (steps < least_steps) {
       pace.own_ns.clear();
       pace.first_op.clear();
-      pace.by_place.clear();
+      pace.numbers.clear();
       return;
     }
     pace.step_ns = Median(std::move(lengths));
-    if (durations_only) {
-      for (int64_t& own : pace.own_ns) own += pace.step_ns;
-    }
     pace.least_own_ns = Median(std::move(least));
-    pace.places = period;
-    if (enough) {
-      pace.usual_own_ns = OwnOver(pace, 0, steps);
-    } else {
-      int64_t sum = 0;
-      for (auto& [kind, values] : by_kind) {
-        const auto count = static_cast<int64_t>(values.size());
-        sum += Median(std::move(values)) * count / static_cast<int64_t>(steps);
-      }
-      // A few of many operations contain the waiting: medians of their durations would miss it.
-      pace.usual_own_ns = durations_only ? Median(pace.own_ns) : sum;
+    pace.operations = repeat.period;
+    for (auto& [klass, in_class] : inside) {
+      in_class.resize(steps);
+      pace.waits_ns.push_back({klass, std::move(in_class)});
     }
-    pace.operations = period;
-    for (auto& [klass, sum] : inside) pace.in_operations.push_back({klass, sum / static_cast<int64_t>(steps)});
     return;
   }
   if (durations_only) return;
   int64_t first = INT64_MAX;
   for (const TimedOp& t : ops) {
-    if (t.start_ns == 0) continue;
-    first = std::min(first, t.start_ns);
-    inside[class_of_comm[t.comm]] += t.Duration();
+    if (t.start_ns != 0) first = std::min(first, t.start_ns);
   }
   pace.step_ns = std::max<int64_t>(ops.back().end_ns - first, 0);
   pace.operations = static_cast<uint32_t>(ops.size());
-  for (auto& [klass, sum] : inside) pace.in_operations.push_back({klass, sum});
+}
+
+// A step counts if at least half of the ranks that have steps recorded it. If only durations are known, own work is the
+// rest of the step, which is equally long for all ranks of the role.
+void Paces::CompareSteps(const std::vector<uint32_t>& role) {
+  std::map<int64_t, size_t> recorded;  // by number
+  std::vector<int64_t> lengths;
+  for (uint32_t r : role) {
+    for (const int64_t number : ranks[r].numbers) ++recorded[number];
+    if (!ranks[r].numbers.empty()) lengths.push_back(ranks[r].step_ns);
+  }
+  const size_t measured = lengths.size();
+  const int64_t length = Median(std::move(lengths));
+  std::map<uint32_t, std::vector<Series>> waits;  // by class
+  std::vector<Series> own;
+  for (uint32_t r : role) {
+    RankPace& pace = ranks[r];
+    const std::vector<int64_t> numbers = pace.numbers;
+    const auto keep = [&](auto* list) {
+      size_t kept = 0;
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        if (recorded[numbers[i]] * 2 >= measured) (*list)[kept++] = (*list)[i];
+      }
+      list->resize(kept);
+    };
+    keep(&pace.own_ns);
+    keep(&pace.first_op);
+    keep(&pace.numbers);
+    for (auto& [klass, in_class] : pace.waits_ns) {
+      keep(&in_class);
+      waits[klass].push_back({&pace.numbers, &in_class});
+    }
+    for (int64_t& ns : pace.own_ns) ns += pace.durations_only ? length : 0;
+    pace.beyond_ns = pace.own_ns;
+    own.push_back({&pace.numbers, &pace.beyond_ns});
+  }
+  for (const auto& [klass, of_class] : waits) SubtractQuantile(of_class, 0.5);
+  // The faster quarter of the ranks shows how long the work takes. If there are only two ranks, the faster one does.
+  SubtractQuantile(own, 0.25);
+  // If work varies, the fastest rank of a step takes less time than any rank usually does.
+  std::vector<int64_t> usual;
+  for (uint32_t r : role) {
+    if (!ranks[r].beyond_ns.empty()) usual.push_back(Usual(ranks[r].beyond_ns));
+  }
+  const int64_t fast = Quantile(&usual, 0.25);
+  for (uint32_t r : role) {
+    for (int64_t& ns : ranks[r].beyond_ns) ns -= fast;
+  }
 }
 
 }  // namespace lockstep

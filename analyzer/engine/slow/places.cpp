@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kLeastOthers = 2, kLeastPlaces = 6;
-// From this share on, longer than the others counts as longer: computations differ by a few percent.
+// From this ratio on, work is longer than that of others: computations differ by a few percent.
 constexpr double kLonger = 1.08;
 
 struct Work {
@@ -19,8 +19,8 @@ struct Work {
   int64_t ns = 0;
 };
 
-// From when on the record contains the calls of every thread. Between older records, calls of another thread may be
-// lost.
+// From this time on, the record contains the calls of every thread. Between older records, calls of another thread may
+// be lost.
 int64_t WholeFrom(const Rank& rank) {
   std::map<uint32_t, int64_t> first;
   for (const Op& op : rank.ops) {
@@ -66,7 +66,7 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
         const auto own = static_cast<size_t>(std::lower_bound(others.begin(), others.end(), w.ns) - others.begin());
         const size_t middle = (others.size() - 2) / 2;
         const int64_t theirs = others[middle < own ? middle : middle + 1];
-        if (theirs <= 4 * noise_ns[w.rank]) continue;  // the clock's precision does not show this work
+        if (theirs <= 4 * noise_ns[w.rank]) continue;  // the clock's precision is too low for this work
         ratios[w.rank].push_back(static_cast<double>(w.ns) / static_cast<double>(theirs));
         out[w.rank].own_ns += w.ns;
         out[w.rank].others_ns += theirs;
@@ -86,7 +86,7 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
       pace.ratio = list[list.size() / 2];
       pace.least_ratio = list[list.size() / 4];
       const auto mine = static_cast<size_t>(list.end() - std::upper_bound(list.begin(), list.end(), kLonger));
-      // Plus one: none in a small sample does not mean never.
+      // Plus one, because none in a small sample does not mean never.
       const double expected = static_cast<double>(longer - mine + 1) / static_cast<double>(all - list.size() + 2);
       pace.by_chance = static_cast<double>(timing.ranks.size()) *
                        AtMostByChance(static_cast<double>(list.size()),

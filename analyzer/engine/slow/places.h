@@ -1,8 +1,8 @@
-// Own work where a record holds no whole steps: what lies ahead of a collective, against what lies ahead of the same
-// one elsewhere. Ranks in one role run one program, so that a number of a communicator is the same place in it as that
-// number of a sibling communicator. Whatever part of a step the rings still hold, like is compared with like.
-#ifndef LOCKSTEP_ANALYZER_ENGINE_SLOW_PLACES_H_
-#define LOCKSTEP_ANALYZER_ENGINE_SLOW_PLACES_H_
+// Compares own work if a record contains no complete steps: the work before a collective with the work before the same
+// collective on other ranks. Ranks with one role run one program, so a number of a communicator is the same place as
+// that number in another communicator of the class. Thus any part of a step that the rings still contain can be
+// compared.
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -12,18 +12,17 @@
 
 namespace lockstep {
 
-// A rank without whole steps against others in its role.
+// A rank without complete steps, compared with others of its role.
 struct PlacePace {
-  uint32_t places = 0;     // with work ahead of them that at least two others hold as well; 0: nothing to compare
-  double ratio = 1;        // of its work to theirs, in the middle of these places
-  double least_ratio = 1;  // exceeded in three of four
-  int64_t own_ns = 0, others_ns = 0;  // its work and theirs, all these places together
-  double by_chance = 1;  // at most: that any rank would be longer at so many of its places if that fell on all alike
+  uint32_t places = 0;     // number of places with preceding work that at least two others also have; 0 if there is
+                           // nothing to compare
+  double ratio = 1;        // median over these places of its work divided by theirs
+  double least_ratio = 1;  // ratio that three of four places exceed
+  int64_t own_ns = 0, others_ns = 0;  // its work and theirs, summed over these places
+  double by_chance = 1;  // upper limit of the probability that any rank is slower at this many places by chance
 };
 
-// By rank, as Bundle::ranks. `noise_ns`, by rank: how exact its times are.
+// Indexed as Bundle::ranks. `noise_ns`: the accuracy of each rank's times.
 std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, const std::vector<int64_t>& noise_ns);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_ENGINE_SLOW_PLACES_H_

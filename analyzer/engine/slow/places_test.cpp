@@ -1,4 +1,5 @@
-// Rings that hold another part of a step for each rank: like places are compared with like, and chance names nobody.
+// Tests rings that hold another part of a step for each rank. Equal places are compared with each other, and chance
+// names no rank.
 #include "analyzer/engine/slow/places.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ using lockstep::testing::Show;
 
 using testing::TimedJob;
 
-// 10 to 14 of 17 calls a step are left; every third of them has four times the work of the others ahead of it.
+// Each rank's ring holds its last 10 to 14 calls. Every third call is preceded by additional work.
 Bundle Overwritten(TimedJob job) {
   job.tp = 4, job.pp = 1, job.dp = 8, job.micro_batches = 4, job.steps = 4;
   const auto delay = job.delay_ns;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/slow/slow.h"
@@ -15,11 +14,10 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   constexpr double kNearlyAll = 0.8, kOneRank = 0.6, kChance = 1e-4;
   struct Event {
     uint32_t rank;
-    size_t step;  // newest first
+    int64_t step;  // RankPace::numbers
     int64_t excess_ns;
   };
-  // Only own work counts: a rank that waited for a late one is not late. Steps are counted back from the newest one,
-  // which all ranks have.
+  // Only own work counts, because a rank that waited for a late one is not late.
   std::vector<Event> events;
   size_t measured = 0, steps = 0;
   for (uint32_t r = 0; r < paces_.ranks.size(); ++r) {
@@ -27,14 +25,13 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
     if (named[r] || pace.durations_only || pace.own_ns.size() < kLeastSteps) continue;
     ++measured;
     steps = std::max(steps, pace.own_ns.size());
-    std::vector<int64_t> own = pace.own_ns;
-    const int64_t usual = Median(std::move(own));
+    const int64_t usual = Usual(pace.beyond_ns);
     const auto noise =
         static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(std::max(pace.operations, 1u)));
-    const int64_t bar =
-        std::max({pace.step_ns / 25, static_cast<int64_t>(2 * kWorthOwn * static_cast<double>(usual)), noise});
+    const int64_t bar = std::max(
+        {pace.step_ns / 25, static_cast<int64_t>(2 * kWorthOwn * static_cast<double>(Usual(pace.own_ns))), noise});
     for (size_t s = 0; s < pace.own_ns.size(); ++s) {
-      if (pace.own_ns[s] - usual > bar) events.push_back({r, s, pace.own_ns[s] - usual});
+      if (pace.beyond_ns[s] - usual > bar) events.push_back({r, pace.numbers[s], pace.beyond_ns[s] - usual});
     }
   }
   std::vector<Cause> causes;
@@ -65,19 +62,20 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
     if (AtMostByChance(static_cast<double>(events.size()), share,
                        static_cast<double>(here_measured) / static_cast<double>(measured)) > kChance)
       continue;
-    // Things come smallest kind first; a larger one that contains a smaller one adds less.
+    // Things are sorted by kind, smallest first; a larger one that contains a smaller one adds less.
     if (best != nullptr && thing.ranks.size() >= best->ranks.size()) continue;
     best = &thing;
     best_events = std::move(here);
   }
   if (best == nullptr) return causes;
-  // What the latest rank of each step costs the job.
-  std::vector<int64_t> worst(steps);
+  // Time that the latest rank of each step costs the job.
+  std::map<int64_t, int64_t> worst;  // by step
   std::map<uint32_t, size_t> by_rank;
   for (const Event* e : best_events) worst[e->step] = std::max(worst[e->step], e->excess_ns), ++by_rank[e->rank];
-  const int64_t cost = std::accumulate(worst.begin(), worst.end(), int64_t{0}) / static_cast<int64_t>(steps);
+  int64_t cost = 0;
+  for (const auto& [step, ns] : worst) cost += ns;
+  cost /= static_cast<int64_t>(steps);
   if (static_cast<double>(cost) < kWorthSaying * static_cast<double>(paces_.step_ns)) return causes;
-  const auto late_steps = std::count_if(worst.begin(), worst.end(), [](int64_t ns) { return ns > 0; });
   int64_t noise = 0;
   for (int32_t r : best->ranks) noise = std::max(noise, noise_ns_[static_cast<size_t>(r)]);
   Cause c;
@@ -90,7 +88,7 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   c.cost_uncertainty_ns = 2 * noise;
   c.grade = GRADE_FAIR;
   c.reason = REASON_LATE_IN_TURNS;
-  c.detail.set_count(static_cast<int64_t>(late_steps));
+  c.detail.set_count(static_cast<int64_t>(worst.size()));
   c.detail.set_of(static_cast<int64_t>(steps));
   c.detail.set_duration_ns(cost);
   c.detail.set_name(absl::StrCat(best->kind, " ", best->name));
@@ -102,12 +100,11 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   std::vector<int32_t> late;
   late.reserve(by_rank.size());
   for (const auto& [rank, times] : by_rank) late.push_back(static_cast<int32_t>(rank));
-  c.evidence.push_back(
-      {absl::StrCat(
-           best_events.size(), " of ", events.size(), " delays of single ranks in single steps occurred there, on ",
-           by_rank.size(), " of ", best->ranks.size(), " ranks; by chance it would be about ",
-           Percent(static_cast<double>(best->ranks.size()) / static_cast<double>(std::max<size_t>(measured, 1)))),
-       std::move(late)});
+  Detail* there =
+      c.Add(Evidence::LATE_IN_ONE_PLACE, std::move(late)).CountOf(best_events.size(), events.size()).detail();
+  there->set_number(static_cast<int64_t>(by_rank.size()));
+  there->set_other_number(static_cast<int64_t>(best->ranks.size()));
+  there->set_value(static_cast<double>(best->ranks.size()) / static_cast<double>(std::max<size_t>(measured, 1)));
   causes.push_back(std::move(c));
   return causes;
 }

@@ -30,8 +30,8 @@ Slowness::Slowness(const Timing& timing, const Clocks& clocks)
   }
 }
 
-// Members leave a collective at about the same moment. How far a rank's ends stray from that moment, if its clock is
-// the same or aligned, bounds the precision of its times, whatever their source.
+// Members leave a collective at about the same moment. How far a rank's ends deviate from that moment, if its clock is
+// the same or aligned, limits the precision of its times, whatever their source.
 void Slowness::MeasureNoise() {
   std::vector<std::vector<int64_t>> strays(timing_.ranks.size());
   std::vector<int64_t> ends;
@@ -57,7 +57,7 @@ void Slowness::MeasureNoise() {
     const Rank& rank = timing_.model.bundle.ranks[r];
     noise_ns_[r] = timing_.ranks[r].late_by_ns;
     if (rank.time_source == TimeSource::kFrameworkDurations) {
-      noise_ns_[r] = 10'000;  // durations are what counts here
+      noise_ns_[r] = 10'000;  // only durations matter here
     } else if (strays[r].size() >= 8) {
       const int64_t seen = std::max<int64_t>(2 * Quantile(&strays[r], 0.9), 1000);
       const bool told = rank.time_source != TimeSource::kUnknown || rank.time_uncertainty_ns > 0;
@@ -82,8 +82,8 @@ void Slowness::CountArrivals() {
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0) continue;
       ++measured;
-      // All leave together, so the rank that has been in it for the shortest time came last. No clock is compared with
-      // another.
+      // All leave together, so the rank that has been in it for the shortest time arrived last. No clock is compared
+      // with another.
       const int64_t inside = t.Duration();
       if (inside < least) {
         second = least;
@@ -229,19 +229,17 @@ void Slowness::Fill(Verdict* verdict) const {
   for (const Bandwidth& b : bandwidths_) *verdict->add_bandwidths() = b;
   const auto total = static_cast<int64_t>(bundle.ranks.size());
   if (timed == 0) {
-    verdict->add_not_measured(
-        "late arrivals and bandwidth: nothing recorded when operations ran on the GPU; events, the profiler or a "
-        "framework's timing (TORCH_NCCL_ENABLE_TIMING=1) would show them");
+    verdict->add_unmeasured()->set_kind(Unmeasured::NO_TIMES);
   } else if (measured + hosts == 0) {
-    verdict->add_not_measured(
-        "late arrivals: only the ends of operations were recorded, and processes run ahead of their GPUs; start times "
-        "(LOCKSTEP_GPU=full or events, the profiler, TORCH_NCCL_ENABLE_TIMING=1) would show them");
+    verdict->add_unmeasured()->set_kind(Unmeasured::ONLY_ENDS);
   } else if (measured + hosts < total) {
-    verdict->add_not_measured(absl::StrCat("arrivals of ", total - measured - hosts, " of ", total,
-                                           " ranks: nothing recorded when they reached operations"));
+    Unmeasured* some = verdict->add_unmeasured();
+    some->set_kind(Unmeasured::SOME_ARRIVALS);
+    some->set_count(total - measured - hosts);
+    some->set_of(total);
   }
-  // The waiting adds up, but no rank is at fault: says so, so that nobody blames the rank that was late in the last
-  // step.
+  // The waiting adds up, but no rank is at fault. Reports that, so that no one blames the rank that was late in the
+  // last step.
   if (!found_ && paces_.whole_steps && paces_.step_ns > 0 && late_ranks >= 3 && most_last * 2 < much) {
     int64_t delays = 0;
     size_t steps = 1;
@@ -253,13 +251,10 @@ void Slowness::Fill(Verdict* verdict) const {
       for (int64_t o : pace.own_ns) delays += o - usual > pace.step_ns / 50 ? o - usual : 0;
     }
     if (delays / static_cast<int64_t>(steps) > paces_.step_ns / 20) {
-      RuleOut(NotTheCause::PERSISTENT_STRAGGLER,
-              absl::StrCat("lateness is random, a different rank each time (", late_ranks,
-                           " ranks, none of them in more than ",
-                           Percent(static_cast<double>(most_last) / static_cast<double>(much)),
-                           " of these cases; all delays together cost ",
-                           Milliseconds(delays / static_cast<int64_t>(steps)), " a step)"),
-              verdict);
+      Detail* detail = RuleOut(NotTheCause::PERSISTENT_STRAGGLER, verdict)->mutable_detail();
+      detail->set_count(static_cast<int64_t>(late_ranks));
+      detail->set_value(static_cast<double>(most_last) / static_cast<double>(much));
+      detail->set_duration_ns(delays / static_cast<int64_t>(steps));
     }
   }
 }

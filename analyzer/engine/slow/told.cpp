@@ -1,4 +1,4 @@
-// How stragglers are reported: one by one, or together if they share a place.
+// How stragglers are reported: one by one, or together if they have a host or group in common.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -42,40 +42,32 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   c.detail.set_duration_ns(worst->cost_ns);
   c.detail.set_flag(steps);
   if (worst->habit) c.detail.set_other_duration_ns(habits_[worst->rank].later_ns);
-  // Durations show own work only as what they leave of a step, and few ranks or steps show little of what is usual.
+  // If only durations are known, own work is what they leave of a step. Few ranks or steps do not show reliably what is
+  // usual.
   const size_t siblings = paces_.roles[pace.role].size();
   c.grade = siblings < 4 || !steps || pace.durations_only ? GRADE_GOOD : GRADE_STRONG;
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.grade = GRADE_FAIR;
   const Lateness& late = lateness_[worst->rank];
+  const std::vector<int32_t> only = {static_cast<int32_t>(worst->rank)};
   if (worst->habit) {
     const Habit& habit = habits_[worst->rank];
-    c.evidence.push_back(
-        {absl::StrCat("over ", habit.meetings, " operations of ", CommText(bundle.comms[habit.comm]),
-                      " with nothing else between them, rank ", rank.rank, " came ", Milliseconds(habit.later_ns),
-                      " or more after the first rank in a quarter of them; the median for members of such groups is ",
-                      Milliseconds(habit.usual_ns)),
-         {static_cast<int32_t>(worst->rank)}});
+    Detail* detail =
+        c.Add(Evidence::LATE_BY_HABIT, only).Naming(bundle).Count(habit.meetings).On(bundle.comms[habit.comm]).detail();
+    detail->set_duration_ns(habit.later_ns);
+    detail->set_other_duration_ns(habit.usual_ns);
   } else {
-    c.evidence.push_back(
-        {absl::StrCat("rank ", rank.rank, " works ", Milliseconds(worst->own_ns), steps ? " a step" : "",
-                      " outside operations, ranks with the same role ", Milliseconds(worst->own_ns - worst->excess_ns),
-                      " (+- ", Milliseconds(worst->uncertainty_ns), ")"),
-         {static_cast<int32_t>(worst->rank)}});
+    Detail* detail =
+        c.Add(Evidence::WORKS_LONGER, only).Naming(bundle).Flag(steps).Number(worst->uncertainty_ns).detail();
+    detail->set_duration_ns(worst->own_ns);
+    detail->set_other_duration_ns(worst->own_ns - worst->excess_ns);
   }
-  if (late.compared > 0) {
-    c.evidence.push_back(
-        {absl::StrCat("it came last in ", late.last, " of ", late.compared, " collectives that were compared"),
-         {static_cast<int32_t>(worst->rank)}});
-  }
-  if (!worst->habit) {
-    c.evidence.push_back({"it waits in no kind of operation longer than ranks with the same role: the delay is its own",
-                          {static_cast<int32_t>(worst->rank)}});
-  }
+  if (late.compared > 0) c.Add(Evidence::CAME_LAST, only).CountOf(late.last, late.compared);
+  if (!worst->habit) c.Add(Evidence::DELAY_IS_OWN, only);
   c.cause = "late";
   return c;
 }
 
-// If no host is known: communicators that are slow as a whole, smallest kind first. That many faults at once are
+// If no host is known: communicators that are slow as a whole, smallest kind first. So many simultaneous faults are
 // unlikely, and their members are close together (a tensor-parallel group fills a host or a part of it), so they are
 // reported together.
 void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told,
@@ -109,7 +101,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     whole[kind].push_back(comm);
     if (here >= 2) together.insert(kind);
   }
-  // A rank whose peers are all unknown is slow as a whole only if nothing else connects it with others.
+  // If all peers of a rank are unknown, it is slow as a whole only if nothing else connects it with others.
   std::vector<std::pair<size_t, uint32_t>> kinds(together.begin(), together.end());
   for (const auto& [kind, comms] : whole) {
     if (!together.contains(kind)) kinds.push_back(kind);
@@ -131,11 +123,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     if (group.empty()) continue;
     Cause c = ToCause(group);
     c.ranks.assign(ranks.begin(), ranks.end());
-    c.evidence.push_back(
-        {absl::StrCat(group.size(), " of the ", ranks.size(), " members of ",
-                      comms.size() == 1 ? "one communicator" : absl::StrCat(comms.size(), " communicators"),
-                      " are slow at the same time: they may share a host, a rack or its power"),
-         c.ranks});
+    c.Add(Evidence::SLOW_TOGETHER, c.ranks).CountOf(group.size(), ranks.size()).Number(comms.size());
     causes->push_back(std::move(c));
   }
 }

@@ -1,4 +1,4 @@
-// For how long an operation has stood is asked of each rank's own clock; a wall clock that was set makes nothing stand.
+// Tests how old operations are. Each rank's own clock decides, and setting a wall clock makes no operation look stuck.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -15,9 +15,9 @@ namespace {
 using fr_test::FrDump;
 
 constexpr int64_t kNow = 1'758'000'100 * kSecond;
-constexpr int64_t kUntold = -1, kSetBack = -2;  // when its data was taken; its clock was set back since
+constexpr int64_t kUntold = -1, kSetBack = -2;  // unknown when the data was taken; clock set back since then
 
-// Ranks of one communicator, all in its second operation for so many seconds.
+// Ranks of one communicator, all in its second operation for `seconds`.
 Bundle InOperation(const std::vector<int64_t>& seconds) {
   Bundle b;
   b.comms.resize(1);
@@ -47,7 +47,7 @@ Bundle InOperation(const std::vector<int64_t>& seconds) {
   return b;
 }
 
-TEST(Age, OfAClockThatWasSetBackOthersTell) {
+TEST(Age, OtherRanksTellTheAgeIfAClockWasSetBack) {
   struct Case {
     std::vector<int64_t> seconds;
     bool stalled;
@@ -55,7 +55,7 @@ TEST(Age, OfAClockThatWasSetBackOthersTell) {
   const std::vector<Case> cases{
       {{0, 1, 1}, false},           {{20, 20, 20}, true},
       {{0, 1, kSetBack}, false},    {{20, 20, kSetBack}, true},
-      {{kSetBack, kSetBack}, true}, {{kSetBack, kUntold, 1}, true},  // a file of long ago, or copied
+      {{kSetBack, kSetBack}, true}, {{kSetBack, kUntold, 1}, true},  // an old file, or a copy
   };
   for (const Case& c : cases) {
     Bundle b = InOperation(c.seconds);
@@ -65,9 +65,29 @@ TEST(Age, OfAClockThatWasSetBackOthersTell) {
   }
 }
 
-// Where all who tell have nothing in flight and have called nothing for long, the one whose clock was set back may wait
-// for them.
-TEST(Age, WhoDidNotComeDoesNotTellThatTheJobMoves) {
+// A framework records an operation when it is enqueued. Where two earlier ones took 30 s, another of 20 s shows no
+// hang. A single one may have taken long for a reason of its own.
+TEST(Age, AnOperationIsOldOnlyIfItTakesLongerThanTwoEarlierOnes) {
+  for (const auto& [seconds, earlier, stalled] :
+       {std::tuple(20, 2, false), std::tuple(40, 2, true), std::tuple(20, 1, true)}) {
+    Bundle b = InOperation({seconds, seconds});
+    for (Rank& rank : b.ranks) {
+      for (int i = 0; i < earlier; ++i) {
+        Op done = rank.ops.back();
+        done.seq = 1 - i;
+        done.state = OpState::kCompleted;
+        done.enter_ns = kNow - (100 + i * 50) * kSecond;
+        done.completed_ns = done.enter_ns + 30 * kSecond;
+        rank.ops.insert(rank.ops.begin(), done);
+      }
+    }
+    EXPECT_EQ(Model(b, {}).stalled, stalled) << seconds << " s after " << earlier;
+  }
+}
+
+// Every rank with a readable clock is idle and has made no call for long. They may wait for the rank whose clock was
+// set back.
+TEST(Age, AMissingRankDoesNotProveThatTheJobMoves) {
   for (const int64_t seconds : {1, 30}) {
     Bundle b = InOperation({0, kSetBack});
     Rank& other = b.ranks[0];
@@ -78,9 +98,9 @@ TEST(Age, WhoDidNotComeDoesNotTellThatTheJobMoves) {
   }
 }
 
-// Entered before the clock was set back, while newer records tell when the data was taken: no age, and no young one
-// either.
-TEST(Age, WhatIsLaterThanTheDumpIsNotYoung) {
+// The call is later than the dump, because the clock was set back between them. So its age is unknown, and it is not
+// young.
+TEST(Age, AnOperationLaterThanTheDumpIsNotYoung) {
   Bundle b = InOperation({0, 0});
   for (Rank& rank : b.ranks) rank.ops[0].enter_ns = kNow + 3600 * kSecond;
   {
@@ -89,15 +109,15 @@ TEST(Age, WhatIsLaterThanTheDumpIsNotYoung) {
     EXPECT_FALSE(model.ranks[0].seen_moving);
     EXPECT_TRUE(model.stalled);
   }
-  // The own recorder's clock is never set: there it was entered while the data was being taken.
+  // The recorder's own clock is never set, so here the call began while the data was being taken.
   for (Rank& rank : b.ranks) rank.source = Source::kRing;
   const Model model(b, {});
   EXPECT_EQ(Model::Age(b.ranks[0], b.ranks[0].ops[0]), 0);
   EXPECT_FALSE(model.stalled);
 }
 
-// Four ranks' files, their newest operation begun `seconds` before they were written; who is left out of it never came.
-// The clock of rank 2 was set back before its file was written, or before its last record.
+// Four ranks' files, whose newest operation began `seconds` before they were written. Rank `left_out` never came. The
+// clock of rank 2 was set back before its file was written, or before its last record.
 Verdict OfFiles(int64_t seconds, int left_out, bool set_before_last) {
   fr_test::DumpFolder folder;
   for (int rank = 0; rank < 4; ++rank) {
@@ -120,12 +140,12 @@ Verdict OfFiles(int64_t seconds, int left_out, bool set_before_last) {
   return Analyze(bundle);
 }
 
-TEST(Age, AClockThatIsSetBackMakesNoHangAndHidesNone) {
+TEST(Age, AClockSetBackNeitherCausesNorHidesAHang) {
   for (const bool set_before_last : {false, true}) {
     SCOPED_TRACE(set_before_last);
     const Verdict moves = OfFiles(0, -1, set_before_last);
     EXPECT_EQ(moves.verdict(), VERDICT_HEALTHY) << moves.DebugString();
-    EXPECT_EQ(OfFiles(0, 1, set_before_last).findings_size(), 0);  // it is about to come
+    EXPECT_EQ(OfFiles(0, 1, set_before_last).findings_size(), 0);  // the rank may be about to come
     for (const int64_t seconds : {7, 30, 600}) {
       const Verdict stands = OfFiles(seconds, 1, set_before_last);
       EXPECT_EQ(stands.verdict(), VERDICT_HUNG) << seconds << stands.DebugString();

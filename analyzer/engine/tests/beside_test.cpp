@@ -1,4 +1,4 @@
-// Two independent faults, of which the first to bite stops everybody who would come to wait for the other.
+// Tests two independent faults, where the first stops every rank that would come to wait for the second.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -17,7 +17,8 @@ using lockstep::testing::Culprits;
 using testing::HostFault;
 using testing::Job;
 
-// Rank 0 never comes to the first call of a step: the GPUs of all others wait in it, their hosts go on to later calls.
+// Rank 0 never reaches the first call of a step. The GPUs of all others wait in that call, while their CPU threads
+// continue to later calls.
 Job FirstFault() {
   Job job(8, 1, 1, 4);
   job.ranks[0].host_fault = HostFault::kStall;
@@ -25,7 +26,7 @@ Job FirstFault() {
   return job;
 }
 
-TEST(Beside, AHostThatStopsFurtherOnIsToldBehindTheOneThatAllWaitFor) {
+TEST(Beside, AStallFurtherOnIsReportedAfterTheOneThatAllWaitFor) {
   Job job = FirstFault();
   job.ranks[5].host_fault = HostFault::kStall;
   job.ranks[5].host_fault_at = job.Find(5, "tp", 2, 1);
@@ -37,7 +38,7 @@ TEST(Beside, AHostThatStopsFurtherOnIsToldBehindTheOneThatAllWaitFor) {
   EXPECT_LT(v.findings(1).confidence(), v.findings(0).confidence());
 }
 
-TEST(Beside, ACallThatWasLeftOutIsToldAlthoughNobodyMetItYet) {
+TEST(Beside, ASkippedCallIsReportedEvenIfNoRankReachedIt) {
   Job job = FirstFault();
   auto& program = job.ranks[5].program;
   program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "tp", 2, 1)));
@@ -47,10 +48,11 @@ TEST(Beside, ACallThatWasLeftOutIsToldAlthoughNobodyMetItYet) {
   EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5}) << v.DebugString();
 }
 
-TEST(Beside, AHostThatWaitsWhereItsSiblingsWentOnLeftOutACall) {
+TEST(Beside, ARankThatWaitsWhereSimilarRanksContinuedSkippedACall) {
   Job job = FirstFault();
   auto& program = job.ranks[5].program;
-  // The last call before the host waits for its GPU: no later call of its own is recorded beside which it lacks.
+  // The skipped call is the last one before the CPU thread waits for its GPU. So no later call of the rank would show
+  // the gap.
   program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "world", 2, 1)));
   const Verdict v = Analyze(job.Run());
   ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
@@ -60,7 +62,7 @@ TEST(Beside, AHostThatWaitsWhereItsSiblingsWentOnLeftOutACall) {
   EXPECT_FALSE(v.findings(1).tells_apart().empty());
 }
 
-TEST(Beside, CountsThatNoSiblingsProgramHasAreToldWhereTheRecordsAreGone) {
+TEST(Beside, OddCountsAreReportedIfTheRecordsAreLost) {
   for (bool left_out : {true, false}) {
     Job job = FirstFault();
     auto& program = job.ranks[5].program;
@@ -80,10 +82,10 @@ TEST(Beside, CountsThatNoSiblingsProgramHasAreToldWhereTheRecordsAreGone) {
   }
 }
 
-TEST(Beside, VictimsAreNoSecondFault) {
+TEST(Beside, VictimsAreNotASecondFault) {
   const Verdict v = Analyze(FirstFault().Run());
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
-  // Two that all wait for at once are one finding.
+  // Two ranks that all others wait for at the same time are one finding.
   Job job = FirstFault();
   job.ranks[5].host_fault = HostFault::kStall;
   job.ranks[5].host_fault_at = job.Find(5, "tp", 2, 0);
@@ -92,7 +94,7 @@ TEST(Beside, VictimsAreNoSecondFault) {
   EXPECT_EQ(Culprits(both.findings(0)), (std::vector<int32_t>{0, 5}));
 }
 
-// Flight Recorder dumps of `groups` groups of `size` ranks besides one group of all. Rank r is in group r / size.
+// Flight Recorder dumps of `groups` groups of `size` ranks, and a group of all. Rank r is in group r / size.
 class GroupsAndWorld {
  public:
   GroupsAndWorld(int groups, int size) {
@@ -121,7 +123,7 @@ class GroupsAndWorld {
     b.known_stalled = true;
   }
 
-  // On its group (0) or the group of all (1).
+  // Adds a call on the rank's group (0) or the group of all (1).
   void Add(int r, uint32_t membership, OpState state) {
     Rank& rank = b.ranks[static_cast<size_t>(r)];
     Op op;
@@ -141,14 +143,14 @@ class GroupsAndWorld {
   Bundle b;
 };
 
-TEST(Beside, ARankWithoutDataThatNothingHeldIsToldAsWell) {
+TEST(Beside, ARankWithoutDataThatNothingHoldsUpIsReportedToo) {
   for (bool held : {false, true}) {
     GroupsAndWorld dumps(4, 2);
     for (int r = 0; r < 8; ++r) {
       dumps.Add(r, 0, OpState::kCompleted);
-      // Held: the operation of all, which comes first, has not ended for anybody since rank 0 never came to it.
+      // If `held`, the operation of all comes first and has not ended for any rank, because rank 0 never came.
       if (r != 0 || !held) dumps.Add(r, 1, held ? OpState::kIncomplete : OpState::kCompleted);
-      // Those who meet rank 0 or rank 5 there are in it, the others through.
+      // Ranks that meet rank 0 or rank 5 there are in the operation; the others have completed theirs.
       if (r != 0 && (!held || r == 4)) dumps.Add(r, 0, r == 1 || r == 4 ? OpState::kIncomplete : OpState::kCompleted);
     }
     dumps.Lose(5);
@@ -156,7 +158,7 @@ TEST(Beside, ARankWithoutDataThatNothingHeldIsToldAsWell) {
     ASSERT_GE(v.findings_size(), 1) << v.DebugString();
     EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0}) << v.DebugString();
     if (held) {
-      EXPECT_EQ(v.findings_size(), 1) << "rank 5 may wait in the operation of all: " << v.DebugString();
+      EXPECT_EQ(v.findings_size(), 1) << "rank 5 may wait in the group of all: " << v.DebugString();
       continue;
     }
     ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
@@ -165,13 +167,13 @@ TEST(Beside, ARankWithoutDataThatNothingHeldIsToldAsWell) {
   }
 }
 
-TEST(Beside, AHostThatStoppedInsideACallThatDiffersElsewhereIsToldToo) {
+TEST(Beside, AProcessStoppedInAMismatchedCallIsAlsoNamed) {
   for (bool stopped : {true, false}) {
     GroupsAndWorld dumps(1, 8);
     for (int r = 0; r < 8; ++r) {
       dumps.Add(r, 0, OpState::kCompleted);
       for (int k = 0; k < 4; ++k) {
-        // Rank 4 calls the first with another size; rank 2 comes no further than the second.
+        // Rank 4 makes the first call with another size. Rank 2 does not get past the second call.
         if (r == 2 && k >= 2 && stopped) continue;
         dumps.Add(r, 0, OpState::kIncomplete);
         dumps.b.ranks[static_cast<size_t>(r)].ops.back().count = r == 4 && k == 0 ? 77 : 1000 + k;
@@ -186,7 +188,7 @@ TEST(Beside, AHostThatStoppedInsideACallThatDiffersElsewhereIsToldToo) {
   }
 }
 
-TEST(Beside, AGroupThatWasNotEndedIsToldWhateverItsHostWaitsFor) {
+TEST(Beside, AnOpenGroupIsReportedWhateverItsRankWaitsFor) {
   Bundle bundle = FirstFault().Run();
   Rank& rank = bundle.ranks[5];
   ASSERT_FALSE(rank.threads.empty());
@@ -199,8 +201,8 @@ TEST(Beside, AGroupThatWasNotEndedIsToldWhateverItsHostWaitsFor) {
   EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
 }
 
-// Odd calls ahead of a group that was never ended are no reason to name the rank for anything else.
-TEST(Beside, AGroupThatWasNotEndedComesBeforeCallsThatLookOdd) {
+// If odd calls precede a group that was never ended, the rank is named only for the group.
+TEST(Beside, AnOpenGroupTakesPrecedenceOverOddCalls) {
   Job job(2, 1, 4, 4);
   job.ranks[5].host_fault = HostFault::kStall;
   job.ranks[5].host_fault_at = job.Find(5, "tp", 2, 3);

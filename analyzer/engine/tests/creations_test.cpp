@@ -1,5 +1,5 @@
-// Communicators in the making: who did not come, who came with another id, who made others than its siblings; and where
-// the start of a job went.
+// Tests communicators that are being created: which rank did not come, which came with another id, which split
+// differently; and which part of a job's start took how long.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@
 #include "analyzer/engine/facts/startup.h"
 #include "analyzer/testing/findings.h"
 #include "analyzer/util/time_units.h"
+#include "analyzer/words/verdict.h"
 
 namespace lockstep {
 namespace {
@@ -23,8 +24,8 @@ using ::testing::HasSubstr;
 using ring::CallKind;
 using ring::CommState;
 
-// A job of `n` ranks, 4 to a host, that makes communicators and nothing else. Times are of one clock; hosts differ by
-// `skew` a host.
+// A job of `n` ranks, 4 on each host, that creates communicators and nothing else. Times are of one clock; each host's
+// clock differs by `skew` from the one before.
 class Start {
  public:
   explicit Start(int n, int64_t skew = 0) {
@@ -83,13 +84,13 @@ class Start {
   }
   CallKind origin_call(uint32_t comm) const { return b.comms[comm].origin; }
 
-  // The world, made by all at once.
+  // Creates the world, which all ranks enter at once.
   void World(int64_t at = kSecond) {
     const uint32_t world = Comm("world", static_cast<int>(b.ranks.size()), CallKind::kCommInitRankConfig);
     for (int r = 0; r < static_cast<int>(b.ranks.size()); ++r) Enter(r, world, r, at, at + kSecond);
   }
 
-  // Split number `ordinal` of the world; colours by rank, -1 none. Keys are the ranks unless given.
+  // Split number `ordinal` of the world. Colors are by rank; -1 means no color. Keys are the ranks unless given.
   void Split(uint32_t ordinal, const std::vector<int>& colors, std::vector<int> keys = {}, int64_t at = 3 * kSecond) {
     std::map<int, std::vector<int>> groups;
     for (int r = 0; r < static_cast<int>(colors.size()); ++r) groups[colors[r]].push_back(r);
@@ -115,7 +116,7 @@ class Start {
   int64_t skew_ = 0;
 };
 
-TEST(Creations, ARankThatNeverCalledInit) {
+TEST(Creations, ARankThatNeverCalledInitIsNamed) {
   for (int missing : {0, 3, 7}) {
     for (const bool with_data : {true, false}) {
       Start start(8);
@@ -136,8 +137,9 @@ TEST(Creations, ARankThatNeverCalledInit) {
   }
 }
 
-// Data of another rank is missing too: it may have come as well as not, while the one that is seen elsewhere did not.
-TEST(Creations, MissingDataIsNotBlamedForAnAbsenceThatIsSeen) {
+// Data of another rank is missing too. It may or may not have come, but the rank that is seen elsewhere certainly did
+// not.
+TEST(Creations, ARankWithoutDataIsNotBlamedIfAnotherIsSeenElsewhere) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
   for (int r = 0; r < 8; ++r) {
@@ -148,7 +150,7 @@ TEST(Creations, MissingDataIsNotBlamedForAnAbsenceThatIsSeen) {
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {5});
 }
 
-TEST(Creations, ADamagedRecordIsNotBlamedForAnAbsenceThatIsSeen) {
+TEST(Creations, ADamagedRecordIsNotBlamedIfAnotherRankIsSeenElsewhere) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
   for (int r = 0; r < 8; ++r) {
@@ -158,9 +160,9 @@ TEST(Creations, ADamagedRecordIsNotBlamedForAnAbsenceThatIsSeen) {
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {5});
 }
 
-// That a communicator is in the making may be all that is left of a damaged record: believed where a thread is seen
-// inside the call.
-TEST(Creations, AMakingThatADamagedRecordAloneTellsIsBelievedWhereItsThreadIsInIt) {
+// A damaged record may show only that a communicator is being created. This is believed if a thread is seen inside the
+// call.
+TEST(Creations, ACreationOnlyInADamagedRecordIsBelievedIfItsThreadIsInside) {
   for (const bool inside : {true, false}) {
     Start start(8);
     start.World();
@@ -174,7 +176,7 @@ TEST(Creations, AMakingThatADamagedRecordAloneTellsIsBelievedWhereItsThreadIsInI
   }
 }
 
-TEST(Creations, AnotherUniqueId) {
+TEST(Creations, ADifferentUniqueIdIsNamed) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
   const uint32_t other = start.Comm("elsewhere", 8, CallKind::kCommInitRankConfig);
@@ -184,15 +186,15 @@ TEST(Creations, AnotherUniqueId) {
   EXPECT_NE(v.findings(0).summary().find("a different unique id"), std::string::npos);
   EXPECT_EQ(v.findings(0).communicator().id(), "world");
 
-  // Two members, two ids: neither is known to be the right one.
+  // With two members and two ids, neither id is known to be the right one.
   Start pair(2);
   pair.Enter(0, pair.Comm("a", 2, CallKind::kCommInitRank), 0, kSecond, 0);
   pair.Enter(1, pair.Comm("b", 2, CallKind::kCommInitRank), 1, kSecond, 0);
   ExpectOnly(Analyze(pair.b), INIT_INCOMPLETE, {0, 1});
 }
 
-TEST(Creations, AWaitingRankIsNoCauseOfAnothersWait) {
-  // Rank 3 never comes to the pair {2, 3}; rank 2 waits there and so does not come to the trio {0, 1, 2}.
+TEST(Creations, ARankThatWaitsElsewhereIsNotTheCause) {
+  // Rank 3 never comes to the pair {2, 3}. Rank 2 waits there, so it does not come to the trio {0, 1, 2}.
   Start start(4);
   start.World();
   const uint32_t pair = start.Comm("pair", 2, CallKind::kCommInitRank),
@@ -205,7 +207,7 @@ TEST(Creations, AWaitingRankIsNoCauseOfAnothersWait) {
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {3});
 }
 
-// All ranks have made the world and done five collectives in it; the members of a pair are not listed anywhere.
+// All ranks have created the world and made five collectives in it. No list names the members of a pair.
 class Pair : public Start {
  public:
   explicit Pair(int n) : Start(n) {
@@ -219,7 +221,8 @@ class Pair : public Start {
     pair_ = Comm("pair", 2, CallKind::kCommInitRank);
   }
   void Make(int rank, int member) { Enter(rank, pair_, member, 6 * kSecond, 0); }
-  // The rank's GPU is in collective 6 of the world, or in its first receive from a rank, and its host waits for that.
+  // The rank's GPU is in collective 6 of the world, or in its first receive from a rank, and its CPU thread waits for
+  // that.
   void Wait(int rank, int from = -1) {
     Rank& r = b.ranks[static_cast<size_t>(rank)];
     Op op;
@@ -249,7 +252,7 @@ class Pair : public Start {
   uint32_t pair_ = 0;
 };
 
-TEST(Creations, APairWhoseOtherMemberWaitsForItsMaker) {
+TEST(Creations, APairWhoseOtherMemberWaitsForItsCreatorIsACycle) {
   Pair job(4);
   job.Make(0, 0);
   job.Wait(1, 0);
@@ -261,25 +264,25 @@ TEST(Creations, APairWhoseOtherMemberWaitsForItsMaker) {
   EXPECT_THAT(v.findings(0).summary(), HasSubstr("rank 0 in ncclCommInitRank"));
 }
 
-TEST(Creations, APairWhoseOtherMemberMayBeAnyRank) {
+TEST(Creations, APairWhoseOtherMemberMayBeAnyRankIsIncomplete) {
   Pair job(4);
   job.Make(2, 1);
   for (int r : {0, 1, 3}) job.Wait(r);
   const Verdict v = Analyze(job.b);
   ExpectOnly(v, INIT_INCOMPLETE, {2});
   EXPECT_EQ(v.findings(0).victim_count(), 3);
-  // Member 0 of it has a lower rank than member 1.
+  // In this pair, member 0 has a lower rank than member 1.
   EXPECT_THAT(v.findings(0).summary(), HasSubstr("ranks 0, 1"));
 }
 
-TEST(Creations, APairMayStillBeMadeByARankThatDoesNotWait) {
+TEST(Creations, APairMayStillBeCreatedByARankThatDoesNotWait) {
   Pair job(4);
   job.Make(0, 0);
   for (int r : {1, 2}) job.Wait(r);
   ExpectOnly(Analyze(job.b), HOST_STALL, {3});
 }
 
-TEST(Creations, APairWhoseOtherMemberMayHaveLeftNoData) {
+TEST(Creations, APairWhoseOtherMemberMayHaveLeftNoDataIsNoCycle) {
   Pair job(4);
   job.Make(0, 0);
   for (int r : {1, 2}) job.Wait(r);
@@ -288,7 +291,7 @@ TEST(Creations, APairWhoseOtherMemberMayHaveLeftNoData) {
   for (const Finding& finding : v.findings()) EXPECT_NE(finding.kind(), DEADLOCK_CYCLE);
 }
 
-TEST(Creations, ASplitThatOneRankDidNotEnter) {
+TEST(Creations, ASplitThatOneRankDidNotEnterIsNamed) {
   Start start(8);
   start.World();
   for (int r = 0; r < 8; ++r) {
@@ -302,7 +305,7 @@ TEST(Creations, ASplitThatOneRankDidNotEnter) {
   EXPECT_EQ(v.findings(0).victim_count(), 7);
 }
 
-TEST(Creations, AllInsideIsNobodysFault) {
+TEST(Creations, IfAllRanksAreInsideNoneIsBlamed) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
   for (int r = 0; r < 8; ++r) start.Enter(r, world, r, 70 * kSecond, 0);
@@ -311,14 +314,14 @@ TEST(Creations, AllInsideIsNobodysFault) {
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {0, 1, 2, 3, 4, 5, 6, 7});
 }
 
-TEST(Creations, YoungCallsAreLegal) {
+TEST(Creations, RecentCallsAreLegal) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
   for (int r = 0; r < 7; ++r) start.Enter(r, world, r, 98 * kSecond, 0);
   EXPECT_EQ(Analyze(start.b).findings_size(), 0);
 }
 
-TEST(Splits, RegularOnesAreHealthy) {
+TEST(Splits, RegularSplitsAreHealthy) {
   Start start(16);
   start.World();
   std::vector<int> tp, dp, pp, emb, uneven;
@@ -335,7 +338,7 @@ TEST(Splits, RegularOnesAreHealthy) {
   EXPECT_EQ(v.verdict(), VERDICT_HEALTHY);
 }
 
-TEST(Splits, AnotherColour) {
+TEST(Splits, ADifferentColorIsNamed) {
   for (const int odd : {0, 5, 15}) {
     for (const int other : {-1, 1, 77}) {
       Start start(16);
@@ -356,8 +359,8 @@ TEST(Splits, AnotherColour) {
   }
 }
 
-// The only other member of rank 4's group left no data, so that nobody tells of that group.
-TEST(Splits, AnotherColourWhereTheGroupLeftNoData) {
+// The only other member of rank 4's group left no data, so no record lists the members of that group.
+TEST(Splits, ADifferentColorIsNamedIfItsGroupLeftNoData) {
   Start start(8);
   start.World();
   start.Split(1, {0, 0, 1, 1, 3, -1, 3, 3});
@@ -367,8 +370,8 @@ TEST(Splits, AnotherColourWhereTheGroupLeftNoData) {
   EXPECT_LT(v.findings(0).confidence(), 0.9);
 }
 
-// A group of three by design beside a rank without data: there is room for that one elsewhere.
-TEST(Splits, AnUnevenRestIsHealthyWithoutADump) {
+// A group has three members by design, and one rank left no data. That rank fits into another group.
+TEST(Splits, AnUnevenGroupIsHealthyIfARankLeftNoData) {
   for (const int missing : {1, 3}) {
     Start start(7);
     start.World();
@@ -382,8 +385,8 @@ TEST(Splits, AnUnevenRestIsHealthyWithoutADump) {
   }
 }
 
-// Rank 3 left no data; one place is free in all groups, in the group of ranks 4 and 5.
-TEST(Splits, WhoLeftNoDataIsPlacedByElimination) {
+// Rank 3 left no data. The only free place in all groups is in the group of ranks 4 and 5.
+TEST(Splits, ARankWithoutDataIsPlacedByElimination) {
   Start start(8);
   start.World();
   start.Split(1, {0, 0, 1, 2, 2, 2, 3, 3});
@@ -397,8 +400,8 @@ TEST(Splits, WhoLeftNoDataIsPlacedByElimination) {
   EXPECT_EQ(v.findings(0).culprits(0).state(), "no data");
 }
 
-// Ranks 4 to 6 pass no colour: they are inside the call, and have nothing to show for it. Rank 7 is not.
-TEST(Creations, WhoPassesNoColourIsInsideTheSplit) {
+// Ranks 4 to 6 pass no color: they are inside the call, but create no communicator. Rank 7 is not inside.
+TEST(Creations, RanksWithoutAColorAreInsideTheSplit) {
   for (const bool parent_told : {true, false}) {
     Start start(8);
     start.World();
@@ -416,7 +419,7 @@ TEST(Creations, WhoPassesNoColourIsInsideTheSplit) {
   }
 }
 
-TEST(Splits, AnotherKey) {
+TEST(Splits, ADifferentKeyIsNamed) {
   Start start(16);
   start.World();
   std::vector<int> colors, keys;
@@ -424,7 +427,7 @@ TEST(Splits, AnotherKey) {
   keys[9] = 100;
   start.Split(1, colors, keys);
   ExpectOnly(Analyze(start.b), SPLIT_MISMATCH, {9});
-  // The same order everywhere by another rule is meant so.
+  // If all ranks use another order, it is intended.
   Start reversed(16);
   reversed.World();
   for (int r = 0; r < 16; ++r) keys[r] = -r;
@@ -432,8 +435,8 @@ TEST(Splits, AnotherKey) {
   EXPECT_EQ(Analyze(reversed.b).findings_size(), 0);
 }
 
-// A framework's groups: rank 2 lists itself with ranks 4 to 7 where its neighbours list it with 0, 1 and 3.
-TEST(Splits, AnotherListOfMembers) {
+// A framework's groups. Rank 2 lists itself with ranks 4 to 7, but its neighbors list it with 0, 1 and 3.
+TEST(Splits, ADifferentListOfMembersIsNamed) {
   Start start(8);
   for (Rank& r : start.b.ranks) r.source = Source::kFlightRecorder, r.threads.clear();
   auto group = [&](const std::string& id, std::vector<int32_t> members, const std::vector<int>& holders) {
@@ -452,8 +455,8 @@ TEST(Splits, AnotherListOfMembers) {
   ExpectOnly(Analyze(start.b), SPLIT_MISMATCH, {2});
 }
 
-// The same where all lists agree: the job made its groups unevenly, and only the pattern of the others tells.
-TEST(Splits, GroupsOfOneDescription) {
+// All lists agree here: the job created uneven groups, and only the pattern of the other groups shows that.
+TEST(Splits, AnUnevenGroupOfADescriptionIsNamed) {
   for (const bool odd : {true, false}) {
     Start start(8);
     for (Rank& r : start.b.ranks) r.source = Source::kFlightRecorder, r.threads.clear();
@@ -480,7 +483,7 @@ TEST(Splits, GroupsOfOneDescription) {
   }
 }
 
-TEST(StartUp, SaysWhoWasLastAndWhatWasSerial) {
+TEST(StartUp, NamesTheLastRankAndTheSerialParts) {
   for (const int64_t skew : {int64_t{0}, 3 * kSecond, -3 * kSecond}) {
     SCOPED_TRACE(skew);
     Start start(8, skew);
@@ -489,11 +492,12 @@ TEST(StartUp, SaysWhoWasLastAndWhatWasSerial) {
     for (int r = 0; r < 8; ++r) start.Enter(r, world, r, r == 6 ? 51 * kSecond : 11 * kSecond, 56 * kSecond);
     std::vector<int> halves;
     for (int r = 0; r < 8; ++r) halves.push_back(r / 4);
-    // Two splits of the same parent, one after the other: neither needs the other.
+    // Two splits of the same parent follow each other, but neither needs the other.
     start.Split(1, halves, {}, 56 * kSecond);
     start.Split(2, halves, {}, 57 * kSecond);
     Verdict v;
     ExplainStartUp(start.b, &v);
+    PutIntoWords(&v);
     const StartUp& s = v.start_up();
     EXPECT_EQ(s.creations_total(), 3);
     EXPECT_EQ(s.creations(0).communicator().id(), "world");
@@ -502,7 +506,7 @@ TEST(StartUp, SaysWhoWasLastAndWhatWasSerial) {
     EXPECT_FALSE(s.creations(0).serial());
     EXPECT_NEAR(static_cast<double>(s.serial_ns()) / 1e9, 1.0, skew == 0 ? 0.01 : 0.6);
     EXPECT_EQ(s.creations(1).serial() + s.creations(2).serial(), 1);
-    // Clocks of hosts are known as well as the calls bound them.
+    // Clocks of hosts are known only as well as the calls bound them.
     EXPECT_NEAR(static_cast<double>(s.creations(0).last_by_ns()) / 1e9, 40.0, skew == 0 ? 0.01 : 3.1);
     EXPECT_NEAR(static_cast<double>(s.waiting_ns()) / 1e9, 35.0, skew == 0 ? 0.01 : 3.1);
     EXPECT_NEAR(static_cast<double>(s.total_ns()) / 1e9, 47.0, skew == 0 ? 0.01 : 3.1);
@@ -510,19 +514,19 @@ TEST(StartUp, SaysWhoWasLastAndWhatWasSerial) {
   }
 }
 
-// Every rank's way through the start, part by part.
-TEST(StartUp, PhasesOfEachRank) {
+// The parts of every rank's start.
+TEST(StartUp, ListsThePhasesOfEachRank) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
   for (int r = 0; r < 8; ++r)
     start.Enter(r, world, r, r == 6 ? 51 * kSecond : (r == 2 ? 12 : 11) * kSecond, 56 * kSecond);
-  // The first half splits three seconds later than the second one, which waits for it.
+  // The first half splits three seconds later than the second half, which waits for the first.
   for (int r = 0; r < 8; ++r) {
     const uint32_t c = start.Comm("s1/0", 8, CallKind::kCommSplit, "world", 1);
     start.Enter(r, c, r, (r == 5 ? 61 : 57) * kSecond, 63 * kSecond);
   }
-  // Rank 3 connects for four seconds in its first operation, the others for one; of rank 0 that record is overwritten,
-  // and rank 1 issued it in a group.
+  // Rank 3 connects for four seconds in its first operation, the others for one. Rank 0's record of it is overwritten,
+  // and rank 1 issued the operation in a group.
   for (Rank& rank : start.b.ranks) {
     Membership& ms = rank.memberships[0];
     ms.issued = 1;
@@ -540,6 +544,7 @@ TEST(StartUp, PhasesOfEachRank) {
   }
   Verdict v;
   ExplainStartUp(start.b, &v);
+  PutIntoWords(&v);
   const StartUp& s = v.start_up();
   ASSERT_EQ(s.phases_size(), 6);
   struct Want {
@@ -569,7 +574,7 @@ TEST(StartUp, PhasesOfEachRank) {
   EXPECT_EQ(six, (std::vector<int64_t>{40 * kSecond, 4 * kSecond, 5 * kSecond, 2 * kSecond, kSecond, kSecond}));
   EXPECT_EQ(s.ranks(1).rank(), 5);
   EXPECT_EQ(s.ranks(1).last_by_ns(), 4 * kSecond);
-  // The parts of each rank come to the whole.
+  // The parts of each rank add up to the whole.
   for (const StartUpRank& rank : s.ranks()) {
     int64_t sum = 0;
     for (int i = 0; i < 5; ++i) sum += rank.phases_ns(i);
@@ -582,25 +587,27 @@ TEST(StartUp, PhasesOfEachRank) {
       << s.text();
 }
 
-// Months of training between two creations are not its start, and a creation that nobody has left counts until its last
-// one came.
-TEST(StartUp, PhasesLeaveTrainingOut) {
+// Months of training between two creations are not part of the start. A creation that no rank has left counts until the
+// last rank came.
+TEST(StartUp, PhasesExcludeTraining) {
   Start start(4);
   start.World();
   const uint32_t late = start.Comm("late", 4, CallKind::kCommInitRankConfig);
   for (int r = 0; r < 4; ++r) start.Enter(r, late, r, (1000 + 5 * r) * kSecond, 0);
   Verdict v;
   ExplainStartUp(start.b, &v);
+  PutIntoWords(&v);
   ASSERT_EQ(v.start_up().phases_size(), 6);
   EXPECT_EQ(v.start_up().phases(4).longest_ns(), 0);
   EXPECT_EQ(v.start_up().phases(1).longest_ns(), 15 * kSecond);
   EXPECT_EQ(v.start_up().phases(2).longest_ns(), kSecond);
 }
 
-TEST(StartUp, NotRecorded) {
+TEST(StartUp, AStartThatWasNotRecordedIsReportedAsNotMeasured) {
   Start start(2);
   Verdict v;
   ExplainStartUp(start.b, &v);
+  PutIntoWords(&v);
   EXPECT_FALSE(v.has_start_up());
   ASSERT_EQ(v.not_measured_size(), 1);
   Verdict nothing;

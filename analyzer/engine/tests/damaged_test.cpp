@@ -1,4 +1,4 @@
-// Flight Recorder dumps that were cut off or damaged: what a file lacks is held against nobody.
+// Tests Flight Recorder dumps that are truncated or damaged: data missing from a file blames no rank.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -24,8 +24,9 @@ using fr_test::FrEntry;
 using fr_test::LoadFiles;
 using fr_test::ToPickle;
 
-// Ranks 0 and 1, 2 and 3 exchange along a pipeline, 0 and 2, 1 and 3 reduce gradients. Rank 3 stopped before its second
-// send: rank 2 waits for it in a receive, and the others in the reduction that it and rank 2 never came to.
+// Ranks 0 and 1, and ranks 2 and 3, exchange along a pipeline; ranks 0 and 2, and ranks 1 and 3, reduce gradients. Rank
+// 3 stopped before its second send. Rank 2 waits for that send; the others wait in a reduction that ranks 2 and 3 never
+// reached.
 FrDump DumpOf(int rank) {
   const int pp = rank / 2, dp = rank % 2;
   FrDump dump;
@@ -74,9 +75,9 @@ void ExpectRank3(const Bundle& bundle) {
   EXPECT_EQ(v.findings(0).culprit_ranks(0), 3) << v.DebugString();
 }
 
-TEST(DamagedDumps, WhatTheEndOfACutFileHeldIsNotHeldAgainstItsRank) {
+TEST(DamagedDumps, ARankIsNotBlamedForTheLostEndOfItsFile) {
   const std::string whole = ToPickle(DumpOf(2));
-  // After each of its entries.
+  // Truncates the file after each of its entries.
   for (size_t at = whole.find("record_id"); at < whole.size(); at += (whole.size() - at) / 8 + 1) {
     DumpFolder folder;
     for (int rank : {0, 1, 3}) folder.WriteRank(rank, ToPickle(DumpOf(rank)));
@@ -86,9 +87,9 @@ TEST(DamagedDumps, WhatTheEndOfACutFileHeldIsNotHeldAgainstItsRank) {
   }
 }
 
-// Entries of a file that was written in no order and then cut: of a batch one member is left, and whether it was the
-// only one, and its end, nobody knows.
-TEST(DamagedDumps, AMemberOfABatchOfWhichTheRestIsLostSaysNothingOfItsGpu) {
+// The entries of this file were written in no order, and then the file was truncated. One member of a batch is left.
+// Whether there were others, and whether the batch ended, is unknown.
+TEST(DamagedDumps, ABatchOfWhichPartIsLostShowsNothingAboutItsGpu) {
   FrDump dump;
   dump.groups.clear();
   const auto add = [&](const char* op, int64_t number, int64_t id, const char* state) {
@@ -129,9 +130,9 @@ TEST(DamagedDumps, AMemberOfABatchOfWhichTheRestIsLostSaysNothingOfItsGpu) {
   }
 }
 
-// Rank 7 stands still; its dump and that of rank 2 are missing. Whole records wait for rank 7, damaged ones alone for
-// rank 2, who may wait for rank 7 himself.
-TEST(DamagedDumps, WhomWholeRecordsWaitForIsNamedAloneBesideWhomDamagedOnesDo) {
+// Rank 7 is stuck; its dump and that of rank 2 are missing. Complete records wait for rank 7. Only damaged records wait
+// for rank 2, which may itself wait for rank 7.
+TEST(DamagedDumps, ARankThatOnlyDamagedRecordsWaitForIsNotNamedBesideOthers) {
   testing::Job job(2, 2, 2, 6);
   job.ranks[7].host_fault = testing::HostFault::kStall;
   job.ranks[7].host_fault_at = job.Find(7, "tp", 3);
@@ -147,9 +148,9 @@ TEST(DamagedDumps, WhomWholeRecordsWaitForIsNamedAloneBesideWhomDamagedOnesDo) {
       << v.DebugString();
 }
 
-TEST(DamagedDumps, ABatchWhoseEndWasLostIsInFlightWhereTheStatusSaysSo) {
+TEST(DamagedDumps, ABatchWhoseEndIsLostIsInFlightIfTheStatusSaysSo) {
   FrDump dump = DumpOf(2);
-  dump.entries.pop_back();  // the end of its second exchange
+  dump.entries.pop_back();  // removes the end of the rank's second exchange
   FrEntry garbage;
   garbage.op = "";
   dump.entries.push_back(garbage);
@@ -162,9 +163,9 @@ TEST(DamagedDumps, ABatchWhoseEndWasLostIsInFlightWhereTheStatusSaysSo) {
   ExpectRank3(bundle);
 }
 
-// Ranks 0 and 1 are inside an operation that does not end; rank 2 is in one with rank 1, which rank 1 has issued behind
-// that. Of rank 1 only the status was read: its GPU had begun the one and not the other.
-TEST(DamagedDumps, WhatHasBegunIsWhatAGpuIsIn) {
+// Ranks 0 and 1 are inside an operation that does not end. Rank 2 is in an operation with rank 1, which rank 1 issued
+// later. Only the status of rank 1 was read: its GPU had begun the first operation but not the second.
+TEST(DamagedDumps, AGpuIsInTheOperationThatItHasBegun) {
   auto dump_of = [](int rank) {
     FrDump dump;
     dump.groups.clear();
@@ -200,7 +201,7 @@ TEST(DamagedDumps, WhatHasBegunIsWhatAGpuIsIn) {
   }
 }
 
-TEST(DamagedDumps, ACallThatAloneADamagedFileTellsIsNoSecondCause) {
+TEST(DamagedDumps, ACallOnlyInADamagedFileIsNotASecondCause) {
   std::vector<std::optional<FrDump>> dumps;
   for (int rank = 0; rank < 4; ++rank) {
     FrDump dump;
@@ -223,8 +224,8 @@ TEST(DamagedDumps, ACallThatAloneADamagedFileTellsIsNoSecondCause) {
   ExpectRank3(bundle);
 }
 
-// Calls captured into a CUDA graph are recorded like others, and the counter of their group does not move.
-TEST(DamagedDumps, CapturedCallsAreInNobodysWay) {
+// Calls captured into a CUDA graph are recorded like others, but their group's counter does not change.
+TEST(DamagedDumps, CapturedCallsHoldUpNoRank) {
   bool counts = true, one_number = false;
   const auto dump_of = [&](int captured) {
     FrDump dump;
@@ -250,14 +251,15 @@ TEST(DamagedDumps, CapturedCallsAreInNobodysWay) {
   };
   Verdict v = analyze(5, 5, true);
   EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
-  v = analyze(5, 5, false);  // nobody waits for the rank that left no data
+  v = analyze(5, 5, false);  // no rank waits for the rank that left no data
   EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
-  // One call that the counter does not hold is about to be enqueued, or stands in NCCL: whoever is not in it is missed.
+  // One call that the counter does not include is about to be enqueued, or is stuck in NCCL. A rank that is not in the
+  // call is missing.
   v = analyze(1, 0, true);
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
   ASSERT_EQ(v.findings(0).culprit_ranks_size(), 1) << v.DebugString();
   EXPECT_EQ(v.findings(0).culprit_ranks(0), 2) << v.DebugString();
-  // So are several that share a number, and calls of a process that counts none of its calls.
+  // The same holds for several calls that share a number, and for calls of a process that counts none.
   for (const auto& [own, shared] : {std::pair(true, true), std::pair(false, false)}) {
     counts = own, one_number = shared;
     v = analyze(3, 0, true);
@@ -267,9 +269,9 @@ TEST(DamagedDumps, CapturedCallsAreInNobodysWay) {
   }
 }
 
-// A damaged file without the time it was taken makes a job that moves no hang, where others tell how old their
-// operations are. Where nobody tells, or somebody's is old, it is one.
-TEST(DamagedDumps, AgesAreTakenFromFilesThatTellThem) {
+// If a damaged file lacks its time, the ages of other ranks' operations show that the job moves. If no file shows an
+// age, or one operation is old, the job hangs.
+TEST(DamagedDumps, AgesComeFromFilesThatHaveThem) {
   struct Case {
     bool whole;
     int64_t age_s;
@@ -306,8 +308,8 @@ TEST(DamagedDumps, AgesAreTakenFromFilesThatTellThem) {
   }
 }
 
-// How long it has been going on is told by those whose clock was read whole.
-TEST(DamagedDumps, AFirstOperationIsAsOldAsThoseReadWholeSay) {
+// The duration comes from ranks whose clock was read completely.
+TEST(DamagedDumps, AFirstOperationIsAsOldAsIntactFilesSay) {
   for (int64_t seconds : {20, 500}) {
     Bundle b;
     b.ranks_expected = 4;
@@ -338,7 +340,7 @@ TEST(DamagedDumps, AFirstOperationIsAsOldAsThoseReadWholeSay) {
     }
     Verdict v = Analyze(b);
     EXPECT_EQ(v.findings_size(), seconds == 20 ? 0 : 1) << v.DebugString();
-    // All are there, and of the damaged one not even is known when its data was taken.
+    // All ranks are there. For the damaged file, not even its time is known.
     b.ranks.push_back(b.ranks[2]);
     b.ranks[3].rank = b.ranks[3].memberships[0].member_rank = 3;
     b.ranks[0].captured_ns = 0;
@@ -347,9 +349,9 @@ TEST(DamagedDumps, AFirstOperationIsAsOldAsThoseReadWholeSay) {
   }
 }
 
-// Rank 0 counts two operations whose records are lost: the first that all wait in, and one with rank 3, which left
-// nothing. The one may stand behind the other, so that nobody is known to wait for rank 3 anywhere else.
-TEST(DamagedDumps, WhatIsLostBehindAFirstOperationMakesItNoHang) {
+// Rank 0 counts two operations whose records are lost: the first that all wait in, and one with rank 3, which left no
+// data. One may come after the other, so no rank is known to wait for rank 3 elsewhere.
+TEST(DamagedDumps, LostRecordsAfterAFirstOperationAreNotAHang) {
   Bundle b;
   b.ranks_expected = 4;
   b.comms.resize(2);
@@ -389,7 +391,7 @@ TEST(DamagedDumps, WhatIsLostBehindAFirstOperationMakesItNoHang) {
   EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
 }
 
-// Four ranks, of which rank 2's file is cut at many places: wherever it was read in part, nobody is blamed.
+// Checks that no rank is blamed in a job of four ranks if rank 2's file is truncated, wherever the cut is.
 void ExpectNobodyBlamedForACutFile(const std::function<FrDump(int rank)>& dump_of) {
   const std::string whole = ToPickle(dump_of(2));
   int read_in_part = 0;
@@ -411,9 +413,9 @@ void ExpectNobodyBlamedForACutFile(const std::function<FrDump(int rank)>& dump_o
   EXPECT_GT(read_in_part, 4);
 }
 
-// All ranks are in the first operation of a communicator and have others behind it. Of rank 2 only the status was read,
-// or nothing of the new communicator: it stands where all stand, and its silence is no second order of calls.
-TEST(DamagedDumps, WhatACutFileLacksBehindAFirstOperationIsHeldAgainstNobody) {
+// All ranks are in the first operation of a communicator and have others queued behind it. Of rank 2 only the status
+// was read, or nothing about the new communicator. It is stuck where all are, and has no other order of calls.
+TEST(DamagedDumps, ATruncatedFileIsNotBlamedForCallsAfterAFirstOperation) {
   FrDump dump;
   dump.groups = {
       {.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = 4, .started = 2, .completed = 2},
@@ -425,8 +427,9 @@ TEST(DamagedDumps, WhatACutFileLacksBehindAFirstOperationIsHeldAgainstNobody) {
   ExpectNobodyBlamedForACutFile([&](int) { return dump; });
 }
 
-// The same with two groups behind the first operation: what the end of the cut file held of either was issued after it.
-TEST(DamagedDumps, WhatWasLostOfTwoGroupsStandsBehindWhatIsRecorded) {
+// As above, with two groups after the first operation. The truncated file lost calls of both groups. They were issued
+// after the recorded ones.
+TEST(DamagedDumps, LostCallsOfTwoGroupsComeAfterTheRecordedOnes) {
   const auto dump_of = [](int rank) {
     FrDump dump;
     dump.groups = {

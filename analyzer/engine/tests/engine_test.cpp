@@ -50,7 +50,7 @@ class EngineFault : public ::testing::TestWithParam<Place> {
   int rank() const { return GetParam().rank; }
   size_t At(int nth = 0) const { return job.Find(rank(), GetParam().comm, kFaultStep, nth); }
   bool P2p() const { return GetParam().comm == "pp"; }
-  // The nth collective whose kind is as asked.
+  // Returns the place of the n-th collective of that kind.
   size_t AtKind(CallKind kind) const {
     for (int nth = 0;; ++nth) {
       const size_t i = At(nth);
@@ -59,7 +59,7 @@ class EngineFault : public ::testing::TestWithParam<Place> {
   }
 };
 
-TEST_P(EngineFault, StalledHost) {
+TEST_P(EngineFault, AStalledCpuThreadIsNamed) {
   job.ranks[rank()].host_fault = HostFault::kStall;
   job.ranks[rank()].host_fault_at = At();
   const Verdict v = Analyze(job.Run());
@@ -68,12 +68,12 @@ TEST_P(EngineFault, StalledHost) {
   EXPECT_EQ(v.findings(0).victim_count(), 7) << Describe(v);
 }
 
-TEST_P(EngineFault, StalledGpu) {
+TEST_P(EngineFault, AStalledGpuIsNamed) {
   job.ranks[rank()].gpu_stall_at = At();
   ExpectOne(Analyze(job.Run()), GPU_STALL, {rank()});
 }
 
-TEST_P(EngineFault, Killed) {
+TEST_P(EngineFault, AKilledRankIsNamed) {
   job.ranks[rank()].host_fault = HostFault::kDie;
   job.ranks[rank()].host_fault_at = At();
   const Verdict v = Analyze(job.Run());
@@ -81,8 +81,8 @@ TEST_P(EngineFault, Killed) {
   EXPECT_EQ(v.verdict(), VERDICT_CRASHED);
 }
 
-// The host runs ahead of the GPU: the process ends with calls issued that its GPU has not finished.
-TEST_P(EngineFault, EndedWithWorkInFlight) {
+// The CPU thread runs ahead of the GPU, so the process ends with calls issued that its GPU has not finished.
+TEST_P(EngineFault, ARankThatEndedWithWorkInFlightIsNamed) {
   for (HostFault how : {HostFault::kDie, HostFault::kStop, HostFault::kExit}) {
     Job ended = job;
     const size_t at = At();
@@ -95,7 +95,7 @@ TEST_P(EngineFault, EndedWithWorkInFlight) {
   }
 }
 
-TEST_P(EngineFault, Stopped) {
+TEST_P(EngineFault, AStoppedRankIsNamed) {
   job.ranks[rank()].host_fault = HostFault::kStop;
   job.ranks[rank()].host_fault_at = At();
   const Verdict v = Analyze(job.Run());
@@ -103,15 +103,15 @@ TEST_P(EngineFault, Stopped) {
   EXPECT_EQ(v.findings(0).culprits(0).state(), "stopped (T)");
 }
 
-TEST_P(EngineFault, ExitedEarly) {
+TEST_P(EngineFault, ARankThatExitedEarlyIsNamed) {
   job.ranks[rank()].host_fault = HostFault::kExit;
   job.ranks[rank()].host_fault_at = At();
   ExpectOne(Analyze(job.Run()), RANK_DEAD, {rank()});
 }
 
-// A rank that leaves a group open waits for nothing it issued from there on: it may sit elsewhere, or have run to its
-// end.
-TEST_P(EngineFault, GroupLeftOpen) {
+// A rank that leaves a group open waits for none of the calls it issues from then on. It may be anywhere, or have run
+// to its end.
+TEST_P(EngineFault, AGroupLeftOpenIsNamed) {
   for (HostFault how : {HostFault::kStall, HostFault::kExit, HostFault::kDie}) {
     Job open = job;
     open.ranks[rank()].host_fault = how;
@@ -122,7 +122,7 @@ TEST_P(EngineFault, GroupLeftOpen) {
   }
 }
 
-TEST_P(EngineFault, Skipped) {
+TEST_P(EngineFault, ASkippedCallIsNamed) {
   auto& program = job.ranks[rank()].program;
   const size_t at = At();
   const testing::Call skipped = program[at];
@@ -133,7 +133,7 @@ TEST_P(EngineFault, Skipped) {
   EXPECT_NE(v.findings(0).summary().find("skipped"), std::string::npos) << Describe(v);
 }
 
-TEST_P(EngineFault, Extra) {
+TEST_P(EngineFault, AnExtraCallIsNamed) {
   auto& program = job.ranks[rank()].program;
   const size_t at = At();
   program.insert(program.begin() + static_cast<ptrdiff_t>(at), program[at]);
@@ -141,7 +141,7 @@ TEST_P(EngineFault, Extra) {
   ExpectOne(Analyze(job.Run()), RANK_AHEAD, {rank()});
 }
 
-TEST_P(EngineFault, WrongArguments) {
+TEST_P(EngineFault, WrongArgumentsAreNamed) {
   if (P2p()) {
     for (const bool datatype : {false, true}) {
       Job changed = job;
@@ -204,7 +204,7 @@ TEST(Engine, HealthyJobHasNoFinding) {
   }
 }
 
-TEST(Engine, SkipAndExtraOfOnePairAreToldApart) {
+TEST(Engine, ASkippedAndAnExtraCallOfOnePairAreDistinguished) {
   Job skip(2, 2, 2, kSteps);
   auto& p4 = skip.ranks[4].program;
   p4.erase(p4.begin() + static_cast<ptrdiff_t>(skip.Find(4, "tp", kFaultStep, 4)));
@@ -217,7 +217,7 @@ TEST(Engine, SkipAndExtraOfOnePairAreToldApart) {
   ExpectOne(Analyze(extra.Run()), RANK_AHEAD, {5});
 }
 
-TEST(Engine, OneCallMoreAfterAllOthersEndedWell) {
+TEST(Engine, AnExtraCallAfterAllOthersEndedIsNamed) {
   for (int rank : {0, 5}) {
     Job job(2, 2, 2, kSteps);
     auto& program = job.ranks[rank].program;
@@ -229,8 +229,8 @@ TEST(Engine, OneCallMoreAfterAllOthersEndedWell) {
   }
 }
 
-// The last call before the host waits: nobody's record goes on, so what comes next is known from the steps before.
-TEST(Engine, LastCallOfAStepSkippedOrRepeated) {
+// The call is the last before the CPU thread waits. No record continues, so only earlier steps show the next call.
+TEST(Engine, TheLastCallOfAStepIsSkippedOrRepeated) {
   for (int rank : {0, 5, 7}) {
     Job skip(2, 2, 2, kSteps);
     auto& shorter = skip.ranks[rank].program;
@@ -246,8 +246,8 @@ TEST(Engine, LastCallOfAStepSkippedOrRepeated) {
   }
 }
 
-// Every call is waited for, as gloo does: a rank's record ends with the call it is stuck in.
-TEST(Engine, SkipAndExtraWhereEveryCallBlocks) {
+// Every call blocks, as with gloo: a rank's record ends with the call it is stuck in.
+TEST(Engine, SkippedAndExtraBlockingCallsAreNamed) {
   for (int rank : {0, 5, 7}) {
     for (const char* comm : {"tp", "dp", "world"}) {
       for (bool skip : {true, false}) {
@@ -279,8 +279,8 @@ TEST(Engine, SkipAndExtraWhereEveryCallBlocks) {
           program.insert(at, again.begin(), again.end());
         }
         const Verdict v = Analyze(job.Run());
-        // Where the same call stands twice in a row and once more after another, a repeated one and a left-out other
-        // look alike: the rank is certain, the kind is not.
+        // Suppose a step has the same call twice in a row, and again after another call. Then a repeated call looks
+        // like a skipped other call. The rank is certain, the kind is not.
         const bool told_apart = comm != std::string("tp");
         ASSERT_GE(v.findings_size(), 1);
         ExpectOne(v, told_apart ? (skip ? RANK_NOT_ARRIVED : RANK_AHEAD) : v.findings(0).kind(), {rank});
@@ -289,9 +289,9 @@ TEST(Engine, SkipAndExtraWhereEveryCallBlocks) {
   }
 }
 
-// Records that were saved when hashes first differed, and those left at the end: each rank lacks another stretch
+// Each rank has records saved when hashes first differed, and records left at the end. Each rank lacks another stretch
 // between.
-TEST(Engine, GapsInTheRecordAreNoDifference) {
+TEST(Engine, GapsInTheRecordAreNotADifference) {
   Job job(2, 2, 2, 12);
   job.mismatch_hangs = false;
   job.ranks[5].program[job.Find(5, "tp", 3, 2)].reduction = 2;
@@ -314,7 +314,7 @@ TEST(Engine, TwoStalledRanksAreBothNamed) {
   ExpectOne(Analyze(job.Run()), HOST_STALL, {2, 5});
 }
 
-TEST(Engine, RankWithoutDataIsNamedButNotAsProven) {
+TEST(Engine, ARankWithoutDataIsNamedButNotAsProven) {
   Job job(2, 2, 2, kSteps);
   job.ranks[5].host_fault = HostFault::kStall;
   job.ranks[5].host_fault_at = job.Find(5, "tp", kFaultStep);
@@ -328,8 +328,8 @@ TEST(Engine, RankWithoutDataIsNamedButNotAsProven) {
   EXPECT_EQ(v.ranks_expected(), 8);
 }
 
-// Operations in flight for a moment are no wait: whose data is missing is said, and nobody is named.
-TEST(Engine, RankWithoutDataOfAJobThatMovesIsNoFinding) {
+// Operations that have been in flight for a moment are not a hang. The missing data is reported, and no rank is named.
+TEST(Engine, ARankWithoutDataOfAMovingJobIsNotAFinding) {
   Job job(2, 2, 2, kSteps);
   job.ranks[5].host_fault = HostFault::kStall;
   job.ranks[5].host_fault_at = job.Find(5, "tp", kFaultStep);
@@ -350,8 +350,8 @@ TEST(Engine, RankWithoutDataOfAJobThatMovesIsNoFinding) {
   EXPECT_EQ(v.ranks_read(), 7);
 }
 
-// The first operation of a communicator takes its time to connect: who left no data may be in it like the rest.
-TEST(Engine, RankWithoutDataMayBeInAYoungFirstOperation) {
+// The first operation of a communicator takes time to connect. A rank without data may be in it like the rest.
+TEST(Engine, ARankWithoutDataMayBeInARecentFirstOperation) {
   for (const int step : {0, kFaultStep}) {
     Job job(2, 1, 1, kSteps);
     job.ranks[1].host_fault = HostFault::kStall;
@@ -378,8 +378,8 @@ TEST(Engine, RankWithoutDataMayBeInAYoungFirstOperation) {
   }
 }
 
-// Likewise where its record is gone, because the job went on beside it: counters tell that it is the first.
-TEST(Engine, RankWithoutDataMayBeInAYoungFirstOperationThatIsNotRecorded) {
+// The job continued, so the record of the operation is overwritten. Counters show that it is the first.
+TEST(Engine, ARankWithoutDataMayBeInAnUnrecordedFirstOperation) {
   constexpr int64_t kNow = 5'000'000'000'000, kSecond = 1'000'000'000;
   Bundle b;
   b.ranks_expected = 4;
@@ -422,7 +422,7 @@ TEST(Engine, RankWithoutDataMayBeInAYoungFirstOperationThatIsNotRecorded) {
   ExpectOne(Analyze(b), RANK_NO_DATA, {3});
 }
 
-TEST(Engine, WhoDidNotComeToCallsThatDifferIsNamedToo) {
+TEST(Engine, ARankMissingFromAMismatchedCallIsNamedToo) {
   for (const HostFault fault : {HostFault::kDie, HostFault::kStall, HostFault::kStop}) {
     Job job(2, 2, 2, kSteps);
     size_t at[8];
@@ -443,9 +443,9 @@ TEST(Engine, WhoDidNotComeToCallsThatDifferIsNamedToo) {
   }
 }
 
-// A call that is made seldom (before a checkpoint): one rank never comes to it, another leaves it out and goes on with
-// the next step. That it waits there for the first makes it no mere victim.
-TEST(Engine, WhoLeavesOutARareCallIsNamedBesideWhoStallsBeforeIt) {
+// All ranks make a rare call, as before a checkpoint. One rank never reaches it; another skips it, continues with the
+// next step and waits there for the first. The second rank is not just a victim.
+TEST(Engine, ARankThatSkipsARareCallIsNamedBesideARankStuckBeforeIt) {
   for (const bool skips : {false, true}) {
     Job job(2, 1, 4, kSteps);
     for (size_t r = 0; r < job.ranks.size(); ++r) {
@@ -466,7 +466,7 @@ TEST(Engine, WhoLeavesOutARareCallIsNamedBesideWhoStallsBeforeIt) {
   }
 }
 
-TEST(Engine, DoneMarksAloneNameTheSetNotAWrongRank) {
+TEST(Engine, DoneMarkersAloneNameASetAndNoWrongRank) {
   Job job(2, 2, 2, kSteps);
   job.full_marks = false;
   job.ranks[5].gpu_stall_at = job.Find(5, "tp", kFaultStep);
@@ -474,7 +474,7 @@ TEST(Engine, DoneMarksAloneNameTheSetNotAWrongRank) {
   ExpectOne(v, COLLECTIVE_STUCK, {4, 5});
 }
 
-TEST(Engine, WhereNoGpuReachesTheOperationWorkThatIsNotNcclsIsAhead) {
+TEST(Engine, IfNoGpuReachesTheOperationOtherWorkIsBeforeIt) {
   Job job(2, 1, 1, kSteps);
   for (int r : {0, 1}) job.ranks[r].gpu_stall_at = job.Find(r, "tp", kFaultStep);
   Bundle b = job.Run();
@@ -484,7 +484,7 @@ TEST(Engine, WhereNoGpuReachesTheOperationWorkThatIsNotNcclsIsAhead) {
   EXPECT_EQ(hung.verdict(), VERDICT_HUNG);
   EXPECT_NE(hung.findings(0).summary().find("a kernel queued before it does not finish"), std::string::npos)
       << Describe(hung);
-  // Seen once, it may be a long computation.
+  // Seen once, this work may be a long computation.
   b.known_stalled = false;
   const Verdict seen = Analyze(b);
   EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
@@ -497,8 +497,8 @@ TEST(Engine, WhereNoGpuReachesTheOperationWorkThatIsNotNcclsIsAhead) {
 }
 
 TEST(Engine, OppositeOrdersAreAnInversion) {
-  // Half of the ranks reduce over data before they broadcast over tensor: four ranks wait in a circle, and no order is
-  // the usual one.
+  // Half of the ranks reduce over data before they broadcast over tensor. Four ranks wait in a cycle, and neither order
+  // is the usual one.
   Job job(2, 1, 2, kSteps);
   for (int r : {0, 3}) {
     auto& p = job.ranks[r].program;
@@ -509,7 +509,7 @@ TEST(Engine, OppositeOrdersAreAnInversion) {
   ExpectOne(Analyze(job.Run()), ORDER_INVERSION, {0, 1, 2, 3});
 }
 
-TEST(Engine, RingsOfAHealthyJobThatWasKilledAsAWhole) {
+TEST(Engine, RingsOfAKilledHealthyJobNameNoHang) {
   Job job(2, 2, 2, kSteps);
   Bundle gone = job.Run();
   for (Rank& r : gone.ranks) {
@@ -524,7 +524,7 @@ TEST(Engine, RingsOfAHealthyJobThatWasKilledAsAWhole) {
   ExpectOne(v, RANK_DEAD, {0, 1, 2, 3, 4, 5, 7});
   EXPECT_EQ(v.verdict(), VERDICT_CRASHED);
   EXPECT_NE(v.findings(0).summary().find("ended without a clean exit"), std::string::npos) << Describe(v);
-  // One that still runs may go on; one whose end nobody can see here may run elsewhere.
+  // A rank that still runs may continue. A rank whose end is not visible here may run elsewhere.
   for (const Life life : {Life::kRunning, Life::kUnknown}) {
     Bundle partly = gone;
     partly.ranks[0].process.life = life;
@@ -534,24 +534,24 @@ TEST(Engine, RingsOfAHealthyJobThatWasKilledAsAWhole) {
   EXPECT_EQ(Analyze(gone).verdict(), VERDICT_HEALTHY);
 }
 
-TEST(Engine, RingsOfAJobThatWasKilledAsAWhole) {
+TEST(Engine, RingsOfAKilledHungJobGiveAHypothesis) {
   Job job(2, 2, 2, kSteps);
   job.ranks[5].host_fault = HostFault::kStall;
   job.ranks[5].host_fault_at = job.Find(5, "tp", kFaultStep);
-  Bundle gone = job.Run();  // known to stand still, whatever the rings say
+  Bundle gone = job.Run();  // known to be stuck, whatever the rings say
   for (Rank& r : gone.ranks) {
     r.source = Source::kRing;
     r.process.life = Life::kGone;
   }
   gone.known_stalled = false;
-  // When they were ended nobody saw: a healthy job that is killed leaves such rings, too. Not with a sign of life long
-  // afterwards.
+  // When the processes ended is unknown. A healthy job that is killed leaves such rings too, unless one rank shows a
+  // sign of life long afterwards.
   Verdict v = Analyze(gone);
   ExpectOne(v, HOST_STALL, {5});
   EXPECT_TRUE(v.findings(0).hypothesis());
   EXPECT_LE(v.findings(0).confidence(), 0.6);
   EXPECT_NE(v.DebugString().find("the job was running until its processes were ended"), std::string::npos);
-  EXPECT_EQ(v.DebugString().find(" for 3"), std::string::npos) << "nobody knows for how long";
+  EXPECT_EQ(v.DebugString().find(" for 3"), std::string::npos) << "the duration is unknown";
   int64_t newest = 0;
   for (const Rank& r : gone.ranks) {
     for (const Op& op : r.ops) newest = std::max(newest, op.enter_ns);
@@ -582,7 +582,7 @@ TEST(Engine, ResultDoesNotDependOnClocks) {
   EXPECT_EQ(straight.findings(0).culprit_ranks(0), skewed.findings(0).culprit_ranks(0));
 }
 
-TEST(Engine, EmptyBundle) {
+TEST(Engine, AnEmptyBundleGivesNoFinding) {
   const Verdict v = Analyze(Bundle{});
   EXPECT_EQ(v.findings_size(), 0);
   EXPECT_EQ(v.ranks_read(), 0);

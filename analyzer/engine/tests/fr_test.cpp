@@ -1,5 +1,5 @@
-// The verdicts on PyTorch Flight Recorder dumps: the cases its own analyzer is tested with, cases that analyzer gets
-// wrong, and recorded traces of real jobs with known faults.
+// Tests verdicts on PyTorch Flight Recorder dumps: the test cases of PyTorch's analyzer, cases it gets wrong, and
+// recorded traces of real jobs with known faults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ Bundle LoadDumps(const std::vector<FrDump>& dumps) {
   return fr_test::LoadDumps({dumps.begin(), dumps.end()});
 }
 
-// Dumps without status numbers, as the cases give none.
+// Dumps without status numbers, because the cases have none.
 FrDump Dump(std::vector<FrEntry> entries) {
   FrDump d;
   d.pg_status = false;
@@ -55,7 +55,7 @@ Verdict Pair(std::vector<FrEntry> a, std::vector<FrEntry> b) {
   return Analyze(LoadDumps({Dump(std::move(a)), Dump(std::move(b))}));
 }
 
-// No finding. Such dumps do not show whether the job is still running.
+// Expects no finding. Such dumps do not show whether the job is still running.
 void ExpectNothing(const Verdict& v) {
   EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA) << v.DebugString();
   EXPECT_EQ(v.findings_size(), 0);
@@ -68,11 +68,11 @@ void ExpectFirst(const Verdict& v, FindingKind kind, std::vector<int32_t> ranks)
   EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), ranks) << v.DebugString();
 }
 
-TEST(FlightRecorderPairs, Row1SameCall) {
+TEST(FlightRecorderPairs, Row1TheSameCallIsNotReported) {
   ExpectNothing(Pair({Entry("all_reduce")}, {Entry("all_reduce")}));
 }
 
-TEST(FlightRecorderPairs, Row2TypeBeatsSize) {
+TEST(FlightRecorderPairs, Row2TypeTakesPrecedenceOverSize) {
   ExpectOnly(Pair({Entry("all_reduce")}, {Entry("all_gather")}), MISMATCH_KIND, {0, 1});
 }
 
@@ -80,30 +80,30 @@ TEST(FlightRecorderPairs, Row3AllToAllIsNotJudgedBySizes) {
   ExpectNothing(Pair({Entry("all_to_all")}, {Entry("all_to_all")}));
 }
 
-TEST(FlightRecorderPairs, Row4InputSize) {
+TEST(FlightRecorderPairs, Row4DifferentInputSizesAreReported) {
   ExpectOnly(Pair({Entry("all_reduce")}, {Entry("all_reduce", k5x4)}), MISMATCH_COUNT, {0, 1});
 }
 
-TEST(FlightRecorderPairs, Row5OutputSize) {
+TEST(FlightRecorderPairs, Row5DifferentOutputSizesAreReported) {
   ExpectOnly(Pair({Entry("all_reduce")}, {Entry("all_reduce", k4x4, k5x4)}), MISMATCH_COUNT, {0, 1});
 }
 
-TEST(FlightRecorderPairs, Row6CallThatContradictsItself) {
+TEST(FlightRecorderPairs, Row6ACallThatContradictsItselfIsReported) {
   const FrEntry e = Entry("all_reduce", k4x4, k5x4, 2);
   ExpectOnly(Pair({e}, {e}), MISMATCH_COUNT, {0, 1});
 }
 
-TEST(FlightRecorderPairs, Row7OneCompletedOneNot) {
+TEST(FlightRecorderPairs, Row7AGpuThatDidNotCompleteIsNamed) {
   ExpectOnly(Pair({Entry("all_reduce")}, {Entry("all_reduce", k4x4, k4x4, 1, "completed")}), GPU_STALL, {0});
 }
 
-TEST(FlightRecorderPairs, Row8Datatype) {
+TEST(FlightRecorderPairs, Row8DifferentDatatypesAreReported) {
   FrEntry half = Done("all_reduce");
   half.output_dtypes = {"float16"};
   ExpectOnly(Pair({half}, {Done("all_reduce")}), MISMATCH_DATATYPE, {0, 1});
 }
 
-TEST(FlightRecorderPairs, Row9And10GatherRootAndLeaf) {
+TEST(FlightRecorderPairs, Row9And10RootAndLeafOfAGatherMatch) {
   const FrEntry root = Done("gather", k4x4, {{4, 4}, {4, 4}});
   FrEntry leaf = Done("gather", k4x4, kEmpty);
   leaf.output_dtypes = {""};
@@ -112,7 +112,7 @@ TEST(FlightRecorderPairs, Row9And10GatherRootAndLeaf) {
   ExpectNothing(Pair({root}, {leaf}));
 }
 
-TEST(FlightRecorderPairs, Row11EveryCollectiveAgainstItself) {
+TEST(FlightRecorderPairs, Row11EveryCollectiveMatchesOnlyItself) {
   for (const char* name :
        {"broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "all_gather", "all_reduce", "_all_gather_base",
         "all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced", "_reduce_scatter_base", "gather",
@@ -125,13 +125,13 @@ TEST(FlightRecorderPairs, Row11EveryCollectiveAgainstItself) {
     if (text.find("all_gather") != std::string::npos || text.find("ALLGATHER") == 0) out = {{32}};
     const FrEntry e = Entry(name, k4x4, out);
     ExpectNothing(Pair({e}, {e}));
-    // And it is told from another call.
+    // A call of another kind, so that it differs from every other call.
     const char* other = text.find("all_to_all") == 0 ? "all_reduce" : "all_to_all";
     EXPECT_EQ(Pair({e}, {Entry(other)}).findings(0).kind(), MISMATCH_KIND);
   }
 }
 
-TEST(FlightRecorderPairs, Rows12To15Backends) {
+TEST(FlightRecorderPairs, Rows12To15EveryBackendIsRead) {
   for (const char* backend : {"nccl", "ncclx", "gloo", "xccl"}) {
     SCOPED_TRACE(backend);
     const FrEntry e = Done(std::string(backend) + ":all_reduce");
@@ -151,7 +151,7 @@ TEST(FlightRecorderPairs, Row16UnknownBackendIsAnErrorThatNamesIt) {
   EXPECT_NE(v.problems(0).text().find("unknown_backend"), std::string::npos);
 }
 
-TEST(FlightRecorderPairs, Row17FindingsSayWhatDiffers) {
+TEST(FlightRecorderPairs, Row17FindingsStateTheDifference) {
   const Verdict v = Pair({Entry("all_reduce")}, {Entry("all_reduce", k5x4)});
   ASSERT_EQ(v.findings_size(), 1);
   EXPECT_NE(v.findings(0).summary().find("20 input elements"), std::string::npos) << v.DebugString();
@@ -175,7 +175,7 @@ Verdict TwoGroups(std::vector<FrEntry> a, std::vector<FrEntry> b) {
   return Analyze(LoadDumps(dumps));
 }
 
-TEST(FlightRecorderJobs, Row18EqualNamesDifferentMembers) {
+TEST(FlightRecorderJobs, Row18EqualNamesWithDifferentMembersAreTwoGroups) {
   FrEntry own = Done("all_reduce", k5x5, k5x5);
   own.pg = "1";
   own.desc = "alone";
@@ -183,16 +183,16 @@ TEST(FlightRecorderJobs, Row18EqualNamesDifferentMembers) {
   ExpectNothing(TwoGroups({Done("all_reduce"), own}, {Done("all_reduce"), own}));
 }
 
-TEST(FlightRecorderJobs, Row19AllReduceCoalesced) {
+TEST(FlightRecorderJobs, Row19ACoalescedAllReduceIsNotReported) {
   ExpectNothing(TwoGroups({Done("allreduce_coalesced")}, {Done("allreduce_coalesced")}));
 }
 
-TEST(FlightRecorderJobs, Row20BroadcastsInOneBatch) {
+TEST(FlightRecorderJobs, Row20BroadcastsInOneBatchAreNotReported) {
   const std::vector<FrEntry> batch = {Done("broadcast"), Done("broadcast"), Done("coalesced", kEmpty, kEmpty)};
   ExpectNothing(TwoGroups(batch, batch));
 }
 
-TEST(FlightRecorderJobs, Row21SecondMemberOfABatchDiffers) {
+TEST(FlightRecorderJobs, Row21ADifferentSecondMemberOfABatchIsReported) {
   const Verdict v = TwoGroups(
       {Done("_broadcast_oop"), Done("_broadcast_oop", k5x5, k5x5), Done("ALLGATHER_coalesced", kEmpty, kEmpty)},
       {Done("_broadcast_oop"), Done("_broadcast_oop"), Done("ALLGATHER_coalesced", kEmpty, kEmpty)});
@@ -200,7 +200,7 @@ TEST(FlightRecorderJobs, Row21SecondMemberOfABatchDiffers) {
   EXPECT_EQ(v.findings(0).operation(), "_broadcast_oop");
 }
 
-TEST(FlightRecorderJobs, Row22ReducesInOneBatch) {
+TEST(FlightRecorderJobs, Row22ReducesInOneBatchAreNotReported) {
   const std::vector<FrEntry> batch = {Done("_reduce_oop"), Done("_reduce_oop"),
                                       Done("REDUCE_SCATTER_coalesced", kEmpty, kEmpty)};
   ExpectNothing(TwoGroups(batch, batch));
@@ -214,7 +214,8 @@ TEST(FlightRecorderJobs, Row23ARankThatNeverJoinsIsAFailure) {
   EXPECT_EQ(v.findings(0).operation(), "_reduce_oop");
 }
 
-// A job of `n` ranks in one group, `ops` all-reduces, the last one in flight; `change` gives each rank its fault.
+// A job of `n` ranks in one group, with `ops` all-reduces. The last one is in flight. `change` gives each rank its
+// fault.
 std::vector<FrDump> World(int n, int ops, const std::function<void(int, std::vector<FrEntry>*)>& change,
                           const std::string& last_state = "scheduled") {
   std::vector<FrDump> dumps;
@@ -237,7 +238,7 @@ std::vector<FrDump> World(int n, int ops, const std::function<void(int, std::vec
   return dumps;
 }
 
-TEST(FlightRecorderBeyond, FaultInTheFirstFileBlamesOnlyIt) {
+TEST(FlightRecorderBeyond, AFaultInTheFirstFileBlamesOnlyThatRank) {
   ExpectOnly(Analyze(LoadDumps(World(8, 5,
                                      [](int r, auto* e) {
                                        if (r == 0) e->pop_back();
@@ -257,7 +258,7 @@ TEST(FlightRecorderBeyond, FaultInTheFirstFileBlamesOnlyIt) {
              MISMATCH_COUNT, {0});
 }
 
-TEST(FlightRecorderBeyond, SkewedRecordNumbers) {
+TEST(FlightRecorderBeyond, SkewedRecordNumbersDoNotMatter) {
   ExpectOnly(Analyze(LoadDumps(World(8, 9,
                                      [](int r, auto* e) {
                                        for (size_t i = 0; i < e->size(); ++i)
@@ -290,17 +291,17 @@ TEST(FlightRecorderBeyond, BidirectionalBatchesAreHealthy) {
   ExpectNothing(Pair(Exchange(0, 1, 3), Exchange(1, 0, 3)));
 }
 
-TEST(FlightRecorderBeyond, MissingRankBesideBidirectionalBatches) {
+TEST(FlightRecorderBeyond, AMissingRankBesideBidirectionalBatchesIsNamed) {
   std::vector<FrEntry> waiting = Exchange(0, 1, 3);
   waiting.push_back(Entry("all_reduce"));
   ExpectOnly(Pair(waiting, Exchange(1, 0, 3)), RANK_NOT_ARRIVED, {1});
 }
 
-TEST(FlightRecorderBeyond, MissingDump) {
+TEST(FlightRecorderBeyond, TheCulpritIsNamedThoughAnotherDumpIsMissing) {
   std::vector<FrDump> dumps = World(8, 5, [](int r, auto* e) {
     if (r == 6) e->pop_back();
   });
-  // Rank 7's dump is not there: the guilty rank is named all the same, and 7 is not blamed.
+  // Rank 7's dump is missing. The culprit is still named, and rank 7 is not blamed.
   dumps.pop_back();
   const Verdict v = Analyze(LoadDumps(dumps));
   ExpectFirst(v, RANK_NOT_ARRIVED, {6});
@@ -308,9 +309,9 @@ TEST(FlightRecorderBeyond, MissingDump) {
   EXPECT_EQ(v.ranks_read(), 7);
 }
 
-// Nothing lists who is in a group, and of its members and its sibling's one each left no dump: that everybody arrived
-// is no more than possible.
-TEST(FlightRecorderBeyond, WhoIsInAnUnlistedGroupIsNotKnownWhereDumpsAreMissing) {
+// No list shows the members of a group. One member of this group and one of the parallel group left no dump. So it is
+// not certain that all members arrived.
+TEST(FlightRecorderBeyond, MembersOfAnUnlistedGroupAreUnknownIfDumpsAreMissing) {
   std::vector<std::optional<FrDump>> dumps;
   for (int rank = 0; rank < 8; rank++) {
     FrDump d;
@@ -345,9 +346,9 @@ TEST(FlightRecorderBeyond, WhoIsInAnUnlistedGroupIsNotKnownWhereDumpsAreMissing)
   EXPECT_EQ(finding.alternatives(0), "one of ranks 0, 5, which left no data, is a member too and never arrived");
 }
 
-// Stages 0 (which left no dump), 1 and 2. What stage 1 sends in its second batch has arrived although that batch waits
-// for stage 0, so stage 2 waits for what stage 1 sends in its third, and not for the network.
-TEST(FlightRecorderBeyond, SendsMeetReceivesByTheirOrderWhateverTheirNumbers) {
+// Stages 0 (which left no dump), 1 and 2. Stage 1's second batch waits for stage 0, but its send has arrived. So stage
+// 2 waits for the send of stage 1's third batch, and not for the network.
+TEST(FlightRecorderBeyond, SendsMatchReceivesByOrderWhateverTheirNumbers) {
   auto batch = [](FrDump* dump, int number, std::vector<std::string> ops, const std::string& state) {
     ops.push_back("nccl:coalesced");
     for (const std::string& op : ops) {
@@ -370,8 +371,8 @@ TEST(FlightRecorderBeyond, SendsMeetReceivesByTheirOrderWhateverTheirNumbers) {
   middle.groups = {{.name = "0", .desc = "PP", .ranks = {0, 1, 2}, .enqueued = 3, .started = 2, .completed = 1}};
   last.groups = {{.name = "0", .desc = "PP", .ranks = {0, 1, 2}, .enqueued = 2, .started = 2, .completed = 1}};
   ExpectOnly(Analyze(fr_test::LoadDumps({std::nullopt, middle, last})), RANK_NO_DATA, {0});
-  // Without the first records which send meets which receive is only presumed, and weaker than a rank that nothing is
-  // known of.
+  // Without the first records, the matching of sends and receives is only assumed. It counts less than a rank without
+  // data.
   middle.entries.erase(middle.entries.begin(), middle.entries.begin() + 2);
   last.entries.erase(last.entries.begin(), last.entries.begin() + 2);
   for (FrDump* dump : {&middle, &last}) {
@@ -380,7 +381,7 @@ TEST(FlightRecorderBeyond, SendsMeetReceivesByTheirOrderWhateverTheirNumbers) {
   ExpectOnly(Analyze(fr_test::LoadDumps({std::nullopt, middle, last})), RANK_NO_DATA, {0});
 }
 
-TEST(FlightRecorderBeyond, StartedStateHang) {
+TEST(FlightRecorderBeyond, TheCulpritIsNamedIfAllOthersHaveStarted) {
   ExpectOnly(Analyze(LoadDumps(World(
                  8, 5,
                  [](int r, auto* e) {
@@ -390,7 +391,7 @@ TEST(FlightRecorderBeyond, StartedStateHang) {
              RANK_NOT_ARRIVED, {6});
 }
 
-// A job of two that hangs in its fifth call, which rank 0 may have finished.
+// Returns the verdict on a job of two ranks that hangs in its fifth call, which rank 0 may have finished.
 Verdict HangsIn(const std::string& op, bool finished_on_first) {
   std::vector<FrDump> dumps = World(2, 5, [&](int r, auto* entries) {
     FrEntry& last = entries->back();
@@ -403,15 +404,15 @@ Verdict HangsIn(const std::string& op, bool finished_on_first) {
   return Analyze(LoadDumps(dumps));
 }
 
-// With a root, some members leave before others: whoever finished is not stuck.
-TEST(FlightRecorderBeyond, OfARootedCallOnlyThoseStillInItAreNamed) {
+// In a call with a root, some members leave before others. A rank that finished is not stuck.
+TEST(FlightRecorderBeyond, OnlyRanksStillInARootedCallAreNamed) {
   const Verdict v = HangsIn("broadcast", true);
   ExpectOnly(v, COLLECTIVE_STUCK, {1});
   EXPECT_EQ(v.findings(0).reason(), REASON_SOME_FINISHED);
   EXPECT_THAT(v.findings(0).summary(), ::testing::HasSubstr("which rank 0 finished"));
 }
 
-TEST(FlightRecorderBeyond, WithoutRootsOnRecordTheyMayDiffer) {
+TEST(FlightRecorderBeyond, UnrecordedRootsMayDiffer) {
   const auto roots_may_differ = [](const Verdict& v) {
     const auto& rivals = v.findings(0).rivals();
     return std::any_of(rivals.begin(), rivals.end(), [](const Rival& r) { return r.kind() == Rival::ROOTS_DIFFER; });
@@ -424,20 +425,20 @@ TEST(FlightRecorderBeyond, WithoutRootsOnRecordTheyMayDiffer) {
   }
 }
 
-TEST(FlightRecorderBeyond, WhoAloneSendsAnotherNumberThanItReceivesBreaksTheSplits) {
+TEST(FlightRecorderBeyond, OneRankWithUnmatchedSplitSizesIsNamed) {
   std::vector<FrDump> dumps;
   for (int rank = 0; rank < 4; ++rank) {
     dumps.push_back(Dump({Entry("all_to_all", {{400}}, {{rank == 2 ? 700 : 400}})}));
     dumps.back().groups[0].ranks = {0, 1, 2, 3};
   }
   ExpectOnly(Analyze(LoadDumps(dumps)), MISMATCH_SPLITS, {2});
-  // Uneven sizes that add up are legal.
+  // Uneven sizes that match are legal.
   dumps[1].entries[0].output = {{100}};
   EXPECT_EQ(Analyze(LoadDumps(dumps)).findings_size(), 0);
 }
 
-// Backends without names list only the newest group, which tells how large the job is at least.
-TEST(FlightRecorderBeyond, TheSizeOfAGroupWithoutANameCountsItsRanks) {
+// Backends without names list only the newest group. Its size is the least number of ranks of the job.
+TEST(FlightRecorderBeyond, TheSizeOfANamelessGroupBoundsTheNumberOfRanks) {
   std::vector<FrDump> dumps;
   for (int rank = 0; rank < 3; ++rank) {
     dumps.push_back(Dump({Entry("gloo:all_reduce")}));
@@ -447,8 +448,9 @@ TEST(FlightRecorderBeyond, TheSizeOfAGroupWithoutANameCountsItsRanks) {
   EXPECT_EQ(Analyze(LoadDumps(dumps)).ranks_expected(), 4);
 }
 
-// Their sizes also show who made another group than its peers, and who did not get as far as they did.
-TEST(FlightRecorderBeyond, TheNewestGroupsOfABackendWithoutNamesAreCompared) {
+// The sizes of the newest groups also show a rank that created another group than its peers, and one that did not get
+// as far.
+TEST(FlightRecorderBeyond, NewestGroupsOfABackendWithoutNamesAreCompared) {
   const auto job = [](int odd, int size) {
     std::vector<FrDump> dumps;
     for (int rank = 0; rank < 8; ++rank) {
@@ -472,7 +474,7 @@ TEST(FlightRecorderBeyond, TheNewestGroupsOfABackendWithoutNamesAreCompared) {
   EXPECT_EQ(Analyze(LoadDumps(job(-1, 4))).findings_size(), 0);
 }
 
-TEST(FlightRecorderBeyond, HexGroupNamesAndNewBackend) {
+TEST(FlightRecorderBeyond, HexGroupNamesAndANewBackendAreRead) {
   std::vector<FrDump> dumps = World(4, 5, [](int r, auto* e) {
     for (FrEntry& entry : *e) {
       entry.pg = "9f3ab2c0";
@@ -484,8 +486,9 @@ TEST(FlightRecorderBeyond, HexGroupNamesAndNewBackend) {
   ExpectOnly(Analyze(LoadDumps(dumps)), RANK_NOT_ARRIVED, {2});
 }
 
-TEST(FlightRecorderBeyond, StagesThatIssueDifferentNumbersOfCalls) {
-  // Ranks 0 and 1 are one pipeline stage, 2 and 3 another that issues three times as many calls on a group of its own.
+TEST(FlightRecorderBeyond, StagesMayIssueDifferentNumbersOfCalls) {
+  // Ranks 0 and 1 are one pipeline stage. Ranks 2 and 3 are another, with a group of its own and three times as many
+  // calls.
   std::vector<FrDump> dumps = World(
       4, 5, [](int, auto*) {}, "completed");
   for (int r = 0; r < 4; ++r) {
@@ -543,17 +546,17 @@ TEST_P(RecordedTrace, NamesTheInjectedRanks) {
     EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), GetParam().culprits) << v.DebugString();
     EXPECT_EQ(v.findings_size(), 1) << v.DebugString();
   }
-  // Read in another order.
+  // Reads the files in another order.
   std::reverse(files.begin(), files.end());
   Bundle reversed;
   LoadFlightRecorder(files, &reversed);
   EXPECT_EQ(Analyze(reversed).DebugString(), v.DebugString());
 }
 
-TEST_P(RecordedTrace, MissingDumpsOfOthersDoNotMoveTheBlame) {
+TEST_P(RecordedTrace, MissingDumpsOfOthersDoNotChangeTheCulprit) {
   const std::vector<std::string> files = Traces(GetParam().set);
   if (files.empty()) GTEST_SKIP() << "LOCKSTEP_TRACES names no folder of recorded traces";
-  if (GetParam().culprits.empty()) GTEST_SKIP() << "nobody to blame in this one";
+  if (GetParam().culprits.empty()) GTEST_SKIP() << "this trace has no culprit";
   for (const std::string& left_out : files) {
     std::vector<std::string> rest;
     for (const std::string& f : files) {
@@ -564,9 +567,9 @@ TEST_P(RecordedTrace, MissingDumpsOfOthersDoNotMoveTheBlame) {
     const Verdict v = Analyze(bundle);
     ASSERT_GE(v.findings_size(), 1) << left_out;
     for (const Finding& f : v.findings()) {
-      // Of several it is said so.
+      // A summary about several ranks uses the plural.
       EXPECT_TRUE(f.culprit_ranks_size() < 2 || f.summary().find("its GPU") == std::string::npos) << f.summary();
-      if (f.kind() == RANK_NO_DATA) continue;  // says so and proves nothing
+      if (f.kind() == RANK_NO_DATA) continue;  // this finding says so and proves nothing
       for (int32_t r : f.culprit_ranks()) {
         const auto& truth = GetParam().culprits;
         EXPECT_NE(std::find(truth.begin(), truth.end(), r), truth.end()) << left_out << "\n" << v.DebugString();

@@ -1,5 +1,4 @@
-// Files are not trusted: any field may hold any number, within what readers let in. Sanitizers see what the analysis
-// makes of it.
+// Tests hostile files: any field may hold any number that readers accept. Sanitizers watch the analysis.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -46,7 +45,7 @@ void Change(Numbers* numbers, Rank* rank) {
   }
 }
 
-TEST(Hostile, NumbersDoNoHarm) {
+TEST(Hostile, ArbitraryNumbersAreHarmless) {
   for (uint32_t round = 0; round < 64; ++round) {
     Job job(2, 2, 2, 3);
     if (round % 4 != 0) {
@@ -60,7 +59,7 @@ TEST(Hostile, NumbersDoNoHarm) {
     Numbers numbers(round);
     numbers.Change({&bundle.stalled_ns});
     for (Rank& rank : bundle.ranks) {
-      // In some rounds, a single rank.
+      // In half of the rounds, only one rank is changed.
       if (round / 8 % 2 == 0 || rank.rank == static_cast<int32_t>(round % 8)) Change(&numbers, &rank);
       BoundNumbers(&rank);
     }

@@ -1,4 +1,4 @@
-// Ranks that left the program ahead of the others, communicators that all gave up, dumps whose end is lost, and ranks
+// Tests ranks that left their program early, communicators that all ranks gave up, dumps whose end is lost, and ranks
 // whose recording was stopped.
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ using lockstep::testing::Culprits;
 using ring::CallKind;
 using testing::Job;
 
-// One rank's data runs out two steps early; it waits in the last operation of all, which the others come to as well.
-TEST(Left, EarlyAtTheEnd) {
+// One rank's data runs out two steps early. It waits in the last operation of all, which the others reach as well.
+TEST(Left, ARankThatEndsEarlyIsNamed) {
   for (int early : {0, 3, 7}) {
     Job job(2, 2, 2, 6);
     auto& program = job.ranks[early].program;
@@ -35,7 +35,7 @@ TEST(Left, EarlyAtTheEnd) {
   }
 }
 
-// Flight Recorder dumps of 4 ranks in two groups of all; AllReduces as given, all of them complete.
+// Flight Recorder dumps of 4 ranks in two groups of all. The AllReduces are as given, and all completed.
 class FourRanks {
  public:
   FourRanks() {
@@ -77,8 +77,9 @@ class FourRanks {
   Bundle b;
 };
 
-// Dumps of unfinished calls alone: 8 ranks, pairs of tensor parallelism, a group of the even ranks, and all. Rank 4 has
-// issued a call that its partner has not. Everybody waits for that, and only rank 4 knows of the call.
+// Dumps with only unfinished calls: 8 ranks, tensor-parallel pairs, a group of the even ranks, and all. Rank 4 has
+// issued a tensor-parallel call that its partner, rank 5, has not issued, and all ranks are in the call of all. With
+// `ahead`, the other odd ranks have issued the tensor-parallel call too, and only rank 5 is in the call of all.
 Bundle OneCallMore(bool ahead) {
   const std::vector<std::vector<int32_t>> groups = {
       {0, 1, 2, 3, 4, 5, 6, 7}, {0, 2, 4, 6}, {0, 1}, {2, 3}, {4, 5}, {6, 7}};
@@ -124,7 +125,7 @@ Bundle OneCallMore(bool ahead) {
   return b;
 }
 
-TEST(Left, OfTwoRanksOneCallApartEitherMayBeWrong) {
+TEST(Left, EitherOfTwoRanksOneCallApartMayBeWrong) {
   const Verdict v = Analyze(OneCallMore(false));
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
   EXPECT_EQ(v.findings(0).reason(), REASON_LEFT_OUT_OR_ADDED) << v.DebugString();
@@ -133,14 +134,14 @@ TEST(Left, OfTwoRanksOneCallApartEitherMayBeWrong) {
   EXPECT_NE(v.findings(0).summary().find("rank 4 issued"), std::string::npos) << v.findings(0).summary();
 }
 
-// Rank 5 alone has come to the operation of all: it left its program, whoever else knows of the call.
-TEST(Left, WhoIsAloneWhereItWaitsLeft) {
+// The other ranks have not issued the call of all, so rank 5 left its program.
+TEST(Left, ARankThatWaitsAloneLeftItsProgram) {
   const Verdict v = Analyze(OneCallMore(true));
   ASSERT_GE(v.findings_size(), 1) << v.DebugString();
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << v.DebugString();
 }
 
-TEST(Left, AGroupThatAllGaveUpIsNobodysAbsence) {
+TEST(Left, AGroupThatAllRanksGaveUpBlamesNone) {
   FourRanks given_up;
   for (int r = 0; r < 4; ++r) {
     given_up.Add(r, 0, 1);
@@ -155,8 +156,8 @@ TEST(Left, AGroupThatAllGaveUpIsNobodysAbsence) {
   EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
 }
 
-// A job that moves, one rank of which was read a moment before the others.
-TEST(Left, WhatIsYoungProvesNoAbsence) {
+// One rank of a moving job was read a moment before the others.
+TEST(Left, ARecentOperationProvesNoAbsence) {
   FourRanks dumps;
   for (int r = 0; r < 4; ++r) {
     dumps.Add(r, 0, 1);
@@ -170,7 +171,7 @@ TEST(Left, WhatIsYoungProvesNoAbsence) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2});
 }
 
-TEST(Left, ACutDumpIsNotHeldAgainstItsRank) {
+TEST(Left, ATruncatedDumpIsNotHeldAgainstItsRank) {
   FourRanks cut;
   for (int r = 0; r < 4; ++r) {
     cut.Add(r, 0, 1);
@@ -207,7 +208,7 @@ void StopRecording(Rank* rank, size_t operations) {
   }
 }
 
-TEST(RoomForRings, SmallRingsAndRingsInMemoryAreSaid) {
+TEST(RoomForRings, SmallRingsAndRingsInMemoryAreReported) {
   Bundle b = Job(2, 2, 2, 6).Run();
   const auto about_rings = [&b] {
     const Verdict v = Analyze(b);
@@ -221,15 +222,16 @@ TEST(RoomForRings, SmallRingsAndRingsInMemoryAreSaid) {
   EXPECT_EQ(about_rings(), std::vector<std::string>{});
   for (const size_t rank : {0, 1, 2, 5}) b.ranks[rank].ring_bytes = 256 << 10;
   for (const size_t rank : {6, 7}) b.ranks[rank].ring_place = ring::RingPlace::kMemory;
-  EXPECT_EQ(about_rings(), (std::vector<std::string>{
-                               "older calls of ranks 0-2, 5: the ring has only 256 KiB, because its file system is "
-                               "small. Give /dev/shm more room",
-                               "calls of ranks 6, 7, if a process is killed while nothing watches it: the file system "
-                               "had no room, so the ring is in the memory of that process. Give /dev/shm more room"}));
+  EXPECT_EQ(about_rings(),
+            (std::vector<std::string>{
+                "older calls of ranks 0-2, 5 may be missing: the ring has only 256 KiB, because its file system is "
+                "small. Give /dev/shm more room",
+                "calls of ranks 6, 7 are lost if the process is killed while nothing watches it: the file system "
+                "had no room, so the ring is in the memory of that process. Give /dev/shm more room"}));
 }
 
-TEST(StoppedRecording, IsBlindAndNoCulprit) {
-  // Rank 2 stands still; rank 6 works, but nobody records that any more.
+TEST(StoppedRecording, IsABlindSpotAndNotACulprit) {
+  // Rank 2 is stuck. Rank 6 works, but its recording was stopped.
   Job job(2, 2, 2, 6);
   job.ranks[2].host_fault = testing::HostFault::kStall;
   job.ranks[2].host_fault_at = job.Find(2, "tp", 4);
@@ -251,7 +253,7 @@ TEST(StoppedRecording, IsBlindAndNoCulprit) {
             "rank 6 did after that is not known");
 }
 
-TEST(StoppedRecording, IsNamedAsSuchWhereOthersWait) {
+TEST(StoppedRecording, IsNamedIfOthersWaitForTheRank) {
   Job job(2, 2, 2, 6);
   job.ranks[5].host_fault = testing::HostFault::kStall;
   job.ranks[5].host_fault_at = job.Find(5, "tp", 3);
@@ -263,7 +265,7 @@ TEST(StoppedRecording, IsNamedAsSuchWhereOthersWait) {
   EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA);
   EXPECT_NE(v.findings(0).summary().find("recording stopped at 1970-01-01 00:01:01 UTC because"), std::string::npos)
       << v.findings(0).summary();
-  // A process that was killed is dead whatever its recorder did.
+  // A process that was killed is dead, whatever its recorder did before.
   b.ranks[5].process.life = Life::kKilled;
   b.ranks[5].process.signal = 9;
   v = Analyze(b);
@@ -271,7 +273,7 @@ TEST(StoppedRecording, IsNamedAsSuchWhereOthersWait) {
   EXPECT_EQ(v.findings(0).kind(), RANK_DEAD) << v.DebugString();
 }
 
-TEST(StoppedRecording, OfAllLeavesNoVerdict) {
+TEST(StoppedRecording, OfAllRanksLeavesNoVerdict) {
   Job job(2, 2, 2, 6);
   Bundle b = job.Run();
   for (Rank& rank : b.ranks) StopRecording(&rank, 10);

@@ -1,4 +1,4 @@
-// Jobs without recorded calls, whose processes were looked at from outside.
+// Tests jobs without recorded calls whose processes were observed from outside.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ Process At(const std::vector<std::string>& stack) {
   return process;
 }
 
-// Ranks from 0 on, some in different waits.
+// Ranks from 0 on, in different waits.
 Bundle Waiting(int ranks) {
   Bundle bundle;
   for (int i = 0; i < ranks; ++i) {
@@ -54,7 +54,7 @@ Bundle Waiting(int ranks) {
   return bundle;
 }
 
-TEST(Processes, TheOneOutsideOfAllWaits) {
+TEST(Processes, ARankOutsideTheOthersWaitsIsNamed) {
   Bundle bundle = Waiting(8);
   bundle.ranks[3].process = At(kInLoader);
   const Verdict verdict = Analyze(bundle, {});
@@ -67,7 +67,7 @@ TEST(Processes, TheOneOutsideOfAllWaits) {
   EXPECT_EQ(verdict.findings(0).victim_count(), 7);
 }
 
-TEST(Processes, AStoppedOneAndOneThatEnded) {
+TEST(Processes, AStoppedRankAndARankThatEndedAreBothNamed) {
   Bundle bundle = Waiting(4);
   bundle.ranks[1].process.state = "T";
   Verdict verdict = Analyze(bundle, {});
@@ -84,8 +84,8 @@ TEST(Processes, AStoppedOneAndOneThatEnded) {
   EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(2));
 }
 
-// A watchdog ends a rank that waits; a debugger stops one to look at it.
-TEST(Processes, AnEndBesideAnotherSuspectIsUnsure) {
+// A watchdog may end a rank that waits; a debugger may stop a rank to look at it.
+TEST(Processes, AnEndBesideAnotherSuspectIsUncertain) {
   Bundle bundle = Waiting(8);
   bundle.ranks[2].process = Process();
   bundle.ranks[2].process.life = Life::kKilled;
@@ -98,16 +98,16 @@ TEST(Processes, AnEndBesideAnotherSuspectIsUnsure) {
   EXPECT_LE(Analyze(bundle, {}).findings(0).confidence(), 0.6);
 }
 
-TEST(Processes, NothingTellsThemApart) {
+TEST(Processes, EqualRanksAreNotDistinguished) {
   const Verdict verdict = Analyze(Waiting(8), {});
   EXPECT_EQ(verdict.findings_size(), 0);
   EXPECT_EQ(verdict.verdict(), VERDICT_INCOMPLETE_DATA);
 }
 
-TEST(Processes, AJobThatMovesHasNoCulprit) {
+TEST(Processes, AMovingJobHasNoCulprit) {
   Bundle bundle = Waiting(4);
   bundle.ranks[1].process = At(kInLoader);
-  bundle.ranks[2].process.stack_later = kInSynchronize;  // its wait ended
+  bundle.ranks[2].process.stack_later = kInSynchronize;  // the rank's wait has ended
   EXPECT_EQ(Analyze(bundle, {}).findings_size(), 0);
 
   bundle = Waiting(4);
@@ -118,8 +118,8 @@ TEST(Processes, AJobThatMovesHasNoCulprit) {
   EXPECT_THAT(verdict.blind(0) + verdict.blind(1), HasSubstr("whether the job hangs"));
 }
 
-// It computes while the others sleep: late, and not called stuck.
-TEST(Processes, OneThatComputesIsLate) {
+// One rank computes while the others sleep. It is late, but not called stuck.
+TEST(Processes, ARankThatComputesIsLate) {
   Bundle bundle = Waiting(4);
   bundle.ranks[1].process = At(kInLoader);
   bundle.ranks[1].process.cpu_ns_between_samples = 1'990'000'000;
@@ -129,7 +129,7 @@ TEST(Processes, OneThatComputesIsLate) {
   EXPECT_LE(verdict.findings(0).confidence(), 0.5);
 }
 
-TEST(Processes, RanksThatWereNotSeenMakeItUnsure) {
+TEST(Processes, UnobservedRanksMakeTheFindingUncertain) {
   Bundle bundle = Waiting(4);
   bundle.ranks[3].process = At(kInLoader);
   bundle.ranks_expected = 16;
@@ -138,17 +138,33 @@ TEST(Processes, RanksThatWereNotSeenMakeItUnsure) {
   EXPECT_LE(verdict.findings(0).confidence(), 0.6);
 }
 
-TEST(Processes, ManyInOtherPlacesAreNotNamed) {
+// Nothing shows which rank the others wait for, so this is only the first place to look.
+TEST(Processes, ARankWithoutAStackIsAHypothesisIfAllOthersWait) {
+  Bundle bundle = Waiting(8);
+  bundle.ranks.erase(bundle.ranks.begin() + 3);
+  const Verdict verdict = Analyze(bundle, {});
+  ASSERT_EQ(verdict.findings_size(), 1) << verdict.DebugString();
+  EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(3));
+  EXPECT_EQ(verdict.findings(0).reason(), REASON_NO_DATA_ALL_OTHERS_WAIT);
+  EXPECT_TRUE(verdict.findings(0).hypothesis());
+  EXPECT_LE(verdict.findings(0).confidence(), 0.5);
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("the 7 other ranks wait"));
+  // If half of the job has no stacks, nothing follows.
+  bundle.ranks.erase(bundle.ranks.begin() + 4, bundle.ranks.end());
+  EXPECT_EQ(Analyze(bundle, {}).findings_size(), 0);
+}
+
+TEST(Processes, ManyRanksInOtherPlacesAreNotNamed) {
   Bundle bundle = Waiting(8);
   for (int rank = 0; rank < 3; ++rank) bundle.ranks[static_cast<size_t>(rank)].process = At(kInLoader);
   EXPECT_EQ(Analyze(bundle, {}).findings_size(), 0);
-  // A whole job that somebody stopped.
+  // A user stopped the whole job.
   bundle = Waiting(4);
   for (Rank& rank : bundle.ranks) rank.process.state = "T";
   EXPECT_EQ(Analyze(bundle, {}).findings_size(), 0);
 }
 
-TEST(Processes, StacksThatWereRefused) {
+TEST(Processes, RefusedStacksAreReported) {
   Bundle bundle = Waiting(4);
   for (Rank& rank : bundle.ranks) {
     rank.process.stack = rank.process.stack_later = {"in system call 202"};
@@ -157,7 +173,7 @@ TEST(Processes, StacksThatWereRefused) {
   Verdict verdict = Analyze(bundle, {});
   EXPECT_EQ(verdict.findings_size(), 0);
   EXPECT_THAT(std::vector<std::string>(verdict.blind().begin(), verdict.blind().end()),
-              ::testing::Contains("where ranks 0-3 are: ptrace refused: run as root"));
+              ::testing::Contains("not known where ranks 0-3 are: ptrace refused: run as root"));
   // A stopped process needs no stack.
   bundle.ranks[1].process.state = "T";
   for (const int rank : {0, 3}) bundle.ranks[static_cast<size_t>(rank)].process = At(kInAllReduce);
@@ -167,18 +183,20 @@ TEST(Processes, StacksThatWereRefused) {
   EXPECT_LE(verdict.findings(0).confidence(), 0.6);
 }
 
-// One process has nobody to be compared with, and its stack alone does not show that the job is well.
-TEST(Processes, OneAloneIsNotCalledHealthy) {
+// A single process cannot be compared, and its stack alone does not show that the job is healthy.
+TEST(Processes, ASingleProcessIsNotCalledHealthy) {
   EXPECT_EQ(Analyze(Waiting(1), {}).verdict(), VERDICT_INCOMPLETE_DATA);
 }
 
-TEST(Processes, WaitsByTheirFrames) {
-  for (const char* frame : {"ncclCommInitRankConfig", "MPI_Allreduce", "cuStreamSynchronize", "libcuda.so.1 at 0x10",
-                            "barrier (torch/distributed/distributed_c10d.py:4800)", "gloo::transport::tcp::Pair::recv",
-                            "c10d::TCPStore::wait", "hipDeviceSynchronize"})
+TEST(Processes, WaitsAreRecognizedByTheirFrames) {
+  for (const char* frame :
+       {"ncclCommInitRankConfig", "MPI_Allreduce", "cuStreamSynchronize", "libcuda.so.1 at 0x10",
+        "barrier (torch/distributed/distributed_c10d.py:4800)", "gloo::transport::tcp::Pair::recv",
+        "c10d::TCPStore::wait", "hipDeviceSynchronize", "synchronize (/opt/venv/torch/cuda/__init__.py:1040)"})
     EXPECT_TRUE(IsPeerWait(frame)) << frame;
   for (const char* frame : {"nccl_setup (train.py:7)", "poll (poll.c:29)", "[kernel] futex_wait", "", "main",
-                            "fetch (torch/utils/data/dataloader.py:9)", "libc.so.6 at 0x10"})
+                            "fetch (torch/utils/data/dataloader.py:9)", "libc.so.6 at 0x10",
+                            "_lazy_init (/opt/venv/torch/cuda/__init__.py:300)"})
     EXPECT_FALSE(IsPeerWait(frame)) << frame;
 }
 

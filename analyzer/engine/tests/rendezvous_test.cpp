@@ -1,4 +1,4 @@
-// Hosts that wait for another process by other means than NCCL: of those that stand still they are the victims.
+// Tests CPU threads that wait for another process outside NCCL. Among stuck ranks, these are the victims.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@ using ring::CallKind;
 using testing::HostFault;
 using testing::Job;
 
-// Neighbours in a pipeline of 8 ranks (tensor 2, pipeline 2, data 2).
+// Neighbors in a pipeline of 8 ranks (tensor 2, pipeline 2, data 2).
 constexpr int kCulprit = 1, kWaiter = 5;
 
-// Both stop before the nth call of their program; nobody waits for one of them alone.
+// Both ranks stop before the n-th call of their program. No rank waits for just one of them.
 Bundle TwoStand(size_t at = 0, HostFault how = HostFault::kStall) {
   Job job(2, 2, 2, 4);
   for (int r : {kCulprit, kWaiter}) {
@@ -32,7 +32,7 @@ Bundle TwoStand(size_t at = 0, HostFault how = HostFault::kStall) {
   Bundle b = job.Run();
   b.ranks_expected = static_cast<int32_t>(b.ranks.size());
   for (Rank& rank : b.ranks) {
-    // Each was seen to make its communicators.
+    // Each rank was seen creating its communicators.
     if (rank.threads.empty()) rank.threads.emplace_back();
     rank.threads[0].calls += 4;
     rank.host_waits = true;
@@ -45,7 +45,7 @@ void InStore(Rank* rank) {
                          "c10d::ProcessGroupNCCL::broadcastUniqueNCCLID"};
 }
 
-TEST(Rendezvous, WhoWaitsInAStoreIsTheVictimOfWhoDoesNot) {
+TEST(Rendezvous, ARankThatWaitsInAStoreIsTheVictimOfOneThatDoesNot) {
   for (const HostFault how : {HostFault::kStall, HostFault::kStop, HostFault::kDie}) {
     for (const size_t at : {0u, 9u}) {
       Bundle b = TwoStand(at, how);
@@ -64,14 +64,14 @@ TEST(Rendezvous, WhoWaitsInAStoreIsTheVictimOfWhoDoesNot) {
       EXPECT_EQ(std::vector<int32_t>(told->ranks().begin(), told->ranks().end()), std::vector<int32_t>{kWaiter});
       EXPECT_EQ(std::vector<int32_t>(told->waits_for().begin(), told->waits_for().end()),
                 std::vector<int32_t>{kCulprit});
-      // What others wait in for the culprit is told as before.
+      // The operation in which others wait for the culprit is reported as before.
       EXPECT_FALSE(f.operation().empty());
     }
   }
 }
 
-// What the key would come from may be the process that left no data.
-TEST(Rendezvous, AProcessWithoutDataMayBeWaitedForThere) {
+// The process without data may be the one that must set the key.
+TEST(Rendezvous, ARankInAStoreMayWaitForAProcessWithoutData) {
   Bundle b = TwoStand();
   InStore(&b.ranks[kWaiter]);
   b.ranks.erase(b.ranks.begin() + kCulprit);
@@ -81,7 +81,7 @@ TEST(Rendezvous, AProcessWithoutDataMayBeWaitedForThere) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{kCulprit}) << v.DebugString();
 }
 
-TEST(Rendezvous, WhereAllWaitLikeThatTheyAreNamedWithDoubt) {
+TEST(Rendezvous, IfAllStuckRanksWaitInAStoreTheyAreNamedWithLowConfidence) {
   Bundle b = TwoStand();
   InStore(&b.ranks[kCulprit]);
   InStore(&b.ranks[kWaiter]);
@@ -95,7 +95,7 @@ TEST(Rendezvous, WhereAllWaitLikeThatTheyAreNamedWithDoubt) {
   EXPECT_GE(f.alternatives_size(), 1);
 }
 
-// A job of which nobody came to a call: all but `standing` ask the store for a unique id.
+// A job whose ranks made no call yet: all except `standing` ask the store for a unique id.
 Bundle AllInStore(const std::vector<int>& standing) {
   Job job(2, 2, 2, 4);
   for (auto& rank : job.ranks) rank.host_fault = HostFault::kStall, rank.host_fault_at = 0;
@@ -111,7 +111,7 @@ Bundle AllInStore(const std::vector<int>& standing) {
   return b;
 }
 
-TEST(Rendezvous, WhereNobodyWaitsInNcclTheOneElsewhereIsNamed) {
+TEST(Rendezvous, IfNoRankWaitsInNcclTheRankOutsideTheStoreIsNamed) {
   for (const bool known : {true, false}) {
     Bundle b = AllInStore({3});
     b.known_stalled = known;
@@ -123,14 +123,14 @@ TEST(Rendezvous, WhereNobodyWaitsInNcclTheOneElsewhereIsNamed) {
     EXPECT_EQ(v.findings(0).victim_count(), 7);
     EXPECT_EQ(v.verdict(), known ? VERDICT_HUNG : VERDICT_LATE);
   }
-  // A barrier that lasts a moment is none.
+  // A barrier that lasts only a moment is not a hang.
   Bundle b = AllInStore({3});
   b.known_stalled = false;
   for (Rank& rank : b.ranks) rank.threads[0].last_call_ns = rank.captured_ns - 1'000'000'000;
   EXPECT_EQ(Analyze(b).verdict(), VERDICT_HEALTHY);
 }
 
-TEST(Rendezvous, WhereAllAreInItWhoLeftNoDataIsNamed) {
+TEST(Rendezvous, IfAllOthersWaitInTheStoreTheRankWithoutDataIsNamed) {
   Bundle b = AllInStore({});
   b.ranks.erase(b.ranks.begin() + 6);
   const Verdict v = Analyze(b);
@@ -140,8 +140,8 @@ TEST(Rendezvous, WhereAllAreInItWhoLeftNoDataIsNamed) {
   EXPECT_LE(v.findings(0).confidence(), 0.5);
 }
 
-// Several that do not wait there are at work, as far as anything tells.
-TEST(Rendezvous, ManyElsewhereAreNobody) {
+// As far as anything shows, several ranks that do not wait there are working.
+TEST(Rendezvous, SeveralRanksOutsideTheStoreAreNotNamed) {
   for (const std::vector<int>& standing :
        {std::vector<int>{0, 1, 2, 3}, std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}, std::vector<int>{}}) {
     EXPECT_EQ(Analyze(AllInStore(standing)).findings_size(), 0);

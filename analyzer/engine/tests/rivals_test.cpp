@@ -1,4 +1,4 @@
-// When two explanations fit the same record, the one with fewer faults comes first.
+// Tests that of two explanations for the same record, the one with fewer faults comes first.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -71,7 +71,7 @@ class DumpedJob {
   std::vector<std::optional<FrDump>> dumps_;
 };
 
-TEST(Rivals, OneCallTooManyIsLikelierThanAllOthersAtFault) {
+TEST(Rivals, AnExtraCallIsLikelierThanAFaultOfAllOthers) {
   DumpedJob job(4);
   for (int r = 0; r < 4; ++r) job.Call(r, "world", "all_reduce", true);
   job.Call(2, "world", "all_reduce", false);
@@ -84,15 +84,15 @@ TEST(Rivals, OneCallTooManyIsLikelierThanAllOthersAtFault) {
   ExpectOnly(job.Analyzed(), RANK_NOT_ARRIVED, {0, 1});
 }
 
-TEST(Rivals, WhoAloneCompletedWhatAllOthersAreInIsTheOddOne) {
+TEST(Rivals, TheOnlyRankThatCompletedTheOthersCallIsOdd) {
   DumpedJob job(4);
   for (int r = 0; r < 4; ++r) job.Call(r, "world", "all_reduce", r == 3);
   job.Call(3, "world", "all_reduce", false);
   ExpectOnly(job.Analyzed(), SILENT_DESYNC, {3});
 }
 
-// gloo records no sends and no barriers: an idle rank may be waiting for the rank whose process is gone.
-TEST(Rivals, ARankWithoutADumpIsLikelierThanIdleOnesWhoseWaitsAreNotRecorded) {
+// gloo records no sends and no barriers. An idle rank may be waiting for the rank whose process ended.
+TEST(Rivals, ARankWithoutADumpIsLikelierThanIdleRanksWithUnrecordedWaits) {
   for (const char* backend : {"gloo", "nccl"}) {
     DumpedJob job(4, backend);
     job.AddGroup("1", "pair", {1, 2});
@@ -107,7 +107,7 @@ TEST(Rivals, ARankWithoutADumpIsLikelierThanIdleOnesWhoseWaitsAreNotRecorded) {
 }
 
 // The rank without data is not a member of the pair, so it does not explain why the pair's collective is stuck.
-TEST(Rivals, WhatAllMembersHoldComesBeforeSomebodysAbsenceFromALaterCall) {
+TEST(Rivals, ACallThatAllMembersAreInComesBeforeAnAbsenceFromALaterCall) {
   DumpedJob job(4);
   job.AddGroup("1", "pair", {0, 1});
   for (int r = 0; r < 4; ++r) job.Call(r, "world", "all_reduce", true);
@@ -118,7 +118,7 @@ TEST(Rivals, WhatAllMembersHoldComesBeforeSomebodysAbsenceFromALaterCall) {
   ExpectOnly(job.Analyzed(), COLLECTIVE_STUCK, {0, 1});
 }
 
-TEST(Rivals, SendsAndReceivesOfOtherSizesAreAMismatch) {
+TEST(Rivals, SendsAndReceivesOfDifferentSizesAreAMismatch) {
   DumpedJob job(2);
   for (const int r : {0, 1}) {
     FrEntry entry;
@@ -134,7 +134,7 @@ TEST(Rivals, SendsAndReceivesOfOtherSizesAreAMismatch) {
   ExpectOnly(job.Analyzed(), MISMATCH_COUNT, {0, 1});
 }
 
-TEST(Rivals, SeveralCallsLeftOutAtOnceAreNoCallTooMany) {
+TEST(Rivals, SeveralSkippedCallsAreNotAnExtraCall) {
   DumpedJob job(4);
   for (int step = 0; step < 3; ++step) {
     for (int r = 0; r < 4; ++r) {
@@ -150,9 +150,9 @@ TEST(Rivals, SeveralCallsLeftOutAtOnceAreNoCallTooMany) {
   EXPECT_NE(v.findings(0).summary().find("skipped"), std::string::npos) << Show(v);
 }
 
-// Pairs with different numbers and sizes of micro-batches: equal sequence numbers mean different calls, but a
+// The pairs have different numbers and sizes of micro-batches. So equal sequence numbers mean different calls, but a
 // reduce-scatter always follows an all-gather.
-TEST(Rivals, WhatFollowsTellsWhereNumbersOfSiblingsDoNot) {
+TEST(Rivals, TheFollowingCallDecidesIfNumbersOfSimilarRanksDiffer) {
   DumpedJob job(6);
   for (const int first : {0, 2, 4}) job.AddGroup(std::to_string(1 + first / 2), "pair", {first, first + 1});
   for (int r = 0; r < 6; ++r) {
@@ -172,7 +172,7 @@ TEST(Rivals, WhatFollowsTellsWhereNumbersOfSiblingsDoNot) {
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{3})) << Show(v);
 }
 
-TEST(Rivals, DumpsInWhichNothingIsInFlightAreNotCalledHealthy) {
+TEST(Rivals, DumpsWithNothingInFlightAreNotCalledHealthy) {
   DumpedJob job(2);
   for (int r = 0; r < 2; ++r) job.Call(r, "world", "all_reduce", true);
   const Verdict v = job.Analyzed();

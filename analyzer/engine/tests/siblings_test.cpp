@@ -1,4 +1,5 @@
-// What the dumps of ranks in one role tell of each other: Flight Recorder dumps of active operations only.
+// Tests what dumps of ranks with the same role show about each other. The Flight Recorder dumps have only active
+// operations.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -16,7 +17,7 @@ using fr_test::FrDump;
 using fr_test::FrEntry;
 using fr_test::FrGroup;
 
-// Four ranks in two kinds of groups: a pair ("tp") and everybody ("world"); optionally a pair across ("pp").
+// Four ranks in two kinds of groups: a pair ("tp") and all ranks ("world"); optionally a pair across ("pp").
 class SiblingDumps {
  public:
   explicit SiblingDumps(bool pipeline = false) {
@@ -29,14 +30,14 @@ class SiblingDumps {
     }
   }
 
-  // All completed up to `completed` on that group of the rank.
+  // The rank has completed all calls up to `completed` on that group.
   SiblingDumps& Done(int rank, int group, int64_t completed) {
     FrGroup& g = dumps_[rank]->groups[group];
     g.completed = completed;
     g.enqueued = std::max(g.enqueued, completed);
     return *this;
   }
-  // In flight, after everything added before.
+  // Adds a call in flight, after everything added before.
   SiblingDumps& Add(int rank, int group, int64_t seq, int64_t columns = 4) {
     FrGroup& g = dumps_[rank]->groups[group];
     FrEntry e;
@@ -59,13 +60,13 @@ class SiblingDumps {
     return *this;
   }
 
-  // Over, well or not: the watchdog dropped it.
+  // Adds a call that is over, successful or not: the watchdog dropped it.
   SiblingDumps& Retired(int rank, int group, int64_t seq, int64_t columns = 4) {
     Add(rank, group, seq, columns).Done(rank, group, seq);
     dumps_[rank]->entries.back().retired = true;
     return *this;
   }
-  // Leaves no dump.
+  // The rank leaves no dump.
   SiblingDumps& Leave(int rank) {
     dumps_[rank].reset();
     return *this;
@@ -93,26 +94,27 @@ class SiblingDumps {
   std::vector<std::optional<FrDump>> dumps_;
 };
 
-TEST(Siblings, AHostThatStoppedShortOfThemIsACauseToo) {
+TEST(Siblings, ARankStuckEarlierThanItsPeersIsACauseToo) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
-  // Rank 0 never came to #10. Rank 1 did, and stopped there, while 2 and 3 went on with #10 unfinished.
+  // Rank 0 never came to #10. Rank 1 did, and stopped there, while ranks 2 and 3 continued with #10 unfinished.
   for (int r = 1; r < 4; ++r) job.Add(r, 0, 10);
   for (int r = 2; r < 4; ++r) job.Add(r, 1, 21).Add(r, 0, 11);
   job.Expect(RANK_NOT_ARRIVED, {0, 1});
 }
 
-TEST(Siblings, AHostThatStandsWhereTheyStandIsNone) {
+TEST(Siblings, ARankStuckAtTheSamePlaceAsItsPeersIsNoCause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
   for (int r = 1; r < 4; ++r) job.Add(r, 0, 10);
-  // Rank 3 alone went further: not enough to speak against the rest.
+  // Only rank 3 went further, which is not enough evidence against the rest.
   job.Add(3, 1, 21).Add(3, 0, 11);
   job.Expect(RANK_NOT_ARRIVED, {0});
 }
 
-// Ranks 2 and 3 run more rounds than their siblings, and hold #21 and #22 of their own pair ahead of what all share.
-TEST(Siblings, CallsAheadOfWhatTheyShareAreNoSignThatSiblingsWentOn) {
+// Ranks 2 and 3 run more rounds than ranks 0 and 1. Calls #21 and #22 of their own pair come before the call that all
+// share.
+TEST(Siblings, ExtraRoundsBeforeASharedCallDoNotShowThatPeersContinued) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, r < 2 ? 18 : 20);
   for (int r = 2; r < 4; ++r) job.Add(r, 1, 21).Add(r, 1, 22);
@@ -120,18 +122,18 @@ TEST(Siblings, CallsAheadOfWhatTheyShareAreNoSignThatSiblingsWentOn) {
   job.Expect(COLLECTIVE_STUCK, {2, 3});
 }
 
-// All have ended. The pairs made 20 calls, but rank 1 made one more, which its partner never enters.
-TEST(Siblings, OfAPairThatEndsUnequallyTheOtherPairsTellTheOdd) {
+// All pairs have ended. They made 20 calls, but rank 1 made one more, which its partner never enters.
+TEST(Siblings, OtherPairsShowWhichMemberOfAnUnequalPairIsOdd) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
   job.Add(1, 1, 21);
   job.Expect(RANK_AHEAD, {1});
-  // The other pair has rounds of its own.
+  // The other pair has a different number of rounds.
   job.Done(2, 1, 22).Done(3, 1, 22);
   job.Expect(RANK_NOT_ARRIVED, {0});
 }
 
-TEST(Siblings, ACompletionNoticedLateIsNoCause) {
+TEST(Siblings, ACompletionNoticedLateIsNotACause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 8 : 9).Done(r, 1, 20);
   job.Add(1, 0, 9);
@@ -139,7 +141,7 @@ TEST(Siblings, ACompletionNoticedLateIsNoCause) {
   job.Expect(RANK_NOT_ARRIVED, {3});
 }
 
-// Its peers completed #9 with it, and it would wait for nobody but itself.
+// The peers completed #9 with rank 1, which would wait only for itself.
 TEST(Siblings, ACompletionThatNothingElseExplainsIsACause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 8 : 9).Done(r, 1, 20);
@@ -149,7 +151,7 @@ TEST(Siblings, ACompletionThatNothingElseExplainsIsACause) {
 }
 
 // A collective ends for all of its members or for none.
-TEST(Siblings, AMemberThatAloneIsDoneMadeAnotherCall) {
+TEST(Siblings, TheOnlyMemberThatCompletedMadeAnotherCall) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 2 ? 10 : 9).Done(r, 1, 20);
   for (int r = 0; r < 4; ++r) {
@@ -159,7 +161,7 @@ TEST(Siblings, AMemberThatAloneIsDoneMadeAnotherCall) {
   job.Expect(SILENT_DESYNC, {2});
 }
 
-TEST(Siblings, ManyCompletionsNotNoticedAre) {
+TEST(Siblings, ManyUnnoticedCompletionsAreACause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 5 : 9).Done(r, 1, 20);
   for (int s = 6; s <= 9; ++s) job.Add(1, 0, s);
@@ -167,26 +169,26 @@ TEST(Siblings, ManyCompletionsNotNoticedAre) {
   job.Expect(GPU_STALL, {1, 3});
 }
 
-TEST(Siblings, WhatAFaultyGpuHoldsUpIsExplainedByIt) {
+TEST(Siblings, AFaultyGpuExplainsWhatItHoldsUp) {
   SiblingDumps job(true);
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, r == 0 ? 20 : 24).Done(r, 2, 7);
-  // Rank 0 notices nothing any more: its peer completed #21 to #24 with it. Rank 2 waits for what rank 0 sends.
+  // Rank 0 notices no completion any more: its peer completed #21 to #24 with it. Rank 2 waits for rank 0's send.
   job.AddP2p(0, "nccl:send 0->1", 8);
   for (int s = 21; s <= 24; ++s) job.Add(0, 1, s);
   job.AddP2p(2, "nccl:recv 1<-0", 8);
   job.Expect(GPU_STALL, {0});
 }
 
-TEST(Siblings, TheySayWhichOfTwoSizesIsOdd) {
+TEST(Siblings, PeersShowWhichOfTwoSizesIsOdd) {
   SiblingDumps job;
   for (int r = 0; r < 2; ++r) job.Done(r, 0, 9).Done(r, 1, 20).Add(r, 1, 21, r == 1 ? 5 : 4);
   for (int r = 2; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 21).Add(r, 0, 10).Add(r, 1, 22);
   job.Expect(MISMATCH_COUNT, {1});
 }
 
-// Two threads of each rank make the same kinds of calls, and each one of its own. Taken for one program, the second
-// threads, which know nothing of the first's, would be as many witnesses for whoever left it.
-TEST(Siblings, TwoThreadsOfARankAreNotTwoWitnesses) {
+// Two threads of each rank make the same kinds of calls, and each also makes some that the other does not. Compared as
+// one program, the second threads would all speak against a first thread.
+TEST(Siblings, TwoThreadsOfARankAreNotComparedAsOneProgram) {
   std::vector<std::optional<FrDump>> dumps;
   const char* const kinds[] = {"nccl:all_reduce", "nccl:gather", "nccl:scatter", "nccl:all_to_all"};
   constexpr int kRounds = 3;
@@ -223,15 +225,15 @@ TEST(Siblings, TwoThreadsOfARankAreNotTwoWitnesses) {
   EXPECT_EQ(v.findings(0).culprit_ranks(0), 0) << v.DebugString();
 }
 
-// Two pairs that block at every call; the rank that died left no dump.
-TEST(Siblings, ARankThatLeftAnOperationWithADeadOneIsNoCause) {
+// Two pairs block at every call. The rank that died left no dump.
+TEST(Siblings, ARankThatLeftAnOperationWithADeadRankIsNoCause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
   job.Retired(0, 1, 21).Add(2, 0, 10).Add(3, 0, 10).Leave(1);
   job.Expect(RANK_NO_DATA, {1});
 }
 
-TEST(Siblings, NorIsOneThatLeftACallThatDiffers) {
+TEST(Siblings, ARankThatLeftAMismatchedCallIsNoCause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
   job.Retired(0, 1, 21).Retired(1, 1, 21, 5).Retired(2, 1, 21).Retired(3, 1, 21).Add(2, 0, 10).Add(3, 0, 10);

@@ -1,4 +1,5 @@
-// Ranks that left no data beside others that did: who of them waits, and GPUs whose error explains enough.
+// Tests ranks that left no data beside others that did: which of them waits, and GPUs whose error is explanation
+// enough.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,11 +24,12 @@ void Lose(std::vector<int> ranks, Bundle* b) {
   std::erase_if(b->ranks, [&](const Rank& r) { return std::find(ranks.begin(), ranks.end(), r.rank) != ranks.end(); });
 }
 
-// The others wait for it in tensor parallelism; another rank without data has a peer there too, who waits elsewhere.
-TEST(Silent, WhoseOwnPeersWentPastItWaitsWhereTheyWait) {
+// The others wait for rank 5 in a tensor-parallel call. Another rank without data has a peer in tensor parallelism too,
+// which waits elsewhere.
+TEST(Silent, ARankWithoutDataWhosePeersWentPastItWaitsWhereTheyWait) {
   for (int other = 0; other < 16; ++other) {
     constexpr int kCulprit = 5;
-    if (other / 4 == kCulprit / 4) continue;  // both meet the same peers
+    if (other / 4 == kCulprit / 4) continue;  // both have the same peers
     Job job(4, 2, 2, 4);
     job.ranks[kCulprit].host_fault = HostFault::kStall;
     job.ranks[kCulprit].host_fault_at = job.Find(kCulprit, "tp", 2);
@@ -40,7 +42,7 @@ TEST(Silent, WhoseOwnPeersWentPastItWaitsWhereTheyWait) {
   }
 }
 
-TEST(Silent, AnErrorOfAGpuNeedsNoOtherExplanation) {
+TEST(Silent, AGpuErrorNeedsNoOtherExplanation) {
   for (int lost : {0, 2, 3}) {
     constexpr int kFailed = 1;
     Job job(4, 1, 2, 4);
@@ -56,9 +58,9 @@ TEST(Silent, AnErrorOfAGpuNeedsNoOtherExplanation) {
   }
 }
 
-// A GPU starts what it comes to, whoever else does: one that did not is held by itself, and not by a partner without
-// data. One that did waits for that partner.
-TEST(Silent, AGpuThatDidNotStartIsNotHeldByWhoLeftNoData) {
+// A GPU starts an operation that it reaches, whatever its peers do. A GPU that did not start is held up by itself, not
+// by a partner without data. A GPU that did start waits for that partner.
+TEST(Silent, AGpuThatDidNotStartIsNotHeldUpByARankWithoutData) {
   for (bool gpu : {true, false}) {
     Job job(2, 1, 4, 4);
     constexpr int kRank = 1, kPartner = 0;
@@ -77,8 +79,8 @@ TEST(Silent, AGpuThatDidNotStartIsNotHeldByWhoLeftNoData) {
   }
 }
 
-// Without marks of the GPU a host that waits for it may be a victim; calls that disagree tell who is none.
-TEST(Silent, WaitsForGpusThatNothingIsRecordedOfAreNotTakenForCausesBesideCallsThatDiffer) {
+// Without GPU marks, a CPU thread that waits for its GPU may be a victim. Calls that disagree show which rank is not.
+TEST(Silent, WaitsForGpusWithoutMarkersAreNotCausesBesideMismatchedCalls) {
   for (int skips : {0, 6, 13}) {
     Job job(4, 2, 2, 6);
     auto& program = job.ranks[skips].program;

@@ -1,4 +1,4 @@
-// What an operation waits for on its own GPU: events recorded on other streams.
+// Tests what an operation waits for on its own GPU: events recorded on other streams.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -30,8 +30,9 @@ Call On(int comm, int stream, size_t after = SIZE_MAX) {
   return c;
 }
 
-// Rank 0 reduces with rank 1 on stream 0, and with rank 2 on stream 1, which an event makes wait for stream 0. Rank 1
-// stands still. `aside`: on stream 2, which nothing depends on, it reduces with rank 3, who does not come either.
+// Rank 0 reduces with rank 1 on stream 0, and with rank 2 on stream 1. An event makes stream 1 wait for stream 0. Rank
+// 1 is stuck. With `aside`, rank 0 also reduces with rank 3 on stream 2. Nothing depends on that stream, and rank 3
+// does not come either.
 Bundle Dependent(bool aside, bool host_blocks) {
   Job job(1, 1, 4, 0);
   job.comms = {{"tp", {0, 1}}, {"dp", {0, 2}}, {"ep", {0, 3}}};
@@ -51,17 +52,17 @@ Bundle Dependent(bool aside, bool host_blocks) {
     job.comms.resize(2);
   }
   Bundle b = job.Run();
-  // The GPU does not start what an event holds back.
+  // The GPU does not start an operation that an event holds back.
   for (Op& op : b.ranks[0].ops) {
     if (op.stream == 1) op.state = OpState::kEnqueued;
   }
-  b.ranks[0].process.life = Life::kRunning;  // a program without an end to wait for is over for the job's model
+  b.ranks[0].process.life = Life::kRunning;  // the job's model regards a program that does not end in a wait as over
   const int64_t ticket = b.ranks[0].ops[0].ticket;
   b.ranks[0].streams[1].depends_on.push_back({0, static_cast<uint64_t>(ticket)});
   return b;
 }
 
-TEST(Streams, WhoseOperationWaitsForAnotherStreamIsAVictim) {
+TEST(Streams, ARankWhoseOperationWaitsForAnotherStreamIsAVictim) {
   for (const bool host_blocks : {true, false}) {
     Bundle b = Dependent(false, host_blocks);
     std::erase_if(b.ranks, [](const Rank& r) { return r.rank == 3; });
@@ -72,7 +73,7 @@ TEST(Streams, WhoseOperationWaitsForAnotherStreamIsAVictim) {
     EXPECT_EQ(v.findings(0).kind(), RANK_NOT_ARRIVED) << v.DebugString();
     EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()),
               std::vector<int32_t>{1});
-    // Rank 2 waits for rank 0, whose GPU waits for its own other stream, in which it waits for rank 1.
+    // Rank 2 waits for rank 0. Rank 0's GPU waits for its other stream, which waits for rank 1.
     EXPECT_EQ(v.findings(0).victim_count(), 2) << v.DebugString();
     std::set<int32_t> in_chain;
     for (const ChainLink& link : v.findings(0).chain()) in_chain.insert(link.ranks().begin(), link.ranks().end());
@@ -80,7 +81,7 @@ TEST(Streams, WhoseOperationWaitsForAnotherStreamIsAVictim) {
   }
 }
 
-// The event says which of two streams it is: the one that it does not name is not waited for.
+// The event identifies one of two streams. The operation does not wait for the other.
 TEST(Streams, TheDependencyNamesTheStream) {
   Bundle b = Dependent(true, false);
   const auto ahead = [&](const Bundle& bundle) {
@@ -99,13 +100,13 @@ TEST(Streams, TheDependencyNamesTheStream) {
     return streams;
   };
   EXPECT_EQ(ahead(b), (std::set<uint32_t>{0}));
-  // One that what it names has passed tells nothing: then whatever was issued before may be ahead.
+  // An event that has passed shows nothing. Then any work issued before may be in the way.
   b.ranks[0].streams[1].depends_on[0].ticket = 0;
   EXPECT_EQ(ahead(b), (std::set<uint32_t>{0, 2}));
 }
 
-// PyTorch gives NCCL no names: who is in a communicator tells people which it is.
-TEST(CommText, OfOneWithoutANameSaysWhoIsInIt) {
+// PyTorch gives NCCL no names, so the members of a communicator identify it for people.
+TEST(CommText, ACommunicatorWithoutANameListsItsMembers) {
   Communicator comm;
   comm.id = "44e8ec155b0c1557";
   comm.size = 2;
@@ -123,17 +124,17 @@ TEST(CommText, OfOneWithoutANameSaysWhoIsInIt) {
   EXPECT_EQ(CommText(comm), "group 2 of ranks 4, 5");
   comm.name = "tp_3";
   EXPECT_EQ(CommText(comm), "tp_3 (ranks 4, 5)");
-  // Its members are only inferred.
+  // The members are only inferred.
   comm.members_inferred = true;
   EXPECT_EQ(CommText(comm), "tp_3");
   comm.name.clear();
   EXPECT_EQ(CommText(comm), "a group with ranks 4, 5");
 }
 
-// As PyTorch does it: tensor parallel reductions on the compute stream, data parallel ones beside it; each stream is
-// made to wait for the other once a step. Rank 1's GPU does not get to a reduction on its compute stream, whose host
-// has long been through the step.
-TEST(Streams, AWaitThatWasMadeLaterHoldsUpNothing) {
+// As in PyTorch, tensor-parallel reductions are on the compute stream and data-parallel ones are beside it. Once a step
+// each stream waits for the other. Rank 1's GPU does not reach a reduction on its compute stream, although its CPU
+// thread has finished the step.
+TEST(Streams, AWaitAddedLaterHoldsUpNothing) {
   for (const bool recorded : {true, false}) {
     Job job(1, 1, 4, 0);
     job.comms = {{"tp_0", {0, 1}}, {"tp_1", {2, 3}}, {"dp_0", {0, 2}}, {"dp_1", {1, 3}}};
@@ -142,7 +143,8 @@ TEST(Streams, AWaitThatWasMadeLaterHoldsUpNothing) {
       auto& program = job.ranks[static_cast<size_t>(r)].program;
       for (int step = 0; step < 2; ++step) {
         const size_t begin = program.size();
-        // The second step's first reduction waits for the first step's last: the compute stream was made to.
+        // The second step's first reduction waits for the first step's last one, because the compute stream waits for
+        // it.
         program.push_back(On(tp, 0, step == 0 ? SIZE_MAX : begin - 1));
         program.push_back(On(tp, 0));
         program.push_back(On(dp, 1, begin + 1));
@@ -171,9 +173,9 @@ TEST(Streams, AWaitThatWasMadeLaterHoldsUpNothing) {
   }
 }
 
-// Rank 1 receives from rank 0 and sends to rank 2 in one group. Rank 0 has completed its side: what stands still is
-// between 1 and 2.
-TEST(Streams, OfAGroupThatDoesNotEndWhatItsOtherSideHasCompletedIsNotWhatStandsStill) {
+// Rank 1 receives from rank 0 and sends to rank 2 in one group. Rank 0 has completed its side, so the operation between
+// ranks 1 and 2 is stuck.
+TEST(Streams, TheHalfOfAGroupThatThePeerCompletedIsNotStuck) {
   for (const bool first : {true, false}) {
     Job job(1, 1, 1, 1);
     job.comms = {{"pp", {0, 1, 2}}};
@@ -205,9 +207,9 @@ TEST(Streams, OfAGroupThatDoesNotEndWhatItsOtherSideHasCompletedIsNotWhatStandsS
   }
 }
 
-// Two ranks send to each other in a group each that does not end. Where the record of groups is gone, what has begun is
-// still no call that waits for the one before it.
-TEST(Streams, WhatAStreamHasBegunStandsBehindNothing) {
+// Two ranks send to each other, each in a group that does not end. The record of the groups is lost. A call that has
+// begun still does not wait for an earlier one.
+TEST(Streams, ACallThatHasBegunWaitsForNothingOnItsStream) {
   for (const OpState second : {OpState::kStarted, OpState::kEnqueued}) {
     Job job(1, 1, 1, 1);
     job.comms = {{"pp", {0, 1}}};

@@ -1,5 +1,5 @@
-// Mismatches and meetings are found by tables of numbers. What they find must be what comparing every call with every
-// other of its number finds, whatever numbers a hostile record holds.
+// Tables of numbers find mismatches and matching calls. They must find what comparing all calls of a number with each
+// other finds, whatever numbers a hostile record holds.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -20,7 +20,7 @@ using ring::CallKind;
 
 constexpr int32_t kMembers = 4;
 
-// One communicator of four; each rank's calls as given. Everything has ended, one microsecond after it began.
+// One communicator of four ranks with the given calls. Every call has ended, one microsecond after it began.
 Bundle BundleOf(const std::vector<std::vector<Op>>& calls) {
   Bundle bundle;
   bundle.ranks_expected = kMembers;
@@ -71,7 +71,7 @@ std::vector<std::pair<int64_t, FindingKind>> MismatchesOf(const Bundle& bundle) 
   return found;
 }
 
-// The first number at which two calls of the same place differ, by comparing all with all.
+// Returns the first number at which two calls of the same place differ, by comparing all calls with each other.
 std::vector<std::pair<int64_t, FindingKind>> ByComparingAll(const Bundle& bundle) {
   std::map<std::pair<int64_t, int>, std::vector<const Op*>> at;
   for (const Rank& rank : bundle.ranks) {
@@ -89,12 +89,12 @@ std::vector<std::pair<int64_t, FindingKind>> ByComparingAll(const Bundle& bundle
   return {};
 }
 
-TEST(Tables, FindTheFirstMismatchThatComparingAllWithAllFinds) {
+TEST(Tables, FindTheSameFirstMismatchAsComparingAllCalls) {
   std::mt19937 random(7);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   int with = 0, without = 0;
   for (int round = 0; round < 400; ++round) {
-    // Ranges that a table holds and such as none does, numbers left out, numbers twice, unknown counts.
+    // Numbers that a table holds and numbers that it does not, missing numbers, repeated numbers, unknown counts.
     const int64_t stride = below(4) == 0 ? int64_t{1} << below(58) : 1;
     std::vector<std::vector<Op>> calls(kMembers);
     for (auto& own : calls) {
@@ -121,7 +121,7 @@ TEST(Tables, FindTheFirstMismatchThatComparingAllWithAllFinds) {
   EXPECT_GT(without, 50);
 }
 
-TEST(Tables, WhereHalfDisagreesEachCallIsSaidOfARankThatMadeIt) {
+TEST(Tables, IfHalfDisagreesEachCallIsReportedForARankThatMadeIt) {
   std::vector<std::vector<Op>> calls(kMembers);
   for (int32_t r = 0; r < kMembers; ++r) calls[static_cast<size_t>(r)].push_back(AllReduce(1, r < 2 ? 100 : 200));
   const Bundle bundle = BundleOf(calls);
@@ -138,14 +138,14 @@ TEST(Tables, WhereHalfDisagreesEachCallIsSaidOfARankThatMadeIt) {
               ::testing::HasSubstr("rank 2: AllReduce of 200 x float32, sum; rank 0: AllReduce of 100 x float32, sum"));
 }
 
-TEST(Tables, SplitsThatDoNotAddUpAreFoundBehindSuchAsDo) {
+TEST(Tables, UnmatchedSplitsAreFoundAfterMatchedOnes) {
   std::vector<std::vector<Op>> calls(kMembers);
   for (int64_t seq = 1; seq <= 6; ++seq) {
     for (int32_t r = 0; r < kMembers; ++r) {
       Op op = AllReduce(seq, -1);
       op.kind = CallKind::kAlltoAll;
       op.reduction = ring::kNoReduction;
-      op.input_elements = 100 + r;  // uneven, as routing makes them
+      op.input_elements = 100 + r;  // uneven sizes, as routing makes them
       op.output_elements = 100 + (kMembers - 1 - r);
       if (seq == 5 && r == 2) op.output_elements += 7;
       calls[static_cast<size_t>(r)].push_back(op);
@@ -154,7 +154,7 @@ TEST(Tables, SplitsThatDoNotAddUpAreFoundBehindSuchAsDo) {
   EXPECT_EQ(MismatchesOf(BundleOf(calls)), (std::vector<std::pair<int64_t, FindingKind>>{{5, MISMATCH_SPLITS}}));
 }
 
-TEST(Tables, ACallThatContradictsItselfIsFoundThoughAllMakeIt) {
+TEST(Tables, ACallThatContradictsItselfIsFoundEvenIfAllMakeIt) {
   std::vector<std::vector<Op>> calls(kMembers);
   for (int64_t seq = 1; seq <= 4; ++seq) {
     for (auto& own : calls) {
@@ -166,13 +166,13 @@ TEST(Tables, ACallThatContradictsItselfIsFoundThoughAllMakeIt) {
   EXPECT_EQ(MismatchesOf(BundleOf(calls)), (std::vector<std::pair<int64_t, FindingKind>>{{3, MISMATCH_COUNT}}));
 }
 
-TEST(Tables, MeetingsAreThoseOfEqualNumbersInTheirOrder) {
+TEST(Tables, MatchingCallsHaveEqualNumbersAndTheirOrder) {
   std::mt19937 random(11);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int round = 0; round < 200; ++round) {
     const int64_t stride = below(3) == 0 ? int64_t{1} << below(58) : 1;
     std::vector<std::vector<Op>> calls(kMembers);
-    std::map<int64_t, std::map<uint32_t, uint32_t>> expected;  // number -> rank -> its last call of that number
+    std::map<int64_t, std::map<uint32_t, uint32_t>> expected;  // number -> rank -> its last call with that number
     for (uint32_t r = 0; r < kMembers; ++r) {
       for (int64_t seq = 0; seq < 10; ++seq) {
         for (int n = below(8) == 0 ? 0 : below(20) == 0 ? 2 : 1; n > 0; --n) {
@@ -201,9 +201,9 @@ TEST(Tables, MeetingsAreThoseOfEqualNumbersInTheirOrder) {
   }
 }
 
-// A group's calls run as one on the GPU: its times tell how long its slowest took, and of a group with several peers
-// nothing about a pair.
-TEST(Tables, AGroupOfSeveralPeersHandsOverNothing) {
+// A group's calls run as one operation on the GPU. Its times show how long the slowest call took. For a group with
+// several peers, they show nothing about one pair.
+TEST(Tables, AGroupWithSeveralPeersMeasuresNoPair) {
   const auto exchange = [](CallKind kind, int32_t peer, uint32_t group) {
     Op op = AllReduce(1, 100);
     op.kind = kind;
@@ -222,8 +222,8 @@ TEST(Tables, AGroupOfSeveralPeersHandsOverNothing) {
     return Timing(model).handovers.size();
   };
   EXPECT_EQ(pairs(0, 0), 2u) << "each alone";
-  EXPECT_EQ(pairs(1, 2), 2u) << "each in a group of its own";
-  EXPECT_EQ(pairs(3, 3), 0u) << "in one group";
+  EXPECT_EQ(pairs(1, 2), 2u) << "each is in its own group";
+  EXPECT_EQ(pairs(3, 3), 0u) << "both are in one group";
 }
 
 }  // namespace

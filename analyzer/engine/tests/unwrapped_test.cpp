@@ -1,4 +1,5 @@
-// An NCCL that the recorder does not know whole: every verdict says what it may have called unseen.
+// Tests an NCCL with functions that the recorder does not know. Every verdict names the functions that the job may have
+// called unrecorded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,19 +41,19 @@ TEST(Unwrapped, FunctionsOfANewerNcclAreNamedInEveryVerdict) {
   }
 }
 
-TEST(Unwrapped, ANewerNcclWithoutNewFunctionsIsSaidToo) {
+TEST(Unwrapped, ANewerNcclWithoutNewFunctionsIsReportedToo) {
   EXPECT_THAT(Analyze(JobWith(23301, 0, "", false)).blind(),
               Contains("NCCL 2.33.1 of ranks 0-7 is newer than the recorder, which knows up to 2.32.3: it knows all "
                        "functions of this version, but not what is new in their arguments"));
 }
 
-TEST(Unwrapped, AForkOfAKnownVersionHasFunctionsOfItsOwn) {
+TEST(Unwrapped, AForkOfAKnownVersionHasOtherFunctions) {
   EXPECT_THAT(Analyze(JobWith(22707, 1, "ncclForked", false)).blind(),
               Contains("NCCL 2.27.7 of ranks 0-7 has functions that the recorder does not know: calls of ncclForked "
                        "are not recorded"));
 }
 
-TEST(Unwrapped, NothingIsSaidOfWhatIsKnownNorOfRecordsThatDoNotSay) {
+TEST(Unwrapped, KnownVersionsAndOldRecordsAreNotReported) {
   EXPECT_THAT(Analyze(JobWith(23203, 0, "", false)).blind(), Not(Contains(HasSubstr("recorder"))));
   Bundle old = JobWith(23301, 0, "", false);
   for (Rank& rank : old.ranks) rank.newest_nccl = 0;

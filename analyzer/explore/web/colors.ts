@@ -1,4 +1,4 @@
-// Colors come from the style sheet, so that light and dark are decided in one place.
+// All colors come from the style sheet, which alone decides between light and dark.
 import { State } from "./data";
 
 const names: [number, string][] = [
@@ -18,7 +18,7 @@ export function palette(): Palette {
   };
 }
 
-// How bad: of several cells in one pixel the worst is drawn.
+// The severity of a state. If several cells share a pixel, the most severe state is drawn.
 export const severity: number[] = [];
 [State.outside, State.gone, State.completed, State.issued, State.enqueued, State.started, State.behind, State.waiting, State.noData, State.failed,
   State.mismatch, State.missing].forEach((state, place) => { severity[state] = place; });

@@ -1,33 +1,38 @@
 // The incident as analyzer/explore/data.cpp writes it, with its columns decoded.
+import { Grid, GridFile } from "./lanes";
 
 export type Runs = number[]; // first, last, first, last, .. ascending, inclusive
 
 export interface Section { title: string; finding: number; rows: [string, string[]][] }
-export type Stack = [string, number][]; // text and StackFrame.Kind of each frame, innermost first
-export interface FindingStack { ranks: Runs; place: string; refused: string; frames: Stack }
+export type StackFrames = [string, number][]; // text and StackFrame.Kind of each frame, innermost first
+export interface Stack { frames: StackFrames; own: number } // own: the index of the frame in the user's code; -1 none
+export interface FindingStack extends Stack { ranks: Runs; place: string; refused: string }
 export interface Finding {
   kind: string; text: string; ranks: Runs; comm: number; seq: number; op: string; victims: number; place: string;
   stacks: FindingStack[]; sites: [Runs, string, string][]; chain: string[];
 }
-export interface Comm { name: string; size: number; ranks: Runs }
+export interface Comm { name: string; size: number; lane: number; ranks: Runs }
 export interface WaitClass { kind: number; ranks: Runs; label: string; state: string; comm: number; seq: number; op: string }
 export interface Mismatch { comm: number; seq: number; field: string; groups: { value: string; ranks: Runs; usual: boolean }[] }
+export interface FocusRow { label: string; place: string; ranks: Runs; culprit: boolean; state: string; kind: number; cells: [number, string, string][] } // state, call, text
+export interface Focus { comm: number; title: string; fault: string; columns: number; faultColumn: number; firstSeq: number; rows: FocusRow[] }
 export interface RankColumns {
   rank: number[]; host: number[]; gpu: number[]; pid: number[]; state: number[]; stage: number[]; cls: number[]; lag: number[]; lost: number[];
 }
+interface CallFile {
+  unitNs: number; span: number; ofRank: string; membership: string; kind: string; state: string; seq: string; peer: string; begin: string; end: string; site: string;
+}
 interface File {
-  job: string; verdict: string; expected: number; sections: Section[]; findings: Finding[]; ranks: Partial<RankColumns>; missing: Runs;
+  job: string; verdict: string; expected: number; note: string; sections: Section[]; findings: Finding[]; ranks: Partial<RankColumns>; missing: Runs;
   comms: Comm[]; waits: { classes: WaitClass[]; edges: [number, number, string, number][] }; mismatches: Mismatch[];
-  stacks: { parent: number[]; frame: number[]; kind: number[]; ranks: Runs[] };
-  unknown: string[]; kinds: [string, number][]; states: string[]; texts: string[];
+  stacks: { parent: number[]; frame: number[]; kind: number[]; ranks: Runs[]; own: number[] };
+  unknown: string[]; kinds: [string, number][]; states: string[]; waitKinds: string[]; texts: string[]; focus: Focus | null;
   memberships: { ofRank: string; comm: string; issued: string; completed: string };
-  calls: {
-    unitNs: number; ofRank: string; membership: string; kind: string; state: string; seq: string; peer: string; begin: string; end: string;
-    site: string; perRank: number; leftOut: number;
-  };
+  calls: CallFile;
+  lanes: string[]; grids: GridFile[] | null; // the first grid is every call in program order; null: the server has them, and the calls
 }
 
-// Numbers as in analyzer/viewdata/state.h; the last two are the page's own.
+// The numbers of analyzer/viewdata/state.h, except `behind`, which only the page uses.
 export const State = {
   outside: 0, completed: 1, gone: 2, issued: 3, enqueued: 4, started: 5, waiting: 6, noData: 7, failed: 8, mismatch: 9, missing: 10, behind: 11,
 } as const;
@@ -35,11 +40,20 @@ export const State = {
 export const WaitKind = { healthy: 0, victim: 1, cause: 2, cycle: 3, noData: 4 } as const;
 
 const PYTHON = 1; // StackFrame.Kind
+const ROWS_AT_ONCE = 16, MOST_CALLS = 4_000_000; // of calls that were asked for, above that the older ones are forgotten
 
-function bytes(base64: string): ArrayBuffer {
+export function bytes(base64: string): ArrayBuffer {
   const text = atob(base64), out = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) out[i] = text.charCodeAt(i);
   return out.buffer;
+}
+
+function joined<T extends Uint8Array | Uint16Array | Uint32Array | Int32Array>(first: T, second: T): T {
+  if (!first.length) return second;
+  const out = new (first.constructor as new (length: number) => T)(first.length + second.length);
+  out.set(first);
+  out.set(second, first.length);
+  return out;
 }
 
 // Where each rank's entries begin, and behind the last.
@@ -75,28 +89,25 @@ export function runsText(runs: Runs, limit = 12): string {
 
 export class Incident {
   readonly ranks: RankColumns;
-  readonly firstCall: Uint32Array; readonly firstMembership: Uint32Array;
-  readonly membership: Uint16Array; readonly kind: Uint8Array; readonly state: Uint8Array;
-  readonly seq: Int32Array; readonly peer: Int32Array; readonly begin: Uint32Array; readonly end: Uint32Array; readonly site: Uint32Array;
+  readonly firstMembership: Uint32Array;
+  readonly firstCall: Uint32Array; readonly endCall: Uint32Array; // by row
+  readonly here: Uint8Array; // by row: 1 if its calls are on the page
+  membership = new Uint16Array(0); kind = new Uint8Array(0); state = new Uint8Array(0);
+  seq = new Int32Array(0); peer = new Int32Array(0); begin = new Uint32Array(0); end = new Uint32Array(0); site = new Uint32Array(0);
   readonly memberComm: Uint32Array; readonly issued: Int32Array; readonly completed: Int32Array;
-  readonly rowOf = new Map<number, number>(); // of a rank
-  readonly culprits = new Set<number>(); // of the first finding, as ranks
-  readonly focusComm: number; // that the first finding is about; -1 none
+  readonly rowOf = new Map<number, number>(); // row of each rank
+  readonly culprits = new Set<number>(); // ranks that the first finding names
+  readonly focusComm: number; // communicator of the first finding; -1 if none
   readonly focusSeq: number;
 
   constructor(readonly file: File) {
     const none = { rank: [], host: [], gpu: [], pid: [], state: [], stage: [], cls: [], lag: [], lost: [] };
     this.ranks = { ...none, ...file.ranks };
     const { calls, memberships } = file;
-    this.firstCall = starts(new Uint32Array(bytes(calls.ofRank)));
-    this.membership = new Uint16Array(bytes(calls.membership));
-    this.kind = new Uint8Array(bytes(calls.kind));
-    this.state = new Uint8Array(bytes(calls.state));
-    this.seq = new Int32Array(bytes(calls.seq));
-    this.peer = new Int32Array(bytes(calls.peer));
-    this.begin = new Uint32Array(bytes(calls.begin));
-    this.end = new Uint32Array(bytes(calls.end));
-    this.site = new Uint32Array(bytes(calls.site));
+    this.firstCall = new Uint32Array(this.rows);
+    this.endCall = new Uint32Array(this.rows);
+    this.here = new Uint8Array(this.rows);
+    if (!this.served) this.addCalls(calls, this.ranks.rank.map((_, row) => row));
     this.firstMembership = starts(new Uint32Array(bytes(memberships.ofRank)));
     this.memberComm = new Uint32Array(bytes(memberships.comm));
     this.issued = new Int32Array(bytes(memberships.issued));
@@ -109,12 +120,93 @@ export class Incident {
   }
 
   get rows(): number { return this.ranks.rank.length; }
+  get served(): boolean { return this.file.grids === null; } // the server is asked for what is not on the page
+
+  // Calls of these rows, in their order.
+  private addCalls(file: CallFile, rows: number[]): void {
+    let at = this.seq.length;
+    new Uint32Array(bytes(file.ofRank)).forEach((count, i) => {
+      this.firstCall[rows[i]] = at;
+      at += count;
+      this.endCall[rows[i]] = at;
+      this.here[rows[i]] = Number(count > 0 || this.served);
+    });
+    this.membership = joined(this.membership, new Uint16Array(bytes(file.membership)));
+    this.kind = joined(this.kind, new Uint8Array(bytes(file.kind)));
+    this.state = joined(this.state, new Uint8Array(bytes(file.state)));
+    this.seq = joined(this.seq, new Int32Array(bytes(file.seq)));
+    this.peer = joined(this.peer, new Int32Array(bytes(file.peer)));
+    this.begin = joined(this.begin, new Uint32Array(bytes(file.begin)));
+    this.end = joined(this.end, new Uint32Array(bytes(file.end)));
+    this.site = joined(this.site, new Uint32Array(bytes(file.site)));
+  }
+
+  // Asks the server for calls of these rows that are not here. `changed` is called when some have come.
+  changed: () => void = () => undefined;
+  trouble = ""; // why the server has no answer
+  private asked: number[] = [];
+  private asking = false;
+
+  want(rows: number[]): void {
+    if (!this.served) return;
+    this.asked = rows.filter(row => !this.here[row]); // what was asked before and is no longer in sight is not needed
+    void this.ask();
+  }
+
+  private async ask(): Promise<void> {
+    if (this.asking) return;
+    this.asking = true;
+    while (this.asked.length && !this.trouble) {
+      const rows = this.asked.slice(0, ROWS_AT_ONCE);
+      const calls = await this.fetched<CallFile>(`calls.json?${rows.join(",")}`);
+      this.asked = this.asked.filter(row => !rows.includes(row));
+      if (!calls) break;
+      if (this.seq.length > MOST_CALLS) this.forget();
+      this.addCalls(calls, rows);
+      this.changed();
+    }
+    this.asking = false;
+  }
+
+  private forget(): void {
+    for (const column of [this.firstCall, this.endCall, this.here]) column.fill(0);
+    this.membership = new Uint16Array(0); this.kind = new Uint8Array(0); this.state = new Uint8Array(0);
+    this.seq = new Int32Array(0); this.peer = new Int32Array(0); this.begin = new Uint32Array(0); this.end = new Uint32Array(0); this.site = new Uint32Array(0);
+  }
+
+  private async fetched<T>(path: string): Promise<T | null> {
+    try {
+      const answer = await fetch(path);
+      if (answer.ok) return await answer.json() as T;
+      this.trouble = `the server has no ${path.split("?")[0]}: ${(await answer.text()).trim()}`;
+    } catch {
+      this.trouble = "lockstep serve does not answer; is it still running?";
+    }
+    this.changed();
+    return null;
+  }
+
+  private grids: Grid[] | null = null;
+  private gridsAsked = false;
+  // Of a lane, -1: every call in program order. Null: the server was asked, or it does not fit into the page.
+  grid(lane: number): Grid | null {
+    if (!this.grids) {
+      if (this.file.grids) this.decodeGrids(this.file.grids);
+      else if (!this.gridsAsked) {
+        this.gridsAsked = true;
+        void this.fetched<GridFile[]>("grids.json").then(files => { if (files) { this.decodeGrids(files); this.changed(); } });
+      }
+    }
+    return this.grids?.[lane + 1] ?? null;
+  }
+  private decodeGrids(files: GridFile[]): void { this.grids = files.map((file, at) => new Grid(file, at - 1, this.rows)); }
+  stateName(state: number): string { return state === State.behind ? "not called yet" : this.file.states[state] ?? ""; }
   text(index: number): string { return this.file.texts[index] ?? ""; }
   host(row: number): string { return this.text(this.ranks.host[row]); }
   stateText(row: number): string { return this.text(this.ranks.state[row]); }
   commOf(row: number, call: number): number { return this.memberComm[this.firstMembership[row] + this.membership[call]]; }
   commName(comm: number): string { return this.file.comms[comm]?.name ?? ""; }
-  siteOf(call: number): string { return this.site.length ? this.text(this.site[call]) : ""; }
+  siteOf(call: number): string { return call < this.site.length ? this.text(this.site[call]) : ""; }
   kindName(call: number): string { return this.file.kinds[this.kind[call]]?.[0] ?? "call"; }
   collective(call: number): boolean { return this.file.kinds[this.kind[call]]?.[1] === 1; }
   pointToPoint(call: number): boolean { return this.file.kinds[this.kind[call]]?.[1] === 2; }
@@ -125,7 +217,7 @@ export class Incident {
     return kind + peer + (this.seq[call] >= 0 ? " #" + this.seq[call] : "");
   }
 
-  // The membership of a rank in a communicator; -1 none.
+  // Returns the index of the rank's membership in a communicator; -1 if there is none.
   membershipIn(row: number, comm: number): number {
     for (let m = this.firstMembership[row]; m < this.firstMembership[row + 1]; m++) if (this.memberComm[m] === comm) return m;
     return -1;
@@ -137,18 +229,25 @@ export class Incident {
     return this.host(row) + gpu;
   }
 
-  // Stacks of a rank, each with the innermost frame first. Those with Python frames come first: they say more than the interpreter's own.
+  // Stacks of a rank. Those with Python frames come first: they say more than the interpreter's own.
   stacksOf(rank: number): Stack[] {
-    const { parent, ranks, frame, kind } = this.file.stacks, paths = new Map<number, Stack>(); // by their innermost node
+    const { parent, ranks, frame, kind, own } = this.file.stacks, ends = new Set<number>(); // the innermost nodes
     for (let node = 0; node < parent.length; node++) { // a parent stands before its children
       if (!inRuns(ranks[node], rank)) continue;
-      const outer = paths.get(parent[node]) ?? [];
-      paths.delete(parent[node]);
-      paths.set(node, [[this.text(frame[node]), kind[node]], ...outer]);
+      ends.delete(parent[node]);
+      ends.add(node);
     }
-    let out = [...paths.values()];
-    if (!out.length) out = this.file.findings.flatMap(finding => finding.stacks).filter(one => inRuns(one.ranks, rank) && one.frames.length > 0).map(one => one.frames);
-    const python = (stack: Stack) => Number(stack.some(one => one[1] === PYTHON));
+    let out = [...ends].map((end): Stack => {
+      const frames: StackFrames = [];
+      let code = -1;
+      for (let node = end; node >= 0; node = parent[node]) {
+        if (node === own[end]) code = frames.length;
+        frames.push([this.text(frame[node]), kind[node]]);
+      }
+      return { frames, own: code };
+    });
+    if (!out.length) out = this.file.findings.flatMap(finding => finding.stacks).filter(one => inRuns(one.ranks, rank) && one.frames.length > 0);
+    const python = (stack: Stack) => Number(stack.frames.some(one => one[1] === PYTHON));
     return out.sort((a, b) => python(b) - python(a));
   }
 }

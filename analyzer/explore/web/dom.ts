@@ -1,4 +1,4 @@
-// Small helpers. Text goes into the page as text nodes only.
+// Small helpers. Texts are added to the page only as text nodes, never as markup.
 
 type Child = Node | string | null | undefined | false;
 
@@ -19,7 +19,7 @@ export function button(text: string, click: () => void, className = ""): HTMLBut
 export function count(n: number): string { return n.toLocaleString("en-US"); }
 export function plural(n: number, one: string): string { return `${count(n)} ${one}${n === 1 ? "" : "s"}`; }
 
-// A canvas that is as large as its box, in the screen's own pixels; null while it has no size.
+// Gives the canvas this size, in the screen's own pixels, and returns its context. Returns null if the size is zero.
 export function context(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D | null {
   const scale = window.devicePixelRatio || 1;
   if (width < 1 || height < 1) return null;

@@ -1,5 +1,60 @@
 "use strict";
 (() => {
+  // lanes.ts
+  var Grid = class {
+    // the state of columns before a row's own
+    constructor(file, lane, rows) {
+      this.lane = lane;
+      this.columns = file.columns;
+      this.firstSeq = file.firstSeq;
+      this.from = new Int32Array(bytes(file.from));
+      this.length = new Uint16Array(bytes(file.length));
+      this.state = new Uint8Array(bytes(file.state));
+      const runs = new Uint32Array(bytes(file.runs)), of = new Uint32Array(bytes(file.rows));
+      this.patterns = runs.length;
+      this.start = new Uint32Array(runs.length + 1);
+      for (let p = 0; p < runs.length; p++)
+        this.start[p + 1] = this.start[p] + runs[p];
+      this.patternOf = new Int32Array(rows).fill(-1);
+      for (let i = 0, row = 0; i + 1 < of.length; row += of[i], i += 2)
+        this.patternOf.fill(of[i + 1] - 1, row, row + of[i]);
+      this.before = lane < 0 ? State.outside : State.gone;
+    }
+    // Visits the runs of a row from a column on, as first column, column behind the last, state.
+    visit(pattern, first, last, each) {
+      let at = this.from[pattern];
+      if (this.before !== State.outside && at > first)
+        each(first, Math.min(at, last), this.before);
+      for (let run = this.start[pattern]; run < this.start[pattern + 1] && at < last; run++) {
+        const end = at + this.length[run];
+        if (end > first)
+          each(Math.max(at, first), Math.min(end, last), this.state[run]);
+        at = end;
+      }
+    }
+    stateAt(row, column) {
+      let found = State.outside;
+      if (this.patternOf[row] >= 0)
+        this.visit(this.patternOf[row], column, column + 1, (_from, _to, state) => {
+          found = state;
+        });
+      return found;
+    }
+    // The call of a cell; -1: none, or it is not on the page.
+    callAt(incident, row, column) {
+      const first = incident.firstCall[row], end = incident.endCall[row];
+      if (this.lane < 0) {
+        const call = end - (this.columns - column);
+        return call >= first && call < end ? call : -1;
+      }
+      for (let call = end - 1; call >= first; call--) {
+        if (incident.seq[call] === this.firstSeq + column && incident.collective(call) && incident.file.comms[incident.commOf(row, call)]?.lane === this.lane)
+          return call;
+      }
+      return -1;
+    }
+  };
+
   // data.ts
   var State = {
     outside: 0,
@@ -17,11 +72,21 @@
   };
   var WaitKind = { healthy: 0, victim: 1, cause: 2, cycle: 3, noData: 4 };
   var PYTHON = 1;
+  var ROWS_AT_ONCE = 16;
+  var MOST_CALLS = 4e6;
   function bytes(base64) {
     const text = atob(base64), out = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++)
       out[i] = text.charCodeAt(i);
     return out.buffer;
+  }
+  function joined(first, second) {
+    if (!first.length)
+      return second;
+    const out = new first.constructor(first.length + second.length);
+    out.set(first);
+    out.set(second, first.length);
+    return out;
   }
   function starts(counts) {
     const out = new Uint32Array(counts.length + 1);
@@ -55,24 +120,37 @@
     const more = runs.length / 2 > limit ? ", \u2026" : "";
     return (runsCount(runs) === 1 ? "rank " : "ranks ") + parts.join(", ") + more;
   }
-  var Incident = class {
+  var Incident2 = class {
     constructor(file) {
       this.file = file;
+      // by row: 1 if its calls are on the page
+      this.membership = new Uint16Array(0);
+      this.kind = new Uint8Array(0);
+      this.state = new Uint8Array(0);
+      this.seq = new Int32Array(0);
+      this.peer = new Int32Array(0);
+      this.begin = new Uint32Array(0);
+      this.end = new Uint32Array(0);
+      this.site = new Uint32Array(0);
       this.rowOf = /* @__PURE__ */ new Map();
-      // of a rank
+      // row of each rank
       this.culprits = /* @__PURE__ */ new Set();
+      // Asks the server for calls of these rows that are not here. `changed` is called when some have come.
+      this.changed = () => void 0;
+      this.trouble = "";
+      // why the server has no answer
+      this.asked = [];
+      this.asking = false;
+      this.grids = null;
+      this.gridsAsked = false;
       const none = { rank: [], host: [], gpu: [], pid: [], state: [], stage: [], cls: [], lag: [], lost: [] };
       this.ranks = { ...none, ...file.ranks };
       const { calls, memberships } = file;
-      this.firstCall = starts(new Uint32Array(bytes(calls.ofRank)));
-      this.membership = new Uint16Array(bytes(calls.membership));
-      this.kind = new Uint8Array(bytes(calls.kind));
-      this.state = new Uint8Array(bytes(calls.state));
-      this.seq = new Int32Array(bytes(calls.seq));
-      this.peer = new Int32Array(bytes(calls.peer));
-      this.begin = new Uint32Array(bytes(calls.begin));
-      this.end = new Uint32Array(bytes(calls.end));
-      this.site = new Uint32Array(bytes(calls.site));
+      this.firstCall = new Uint32Array(this.rows);
+      this.endCall = new Uint32Array(this.rows);
+      this.here = new Uint8Array(this.rows);
+      if (!this.served)
+        this.addCalls(calls, this.ranks.rank.map((_, row) => row));
       this.firstMembership = starts(new Uint32Array(bytes(memberships.ofRank)));
       this.memberComm = new Uint32Array(bytes(memberships.comm));
       this.issued = new Int32Array(bytes(memberships.issued));
@@ -87,6 +165,98 @@
     }
     get rows() {
       return this.ranks.rank.length;
+    }
+    get served() {
+      return this.file.grids === null;
+    }
+    // the server is asked for what is not on the page
+    // Calls of these rows, in their order.
+    addCalls(file, rows) {
+      let at = this.seq.length;
+      new Uint32Array(bytes(file.ofRank)).forEach((count2, i) => {
+        this.firstCall[rows[i]] = at;
+        at += count2;
+        this.endCall[rows[i]] = at;
+        this.here[rows[i]] = Number(count2 > 0 || this.served);
+      });
+      this.membership = joined(this.membership, new Uint16Array(bytes(file.membership)));
+      this.kind = joined(this.kind, new Uint8Array(bytes(file.kind)));
+      this.state = joined(this.state, new Uint8Array(bytes(file.state)));
+      this.seq = joined(this.seq, new Int32Array(bytes(file.seq)));
+      this.peer = joined(this.peer, new Int32Array(bytes(file.peer)));
+      this.begin = joined(this.begin, new Uint32Array(bytes(file.begin)));
+      this.end = joined(this.end, new Uint32Array(bytes(file.end)));
+      this.site = joined(this.site, new Uint32Array(bytes(file.site)));
+    }
+    want(rows) {
+      if (!this.served)
+        return;
+      this.asked = rows.filter((row) => !this.here[row]);
+      void this.ask();
+    }
+    async ask() {
+      if (this.asking)
+        return;
+      this.asking = true;
+      while (this.asked.length && !this.trouble) {
+        const rows = this.asked.slice(0, ROWS_AT_ONCE);
+        const calls = await this.fetched(`calls.json?${rows.join(",")}`);
+        this.asked = this.asked.filter((row) => !rows.includes(row));
+        if (!calls)
+          break;
+        if (this.seq.length > MOST_CALLS)
+          this.forget();
+        this.addCalls(calls, rows);
+        this.changed();
+      }
+      this.asking = false;
+    }
+    forget() {
+      for (const column of [this.firstCall, this.endCall, this.here])
+        column.fill(0);
+      this.membership = new Uint16Array(0);
+      this.kind = new Uint8Array(0);
+      this.state = new Uint8Array(0);
+      this.seq = new Int32Array(0);
+      this.peer = new Int32Array(0);
+      this.begin = new Uint32Array(0);
+      this.end = new Uint32Array(0);
+      this.site = new Uint32Array(0);
+    }
+    async fetched(path) {
+      try {
+        const answer = await fetch(path);
+        if (answer.ok)
+          return await answer.json();
+        this.trouble = `the server has no ${path.split("?")[0]}: ${(await answer.text()).trim()}`;
+      } catch {
+        this.trouble = "lockstep serve does not answer; is it still running?";
+      }
+      this.changed();
+      return null;
+    }
+    // Of a lane, -1: every call in program order. Null: the server was asked, or it does not fit into the page.
+    grid(lane) {
+      if (!this.grids) {
+        if (this.file.grids)
+          this.decodeGrids(this.file.grids);
+        else if (!this.gridsAsked) {
+          this.gridsAsked = true;
+          void this.fetched("grids.json").then((files) => {
+            if (files) {
+              this.decodeGrids(files);
+              this.changed();
+            }
+          });
+        }
+      }
+      return this.grids?.[lane + 1] ?? null;
+    }
+    decodeGrids(files) {
+      this.grids = files.map((file, at) => new Grid(file, at - 1, this.rows));
+    }
+    stateName(state) {
+      return state === State.behind ? "not called yet" : this.file.states[state] ?? "";
     }
     text(index) {
       return this.file.texts[index] ?? "";
@@ -104,7 +274,7 @@
       return this.file.comms[comm]?.name ?? "";
     }
     siteOf(call) {
-      return this.site.length ? this.text(this.site[call]) : "";
+      return call < this.site.length ? this.text(this.site[call]) : "";
     }
     kindName(call) {
       return this.file.kinds[this.kind[call]]?.[0] ?? "call";
@@ -120,7 +290,7 @@
       const peer = this.pointToPoint(call) && this.peer[call] >= 0 ? (kind === "Send" ? " to " : " from ") + this.peer[call] : "";
       return kind + peer + (this.seq[call] >= 0 ? " #" + this.seq[call] : "");
     }
-    // The membership of a rank in a communicator; -1 none.
+    // Returns the index of the rank's membership in a communicator; -1 if there is none.
     membershipIn(row, comm) {
       for (let m = this.firstMembership[row]; m < this.firstMembership[row + 1]; m++)
         if (this.memberComm[m] === comm)
@@ -134,39 +304,47 @@
       const gpu = this.ranks.gpu[row] >= 0 ? `, GPU ${this.ranks.gpu[row]}` : "";
       return this.host(row) + gpu;
     }
-    // Stacks of a rank, each with the innermost frame first. Those with Python frames come first: they say more than the interpreter's own.
+    // Stacks of a rank. Those with Python frames come first: they say more than the interpreter's own.
     stacksOf(rank) {
-      const { parent, ranks, frame, kind } = this.file.stacks, paths = /* @__PURE__ */ new Map();
+      const { parent, ranks, frame, kind, own } = this.file.stacks, ends = /* @__PURE__ */ new Set();
       for (let node = 0; node < parent.length; node++) {
         if (!inRuns(ranks[node], rank))
           continue;
-        const outer = paths.get(parent[node]) ?? [];
-        paths.delete(parent[node]);
-        paths.set(node, [[this.text(frame[node]), kind[node]], ...outer]);
+        ends.delete(parent[node]);
+        ends.add(node);
       }
-      let out = [...paths.values()];
+      let out = [...ends].map((end) => {
+        const frames = [];
+        let code = -1;
+        for (let node = end; node >= 0; node = parent[node]) {
+          if (node === own[end])
+            code = frames.length;
+          frames.push([this.text(frame[node]), kind[node]]);
+        }
+        return { frames, own: code };
+      });
       if (!out.length)
-        out = this.file.findings.flatMap((finding) => finding.stacks).filter((one) => inRuns(one.ranks, rank) && one.frames.length > 0).map((one) => one.frames);
-      const python = (stack) => Number(stack.some((one) => one[1] === PYTHON));
+        out = this.file.findings.flatMap((finding) => finding.stacks).filter((one) => inRuns(one.ranks, rank) && one.frames.length > 0);
+      const python = (stack) => Number(stack.frames.some((one) => one[1] === PYTHON));
       return out.sort((a, b) => python(b) - python(a));
     }
   };
   function readIncident() {
-    return new Incident(JSON.parse(document.getElementById("data").textContent));
+    return new Incident2(JSON.parse(document.getElementById("data").textContent));
   }
 
   // dom.ts
-  function el(tag, className2 = "", ...children) {
+  function el(tag, className = "", ...children) {
     const out = document.createElement(tag);
-    if (className2)
-      out.className = className2;
+    if (className)
+      out.className = className;
     for (const child of children)
       if (child)
         out.append(child);
     return out;
   }
-  function button(text, click, className2 = "") {
-    const out = el("button", className2, text);
+  function button(text, click, className = "") {
+    const out = el("button", className, text);
     out.type = "button";
     out.addEventListener("click", click);
     return out;
@@ -201,6 +379,53 @@
         high = middle - 1;
     }
     return low > 0 ? text.slice(0, low) + "\u2026" : "";
+  }
+
+  // details.ts
+  var CALLS = 14;
+  function fillDetails(box, page) {
+    const { incident } = page, { rank, comm, op } = page.place(), row = incident.rowOf.get(rank);
+    box.replaceChildren();
+    box.hidden = rank < 0;
+    if (rank < 0)
+      return;
+    box.append(button("\xD7", () => page.select({ rank: -1, comm: -1, op: -1 }), "close"), el("h2", incident.culprits.has(rank) ? "bad" : "", `Rank ${rank}`));
+    if (row === void 0) {
+      box.append(el("p", "", "No data of this rank."));
+      return;
+    }
+    box.append(el("p", "", incident.where(row), incident.ranks.pid[row] ? `, PID ${incident.ranks.pid[row]}` : ""), el("p", "state", incident.stateText(row)));
+    const calls = el("table"), end = incident.endCall[row];
+    if (!incident.here[row])
+      incident.want([row]);
+    let first = Math.max(incident.firstCall[row], end - CALLS);
+    for (let call = incident.firstCall[row]; call < end && op >= 0; call++) {
+      if (incident.seq[call] === op && (comm < 0 || incident.commOf(row, call) === comm))
+        first = Math.max(incident.firstCall[row], Math.min(first, call - CALLS / 2));
+    }
+    for (let call = first; call < Math.min(end, first + CALLS); call++) {
+      const inComm = incident.commOf(row, call), chosen = incident.seq[call] === op && (comm < 0 || inComm === comm), state = incident.state[call];
+      calls.append(el(
+        "tr",
+        (chosen ? "chosen " : "") + (state >= State.failed ? "bad" : ""),
+        el("td", "", incident.callName(call)),
+        el("td", "", incident.commName(inComm)),
+        el("td", "", incident.stateName(state)),
+        el("td", "faint", incident.siteOf(call))
+      ));
+    }
+    const m = comm >= 0 ? incident.membershipIn(row, comm) : -1;
+    if (op >= 0 && m >= 0 && incident.issued[m] >= -1 && incident.issued[m] < op)
+      calls.append(el("tr", "bad chosen", el("td", "", `#${op}`), el("td", "", incident.commName(comm)), el("td", "", incident.stateName(State.missing)), el("td")));
+    if (!incident.here[row])
+      calls.append(el("tr", "", el("td", "faint", incident.served ? incident.trouble || "asking the server" : "not in this page")));
+    box.append(el("h3", "", "Calls"), calls, el("h3", "", "Stack"));
+    const stacks = incident.stacksOf(rank);
+    for (const stack of stacks)
+      box.append(el("ol", "stack", ...stack.frames.slice(0, 40).map(([text], at) => el("li", at === stack.own ? "own" : "", text))));
+    if (!stacks.length)
+      box.append(el("p", "faint", "No stack was taken."));
+    box.append(button("In the matrix (2)", () => page.open("matrix")));
   }
 
   // colors.ts
@@ -255,105 +480,19 @@
   var BOLD = "bold " + FONT;
 
   // focus.ts
-  var COLUMNS = 30;
-  var AFTER = 3;
-  var FAULT = COLUMNS - 1 - AFTER;
   var ROW = 30;
   var HEAD = 44;
   var LABEL = 230;
   var NOTE = 330;
   var CELL = 40;
   var BESIDE = ["job", "python", "stack"];
-  var MOST_CULPRITS = 4;
-  var PEERS = 8;
-  function short(name) {
-    const words = {
-      AllReduce: "AR",
-      AllGather: "AG",
-      ReduceScatter: "RS",
-      Broadcast: "BC",
-      Reduce: "RD",
-      Send: "S",
-      Recv: "R",
-      AlltoAll: "A2A",
-      Gather: "GA",
-      Scatter: "SC"
-    };
-    return words[name] ?? name.slice(0, 3);
-  }
-  function cells(incident, row, comm, seq, collective) {
-    const states = new Array(COLUMNS).fill(State.outside), calls = new Array(COLUMNS).fill(-1);
-    const m = incident.membershipIn(row, comm);
-    if (m < 0)
-      return { states, calls };
-    const own = [];
-    for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
-      if (incident.commOf(row, call) === comm && (collective ? incident.collective(call) : incident.pointToPoint(call)))
-        own.push(call);
-    }
-    if (!collective) {
-      const bad = incident.culprits.has(incident.ranks.rank[row]);
-      const open = own.findIndex((call) => ![State.completed, State.issued].includes(incident.state[call]));
-      const first = open >= 0 ? open : bad ? own.length : own.length - 1;
-      own.forEach((call, place) => {
-        const at = FAULT + place - first;
-        if (at < 0 || at >= COLUMNS)
-          return;
-        states[at] = incident.state[call];
-        calls[at] = call;
-      });
-      if (bad && open < 0)
-        states[FAULT] = State.missing;
-      return { states, calls };
-    }
-    const newest = Math.max(seq, 0), issued = incident.issued[m];
-    for (let column = 0; column < COLUMNS; column++) {
-      const number = newest - FAULT + column;
-      if (number < 0 || column > FAULT)
-        continue;
-      if (issued === -2 || number <= issued)
-        states[column] = number < 1 ? State.outside : State.gone;
-      else
-        states[column] = incident.culprits.has(incident.ranks.rank[row]) ? State.missing : State.behind;
-    }
-    for (const call of own) {
-      const column = incident.seq[call] - newest + FAULT;
-      if (column < 0 || column >= COLUMNS)
-        continue;
-      states[column] = incident.state[call];
-      calls[column] = call;
-    }
-    return { states, calls };
-  }
-  function merge(parts) {
-    const out = parts[0] ?? { states: new Array(COLUMNS).fill(State.outside), calls: new Array(COLUMNS).fill(-1) };
-    for (const part of parts.slice(1)) {
-      part.states.forEach((state, column) => {
-        if (severity[state] > severity[out.states[column]]) {
-          out.states[column] = state;
-          out.calls[column] = part.calls[column];
-        }
-      });
-    }
-    return out;
-  }
   var FocusView = class {
     constructor(page) {
       this.page = page;
       this.root = el("div", "focus");
       this.canvas = el("canvas", "picture");
       this.tip = el("div", "tip");
-      this.rows = [];
-      const incident = page.incident;
-      this.finding = incident.file.findings[0];
-      let comm = incident.focusComm;
-      const first = incident.rowOf.get([...incident.culprits][0] ?? incident.ranks.rank[0] ?? -1);
-      if (comm < 0 && first !== void 0 && incident.firstCall[first + 1] > incident.firstCall[first])
-        comm = incident.commOf(first, incident.firstCall[first + 1] - 1);
-      this.comm = comm;
-      this.collective = !this.finding || !/^(Send|Recv)/i.test(this.finding.op);
-      this.seq = this.finding && this.finding.seq >= 0 ? this.finding.seq : this.newest();
-      this.makeRows();
+      this.focus = page.incident.file.focus ?? { comm: -1, title: "", fault: "", columns: 1, faultColumn: 0, firstSeq: -1, rows: [] };
       this.root.append(this.canvas, this.tip, this.cards());
       this.canvas.addEventListener("click", (event) => this.click(event));
       this.canvas.addEventListener("mousemove", (event) => this.hover(event));
@@ -361,85 +500,14 @@
         this.tip.textContent = "";
       });
     }
-    newest() {
-      const incident = this.page.incident;
-      let newest = -1;
-      for (let m = 0; m < incident.memberComm.length; m++)
-        if (incident.memberComm[m] === this.comm)
-          newest = Math.max(newest, incident.issued[m]);
-      return newest;
-    }
-    makeRows() {
-      const incident = this.page.incident, comm = incident.file.comms[this.comm];
-      const members = comm ? runsRanks(comm.ranks, 1e5) : [];
-      const culprits = [...incident.culprits], shown = culprits.slice(0, MOST_CULPRITS);
-      const others = members.filter((rank) => !incident.culprits.has(rank));
-      const near = shown.length ? others.filter((rank) => rank < shown[0]).slice(-PEERS / 2) : [];
-      const peers = [...near, ...others.filter((rank) => !near.includes(rank) && (!shown.length || rank > shown[0])).slice(0, PEERS - near.length)];
-      const single = (rank) => {
-        const row = incident.rowOf.get(rank), culprit = incident.culprits.has(rank);
-        const found = row === void 0 ? merge([]) : cells(incident, row, this.comm, this.seq, this.collective);
-        const state = row === void 0 ? "no data" : incident.stateText(row);
-        return { label: `rank ${rank}`, sub: row === void 0 ? "no data" : incident.where(row), ranks: [rank], culprit, ...found, note: state };
-      };
-      const group = (ranks, label, sub) => {
-        if (!ranks.length)
-          return;
-        const rows = ranks.map((rank) => incident.rowOf.get(rank)).filter((row) => row !== void 0);
-        const parts = rows.slice(0, 2e3).map((row) => cells(incident, row, this.comm, this.seq, this.collective));
-        this.rows.push({ label, sub, ranks, culprit: false, ...merge(parts), note: this.stateOf(rows) });
-      };
-      for (const rank of peers.filter((rank2) => shown.length && rank2 < shown[0]))
-        this.rows.push(single(rank));
-      for (const rank of shown)
-        this.rows.push(single(rank));
-      if (culprits.length > shown.length) {
-        group(culprits.slice(MOST_CULPRITS), `${count(culprits.length - shown.length)} more culprits`, "");
-        this.rows[this.rows.length - 1].culprit = true;
-      }
-      for (const rank of peers.filter((rank2) => !shown.length || rank2 > shown[0]))
-        this.rows.push(single(rank));
-      const left = new Set(others);
-      for (const rank of peers)
-        left.delete(rank);
-      group([...left], plural(left.size, "more member"), "of " + incident.commName(this.comm));
-      const inside2 = new Set(members), outside = incident.ranks.rank.filter((rank) => !inside2.has(rank) && !incident.culprits.has(rank));
-      const waiting = outside.filter((rank) => {
-        const kind = incident.waitClass(incident.rowOf.get(rank))?.kind;
-        return kind === WaitKind.victim || kind === WaitKind.cycle || kind === WaitKind.cause;
-      });
-      const rest = outside.length - waiting.length;
-      const bar = (ranks, what) => {
-        if (ranks.length)
-          this.rows.push({ label: `${count(ranks.length)} more: ${what}`, sub: "", ranks, culprit: false, states: [], calls: [], note: this.stateOf(ranks.map((rank) => incident.rowOf.get(rank))), kind: what });
-      };
-      bar(waiting, "waiting");
-      if (rest > 0) {
-        const set = new Set(waiting);
-        bar(outside.filter((rank) => !set.has(rank)), "not waiting");
-      }
-      const missing = runsCount(incident.file.missing);
-      if (missing)
-        this.rows.push({ label: `${count(missing)} more: no data`, sub: "", ranks: [], culprit: false, states: [], calls: [], note: "", kind: "no data" });
-    }
-    stateOf(rows) {
-      const counts = /* @__PURE__ */ new Map();
-      for (const row of rows) {
-        const state = this.page.incident.stateText(row).replace(/_\d+\b/g, "_*");
-        counts.set(state, (counts.get(state) ?? 0) + 1);
-      }
-      const most = [...counts].sort((a, b) => b[1] - a[1])[0];
-      return !most ? "" : counts.size === 1 ? most[0] : `${count(most[1])}: ${most[0]}`;
-    }
     cards() {
-      const incident = this.page.incident, left = el("div"), out = el("div"), finding = this.finding, section = incident.file.sections[0];
+      const incident = this.page.incident, left = el("div"), out = el("div"), finding = incident.file.findings[0], section = incident.file.sections[0];
       const culprit = [...incident.culprits][0];
       if (finding) {
         const stacks = culprit === void 0 ? [] : incident.stacksOf(culprit), card = el("section", "card");
-        const places = [finding.place, ...finding.stacks.map((stack) => stack.place)].filter((place) => place !== "");
         card.append(el("h2", "", culprit === void 0 ? "Stack" : `Stack of rank ${culprit}`));
         for (const stack of stacks.slice(0, 2))
-          card.append(el("ol", "stack", ...stack.slice(0, 24).map(([text]) => el("li", places.some((place) => sameFrame(text, place)) ? "own" : "", text))));
+          card.append(el("ol", "stack", ...stack.frames.slice(0, 24).map(([text], at) => el("li", at === stack.own ? "own" : "", text))));
         if (!stacks.length)
           card.append(el("p", "faint", finding.stacks.find((stack) => stack.refused)?.refused || "No stack was taken."));
         out.append(card);
@@ -477,63 +545,48 @@
       all.append(more);
       return all;
     }
-    // `left`: of column 0, which lies further left than the picture where there are few calls; `end`: of the last column.
     geometry() {
       const width = Math.max(600, this.root.clientWidth - 36), note = width > 1e3 ? NOTE : 20;
-      let first = FAULT, last = FAULT;
-      for (const row of this.rows) {
-        row.states.forEach((state, column) => {
-          if (state !== State.outside) {
-            first = Math.min(first, column);
-            last = Math.max(last, column);
-          }
-        });
-      }
-      const shown = last - first + 1, cell = Math.min(CELL, (width - LABEL - note) / shown), left = LABEL - first * cell;
-      return { width, left, cell, end: left + (last + 1) * cell };
+      const cell = Math.min(CELL, (width - LABEL - note) / this.focus.columns);
+      return { width, cell, end: LABEL + this.focus.columns * cell };
     }
     draw() {
-      const { width, cell, left, end } = this.geometry(), height = HEAD + this.rows.length * ROW + 8;
+      const { width, cell, end } = this.geometry(), { rows, fault, faultColumn } = this.focus, height = HEAD + rows.length * ROW + 8;
       const g = context(this.canvas, width, height);
       if (!g)
         return;
-      const colors = palette(), x = left + FAULT * cell;
+      const colors = palette(), x = LABEL + faultColumn * cell;
       g.fillStyle = colors.back;
       g.fillRect(0, 0, width, height);
       g.textBaseline = "middle";
-      if (this.finding && this.comm >= 0) {
+      if (fault) {
         g.fillStyle = colors.band;
         g.fillRect(x - 2, HEAD - 6, cell + 4, height - HEAD + 2);
       }
-      this.drawHead(g, colors, x, cell, left);
-      this.rows.forEach((row, at) => this.drawRow(g, colors, row, HEAD + at * ROW, left, cell, end, width));
+      this.drawHead(g, colors, x, cell);
+      rows.forEach((row, at) => this.drawRow(g, colors, row, HEAD + at * ROW, cell, end, width));
       this.drawMark(g, colors, x, cell, end, width);
     }
-    drawHead(g, colors, x, cell, left) {
-      const incident = this.page.incident, comm = incident.file.comms[this.comm];
+    drawHead(g, colors, x, cell) {
+      const { title, fault, faultColumn, firstSeq } = this.focus;
       g.font = BOLD;
       g.fillStyle = colors.text;
-      if (comm)
-        g.fillText(fitText(g, `${comm.name}, ${plural(comm.size, "member")}`, LABEL - 16), 8, 16);
+      g.fillText(fitText(g, title, LABEL - 16), 8, 16);
       g.font = FONT;
       g.fillStyle = colors.faint;
-      if (this.comm < 0)
+      if (this.focus.comm < 0)
         return;
-      if (this.collective) {
-        for (let column = FAULT - 5; column >= 0; column -= 5) {
-          const seq = this.seq - FAULT + column;
-          if (seq >= 1 && left + column * cell >= LABEL)
-            g.fillText(`#${seq}`, left + column * cell + 2, 28);
-        }
-      } else
-        g.fillText("its last calls, newest at the right", LABEL, 28);
-      if (!this.finding)
+      if (firstSeq < 0)
+        g.fillText("the last sends and receives of each rank, newest at the right", LABEL, 28);
+      else
+        for (let column = faultColumn - 5; column >= 0; column -= 5)
+          g.fillText(`#${firstSeq + column}`, LABEL + column * cell + 2, 28);
+      if (!fault)
         return;
       g.fillStyle = colors.bad;
       g.font = BOLD;
-      const label = `${this.finding.op || "call"}${this.seq >= 0 ? " #" + this.seq : ""}`;
       g.textAlign = "center";
-      g.fillText(label, x + cell / 2, 14);
+      g.fillText(fault, x + cell / 2, 14);
       g.textAlign = "left";
       g.beginPath();
       g.moveTo(x + cell / 2 - 7, 25);
@@ -541,41 +594,39 @@
       g.lineTo(x + cell / 2, 36);
       g.fill();
     }
-    drawRow(g, colors, row, y, left, cell, end, width) {
-      const middle = y + ROW / 2 - 2, incident = this.page.incident;
+    drawRow(g, colors, row, y, cell, end, width) {
+      const middle = y + ROW / 2 - 2;
       if (row.culprit) {
         g.fillStyle = colors.band;
         g.fillRect(0, y - 2, width, ROW);
         g.fillStyle = colors.bad;
         g.fillRect(0, y - 2, 4, ROW);
       }
-      g.font = row.culprit || !row.states.length ? BOLD : FONT;
+      g.font = row.culprit || !row.cells.length ? BOLD : FONT;
       g.fillStyle = row.culprit ? colors.bad : colors.text;
       const label = fitText(g, row.label, LABEL - 20);
       g.fillText(label, 10, middle);
       const used = g.measureText(label).width;
       g.font = FONT;
       g.fillStyle = colors.faint;
-      g.fillText(fitText(g, row.sub, LABEL - 30 - used), 18 + used, middle);
-      if (!row.states.length) {
-        g.fillStyle = row.kind === "waiting" ? colors.state[State.enqueued] : row.kind === "no data" ? colors.state[State.noData] : colors.state[State.completed];
+      g.fillText(fitText(g, row.place, LABEL - 30 - used), 18 + used, middle);
+      if (!row.cells.length) {
+        g.fillStyle = colors.state[row.kind === WaitKind.healthy ? State.completed : row.kind === WaitKind.noData ? State.noData : State.waiting];
         g.fillRect(LABEL, y + 8, Math.max(end - LABEL, 60), ROW - 20);
         return;
       }
-      row.states.forEach((state, column) => {
-        if (state === State.outside)
-          return;
-        const x = left + column * cell, w = Math.max(2, cell - 2), h = ROW - 6;
-        g.fillStyle = colors.state[state];
-        if (state === State.behind || state === State.gone) {
+      row.cells.forEach(([state, call], column) => {
+        const x = LABEL + column * cell, w = Math.max(2, cell - 2), h = ROW - 6;
+        if (state === State.gone || state === State.missing && !row.culprit) {
           g.strokeStyle = colors.line;
           g.setLineDash([3, 3]);
           g.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
           g.setLineDash([]);
           return;
         }
-        if (state === State.missing)
+        if (state === State.outside || state === State.missing)
           return;
+        g.fillStyle = colors.state[state];
         g.fillRect(x, y, w, h);
         if (state === State.mismatch || state === State.failed) {
           g.strokeStyle = colors.bad;
@@ -583,26 +634,25 @@
           g.strokeRect(x + 1.5, y + 1.5, w - 3, h - 3);
           g.lineWidth = 1;
         }
-        const call = row.calls[column];
-        if (call >= 0 && cell >= 22) {
+        if (call && cell >= 22) {
           g.fillStyle = state === State.completed || state === State.issued ? colors.faint : colors.text;
           g.textAlign = "center";
-          g.fillText(short(incident.kindName(call)), x + w / 2, middle, w);
+          g.fillText(call, x + w / 2, middle, w);
           g.textAlign = "left";
         }
       });
     }
-    // The mark that is found without searching: a red frame, with a red cross where there is no call, and words beside it.
+    // Marks the fault: a red frame, a red cross if there is no call, and a text beside it.
     drawMark(g, colors, x, cell, end, width) {
-      this.rows.forEach((row, at) => {
+      this.focus.rows.forEach((row, at) => {
         const y = HEAD + at * ROW, w = Math.max(8, cell - 2), h = ROW - 6;
-        if (row.culprit && this.finding) {
+        if (row.culprit && this.focus.fault) {
           g.strokeStyle = colors.bad;
           g.lineWidth = 3;
           g.strokeRect(x + 1, y + 1, w - 2, h - 2);
           g.beginPath();
           const cx = x + w / 2, cy = y + h / 2, r = Math.min(7, w / 3);
-          if (row.states[FAULT] === State.missing) {
+          if (row.cells[this.focus.faultColumn]?.[0] === State.missing) {
             g.moveTo(cx - r, cy - r);
             g.lineTo(cx + r, cy + r);
             g.moveTo(cx + r, cy - r);
@@ -611,86 +661,34 @@
           g.stroke();
           g.lineWidth = 1;
         }
-        if (end + 100 > width || !row.note)
+        if (end + 100 > width || !row.state)
           return;
         g.font = row.culprit ? BOLD : FONT;
         g.fillStyle = row.culprit ? colors.bad : colors.faint;
         const from = end + 10;
-        g.fillText(fitText(g, (row.culprit ? "\u25C0 " : "") + row.note, width - from - 6), from, y + ROW / 2 - 2);
+        g.fillText(fitText(g, (row.culprit ? "\u25C0 " : "") + row.state, width - from - 6), from, y + ROW / 2 - 2);
       });
     }
     at(event) {
-      const { left, cell } = this.geometry(), row = this.rows[Math.floor((event.offsetY - HEAD) / ROW)];
-      return row ? { row, column: Math.floor((event.offsetX - left) / cell) } : null;
+      const row = this.focus.rows[Math.floor((event.offsetY - HEAD) / ROW)];
+      return row ? { row, column: Math.floor((event.offsetX - LABEL) / this.geometry().cell) } : null;
     }
     hover(event) {
-      const found = this.at(event), incident = this.page.incident;
-      if (!found)
-        return;
-      const state = found.row.states[found.column], call = found.row.calls[found.column] ?? -1;
-      const what = state === void 0 ? found.row.note : `${call >= 0 ? incident.callName(call) + ": " : ""}${stateName(incident, state)} ${call >= 0 ? incident.siteOf(call) : ""}`;
-      this.tip.textContent = `${found.row.label} ${found.row.sub} \u2014 ${what}`;
+      const found = this.at(event);
+      if (found)
+        this.tip.textContent = `${found.row.label} ${found.row.place} \u2014 ${found.row.cells[found.column]?.[2] || found.row.state}`;
     }
     click(event) {
       const found = this.at(event);
       if (!found)
         return;
-      const call = found.row.calls[found.column] ?? -1;
-      if (found.row.ranks.length === 1)
-        this.page.select({ rank: found.row.ranks[0], comm: this.comm, op: call >= 0 ? this.page.incident.seq[call] : -1 });
+      const { firstSeq, comm } = this.focus, seq = firstSeq >= 0 && found.row.cells[found.column]?.[1] ? firstSeq + found.column : -1;
+      if (runsCount(found.row.ranks) === 1)
+        this.page.select({ rank: found.row.ranks[0], comm, op: seq });
       else
         this.page.open("waits");
     }
   };
-  function stateName(incident, state) {
-    return state === State.behind ? "not come yet" : state === State.gone ? "record gone" : incident.file.states[state] ?? "";
-  }
-  function sameFrame(frame, place) {
-    return place.split(/[\s()]+/).filter((word) => word !== "").every((word) => frame.includes(word));
-  }
-
-  // details.ts
-  var CALLS = 14;
-  function fillDetails(box, page) {
-    const { incident } = page, { rank, comm, op } = page.place(), row = incident.rowOf.get(rank);
-    box.replaceChildren();
-    box.hidden = rank < 0;
-    if (rank < 0)
-      return;
-    box.append(button("\xD7", () => page.select({ rank: -1, comm: -1, op: -1 }), "close"), el("h2", incident.culprits.has(rank) ? "bad" : "", `Rank ${rank}`));
-    if (row === void 0) {
-      box.append(el("p", "", "No data of this rank."));
-      return;
-    }
-    box.append(el("p", "", incident.where(row), incident.ranks.pid[row] ? `, PID ${incident.ranks.pid[row]}` : ""), el("p", "state", incident.stateText(row)));
-    const calls = el("table");
-    let first = Math.max(incident.firstCall[row], incident.firstCall[row + 1] - CALLS);
-    for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1] && op >= 0; call++) {
-      if (incident.seq[call] === op && (comm < 0 || incident.commOf(row, call) === comm))
-        first = Math.max(incident.firstCall[row], Math.min(first, call - CALLS / 2));
-    }
-    for (let call = first; call < Math.min(incident.firstCall[row + 1], first + CALLS); call++) {
-      const inComm = incident.commOf(row, call), chosen = incident.seq[call] === op && (comm < 0 || inComm === comm), state = incident.state[call];
-      calls.append(el(
-        "tr",
-        (chosen ? "chosen " : "") + (state >= State.failed ? "bad" : ""),
-        el("td", "", incident.callName(call)),
-        el("td", "", incident.commName(inComm)),
-        el("td", "", stateName(incident, state)),
-        el("td", "faint", incident.siteOf(call))
-      ));
-    }
-    const m = comm >= 0 ? incident.membershipIn(row, comm) : -1;
-    if (op >= 0 && m >= 0 && incident.issued[m] >= -1 && incident.issued[m] < op)
-      calls.append(el("tr", "bad chosen", el("td", "", `#${op}`), el("td", "", incident.commName(comm)), el("td", "", "never issued"), el("td")));
-    box.append(el("h3", "", "Calls"), calls, el("h3", "", "Stack"));
-    const stacks = incident.stacksOf(rank);
-    for (const stack of stacks)
-      box.append(el("ol", "stack", ...stack.slice(0, 40).map((frame) => el("li", "", frame[0]))));
-    if (!stacks.length)
-      box.append(el("p", "faint", "No stack was taken."));
-    box.append(button("In the matrix (2)", () => page.open("matrix")));
-  }
 
   // graph.ts
   var WIDTH = 330;
@@ -798,80 +796,11 @@
     }
   };
 
-  // lanes.ts
-  var kMostColumns = 2e3;
-  function className(comm) {
-    return /^[0-9a-f]{16}$/.test(comm.name) ? `unnamed, ${plural(comm.size, "member")}` : comm.name.replace(/\d+$/, "*");
-  }
-  function laneNames(incident) {
-    const sizes = /* @__PURE__ */ new Map();
-    for (const comm of incident.file.comms)
-      sizes.set(className(comm), (sizes.get(className(comm)) ?? 0) + comm.size);
-    return [...sizes.keys()].sort((a, b) => sizes.get(b) - sizes.get(a) || a.localeCompare(b)).slice(0, 40);
-  }
-  function programGrid(incident) {
-    let columns = 1;
-    for (let row = 0; row < incident.rows; row++)
-      columns = Math.max(columns, incident.firstCall[row + 1] - incident.firstCall[row]);
-    const states = new Uint8Array(incident.rows * columns), calls = new Int32Array(states.length).fill(-1);
-    for (let row = 0; row < incident.rows; row++) {
-      const end = incident.firstCall[row + 1];
-      for (let call = incident.firstCall[row]; call < end; call++) {
-        const cell = row * columns + columns - (end - call);
-        states[cell] = incident.state[call];
-        calls[cell] = call;
-      }
-    }
-    return { columns, firstSeq: -1, states, calls };
-  }
-  function laneGrid(incident, lane) {
-    const ofLane = incident.file.comms.map((comm) => className(comm) === lane);
-    const issued = /* @__PURE__ */ new Map();
-    let first = Infinity, last = -Infinity;
-    const each = (visit) => {
-      for (let row = 0; row < incident.rows; row++) {
-        for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
-          const comm = incident.commOf(row, call);
-          if (ofLane[comm] && incident.seq[call] >= 0 && incident.collective(call))
-            visit(row, call, comm);
-        }
-      }
-    };
-    each((_row, call, comm) => {
-      first = Math.min(first, incident.seq[call]);
-      last = Math.max(last, incident.seq[call]);
-      issued.set(comm, Math.max(issued.get(comm) ?? -1, incident.seq[call]));
-    });
-    if (first > last)
-      return { columns: 0, firstSeq: 0, states: new Uint8Array(0), calls: new Int32Array(0) };
-    first = Math.max(first, last - kMostColumns + 1);
-    const columns = last - first + 1;
-    const states = new Uint8Array(incident.rows * columns), calls = new Int32Array(states.length).fill(-1);
-    for (let row = 0; row < incident.rows; row++) {
-      for (let m = incident.firstMembership[row]; m < incident.firstMembership[row + 1]; m++) {
-        const comm = incident.memberComm[m], newest = issued.get(comm) ?? -1;
-        if (!ofLane[comm])
-          continue;
-        const own = incident.issued[m];
-        const missing = incident.culprits.has(incident.ranks.rank[row]) ? State.missing : State.behind;
-        for (let seq = first; seq <= newest; seq++)
-          states[row * columns + seq - first] = own === -2 || seq <= own ? State.gone : missing;
-      }
-    }
-    each((row, call) => {
-      if (incident.seq[call] < first)
-        return;
-      const cell = row * columns + incident.seq[call] - first;
-      states[cell] = incident.state[call];
-      calls[cell] = call;
-    });
-    return { columns, firstSeq: first, states, calls };
-  }
-
   // viewport.ts
   var Viewport = class {
-    constructor(redraw) {
+    constructor(redraw, mostHigh = Infinity) {
       this.redraw = redraw;
+      this.mostHigh = mostHigh;
       this.x0 = 0;
       this.x1 = 1;
       this.y0 = 0;
@@ -891,7 +820,8 @@
     }
     set(x0, x1, y0, y1) {
       [this.x0, this.x1] = inside(x0, x1, this.width);
-      [this.y0, this.y1] = inside(y0, y1, this.height);
+      const extra = Math.max(0, y1 - y0 - this.mostHigh) / 2;
+      [this.y0, this.y1] = inside(y0 + extra, y1 - extra, this.height);
     }
     zoom(factor, atX, atY, both = true) {
       const cx = this.x0 + (this.x1 - this.x0) * atX, cy = this.y0 + (this.y1 - this.y0) * atY;
@@ -903,7 +833,7 @@
       this.set(this.x0 + dx, this.x1 + dx, this.y0 + dy, this.y1 + dy);
       this.redraw();
     }
-    // Shows a cell with some of what is around it.
+    // Shows a cell in the middle of this many columns and rows.
     showCell(x, y, columns, rows) {
       this.set(x + 0.5 - columns / 2, x + 0.5 + columns / 2, y + 0.5 - rows / 2, y + 0.5 + rows / 2);
     }
@@ -937,7 +867,7 @@
           return false;
       }
     }
-    // `area`: where on the canvas the picture is.
+    // `area` returns the picture's position on the canvas.
     attach(canvas, area, click) {
       let from = null;
       canvas.addEventListener("wheel", (event) => {
@@ -981,6 +911,7 @@
   var TOP = 26;
   var RIGHT = 40;
   var MatrixView = class {
+    // by row: what the rank is in
     constructor(page) {
       this.page = page;
       this.root = el("div", "matrix fill");
@@ -990,34 +921,28 @@
       this.choice = el("select");
       this.port = new Viewport(() => this.draw());
       this.shown = "";
-      const incident = page.incident, lanes = laneNames(incident);
-      this.choice.append(new Option("every call, in program order", ""));
-      for (const lane of lanes)
-        this.choice.append(new Option(`collectives of ${lane}`, lane));
-      const focus = incident.file.comms[incident.focusComm], name = focus ? className(focus) : "";
+      const incident = page.incident;
+      this.choice.append(new Option("every call, in program order", "-1"));
+      incident.file.lanes.forEach((lane, at) => this.choice.append(new Option(`collectives of ${lane}`, String(at))));
       const collective = !/^(Send|Recv)/i.test(incident.file.findings[0]?.op ?? "");
-      this.choice.value = collective && lanes.includes(name) ? name : "";
-      this.grid = this.make();
+      this.choice.value = String((collective && incident.file.comms[incident.focusComm]?.lane) ?? -1);
       this.choice.addEventListener("change", () => {
-        this.grid = this.make();
         this.port.all();
         this.draw();
       });
+      this.now = Uint8Array.from(incident.ranks.rank, (rank, row) => stateNow(incident.culprits.has(rank), incident.waitClass(row)?.kind));
       const hint = el("span", "faint", "wheel or + and - zoom, drag or arrows move, 0 shows all, click for a cell");
       this.root.append(el("div", "bar", this.choice, hint), this.box, this.tip, this.legend());
       this.port.attach(this.canvas, () => this.area(), (x, y) => this.click(x, y));
       this.canvas.addEventListener("mousemove", (event) => this.hover(event.offsetX, event.offsetY));
     }
-    make() {
-      const incident = this.page.incident;
-      const grid = this.choice.value ? laneGrid(incident, this.choice.value) : programGrid(incident);
-      this.port.size(Math.max(1, grid.columns), Math.max(1, incident.rows));
-      return grid;
+    get lane() {
+      return Number(this.choice.value);
     }
     legend() {
       const out = el("div", "legend"), names2 = ["completed", "issued", "enqueued", "waiting", "behind", "missing", "mismatch", "failed"];
       for (const name of names2)
-        out.append(el("span", "", el("i", "key " + name), stateName(this.page.incident, State[name])));
+        out.append(el("span", "", el("i", "key " + name), this.page.incident.stateName(State[name])));
       return out;
     }
     area() {
@@ -1025,96 +950,141 @@
     }
     draw() {
       const { rank, comm, op } = this.page.place(), incident = this.page.incident, asked = `${rank} ${comm} ${op}`;
-      const row = incident.rowOf.get(rank);
+      const row = incident.rowOf.get(rank), g = context(this.canvas, this.box.clientWidth, this.box.clientHeight);
       if (row !== void 0 && asked !== this.shown)
-        this.showPlace(row, comm, op);
-      this.shown = asked;
-      const g = context(this.canvas, this.box.clientWidth, this.box.clientHeight);
+        this.chooseLane(comm);
+      const grid = incident.grid(this.lane);
       if (!g)
         return;
-      this.port.size(Math.max(1, this.grid.columns), Math.max(1, incident.rows));
-      this.drawCells(g);
-      this.drawAxes(g);
-    }
-    showPlace(row, comm, op) {
-      const asked = this.page.incident.file.comms[comm], lane = asked ? className(asked) : "";
-      if (lane !== "" && this.choice.value && lane !== this.choice.value) {
-        if ([...this.choice.options].some((option) => option.value === lane)) {
-          this.choice.value = lane;
-          this.grid = this.make();
-        }
+      if (!grid) {
+        this.drawNothing(g);
+        return;
       }
+      this.port.size(Math.max(1, grid.columns), Math.max(1, incident.rows));
+      if (row !== void 0 && asked !== this.shown)
+        this.showPlace(grid, row, op);
+      this.shown = asked;
+      this.drawCells(g, grid);
+      this.drawAxes(g, grid);
+    }
+    drawNothing(g) {
+      const { incident } = this.page;
+      g.fillStyle = palette().text;
+      g.font = FONT;
+      g.fillText(incident.served ? incident.trouble || "reading the calls of all ranks" : "The calls do not fit into this page.", 20, 40);
+    }
+    chooseLane(comm) {
+      const lane = this.page.incident.file.comms[comm]?.lane ?? -1;
+      if (lane >= 0 && this.lane >= 0)
+        this.choice.value = String(lane);
+    }
+    showPlace(grid, row, op) {
       if (op < 0)
         return;
-      const column = this.grid.firstSeq >= 0 ? op - this.grid.firstSeq : this.columnOf(row, comm, op);
-      if (column >= 0 && column < this.grid.columns)
+      const column = grid.firstSeq >= 0 ? op - grid.firstSeq : this.columnOf(grid, row, op);
+      if (column >= 0 && column < grid.columns)
         this.port.showCell(column, row, 24, 24);
     }
-    columnOf(row, comm, op) {
-      for (let column = this.grid.columns - 1; column >= 0; column--) {
-        const call = this.grid.calls[row * this.grid.columns + column];
-        if (call >= 0 && this.page.incident.seq[call] === op && (comm < 0 || this.page.incident.commOf(row, call) === comm))
-          return column;
+    columnOf(grid, row, op) {
+      const { incident } = this.page, { comm } = this.page.place();
+      for (let call = incident.endCall[row] - 1; call >= incident.firstCall[row]; call--) {
+        if (incident.seq[call] === op && (comm < 0 || incident.commOf(row, call) === comm))
+          return grid.columns - (incident.endCall[row] - call);
       }
       return -1;
     }
-    drawCells(g) {
-      const colors = palette(), a = this.area(), { x0, x1, y0, y1 } = this.port, { columns, states } = this.grid;
+    // Draws lines of cells: a line is a rank, or as many as fall on one pixel, of which the worst state is drawn. The same holds for columns.
+    drawCells(g, grid) {
+      const colors = palette(), a = this.area(), { x0, x1, y0, y1 } = this.port, rows = this.page.incident.rows;
       g.fillStyle = colors.back;
       g.fillRect(0, 0, this.box.clientWidth, this.box.clientHeight);
-      const cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), stepX = Math.max(1, Math.floor(1 / cw)), stepY = Math.max(1, Math.floor(1 / ch));
-      const late = [];
+      const cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), wide = cw >= 1, first = Math.floor(x0), last = Math.min(Math.ceil(x1), grid.columns);
+      const line = new Uint8Array(wide ? Math.max(0, last - first) : Math.ceil(a.w)), seen = new Int32Array(grid.patterns).fill(-1);
+      const gapX = cw > 6 ? 1 : 0, gapY = ch > 6 ? 1 : 0, late = [];
       g.save();
       g.beginPath();
       g.rect(a.x, a.y, a.w, a.h);
       g.clip();
-      const gapX = cw > 6 ? 1 : 0, gapY = ch > 6 ? 1 : 0;
-      for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), this.page.incident.rows); row += stepY) {
-        for (let column = Math.floor(x0); column < Math.min(Math.ceil(x1), columns); column += stepX) {
-          let worst = State.outside;
-          for (let r = row; r < Math.min(row + stepY, this.page.incident.rows); r++) {
-            for (let c = column; c < Math.min(column + stepX, columns); c++) {
-              const state = states[r * columns + c];
-              if (severity[state] > severity[worst])
-                worst = state;
-            }
-          }
-          if (worst === State.outside)
+      const paint = (from, to, state) => {
+        const begin = wide ? from - first : Math.max(0, Math.floor((from - x0) * cw)), end = wide ? to - first : Math.min(line.length, Math.ceil((to - x0) * cw));
+        for (let at = begin; at < end; at++)
+          if (severity[state] > severity[line[at]])
+            line[at] = state;
+      };
+      const lines = ch >= 1 ? Math.ceil(y1) - Math.floor(y0) : Math.ceil(a.h);
+      for (let n = 0; n < lines; n++) {
+        const row = ch >= 1 ? Math.floor(y0) + n : Math.floor(y0 + n / ch), end = Math.min(rows, ch >= 1 ? row + 1 : Math.max(row + 1, Math.floor(y0 + (n + 1) / ch)));
+        if (row >= rows)
+          break;
+        line.fill(State.outside);
+        for (let r = row; r < end; r++) {
+          const pattern = grid.patternOf[r];
+          if (pattern < 0 || seen[pattern] === n)
             continue;
-          const x = Math.max(a.x, a.x + (column - x0) * cw), y = Math.max(a.y, a.y + (row - y0) * ch);
-          const right = a.x + (column + stepX - x0) * cw - gapX;
-          const bad = severity[worst] >= severity[State.failed], bottom = Math.max(a.y + (row + stepY - y0) * ch - gapY, y + (bad ? 3 : 0.7));
-          if (bad)
-            late.push([worst, x, y, right - x, bottom - y]);
-          g.fillStyle = colors.state[worst];
-          g.fillRect(x, y, Math.max(0.7, right - x), bottom - y);
-          const call = this.grid.calls[row * columns + column];
-          if (cw > 90 && ch > 14 && call >= 0) {
-            g.fillStyle = colors.text;
-            g.font = FONT;
-            g.textBaseline = "middle";
-            g.fillText(fitText(g, this.page.incident.callName(call), cw - 8), x + 4, (y + bottom) / 2);
+          seen[pattern] = n;
+          grid.visit(pattern, first, last, paint);
+        }
+        const y = a.y + (ch >= 1 ? (row - y0) * ch : n), height = ch >= 1 ? ch - gapY : 1;
+        for (let at = 0; at < line.length; ) {
+          let to = at + 1;
+          while (to < line.length && line[to] === line[at])
+            to++;
+          const state = line[at], x = a.x + (wide ? (first + at - x0) * cw : at), right = a.x + (wide ? (first + to - x0) * cw - gapX : to);
+          at = to;
+          if (state === State.outside)
+            continue;
+          if (severity[state] >= severity[State.failed]) {
+            late.push([state, x, y, Math.max(1, right - x), Math.max(3, height)]);
+            continue;
           }
+          g.fillStyle = colors.state[state];
+          g.fillRect(x, y, right - x, height);
         }
       }
       for (const [state, x, y, w, h] of late) {
         g.fillStyle = colors.state[state];
-        g.fillRect(x, y, Math.max(1, w), h);
+        g.fillRect(x, y, w, h);
       }
+      if (gapX) {
+        g.fillStyle = colors.back;
+        for (let column = first + 1; column < last; column++)
+          g.fillRect(a.x + (column - x0) * cw - gapX, a.y, gapX, a.h);
+      }
+      if (cw > 90 && ch > 14)
+        this.drawNames(g, grid, cw, ch);
       g.restore();
       this.drawNow(g, ch);
     }
+    drawNames(g, grid, cw, ch) {
+      const { incident } = this.page, a = this.area(), { x0, x1, y0, y1 } = this.port, inSight = [];
+      g.fillStyle = palette().text;
+      g.font = FONT;
+      g.textBaseline = "middle";
+      for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), incident.rows); row++) {
+        inSight.push(row);
+        for (let column = Math.floor(x0); column < Math.min(Math.ceil(x1), grid.columns); column++) {
+          const call = grid.callAt(incident, row, column), x = Math.max(a.x, a.x + (column - x0) * cw);
+          if (call >= 0)
+            g.fillText(fitText(g, incident.callName(call), cw - 8), x + 4, a.y + (row + 0.5 - y0) * ch);
+        }
+      }
+      incident.want(inSight);
+    }
     // One cell a rank: moving, waiting, at fault. A job that is stuck is seen to be stuck whatever the lane.
     drawNow(g, ch) {
-      const colors = palette(), a = this.area(), { y0, y1 } = this.port, incident = this.page.incident;
-      for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), incident.rows); row++) {
-        const kind = incident.waitClass(row)?.kind, bad = incident.culprits.has(incident.ranks.rank[row]);
-        const state = bad ? State.missing : kind === WaitKind.noData ? State.noData : kind === WaitKind.victim || kind === WaitKind.cycle || kind === WaitKind.cause ? State.waiting : State.completed;
-        g.fillStyle = colors.state[state];
-        g.fillRect(a.x + a.w + 6, a.y + (row - y0) * ch, 14, Math.max(bad ? 3 : 1, ch - (ch > 6 ? 1 : 0)));
+      const colors = palette(), a = this.area(), { y0, y1 } = this.port, rows = Math.min(Math.ceil(y1), this.page.incident.rows);
+      for (let row = Math.floor(y0); row < rows; ) {
+        let worst = this.now[row], end = row + 1;
+        for (; end < rows && (end - row) * ch < 1; end++)
+          if (severity[this.now[end]] > severity[worst])
+            worst = this.now[end];
+        g.fillStyle = colors.state[worst];
+        const top = Math.floor(a.y + (row - y0) * ch), bottom = Math.ceil(a.y + (end - y0) * ch);
+        g.fillRect(a.x + a.w + 6, top, 14, Math.max(worst === State.missing ? 3 : 1, bottom - top - (ch > 6 ? 1 : 0)));
+        row = end;
       }
     }
-    drawAxes(g) {
+    drawAxes(g, grid) {
       const colors = palette(), a = this.area(), { x0, x1, y0, y1 } = this.port, incident = this.page.incident;
       const cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), place = this.page.place();
       g.font = FONT;
@@ -1124,8 +1094,8 @@
       g.fillRect(0, 0, a.w + LEFT + RIGHT, TOP);
       g.fillStyle = colors.faint;
       const stepX = nice(90 / cw), stepY = nice(16 / ch);
-      for (let column = Math.ceil(x0 / stepX) * stepX; column < Math.min(x1, this.grid.columns); column += stepX) {
-        const text = this.grid.firstSeq >= 0 ? `#${this.grid.firstSeq + column}` : `${column - this.grid.columns + 1}`;
+      for (let column = Math.ceil(x0 / stepX) * stepX; column < Math.min(x1, grid.columns); column += stepX) {
+        const text = grid.firstSeq >= 0 ? `#${grid.firstSeq + column}` : `${column - grid.columns + 1}`;
         g.fillText(text, a.x + (column - x0) * cw + 2, 13);
       }
       for (let row2 = Math.ceil(y0 / stepY) * stepY; row2 < Math.min(y1, incident.rows); row2 += stepY) {
@@ -1137,9 +1107,10 @@
       g.fillText("now", a.x + a.w + 2, 13);
       g.font = BOLD;
       let lastY = -100;
-      incident.ranks.rank.forEach((rank, row2) => {
-        if (!incident.culprits.has(rank) || row2 + 1 < y0 || row2 > y1)
-          return;
+      for (const rank of incident.culprits) {
+        const row2 = incident.rowOf.get(rank);
+        if (row2 === void 0 || row2 + 1 < y0 || row2 > y1)
+          continue;
         const y = Math.min(Math.max(a.y + (row2 + 0.5 - y0) * ch, a.y + 4), a.y + a.h - 4);
         g.fillStyle = colors.bad;
         g.beginPath();
@@ -1147,16 +1118,16 @@
         g.lineTo(a.x + a.w + RIGHT, y + 7);
         g.lineTo(a.x + a.w + 24, y);
         g.fill();
-        if (y - lastY < 14)
-          return;
+        if (Math.abs(y - lastY) < 14)
+          continue;
         lastY = y;
         g.fillStyle = colors.back;
         g.fillRect(0, y - 9, LEFT - 2, 18);
         g.fillStyle = colors.bad;
         g.fillText(fitText(g, `rank ${rank} \u25B6`, LEFT - 10), 8, y);
         g.fillRect(LEFT - 4, y - Math.max(2, ch / 2), 4, Math.max(4, ch));
-      });
-      this.ring(g, colors.bad, incident.focusSeq, [...incident.culprits].slice(0, 4));
+      }
+      this.ring(g, grid, colors.bad, incident.focusSeq, [...incident.culprits].slice(0, 4));
       const row = incident.rowOf.get(place.rank);
       if (row !== void 0 && row + 1 > y0 && row < y1) {
         g.strokeStyle = colors.accent;
@@ -1166,16 +1137,14 @@
       }
     }
     // A circle around the cell at fault, so that it is found in the picture of the whole job.
-    ring(g, color, seq, ranks) {
-      if (this.grid.firstSeq < 0 && seq >= 0)
-        seq = -1;
+    ring(g, grid, color, seq, ranks) {
       const a = this.area(), { x0, x1, y0, y1 } = this.port, cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), incident = this.page.incident;
       for (const rank of ranks) {
         const row = incident.rowOf.get(rank);
         if (row === void 0)
           continue;
-        const column = this.grid.firstSeq >= 0 && seq >= 0 ? seq - this.grid.firstSeq : this.grid.columns - 1;
-        if (column < x0 - 1 || column > x1 || row < y0 - 1 || row > y1 || column >= this.grid.columns)
+        const column = grid.firstSeq >= 0 && seq >= 0 ? seq - grid.firstSeq : grid.columns - 1;
+        if (column < x0 - 1 || column > x1 || row < y0 - 1 || row > y1 || column >= grid.columns)
           continue;
         g.strokeStyle = color;
         g.lineWidth = 3;
@@ -1185,25 +1154,30 @@
         g.lineWidth = 1;
       }
     }
-    cell(x, y) {
+    cell(grid, x, y) {
       const a = this.area(), { x0, x1, y0, y1 } = this.port;
       const column = Math.floor(x0 + (x - a.x) / a.w * (x1 - x0)), row = Math.floor(y0 + (y - a.y) / a.h * (y1 - y0));
-      return y < a.y || row >= this.page.incident.rows ? null : { row, column: x < a.x || column >= this.grid.columns ? -1 : column };
+      return y < a.y || row >= this.page.incident.rows ? null : { row, column: x < a.x || column >= grid.columns ? -1 : column };
     }
     hover(x, y) {
-      const found = this.cell(x, y), incident = this.page.incident;
-      if (!found)
+      const incident = this.page.incident, grid = incident.grid(this.lane), found = grid && this.cell(grid, x, y);
+      if (!grid || !found)
         return;
-      const index = found.row * this.grid.columns + found.column, call = found.column >= 0 ? this.grid.calls[index] : -1;
-      const what = found.column < 0 ? incident.stateText(found.row) : `${call >= 0 ? incident.callName(call) + " on " + incident.commName(incident.commOf(found.row, call)) : "#" + (this.grid.firstSeq + found.column)}: ${stateName(incident, this.grid.states[index])}`;
+      const call = found.column >= 0 ? grid.callAt(incident, found.row, found.column) : -1;
+      const name = call >= 0 ? incident.callName(call) + " on " + incident.commName(incident.commOf(found.row, call)) : grid.firstSeq >= 0 ? `#${grid.firstSeq + found.column}` : "call";
+      const what = found.column < 0 ? incident.stateText(found.row) : `${name}: ${incident.stateName(grid.stateAt(found.row, found.column))}`;
       this.tip.textContent = `rank ${incident.ranks.rank[found.row]} (${incident.where(found.row)}) \u2014 ${what} ${call >= 0 ? incident.siteOf(call) : ""}`;
     }
     click(x, y) {
-      const found = this.cell(x, y), incident = this.page.incident;
-      if (!found)
+      const incident = this.page.incident, grid = incident.grid(this.lane), found = grid && this.cell(grid, x, y);
+      if (!grid || !found)
         return;
-      const call = found.column >= 0 ? this.grid.calls[found.row * this.grid.columns + found.column] : -1;
-      const place = { rank: incident.ranks.rank[found.row], comm: call >= 0 ? incident.commOf(found.row, call) : -1, op: call >= 0 ? incident.seq[call] : -1 };
+      const call = found.column >= 0 ? grid.callAt(incident, found.row, found.column) : -1;
+      const place = {
+        rank: incident.ranks.rank[found.row],
+        comm: call >= 0 ? incident.commOf(found.row, call) : -1,
+        op: call >= 0 ? incident.seq[call] : found.column >= 0 && grid.firstSeq >= 0 ? grid.firstSeq + found.column : -1
+      };
       this.shown = `${place.rank} ${place.comm} ${place.op}`;
       this.page.select(place);
     }
@@ -1216,6 +1190,13 @@
       for (const factor of [1, 2, 5])
         if (step * factor >= least)
           return step * factor;
+  }
+  function stateNow(culprit, kind) {
+    if (culprit)
+      return State.missing;
+    if (kind === WaitKind.noData)
+      return State.noData;
+    return kind === WaitKind.victim || kind === WaitKind.cycle || kind === WaitKind.cause ? State.waiting : State.completed;
   }
 
   // search.ts
@@ -1253,14 +1234,22 @@
   }
   function addCalls(page, hits, seq) {
     const incident = page.incident, seen = /* @__PURE__ */ new Set();
+    const add = (row, comm, name) => {
+      seen.add(comm);
+      const rank = incident.ranks.rank[row];
+      hits.push({ text: `${name} on ${incident.commName(comm)}`, go: () => page.open("matrix", { rank, comm, op: seq }) });
+    };
     for (let row = 0; row < incident.rows && hits.length < MOST2; row++) {
-      for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
+      for (let call = incident.firstCall[row]; call < incident.endCall[row]; call++) {
         const comm = incident.commOf(row, call);
-        if (incident.seq[call] !== seq || seen.has(comm))
-          continue;
-        seen.add(comm);
-        const rank = incident.ranks.rank[row];
-        hits.push({ text: `${incident.callName(call)} on ${incident.commName(comm)}`, go: () => page.open("matrix", { rank, comm, op: seq }) });
+        if (incident.seq[call] === seq && !seen.has(comm))
+          add(row, comm, incident.callName(call));
+      }
+    }
+    for (let row = 0; row < incident.rows && hits.length < MOST2; row++) {
+      for (let m = incident.firstMembership[row]; m < incident.firstMembership[row + 1] && hits.length < MOST2; m++) {
+        if (incident.issued[m] >= seq && !seen.has(incident.memberComm[m]))
+          add(row, incident.memberComm[m], `#${seq}`);
       }
     }
   }
@@ -1412,12 +1401,12 @@
   };
 
   // tables.ts
-  var MOST3 = 2e3;
+  var MOST3 = 100;
+  var NAMES = new Intl.Collator("en", { numeric: true });
   var Table = class {
     constructor(columns, rows, sort, bad, chosen, click) {
       this.columns = columns;
       this.rows = rows;
-      this.bad = bad;
       this.chosen = chosen;
       this.click = click;
       this.root = el("div", "table scroll");
@@ -1427,17 +1416,21 @@
       this.note = el("span", "faint");
       this.by = 0;
       this.down = false;
+      this.texts = [];
+      // by row: 1 if it is bad
+      this.order = [];
       this.shown = null;
       [this.by, this.down] = sort;
+      this.marks = Uint8Array.from({ length: rows }, (_, row) => Number(bad(row)));
       this.filter.placeholder = "filter";
-      this.filter.addEventListener("input", () => this.fill());
+      this.filter.addEventListener("input", () => this.arrange());
       columns.forEach((column, at) => {
         const cell = el("th", "", column.name);
         cell.tabIndex = 0;
         const sortBy = () => {
           this.down = this.by === at ? !this.down : false;
           this.by = at;
-          this.fill();
+          this.arrange();
         };
         cell.addEventListener("click", sortBy);
         cell.addEventListener("keydown", (event) => {
@@ -1447,23 +1440,46 @@
         this.head.append(cell);
       });
       this.root.append(el("div", "bar", this.filter, this.note), el("table", "", el("thead", "", this.head), this.body));
+      this.arrange();
+    }
+    // The rows that the filter leaves, sorted.
+    arrange() {
+      const wanted = this.filter.value.trim().toLowerCase(), rows = [], keys = this.keys(this.by), sign = this.down ? -1 : 1;
+      for (let row = 0; row < this.rows; row++)
+        if (!wanted || this.words(row).includes(wanted))
+          rows.push(row);
+      this.order = rows.sort((a, b) => this.marks[b] - this.marks[a] || sign * (keys[a] - keys[b]) || a - b);
       this.fill();
     }
-    fill() {
-      const wanted = this.filter.value.trim().toLowerCase(), rows = [], isChosen = this.chosen();
+    // By row: numbers that sort as the column's values.
+    keys(column) {
+      const { value } = this.columns[column], names2 = /* @__PURE__ */ new Set(), keys = new Float64Array(this.rows);
       for (let row = 0; row < this.rows; row++) {
-        if (!wanted || this.columns.some((column) => String(column.value(row)).toLowerCase().includes(wanted)))
-          rows.push(row);
+        const one = value(row);
+        if (typeof one === "string" && one)
+          names2.add(one);
       }
-      const { value } = this.columns[this.by], sign = this.down ? -1 : 1;
-      rows.sort((a, b) => Number(this.bad(b)) - Number(this.bad(a)) || sign * compare(value(a), value(b)) || a - b);
+      const place = new Map([...names2].sort(NAMES.compare).map((name, at) => [name, at]));
+      for (let row = 0; row < this.rows; row++) {
+        const one = value(row);
+        keys[row] = typeof one === "number" ? one : place.get(one) ?? -Infinity;
+      }
+      return keys;
+    }
+    fill() {
+      const rows = this.order, isChosen = this.chosen();
       this.note.textContent = rows.length > MOST3 ? `${count(rows.length - MOST3)} more rows: narrow them with the filter` : plural(rows.length, "row");
       this.body.replaceChildren(...rows.slice(0, MOST3).map((row) => {
-        const line = el("tr", (this.bad(row) ? "bad " : "") + (isChosen(row) ? "chosen" : ""), ...this.columns.map((column) => el("td", "", String(column.value(row)))));
+        const line = el("tr", (this.marks[row] ? "bad " : "") + (isChosen(row) ? "chosen" : ""), ...this.columns.map((column) => el("td", "", String(column.value(row)))));
         line.addEventListener("click", () => this.click(row));
         return line;
       }));
       [...this.head.children].forEach((cell, at) => cell.setAttribute("aria-sort", at !== this.by ? "none" : this.down ? "descending" : "ascending"));
+    }
+    // All that the filter looks at.
+    words(row) {
+      var _a;
+      return (_a = this.texts)[row] ?? (_a[row] = this.columns.map((column) => column.value(row)).join("\n").toLowerCase());
     }
     draw() {
       const now = document.location.hash;
@@ -1473,11 +1489,7 @@
       }
     }
   };
-  function compare(a, b) {
-    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
-  }
   var known = (value) => value < 0 ? "" : value;
-  var CLASSES = ["moves", "waits", "cause", "in a circle", "no data"];
   function rankTable(page) {
     const { incident } = page, ranks = incident.ranks;
     const columns = [
@@ -1486,7 +1498,7 @@
       { name: "GPU", value: (row) => known(ranks.gpu[row]) },
       { name: "PID", value: (row) => ranks.pid[row] || "" },
       { name: "stage", value: (row) => known(ranks.stage[row]) },
-      { name: "role", value: (row) => CLASSES[incident.waitClass(row)?.kind ?? WaitKind.healthy] },
+      { name: "role", value: (row) => incident.file.waitKinds[incident.waitClass(row)?.kind ?? WaitKind.healthy] },
       { name: "behind by", value: (row) => known(ranks.lag[row]) },
       { name: "lost records", value: (row) => ranks.lost[row] },
       { name: "state", value: (row) => incident.stateText(row) }
@@ -1532,6 +1544,7 @@
   // timeline.ts
   var LEFT2 = 150;
   var TOP2 = 26;
+  var MOST_ROWS = 120;
   var TimelineView = class {
     constructor(page) {
       this.page = page;
@@ -1539,26 +1552,18 @@
       this.canvas = el("canvas");
       this.box = el("div", "canvas", this.canvas);
       this.tip = el("div", "tip");
-      this.port = new Viewport(() => this.draw());
       this.first = Infinity;
       this.last = 0;
       const incident = page.incident;
       this.rows = incident.ranks.rank.map((_, row) => row);
       const bad = (row) => Number(incident.culprits.has(incident.ranks.rank[row]));
       const peer = (row) => Number(incident.membershipIn(row, incident.focusComm) >= 0);
-      this.rows.sort((a, b) => bad(b) - bad(a) || peer(b) - peer(a) || a - b);
-      for (let call = 0; call < incident.begin.length; call++) {
-        if (!incident.begin[call])
-          continue;
-        this.first = Math.min(this.first, incident.begin[call]);
-        this.last = Math.max(this.last, incident.begin[call], incident.end[call]);
-      }
-      if (this.first >= this.last)
-        this.last = this.first + 1;
-      this.last += (this.last - this.first) * 0.03;
-      this.port.size(Math.max(1, this.last - this.first), Math.max(1, this.rows.length));
-      const begins = incident.begin.filter((time) => time > 0).sort(), early = (begins[Math.floor(begins.length * 0.1)] ?? this.first) - this.first;
-      this.port.set(early, this.last - this.first, 0, Math.min(this.rows.length, 40));
+      if (!incident.served)
+        this.rows = this.rows.filter((row) => incident.here[row]);
+      const rank = incident.ranks.rank.map((_, row) => 2 * bad(row) + peer(row));
+      this.rows.sort((a, b) => rank[b] - rank[a] || a - b);
+      this.port = new Viewport(() => this.draw(), incident.served ? MOST_ROWS : Infinity);
+      this.fit();
       this.root.append(
         el("div", "bar", el("span", "faint", "culprits first, then their peers; wheel zooms, with Shift in time alone; drag or arrows move; 0 shows all")),
         this.box,
@@ -1571,6 +1576,30 @@
       });
       this.canvas.addEventListener("mousemove", (event) => this.hover(event.offsetX, event.offsetY));
     }
+    // Once calls are here: most of their time is in sight.
+    fit() {
+      const { begin, end, served, file } = this.page.incident;
+      if (this.first !== Infinity || !begin.length)
+        return;
+      for (let call = 0; call < begin.length; call++) {
+        if (!begin[call])
+          continue;
+        this.first = Math.min(this.first, begin[call]);
+        this.last = Math.max(this.last, begin[call], end[call]);
+      }
+      if (this.first === Infinity)
+        return;
+      const newest = begin.filter((time) => time > 0).sort(), early = newest[Math.floor(newest.length * (served ? 0.8 : 0.1))] ?? this.first;
+      if (served) {
+        this.first = 1;
+        this.last = Math.max(this.last, file.calls.span);
+      }
+      if (this.first >= this.last)
+        this.last = this.first + 1;
+      this.last += (this.last - this.first) * 0.03;
+      this.port.size(Math.max(1, this.last - this.first), Math.max(1, this.rows.length));
+      this.port.set(early - this.first, this.last - this.first, 0, Math.min(this.rows.length, 40));
+    }
     area() {
       return { x: LEFT2, y: TOP2, w: Math.max(1, this.box.clientWidth - LEFT2 - 12), h: Math.max(1, this.box.clientHeight - TOP2) };
     }
@@ -1578,6 +1607,10 @@
       const g = context(this.canvas, this.box.clientWidth, this.box.clientHeight), colors = palette(), incident = this.page.incident;
       if (!g)
         return;
+      if (this.first === Infinity) {
+        incident.want(this.rows.slice(0, 40));
+        this.fit();
+      }
       const a = this.area(), { x0, x1, y0, y1 } = this.port, scale = a.w / (x1 - x0), ch = a.h / (y1 - y0);
       g.fillStyle = colors.back;
       g.fillRect(0, 0, this.box.clientWidth, this.box.clientHeight);
@@ -1585,9 +1618,10 @@
       g.textBaseline = "middle";
       if (this.first === Infinity) {
         g.fillStyle = colors.text;
-        g.fillText("The recording has no times.", 20, 40);
+        g.fillText(incident.served && !incident.begin.length ? incident.trouble || "reading the calls" : "The recording has no times.", 20, 40);
         return;
       }
+      incident.want(this.rows.slice(Math.floor(y0), Math.ceil(y1)));
       const step = Math.max(1, Math.floor(1 / ch));
       for (let at = Math.floor(y0); at < Math.min(this.rows.length, Math.ceil(y1)); at += step) {
         const row = this.rows[at], y = a.y + (at - y0) * ch, rank = incident.ranks.rank[row], culprit = incident.culprits.has(rank);
@@ -1596,7 +1630,8 @@
           g.fillStyle = colors.band;
           g.fillRect(0, y, a.w + LEFT2, h);
         }
-        for (let call = incident.firstCall[row + 1] - 1; call >= incident.firstCall[row]; call--) {
+        let drawn = Infinity;
+        for (let call = incident.endCall[row] - 1; call >= incident.firstCall[row]; call--) {
           const state = incident.state[call], begin = incident.begin[call];
           if (!begin)
             continue;
@@ -1605,6 +1640,10 @@
           if (right < a.x || left > a.x + a.w)
             continue;
           const x = Math.max(a.x, left), w = Math.max(1.5, Math.min(right, a.x + a.w) - x);
+          if (state === State.completed && w < 2 && Math.floor(x) === drawn)
+            continue;
+          if (state === State.completed)
+            drawn = Math.floor(x);
           g.fillStyle = state === State.completed ? colors.state[State.started] : colors.state[state];
           g.fillRect(x, y, w, h);
           if (w > 60 && ch > 13) {
@@ -1630,11 +1669,11 @@
       }
       g.textAlign = "left";
     }
-    // From the end of its last call on: what it is in instead of the next.
+    // Draws what a culprit does instead of its next call, from the end of its last call on.
     drawCulprit(g, row, y, h, scale) {
       const incident = this.page.incident, a = this.area(), colors = palette();
       let from = 0;
-      for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++)
+      for (let call = incident.firstCall[row]; call < incident.endCall[row]; call++)
         from = Math.max(from, incident.end[call], incident.begin[call]);
       const x = Math.max(a.x, a.x + (from - this.first - this.port.x0) * scale), w = a.x + a.w - x;
       if (!from || w < 4)
@@ -1659,11 +1698,11 @@
         return;
       const time = this.first + this.port.x0 + (x - a.x) / a.w * (this.port.x1 - this.port.x0);
       let found = -1;
-      for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
+      for (let call = incident.firstCall[row]; call < incident.endCall[row]; call++) {
         if (incident.begin[call] && incident.begin[call] <= time && (incident.end[call] || this.last) >= time)
           found = call;
       }
-      const what = found >= 0 ? `${incident.callName(found)} on ${incident.commName(incident.commOf(row, found))}: ${stateName(incident, incident.state[found])} ${incident.siteOf(found)}` : "between calls";
+      const what = found >= 0 ? `${incident.callName(found)} on ${incident.commName(incident.commOf(row, found))}: ${incident.stateName(incident.state[found])} ${incident.siteOf(found)}` : "between calls";
       this.tip.textContent = `rank ${incident.ranks.rank[row]} \u2014 ${what}`;
     }
     key(event) {
@@ -1705,6 +1744,7 @@
       this.body = el("main");
       this.details = el("aside");
       this.help = el("div", "help");
+      this.trouble = el("p", "bad");
       this.current = "answer";
       this.at = { rank: -1, comm: -1, op: -1 };
       this.search = new SearchBox(this, (text) => {
@@ -1712,7 +1752,10 @@
         this.open("stacks");
       });
       this.build();
+      incident.changed = () => this.draw();
       this.readHash();
+      if (incident.served)
+        requestAnimationFrame(() => window.setTimeout(() => incident.grid(-1)));
       window.addEventListener("hashchange", () => this.readHash());
       window.addEventListener("resize", () => this.draw());
       window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -1755,9 +1798,9 @@
       const head = el("header", "", el("h1", "", chip, " " + title));
       const facts = [
         file.job && `job ${file.job}`,
-        `${count(this.incident.rows)} of ${count(Math.max(file.expected, this.incident.rows))} ranks read`,
+        this.incident.rows > 0 && `${count(this.incident.rows)} of ${count(Math.max(file.expected, this.incident.rows))} ranks read`,
         file.findings.length > 1 && `${file.findings.length} findings`,
-        file.calls.leftOut > 0 && `the newest ${count(file.calls.perRank)} calls of each rank are here, ${count(file.calls.leftOut)} older are left out`
+        file.note
       ].filter(Boolean).join(" \xB7 ");
       const nav = el("nav");
       VIEWS.forEach(([name, label], at) => {
@@ -1767,7 +1810,7 @@
         nav.append(tab);
       });
       nav.append(el("span", "gap"), this.search.root, button("\u25D0", () => this.theme(), "icon"), button("?", () => this.toggleHelp(), "icon"));
-      head.append(el("p", "faint", facts));
+      head.append(el("p", "faint", facts), this.trouble);
       this.help.hidden = true;
       const list = el("dl");
       for (const [key, what] of KEYS)
@@ -1787,7 +1830,7 @@
         root.append(el("section", "card", el("h2", "", "Not known"), ...file.unknown.map((line) => el("p", "", line))));
       return { root, draw: () => void 0 };
     }
-    // Made when it is first looked at.
+    // Creates a view when it is first shown.
     view(name) {
       const made = this.views.get(name);
       if (made)
@@ -1812,6 +1855,7 @@
         this.body.replaceChildren(view.root);
       for (const [name, tab] of this.tabs)
         tab.setAttribute("aria-current", String(name === this.current));
+      this.trouble.textContent = this.incident.trouble;
       fillDetails(this.details, this);
       view.draw();
     }

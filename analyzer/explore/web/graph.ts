@@ -1,4 +1,4 @@
-// Who waits for whom: causes in the first column, who waits for them in the next, and so on. It scrolls; it never shrinks the text.
+// Which ranks wait for which: causes in the first column, the ranks that wait for them in the next, and so on. A large graph scrolls; its text never shrinks.
 import { BOLD, FONT, palette } from "./colors";
 import { runsCount, runsRanks, runsText, WaitKind } from "./data";
 import { context, el, fitText, plural } from "./dom";

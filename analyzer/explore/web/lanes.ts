@@ -1,79 +1,59 @@
-// What each rank did in one lane: the communicators of one class side by side ("dp_0", "dp_1", ..), or every call in program order.
-import { Comm, Incident, State } from "./data";
-import { plural } from "./dom";
+// The states of all calls: every call of a rank in program order, or the communicators of a lane side by side ("dp_0", "dp_1", ..).
+import { bytes, Incident, State } from "./data";
 
-export interface Grid {
-  columns: number;
-  firstSeq: number; // of column 0; -1: columns count from the newest call
-  states: Uint8Array; // rows x columns
-  calls: Int32Array; // likewise; -1 none
-}
+// As analyzer/explore/grids.h: a row for each rank, and ranks whose rows are equal share a pattern.
+export interface GridFile { columns: number; firstSeq: number; rows: string; from: string; runs: string; length: string; state: string }
 
-const kMostColumns = 2000;
+export class Grid {
+  readonly columns: number;
+  readonly firstSeq: number; // of column 0; -1: columns count from the newest call
+  readonly patternOf: Int32Array; // by row; -1 none
+  readonly patterns: number;
+  private readonly from: Int32Array; private readonly start: Uint32Array; private readonly length: Uint16Array; private readonly state: Uint8Array;
+  private readonly before: number; // the state of columns before a row's own
 
-// "dp_3" is of the class "dp_*"; communicators without a name are of a class by their size.
-export function className(comm: Comm): string {
-  return /^[0-9a-f]{16}$/.test(comm.name) ? `unnamed, ${plural(comm.size, "member")}` : comm.name.replace(/\d+$/, "*");
-}
+  constructor(file: GridFile, private readonly lane: number, rows: number) { // lane -1: program order
+    this.columns = file.columns;
+    this.firstSeq = file.firstSeq;
+    this.from = new Int32Array(bytes(file.from));
+    this.length = new Uint16Array(bytes(file.length));
+    this.state = new Uint8Array(bytes(file.state));
+    const runs = new Uint32Array(bytes(file.runs)), of = new Uint32Array(bytes(file.rows));
+    this.patterns = runs.length;
+    this.start = new Uint32Array(runs.length + 1);
+    for (let p = 0; p < runs.length; p++) this.start[p + 1] = this.start[p] + runs[p];
+    this.patternOf = new Int32Array(rows).fill(-1);
+    for (let i = 0, row = 0; i + 1 < of.length; row += of[i], i += 2) this.patternOf.fill(of[i + 1] - 1, row, row + of[i]);
+    this.before = lane < 0 ? State.outside : State.gone;
+  }
 
-export function laneNames(incident: Incident): string[] {
-  const sizes = new Map<string, number>();
-  for (const comm of incident.file.comms) sizes.set(className(comm), (sizes.get(className(comm)) ?? 0) + comm.size);
-  return [...sizes.keys()].sort((a, b) => sizes.get(b)! - sizes.get(a)! || a.localeCompare(b)).slice(0, 40);
-}
-
-// The last call of each rank stands in the last column.
-export function programGrid(incident: Incident): Grid {
-  let columns = 1;
-  for (let row = 0; row < incident.rows; row++) columns = Math.max(columns, incident.firstCall[row + 1] - incident.firstCall[row]);
-  const states = new Uint8Array(incident.rows * columns), calls = new Int32Array(states.length).fill(-1);
-  for (let row = 0; row < incident.rows; row++) {
-    const end = incident.firstCall[row + 1];
-    for (let call = incident.firstCall[row]; call < end; call++) {
-      const cell = row * columns + columns - (end - call);
-      states[cell] = incident.state[call];
-      calls[cell] = call;
+  // Visits the runs of a row from a column on, as first column, column behind the last, state.
+  visit(pattern: number, first: number, last: number, each: (from: number, to: number, state: number) => void): void {
+    let at = this.from[pattern];
+    if (this.before !== State.outside && at > first) each(first, Math.min(at, last), this.before);
+    for (let run = this.start[pattern]; run < this.start[pattern + 1] && at < last; run++) {
+      const end = at + this.length[run];
+      if (end > first) each(Math.max(at, first), Math.min(end, last), this.state[run]);
+      at = end;
     }
   }
-  return { columns, firstSeq: -1, states, calls };
-}
 
-// Collectives of all communicators whose name is in the class.
-export function laneGrid(incident: Incident, lane: string): Grid {
-  const ofLane = incident.file.comms.map(comm => className(comm) === lane);
-  const issued = new Map<number, number>();
-  let first = Infinity, last = -Infinity;
-  const each = (visit: (row: number, call: number, comm: number) => void) => {
-    for (let row = 0; row < incident.rows; row++) {
-      for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
-        const comm = incident.commOf(row, call);
-        if (ofLane[comm] && incident.seq[call] >= 0 && incident.collective(call)) visit(row, call, comm);
-      }
-    }
-  };
-  each((_row, call, comm) => {
-    first = Math.min(first, incident.seq[call]);
-    last = Math.max(last, incident.seq[call]);
-    issued.set(comm, Math.max(issued.get(comm) ?? -1, incident.seq[call]));
-  });
-  if (first > last) return { columns: 0, firstSeq: 0, states: new Uint8Array(0), calls: new Int32Array(0) };
-  first = Math.max(first, last - kMostColumns + 1);
-  const columns = last - first + 1;
-  const states = new Uint8Array(incident.rows * columns), calls = new Int32Array(states.length).fill(-1);
-  for (let row = 0; row < incident.rows; row++) {
-    for (let m = incident.firstMembership[row]; m < incident.firstMembership[row + 1]; m++) {
-      const comm = incident.memberComm[m], newest = issued.get(comm) ?? -1;
-      if (!ofLane[comm]) continue;
-      const own = incident.issued[m];
-      const missing = incident.culprits.has(incident.ranks.rank[row]) ? State.missing : State.behind;
-      for (let seq = first; seq <= newest; seq++) states[row * columns + seq - first] = own === -2 || seq <= own ? State.gone : missing;
-    }
+  stateAt(row: number, column: number): number {
+    let found: number = State.outside;
+    if (this.patternOf[row] >= 0) this.visit(this.patternOf[row], column, column + 1, (_from, _to, state) => { found = state; });
+    return found;
   }
-  each((row, call) => {
-    if (incident.seq[call] < first) return;
-    const cell = row * columns + incident.seq[call] - first;
-    states[cell] = incident.state[call];
-    calls[cell] = call;
-  });
-  return { columns, firstSeq: first, states, calls };
+
+  // The call of a cell; -1: none, or it is not on the page.
+  callAt(incident: Incident, row: number, column: number): number {
+    const first = incident.firstCall[row], end = incident.endCall[row];
+    if (this.lane < 0) {
+      const call = end - (this.columns - column);
+      return call >= first && call < end ? call : -1;
+    }
+    for (let call = end - 1; call >= first; call--) {
+      if (incident.seq[call] === this.firstSeq + column && incident.collective(call) && incident.file.comms[incident.commOf(row, call)]?.lane === this.lane) return call;
+    }
+    return -1;
+  }
 }

@@ -1,4 +1,4 @@
-// The page: verdict on top, one view below it, the selected rank at the right.
+// The page: the verdict at the top, one view below it, the selected rank on the right.
 import { Incident, readIncident } from "./data";
 import { fillDetails } from "./details";
 import { button, count, el } from "./dom";
@@ -27,6 +27,7 @@ class Main implements Page {
   private readonly body = el("main");
   private readonly details = el("aside");
   private readonly help = el("div", "help");
+  private readonly trouble = el("p", "bad");
   private readonly search: SearchBox;
   private current = "answer";
   private at: Place = { rank: -1, comm: -1, op: -1 };
@@ -34,7 +35,9 @@ class Main implements Page {
   constructor(readonly incident: Incident) {
     this.search = new SearchBox(this, text => { (this.view("stacks") as StacksView).search(text); this.open("stacks"); });
     this.build();
+    incident.changed = () => this.draw();
     this.readHash();
+    if (incident.served) requestAnimationFrame(() => window.setTimeout(() => incident.grid(-1))); // after the first picture
     window.addEventListener("hashchange", () => this.readHash());
     window.addEventListener("resize", () => this.draw());
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -72,9 +75,9 @@ class Main implements Page {
     document.title = `${file.verdict} ${file.job} - Lockstep`;
     const title = section?.title ?? "", chip = el("span", healthy ? "chip ok" : "chip", file.verdict);
     const head = el("header", "", el("h1", "", chip, " " + title));
-    const facts = [file.job && `job ${file.job}`, `${count(this.incident.rows)} of ${count(Math.max(file.expected, this.incident.rows))} ranks read`,
+    const facts = [file.job && `job ${file.job}`, this.incident.rows > 0 && `${count(this.incident.rows)} of ${count(Math.max(file.expected, this.incident.rows))} ranks read`,
       file.findings.length > 1 && `${file.findings.length} findings`,
-      file.calls.leftOut > 0 && `the newest ${count(file.calls.perRank)} calls of each rank are here, ${count(file.calls.leftOut)} older are left out`].filter(Boolean).join(" · ");
+      file.note].filter(Boolean).join(" · ");
     const nav = el("nav");
     VIEWS.forEach(([name, label], at) => {
       const tab = button(label, () => this.open(name), "tab");
@@ -83,7 +86,7 @@ class Main implements Page {
       nav.append(tab);
     });
     nav.append(el("span", "gap"), this.search.root, button("◐", () => this.theme(), "icon"), button("?", () => this.toggleHelp(), "icon"));
-    head.append(el("p", "faint", facts));
+    head.append(el("p", "faint", facts), this.trouble);
     this.help.hidden = true;
     const list = el("dl");
     for (const [key, what] of KEYS) list.append(el("dt", "", el("kbd", "", key)), el("dd", "", what));
@@ -102,7 +105,7 @@ class Main implements Page {
     return { root, draw: () => undefined };
   }
 
-  // Made when it is first looked at.
+  // Creates a view when it is first shown.
   private view(name: string): View {
     const made = this.views.get(name);
     if (made) return made;
@@ -119,6 +122,7 @@ class Main implements Page {
     const view = this.view(this.current);
     if (this.body.firstChild !== view.root) this.body.replaceChildren(view.root);
     for (const [name, tab] of this.tabs) tab.setAttribute("aria-current", String(name === this.current));
+    this.trouble.textContent = this.incident.trouble;
     fillDetails(this.details, this);
     view.draw();
   }

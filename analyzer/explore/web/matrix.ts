@@ -1,13 +1,12 @@
-// Ranks x operations, from the whole job to one cell.
+// A matrix of ranks and operations, from the whole job down to one cell.
 import { BOLD, FONT, palette, severity } from "./colors";
 import { State, WaitKind } from "./data";
 import { context, el, fitText } from "./dom";
-import { stateName } from "./focus";
-import { className, Grid, laneGrid, laneNames, programGrid } from "./lanes";
+import { Grid } from "./lanes";
 import { Page, View } from "./view";
 import { Viewport } from "./viewport";
 
-const LEFT = 150, TOP = 26, RIGHT = 40; // at the right: what each rank is in now, and the culprits
+const LEFT = 150, TOP = 26, RIGHT = 40; // RIGHT: room for the present states and the names of culprits
 
 export class MatrixView implements View {
   readonly root = el("div", "matrix fill");
@@ -16,34 +15,28 @@ export class MatrixView implements View {
   private readonly tip = el("div", "tip");
   private readonly choice = el("select");
   private readonly port = new Viewport(() => this.draw());
-  private grid: Grid;
   private shown = "";
+  private readonly now: Uint8Array; // by row: what the rank is in
 
   constructor(private readonly page: Page) {
-    const incident = page.incident, lanes = laneNames(incident);
-    this.choice.append(new Option("every call, in program order", ""));
-    for (const lane of lanes) this.choice.append(new Option(`collectives of ${lane}`, lane));
-    const focus = incident.file.comms[incident.focusComm], name = focus ? className(focus) : "";
+    const incident = page.incident;
+    this.choice.append(new Option("every call, in program order", "-1"));
+    incident.file.lanes.forEach((lane, at) => this.choice.append(new Option(`collectives of ${lane}`, String(at))));
     const collective = !/^(Send|Recv)/i.test(incident.file.findings[0]?.op ?? "");
-    this.choice.value = collective && lanes.includes(name) ? name : "";
-    this.grid = this.make();
-    this.choice.addEventListener("change", () => { this.grid = this.make(); this.port.all(); this.draw(); });
+    this.choice.value = String((collective && incident.file.comms[incident.focusComm]?.lane) ?? -1);
+    this.choice.addEventListener("change", () => { this.port.all(); this.draw(); });
+    this.now = Uint8Array.from(incident.ranks.rank, (rank, row) => stateNow(incident.culprits.has(rank), incident.waitClass(row)?.kind));
     const hint = el("span", "faint", "wheel or + and - zoom, drag or arrows move, 0 shows all, click for a cell");
     this.root.append(el("div", "bar", this.choice, hint), this.box, this.tip, this.legend());
     this.port.attach(this.canvas, () => this.area(), (x, y) => this.click(x, y));
     this.canvas.addEventListener("mousemove", event => this.hover(event.offsetX, event.offsetY));
   }
 
-  private make(): Grid {
-    const incident = this.page.incident;
-    const grid = this.choice.value ? laneGrid(incident, this.choice.value) : programGrid(incident);
-    this.port.size(Math.max(1, grid.columns), Math.max(1, incident.rows));
-    return grid;
-  }
+  private get lane(): number { return Number(this.choice.value); }
 
   private legend(): HTMLElement {
     const out = el("div", "legend"), names = ["completed", "issued", "enqueued", "waiting", "behind", "missing", "mismatch", "failed"] as const;
-    for (const name of names) out.append(el("span", "", el("i", "key " + name), stateName(this.page.incident, State[name])));
+    for (const name of names) out.append(el("span", "", el("i", "key " + name), this.page.incident.stateName(State[name])));
     return out;
   }
 
@@ -51,88 +44,123 @@ export class MatrixView implements View {
 
   draw(): void {
     const { rank, comm, op } = this.page.place(), incident = this.page.incident, asked = `${rank} ${comm} ${op}`;
-    const row = incident.rowOf.get(rank);
-    if (row !== undefined && asked !== this.shown) this.showPlace(row, comm, op);
-    this.shown = asked;
-    const g = context(this.canvas, this.box.clientWidth, this.box.clientHeight);
+    const row = incident.rowOf.get(rank), g = context(this.canvas, this.box.clientWidth, this.box.clientHeight);
+    if (row !== undefined && asked !== this.shown) this.chooseLane(comm);
+    const grid = incident.grid(this.lane);
     if (!g) return;
-    this.port.size(Math.max(1, this.grid.columns), Math.max(1, incident.rows));
-    this.drawCells(g);
-    this.drawAxes(g);
+    if (!grid) { this.drawNothing(g); return; }
+    this.port.size(Math.max(1, grid.columns), Math.max(1, incident.rows));
+    if (row !== undefined && asked !== this.shown) this.showPlace(grid, row, op);
+    this.shown = asked;
+    this.drawCells(g, grid);
+    this.drawAxes(g, grid);
   }
 
-  private showPlace(row: number, comm: number, op: number): void {
-    const asked = this.page.incident.file.comms[comm], lane = asked ? className(asked) : "";
-    if (lane !== "" && this.choice.value && lane !== this.choice.value) {
-      if ([...this.choice.options].some(option => option.value === lane)) { this.choice.value = lane; this.grid = this.make(); }
-    }
+  private drawNothing(g: CanvasRenderingContext2D): void {
+    const { incident } = this.page;
+    g.fillStyle = palette().text;
+    g.font = FONT;
+    g.fillText(incident.served ? incident.trouble || "reading the calls of all ranks" : "The calls do not fit into this page.", 20, 40);
+  }
+
+  private chooseLane(comm: number): void {
+    const lane = this.page.incident.file.comms[comm]?.lane ?? -1;
+    if (lane >= 0 && this.lane >= 0) this.choice.value = String(lane);
+  }
+
+  private showPlace(grid: Grid, row: number, op: number): void {
     if (op < 0) return;
-    const column = this.grid.firstSeq >= 0 ? op - this.grid.firstSeq : this.columnOf(row, comm, op);
-    if (column >= 0 && column < this.grid.columns) this.port.showCell(column, row, 24, 24);
+    const column = grid.firstSeq >= 0 ? op - grid.firstSeq : this.columnOf(grid, row, op);
+    if (column >= 0 && column < grid.columns) this.port.showCell(column, row, 24, 24);
   }
 
-  private columnOf(row: number, comm: number, op: number): number {
-    for (let column = this.grid.columns - 1; column >= 0; column--) {
-      const call = this.grid.calls[row * this.grid.columns + column];
-      if (call >= 0 && this.page.incident.seq[call] === op && (comm < 0 || this.page.incident.commOf(row, call) === comm)) return column;
+  private columnOf(grid: Grid, row: number, op: number): number {
+    const { incident } = this.page, { comm } = this.page.place();
+    for (let call = incident.endCall[row] - 1; call >= incident.firstCall[row]; call--) {
+      if (incident.seq[call] === op && (comm < 0 || incident.commOf(row, call) === comm)) return grid.columns - (incident.endCall[row] - call);
     }
     return -1;
   }
 
-  private drawCells(g: CanvasRenderingContext2D): void {
-    const colors = palette(), a = this.area(), { x0, x1, y0, y1 } = this.port, { columns, states } = this.grid;
+  // Draws lines of cells: a line is a rank, or as many as fall on one pixel, of which the worst state is drawn. The same holds for columns.
+  private drawCells(g: CanvasRenderingContext2D, grid: Grid): void {
+    const colors = palette(), a = this.area(), { x0, x1, y0, y1 } = this.port, rows = this.page.incident.rows;
     g.fillStyle = colors.back;
     g.fillRect(0, 0, this.box.clientWidth, this.box.clientHeight);
-    const cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), stepX = Math.max(1, Math.floor(1 / cw)), stepY = Math.max(1, Math.floor(1 / ch));
-    const late: number[][] = [];
+    const cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), wide = cw >= 1, first = Math.floor(x0), last = Math.min(Math.ceil(x1), grid.columns);
+    const line = new Uint8Array(wide ? Math.max(0, last - first) : Math.ceil(a.w)), seen = new Int32Array(grid.patterns).fill(-1);
+    const gapX = cw > 6 ? 1 : 0, gapY = ch > 6 ? 1 : 0, late: [number, number, number, number, number][] = [];
     g.save();
     g.beginPath();
     g.rect(a.x, a.y, a.w, a.h);
     g.clip();
-    const gapX = cw > 6 ? 1 : 0, gapY = ch > 6 ? 1 : 0;
-    for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), this.page.incident.rows); row += stepY) {
-      for (let column = Math.floor(x0); column < Math.min(Math.ceil(x1), columns); column += stepX) {
-        let worst: number = State.outside;
-        for (let r = row; r < Math.min(row + stepY, this.page.incident.rows); r++) {
-          for (let c = column; c < Math.min(column + stepX, columns); c++) {
-            const state = states[r * columns + c];
-            if (severity[state] > severity[worst]) worst = state;
-          }
-        }
-        if (worst === State.outside) continue;
-        const x = Math.max(a.x, a.x + (column - x0) * cw), y = Math.max(a.y, a.y + (row - y0) * ch);
-        const right = a.x + (column + stepX - x0) * cw - gapX;
+    const paint = (from: number, to: number, state: number) => {
+      const begin = wide ? from - first : Math.max(0, Math.floor((from - x0) * cw)), end = wide ? to - first : Math.min(line.length, Math.ceil((to - x0) * cw));
+      for (let at = begin; at < end; at++) if (severity[state] > severity[line[at]]) line[at] = state;
+    };
+    const lines = ch >= 1 ? Math.ceil(y1) - Math.floor(y0) : Math.ceil(a.h);
+    for (let n = 0; n < lines; n++) {
+      const row = ch >= 1 ? Math.floor(y0) + n : Math.floor(y0 + n / ch), end = Math.min(rows, ch >= 1 ? row + 1 : Math.max(row + 1, Math.floor(y0 + (n + 1) / ch)));
+      if (row >= rows) break;
+      line.fill(State.outside);
+      for (let r = row; r < end; r++) {
+        const pattern = grid.patternOf[r];
+        if (pattern < 0 || seen[pattern] === n) continue;
+        seen[pattern] = n;
+        grid.visit(pattern, first, last, paint);
+      }
+      const y = a.y + (ch >= 1 ? (row - y0) * ch : n), height = ch >= 1 ? ch - gapY : 1;
+      for (let at = 0; at < line.length;) {
+        let to = at + 1;
+        while (to < line.length && line[to] === line[at]) to++;
+        const state = line[at], x = a.x + (wide ? (first + at - x0) * cw : at), right = a.x + (wide ? (first + to - x0) * cw - gapX : to);
+        at = to;
+        if (state === State.outside) continue;
         // Cells at fault are never thinner than what is seen, and what is drawn after them leaves them whole.
-        const bad = severity[worst] >= severity[State.failed], bottom = Math.max(a.y + (row + stepY - y0) * ch - gapY, y + (bad ? 3 : 0.7));
-        if (bad) late.push([worst, x, y, right - x, bottom - y]);
-        g.fillStyle = colors.state[worst];
-        g.fillRect(x, y, Math.max(0.7, right - x), bottom - y);
-        const call = this.grid.calls[row * columns + column];
-        if (cw > 90 && ch > 14 && call >= 0) {
-          g.fillStyle = colors.text;
-          g.font = FONT;
-          g.textBaseline = "middle";
-          g.fillText(fitText(g, this.page.incident.callName(call), cw - 8), x + 4, (y + bottom) / 2);
-        }
+        if (severity[state] >= severity[State.failed]) { late.push([state, x, y, Math.max(1, right - x), Math.max(3, height)]); continue; }
+        g.fillStyle = colors.state[state];
+        g.fillRect(x, y, right - x, height);
       }
     }
-    for (const [state, x, y, w, h] of late) { g.fillStyle = colors.state[state]; g.fillRect(x, y, Math.max(1, w), h); }
+    for (const [state, x, y, w, h] of late) { g.fillStyle = colors.state[state]; g.fillRect(x, y, w, h); }
+    if (gapX) {
+      g.fillStyle = colors.back;
+      for (let column = first + 1; column < last; column++) g.fillRect(a.x + (column - x0) * cw - gapX, a.y, gapX, a.h);
+    }
+    if (cw > 90 && ch > 14) this.drawNames(g, grid, cw, ch);
     g.restore();
     this.drawNow(g, ch);
   }
 
+  private drawNames(g: CanvasRenderingContext2D, grid: Grid, cw: number, ch: number): void {
+    const { incident } = this.page, a = this.area(), { x0, x1, y0, y1 } = this.port, inSight: number[] = [];
+    g.fillStyle = palette().text;
+    g.font = FONT;
+    g.textBaseline = "middle";
+    for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), incident.rows); row++) {
+      inSight.push(row);
+      for (let column = Math.floor(x0); column < Math.min(Math.ceil(x1), grid.columns); column++) {
+        const call = grid.callAt(incident, row, column), x = Math.max(a.x, a.x + (column - x0) * cw);
+        if (call >= 0) g.fillText(fitText(g, incident.callName(call), cw - 8), x + 4, a.y + (row + 0.5 - y0) * ch);
+      }
+    }
+    incident.want(inSight);
+  }
+
   // One cell a rank: moving, waiting, at fault. A job that is stuck is seen to be stuck whatever the lane.
   private drawNow(g: CanvasRenderingContext2D, ch: number): void {
-    const colors = palette(), a = this.area(), { y0, y1 } = this.port, incident = this.page.incident;
-    for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), incident.rows); row++) {
-      const kind = incident.waitClass(row)?.kind, bad = incident.culprits.has(incident.ranks.rank[row]);
-      const state = bad ? State.missing : kind === WaitKind.noData ? State.noData : kind === WaitKind.victim || kind === WaitKind.cycle || kind === WaitKind.cause ? State.waiting : State.completed;
-      g.fillStyle = colors.state[state];
-      g.fillRect(a.x + a.w + 6, a.y + (row - y0) * ch, 14, Math.max(bad ? 3 : 1, ch - (ch > 6 ? 1 : 0)));
+    const colors = palette(), a = this.area(), { y0, y1 } = this.port, rows = Math.min(Math.ceil(y1), this.page.incident.rows);
+    for (let row = Math.floor(y0); row < rows;) {
+      let worst = this.now[row], end = row + 1;
+      for (; end < rows && (end - row) * ch < 1; end++) if (severity[this.now[end]] > severity[worst]) worst = this.now[end];
+      g.fillStyle = colors.state[worst];
+      const top = Math.floor(a.y + (row - y0) * ch), bottom = Math.ceil(a.y + (end - y0) * ch);
+      g.fillRect(a.x + a.w + 6, top, 14, Math.max(worst === State.missing ? 3 : 1, bottom - top - (ch > 6 ? 1 : 0)));
+      row = end;
     }
   }
 
-  private drawAxes(g: CanvasRenderingContext2D): void {
+  private drawAxes(g: CanvasRenderingContext2D, grid: Grid): void {
     const colors = palette(), a = this.area(), { x0, x1, y0, y1 } = this.port, incident = this.page.incident;
     const cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), place = this.page.place();
     g.font = FONT;
@@ -142,8 +170,8 @@ export class MatrixView implements View {
     g.fillRect(0, 0, a.w + LEFT + RIGHT, TOP);
     g.fillStyle = colors.faint;
     const stepX = nice(90 / cw), stepY = nice(16 / ch);
-    for (let column = Math.ceil(x0 / stepX) * stepX; column < Math.min(x1, this.grid.columns); column += stepX) {
-      const text = this.grid.firstSeq >= 0 ? `#${this.grid.firstSeq + column}` : `${column - this.grid.columns + 1}`;
+    for (let column = Math.ceil(x0 / stepX) * stepX; column < Math.min(x1, grid.columns); column += stepX) {
+      const text = grid.firstSeq >= 0 ? `#${grid.firstSeq + column}` : `${column - grid.columns + 1}`;
       g.fillText(text, a.x + (column - x0) * cw + 2, 13);
     }
     for (let row = Math.ceil(y0 / stepY) * stepY; row < Math.min(y1, incident.rows); row += stepY) {
@@ -152,25 +180,26 @@ export class MatrixView implements View {
       g.fillText(fitText(g, `${incident.ranks.rank[row]}  ${incident.host(row)}`, LEFT - 20), 8, y);
     }
     g.fillText("now", a.x + a.w + 2, 13);
-    // Culprits last: they are never covered.
+    // Culprits are drawn last, so that nothing covers them.
     g.font = BOLD;
     let lastY = -100;
-    incident.ranks.rank.forEach((rank, row) => {
-      if (!incident.culprits.has(rank) || row + 1 < y0 || row > y1) return;
+    for (const rank of incident.culprits) {
+      const row = incident.rowOf.get(rank);
+      if (row === undefined || row + 1 < y0 || row > y1) continue;
       const y = Math.min(Math.max(a.y + (row + 0.5 - y0) * ch, a.y + 4), a.y + a.h - 4);
       g.fillStyle = colors.bad;
       g.beginPath();
       g.moveTo(a.x + a.w + RIGHT, y - 7); g.lineTo(a.x + a.w + RIGHT, y + 7); g.lineTo(a.x + a.w + 24, y);
       g.fill();
-      if (y - lastY < 14) return;
+      if (Math.abs(y - lastY) < 14) continue;
       lastY = y;
       g.fillStyle = colors.back;
       g.fillRect(0, y - 9, LEFT - 2, 18);
       g.fillStyle = colors.bad;
       g.fillText(fitText(g, `rank ${rank} ▶`, LEFT - 10), 8, y);
       g.fillRect(LEFT - 4, y - Math.max(2, ch / 2), 4, Math.max(4, ch));
-    });
-    this.ring(g, colors.bad, incident.focusSeq, [...incident.culprits].slice(0, 4));
+    }
+    this.ring(g, grid, colors.bad, incident.focusSeq, [...incident.culprits].slice(0, 4));
     const row = incident.rowOf.get(place.rank);
     if (row !== undefined && row + 1 > y0 && row < y1) {
       g.strokeStyle = colors.accent;
@@ -181,14 +210,13 @@ export class MatrixView implements View {
   }
 
   // A circle around the cell at fault, so that it is found in the picture of the whole job.
-  private ring(g: CanvasRenderingContext2D, color: string, seq: number, ranks: number[]): void {
-    if (this.grid.firstSeq < 0 && seq >= 0) seq = -1;
+  private ring(g: CanvasRenderingContext2D, grid: Grid, color: string, seq: number, ranks: number[]): void {
     const a = this.area(), { x0, x1, y0, y1 } = this.port, cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), incident = this.page.incident;
     for (const rank of ranks) {
       const row = incident.rowOf.get(rank);
       if (row === undefined) continue;
-      const column = this.grid.firstSeq >= 0 && seq >= 0 ? seq - this.grid.firstSeq : this.grid.columns - 1;
-      if (column < x0 - 1 || column > x1 || row < y0 - 1 || row > y1 || column >= this.grid.columns) continue;
+      const column = grid.firstSeq >= 0 && seq >= 0 ? seq - grid.firstSeq : grid.columns - 1;
+      if (column < x0 - 1 || column > x1 || row < y0 - 1 || row > y1 || column >= grid.columns) continue;
       g.strokeStyle = color;
       g.lineWidth = 3;
       g.beginPath();
@@ -198,26 +226,27 @@ export class MatrixView implements View {
     }
   }
 
-  private cell(x: number, y: number): { row: number; column: number } | null {
+  private cell(grid: Grid, x: number, y: number): { row: number; column: number } | null {
     const a = this.area(), { x0, x1, y0, y1 } = this.port;
     const column = Math.floor(x0 + ((x - a.x) / a.w) * (x1 - x0)), row = Math.floor(y0 + ((y - a.y) / a.h) * (y1 - y0));
-    return y < a.y || row >= this.page.incident.rows ? null : { row, column: x < a.x || column >= this.grid.columns ? -1 : column };
+    return y < a.y || row >= this.page.incident.rows ? null : { row, column: x < a.x || column >= grid.columns ? -1 : column };
   }
 
   private hover(x: number, y: number): void {
-    const found = this.cell(x, y), incident = this.page.incident;
-    if (!found) return;
-    const index = found.row * this.grid.columns + found.column, call = found.column >= 0 ? this.grid.calls[index] : -1;
-    const what = found.column < 0 ? incident.stateText(found.row)
-      : `${call >= 0 ? incident.callName(call) + " on " + incident.commName(incident.commOf(found.row, call)) : "#" + (this.grid.firstSeq + found.column)}: ${stateName(incident, this.grid.states[index])}`;
+    const incident = this.page.incident, grid = incident.grid(this.lane), found = grid && this.cell(grid, x, y);
+    if (!grid || !found) return;
+    const call = found.column >= 0 ? grid.callAt(incident, found.row, found.column) : -1;
+    const name = call >= 0 ? incident.callName(call) + " on " + incident.commName(incident.commOf(found.row, call)) : grid.firstSeq >= 0 ? `#${grid.firstSeq + found.column}` : "call";
+    const what = found.column < 0 ? incident.stateText(found.row) : `${name}: ${incident.stateName(grid.stateAt(found.row, found.column))}`;
     this.tip.textContent = `rank ${incident.ranks.rank[found.row]} (${incident.where(found.row)}) — ${what} ${call >= 0 ? incident.siteOf(call) : ""}`;
   }
 
   private click(x: number, y: number): void {
-    const found = this.cell(x, y), incident = this.page.incident;
-    if (!found) return;
-    const call = found.column >= 0 ? this.grid.calls[found.row * this.grid.columns + found.column] : -1;
-    const place = { rank: incident.ranks.rank[found.row], comm: call >= 0 ? incident.commOf(found.row, call) : -1, op: call >= 0 ? incident.seq[call] : -1 };
+    const incident = this.page.incident, grid = incident.grid(this.lane), found = grid && this.cell(grid, x, y);
+    if (!grid || !found) return;
+    const call = found.column >= 0 ? grid.callAt(incident, found.row, found.column) : -1;
+    const place = { rank: incident.ranks.rank[found.row], comm: call >= 0 ? incident.commOf(found.row, call) : -1,
+      op: call >= 0 ? incident.seq[call] : found.column >= 0 && grid.firstSeq >= 0 ? grid.firstSeq + found.column : -1 };
     this.shown = `${place.rank} ${place.comm} ${place.op}`;
     this.page.select(place);
   }
@@ -227,4 +256,10 @@ export class MatrixView implements View {
 
 function nice(least: number): number {
   for (let step = 1; ; step *= 10) for (const factor of [1, 2, 5]) if (step * factor >= least) return step * factor;
+}
+
+function stateNow(culprit: boolean, kind: number | undefined): number {
+  if (culprit) return State.missing;
+  if (kind === WaitKind.noData) return State.noData;
+  return kind === WaitKind.victim || kind === WaitKind.cycle || kind === WaitKind.cause ? State.waiting : State.completed;
 }

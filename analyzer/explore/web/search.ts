@@ -1,4 +1,4 @@
-// The search box: ranks, hosts, communicators, calls and frames.
+// The search box for ranks, hosts, communicators, calls and frames.
 import { Incident, runsCount } from "./data";
 import { el, plural } from "./dom";
 import { Page } from "./view";
@@ -33,16 +33,23 @@ function addRank(page: Page, hits: Hit[], rank: number): void {
   if (row !== undefined) hits.push({ text: `rank ${rank}, ${page.incident.where(row)}: ${page.incident.stateText(row)}`, go: () => page.select({ rank, comm: -1, op: -1 }) });
 }
 
-// The first rank of each communicator that has a call of this number.
+// The first rank of each communicator that has a call of this number. Of calls that are not on the page the kind is not known.
 function addCalls(page: Page, hits: Hit[], seq: number): void {
   const incident: Incident = page.incident, seen = new Set<number>();
+  const add = (row: number, comm: number, name: string) => {
+    seen.add(comm);
+    const rank = incident.ranks.rank[row];
+    hits.push({ text: `${name} on ${incident.commName(comm)}`, go: () => page.open("matrix", { rank, comm, op: seq }) });
+  };
   for (let row = 0; row < incident.rows && hits.length < MOST; row++) {
-    for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
+    for (let call = incident.firstCall[row]; call < incident.endCall[row]; call++) {
       const comm = incident.commOf(row, call);
-      if (incident.seq[call] !== seq || seen.has(comm)) continue;
-      seen.add(comm);
-      const rank = incident.ranks.rank[row];
-      hits.push({ text: `${incident.callName(call)} on ${incident.commName(comm)}`, go: () => page.open("matrix", { rank, comm, op: seq }) });
+      if (incident.seq[call] === seq && !seen.has(comm)) add(row, comm, incident.callName(call));
+    }
+  }
+  for (let row = 0; row < incident.rows && hits.length < MOST; row++) {
+    for (let m = incident.firstMembership[row]; m < incident.firstMembership[row + 1] && hits.length < MOST; m++) {
+      if (incident.issued[m] >= seq && !seen.has(incident.memberComm[m])) add(row, incident.memberComm[m], `#${seq}`);
     }
   }
 }

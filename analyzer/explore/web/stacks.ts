@@ -1,4 +1,4 @@
-// All stacks in one tree, outermost frame first: the culprits' path is open, the rest opens by click.
+// All stacks as one tree, outermost frame first. The culprits' paths are open at first.
 import { inRuns, runsCount, runsRanks, runsText } from "./data";
 import { button, count, el } from "./dom";
 import { Page, View } from "./view";
@@ -16,7 +16,7 @@ export class StacksView implements View {
     parent.forEach((above, node) => this.children.set(above, [...(this.children.get(above) ?? []), node]));
     for (const nodes of this.children.values())
       nodes.sort((a, b) => Number(this.bad(b)) - Number(this.bad(a)) || runsCount(ranks[b]) - runsCount(ranks[a]) || a - b);
-    // The paths of culprits, and below every node the only or the largest way on.
+    // Opens the frames of culprits, the outermost frames, and frames that are the only one below another.
     parent.forEach((above, node) => { if (this.bad(node) || above < 0 || this.children.get(above)!.length === 1) this.open.add(node); });
     this.filter.placeholder = "only stacks with this function or file";
     this.filter.addEventListener("input", () => this.fill());

@@ -1,43 +1,54 @@
-// Ranks x time, with the hosts' clocks brought together.
+// Ranks against time, on a common clock.
 import { BOLD, FONT, palette } from "./colors";
 import { State } from "./data";
 import { context, el, fitText } from "./dom";
-import { stateName } from "./focus";
 import { Page, View } from "./view";
 import { Viewport } from "./viewport";
 
-const LEFT = 150, TOP = 26;
+const LEFT = 150, TOP = 26, MOST_ROWS = 120; // in sight at once, if the server is asked for them
 
 export class TimelineView implements View {
   readonly root = el("div", "timeline fill");
   private readonly canvas = el("canvas");
   private readonly box = el("div", "canvas", this.canvas);
   private readonly tip = el("div", "tip");
-  private readonly port = new Viewport(() => this.draw());
-  private readonly rows: number[];
+  private readonly port: Viewport;
+  private rows: number[];
   private first = Infinity; private last = 0;
 
   constructor(private readonly page: Page) {
     const incident = page.incident;
-    // Culprits on top: they are what the others are compared with.
+    // Culprits come first, then their peers, so that the two can be compared.
     this.rows = incident.ranks.rank.map((_, row) => row);
     const bad = (row: number) => Number(incident.culprits.has(incident.ranks.rank[row]));
     const peer = (row: number) => Number(incident.membershipIn(row, incident.focusComm) >= 0);
-    this.rows.sort((a, b) => bad(b) - bad(a) || peer(b) - peer(a) || a - b);
-    for (let call = 0; call < incident.begin.length; call++) {
-      if (!incident.begin[call]) continue;
-      this.first = Math.min(this.first, incident.begin[call]);
-      this.last = Math.max(this.last, incident.begin[call], incident.end[call]);
-    }
-    if (this.first >= this.last) this.last = this.first + 1;
-    this.last += (this.last - this.first) * 0.03;
-    this.port.size(Math.max(1, this.last - this.first), Math.max(1, this.rows.length));
-    const begins = incident.begin.filter(time => time > 0).sort(), early = (begins[Math.floor(begins.length * 0.1)] ?? this.first) - this.first;
-    this.port.set(early, this.last - this.first, 0, Math.min(this.rows.length, 40));
+    if (!incident.served) this.rows = this.rows.filter(row => incident.here[row]);
+    const rank = incident.ranks.rank.map((_, row) => 2 * bad(row) + peer(row));
+    this.rows.sort((a, b) => rank[b] - rank[a] || a - b);
+    this.port = new Viewport(() => this.draw(), incident.served ? MOST_ROWS : Infinity);
+    this.fit();
     this.root.append(el("div", "bar", el("span", "faint", "culprits first, then their peers; wheel zooms, with Shift in time alone; drag or arrows move; 0 shows all")),
       this.box, this.tip);
     this.port.attach(this.canvas, () => this.area(), (x, y) => { const row = this.rowAt(x, y); if (row >= 0) page.select({ rank: incident.ranks.rank[row], comm: -1, op: -1 }); });
     this.canvas.addEventListener("mousemove", event => this.hover(event.offsetX, event.offsetY));
+  }
+
+  // Once calls are here: most of their time is in sight.
+  private fit(): void {
+    const { begin, end, served, file } = this.page.incident;
+    if (this.first !== Infinity || !begin.length) return;
+    for (let call = 0; call < begin.length; call++) {
+      if (!begin[call]) continue;
+      this.first = Math.min(this.first, begin[call]);
+      this.last = Math.max(this.last, begin[call], end[call]);
+    }
+    if (this.first === Infinity) return;
+    const newest = begin.filter(time => time > 0).sort(), early = newest[Math.floor(newest.length * (served ? 0.8 : 0.1))] ?? this.first;
+    if (served) { this.first = 1; this.last = Math.max(this.last, file.calls.span); } // other ranks' calls come later
+    if (this.first >= this.last) this.last = this.first + 1;
+    this.last += (this.last - this.first) * 0.03;
+    this.port.size(Math.max(1, this.last - this.first), Math.max(1, this.rows.length));
+    this.port.set(early - this.first, this.last - this.first, 0, Math.min(this.rows.length, 40));
   }
 
   private area() { return { x: LEFT, y: TOP, w: Math.max(1, this.box.clientWidth - LEFT - 12), h: Math.max(1, this.box.clientHeight - TOP) }; }
@@ -45,25 +56,33 @@ export class TimelineView implements View {
   draw(): void {
     const g = context(this.canvas, this.box.clientWidth, this.box.clientHeight), colors = palette(), incident = this.page.incident;
     if (!g) return;
+    if (this.first === Infinity) {
+      incident.want(this.rows.slice(0, 40));
+      this.fit();
+    }
     const a = this.area(), { x0, x1, y0, y1 } = this.port, scale = a.w / (x1 - x0), ch = a.h / (y1 - y0);
     g.fillStyle = colors.back;
     g.fillRect(0, 0, this.box.clientWidth, this.box.clientHeight);
     g.font = FONT;
     g.textBaseline = "middle";
-    if (this.first === Infinity) { g.fillStyle = colors.text; g.fillText("The recording has no times.", 20, 40); return; }
+    if (this.first === Infinity) { g.fillStyle = colors.text; g.fillText(incident.served && !incident.begin.length ? incident.trouble || "reading the calls" : "The recording has no times.", 20, 40); return; }
+    incident.want(this.rows.slice(Math.floor(y0), Math.ceil(y1)));
     const step = Math.max(1, Math.floor(1 / ch));
     for (let at = Math.floor(y0); at < Math.min(this.rows.length, Math.ceil(y1)); at += step) {
       const row = this.rows[at], y = a.y + (at - y0) * ch, rank = incident.ranks.rank[row], culprit = incident.culprits.has(rank);
       const h = Math.max(1, ch * step - (ch > 6 ? 2 : 0));
       if (culprit || rank === this.page.place().rank) { g.fillStyle = colors.band; g.fillRect(0, y, a.w + LEFT, h); }
       // Backwards: of the calls that are not done the oldest, which the rank is in, covers those behind it.
-      for (let call = incident.firstCall[row + 1] - 1; call >= incident.firstCall[row]; call--) {
+      let drawn = Infinity;
+      for (let call = incident.endCall[row] - 1; call >= incident.firstCall[row]; call--) {
         const state = incident.state[call], begin = incident.begin[call];
         if (!begin) continue;
         const end = incident.end[call] || (state === State.completed || state === State.issued ? begin : this.last);
         const left = a.x + (begin - this.first - x0) * scale, right = a.x + (end - this.first - x0) * scale;
         if (right < a.x || left > a.x + a.w) continue;
         const x = Math.max(a.x, left), w = Math.max(1.5, Math.min(right, a.x + a.w) - x);
+        if (state === State.completed && w < 2 && Math.floor(x) === drawn) continue; // many calls in one pixel are drawn once
+        if (state === State.completed) drawn = Math.floor(x);
         g.fillStyle = state === State.completed ? colors.state[State.started] : colors.state[state];
         g.fillRect(x, y, w, h);
         if (w > 60 && ch > 13) { g.fillStyle = colors.text; g.fillText(fitText(g, incident.callName(call), w - 6), x + 3, y + h / 2); }
@@ -86,11 +105,11 @@ export class TimelineView implements View {
     g.textAlign = "left";
   }
 
-  // From the end of its last call on: what it is in instead of the next.
+  // Draws what a culprit does instead of its next call, from the end of its last call on.
   private drawCulprit(g: CanvasRenderingContext2D, row: number, y: number, h: number, scale: number): void {
     const incident = this.page.incident, a = this.area(), colors = palette();
     let from = 0;
-    for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) from = Math.max(from, incident.end[call], incident.begin[call]);
+    for (let call = incident.firstCall[row]; call < incident.endCall[row]; call++) from = Math.max(from, incident.end[call], incident.begin[call]);
     const x = Math.max(a.x, a.x + (from - this.first - this.port.x0) * scale), w = a.x + a.w - x;
     if (!from || w < 4) return;
     g.strokeStyle = g.fillStyle = colors.bad;
@@ -113,10 +132,10 @@ export class TimelineView implements View {
     if (row < 0) return;
     const time = this.first + this.port.x0 + ((x - a.x) / a.w) * (this.port.x1 - this.port.x0);
     let found = -1;
-    for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
+    for (let call = incident.firstCall[row]; call < incident.endCall[row]; call++) {
       if (incident.begin[call] && incident.begin[call] <= time && (incident.end[call] || this.last) >= time) found = call;
     }
-    const what = found >= 0 ? `${incident.callName(found)} on ${incident.commName(incident.commOf(row, found))}: ${stateName(incident, incident.state[found])} ${incident.siteOf(found)}` : "between calls";
+    const what = found >= 0 ? `${incident.callName(found)} on ${incident.commName(incident.commOf(row, found))}: ${incident.stateName(incident.state[found])} ${incident.siteOf(found)}` : "between calls";
     this.tip.textContent = `rank ${incident.ranks.rank[row]} — ${what}`;
   }
 

@@ -1,7 +1,7 @@
-// What the views share: the place that is selected, and how a view is told of it.
+// What all views share: the selected place, and the functions by which the page calls a view.
 import { Incident } from "./data";
 
-export interface Place { rank: number; comm: number; op: number } // -1 none
+export interface Place { rank: number; comm: number; op: number } // -1 if none
 
 export interface Page {
   incident: Incident;
@@ -12,6 +12,6 @@ export interface Page {
 
 export interface View {
   readonly root: HTMLElement;
-  draw(): void; // it is on the screen, or its size, the colors or the place changed
-  key?(event: KeyboardEvent): boolean; // true: it was used
+  draw(): void; // called when the view appears, or when its size, the colors or the place change
+  key?(event: KeyboardEvent): boolean; // returns true if the view used the key
 }

@@ -1,10 +1,10 @@
-// The part of a large picture that is on the screen, moved by wheel, drag and keys.
+// The visible part of a large picture, which the mouse wheel, dragging and keys move.
 
 export class Viewport {
   x0 = 0; x1 = 1; y0 = 0; y1 = 1;
   private width = 1; private height = 1;
 
-  constructor(private readonly redraw: () => void) {}
+  constructor(private readonly redraw: () => void, private readonly mostHigh = Infinity) {}
 
   size(width: number, height: number): void {
     if (width === this.width && height === this.height) return;
@@ -16,7 +16,8 @@ export class Viewport {
 
   set(x0: number, x1: number, y0: number, y1: number): void {
     [this.x0, this.x1] = inside(x0, x1, this.width);
-    [this.y0, this.y1] = inside(y0, y1, this.height);
+    const extra = Math.max(0, y1 - y0 - this.mostHigh) / 2;
+    [this.y0, this.y1] = inside(y0 + extra, y1 - extra, this.height);
   }
 
   zoom(factor: number, atX: number, atY: number, both = true): void {
@@ -29,7 +30,7 @@ export class Viewport {
     this.set(this.x0 + dx, this.x1 + dx, this.y0 + dy, this.y1 + dy);
     this.redraw();
   }
-  // Shows a cell with some of what is around it.
+  // Shows a cell in the middle of this many columns and rows.
   showCell(x: number, y: number, columns: number, rows: number): void {
     this.set(x + 0.5 - columns / 2, x + 0.5 + columns / 2, y + 0.5 - rows / 2, y + 0.5 + rows / 2);
   }
@@ -48,7 +49,7 @@ export class Viewport {
     }
   }
 
-  // `area`: where on the canvas the picture is.
+  // `area` returns the picture's position on the canvas.
   attach(canvas: HTMLCanvasElement, area: () => { x: number; y: number; w: number; h: number }, click: (x: number, y: number) => void): void {
     let from: { x: number; y: number; moved: boolean } | null = null;
     canvas.addEventListener("wheel", event => {

@@ -11,7 +11,7 @@
 namespace lockstep::fr {
 namespace {
 
-// One table of texts for the job; each file's numbers translate into it.
+// One table of texts for the job; each file's numbers are translated to it.
 std::vector<uint32_t> InternAll(const std::vector<std::string>& texts, std::vector<std::string>* table,
                                 absl::flat_hash_map<std::string, uint32_t>* known) {
   std::vector<uint32_t> out;
@@ -28,8 +28,9 @@ std::vector<uint32_t> InternAll(const std::vector<std::string>& texts, std::vect
 void NamePeer(const Bundle& bundle, const Rank& rank, Op* op) {
   if (!ring::IsPointToPoint(op->kind) || op->root_or_peer >= 0 || op->membership == kNoIndex) return;
   const Membership& own = rank.memberships[op->membership];
-  if (bundle.comms[own.comm].size == 2 && (own.member_rank == 0 || own.member_rank == 1))
-    op->root_or_peer = 1 - own.member_rank;
+  const Communicator& comm = bundle.comms[own.comm];
+  if (comm.members_inferred || comm.may_have_more) return;
+  if (comm.size == 2 && (own.member_rank == 0 || own.member_rank == 1)) op->root_or_peer = 1 - own.member_rank;
 }
 
 void Translate(const std::vector<uint32_t>& table, uint32_t* index) {

@@ -1,6 +1,5 @@
-// Turns the data read of each rank into the ranks of a bundle.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_ADD_RANKS_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_ADD_RANKS_H_
+// Converts each rank's data into the ranks of a bundle.
+#pragma once
 
 #include <vector>
 
@@ -9,10 +8,8 @@
 
 namespace lockstep::fr {
 
-// Fills the empty bundle's ranks, communicators and tables of texts. `files` are usable, ascending by rank, one a rank.
-// Problems of the files go to `problems`.
+// Fills the empty bundle's ranks, communicators and tables of texts. `files` are usable, ascending by rank, one for
+// each rank. Problems of the files are added to `problems`.
 void AddRanks(std::vector<FileData> files, Bundle* bundle, std::vector<Problem>* problems);
 
 }  // namespace lockstep::fr
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_ADD_RANKS_H_

@@ -1,4 +1,4 @@
-// The meaning of an entry's fields depends on the backend, and is detected from the file.
+// The meaning of an entry's fields depends on the backend, which is detected from the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::vector<OpState> StatesOf(const Rank& rank) {
 }
 
 // gloo completes operations out of order, and counts the last one that completed.
-TEST(FrBackends, WhatIsRetiredIsCompleteWhereNothingIsEverMarkedCompleted) {
+TEST(FrBackends, RetiredMeansCompletedIfTheBackendMarksNoCompletions) {
   FrDump dump;
   dump.groups = {{.enqueued = 4, .completed = 4}};
   dump.entries = {{.op = "gloo:all_reduce", .seq = 1, .retired = true},
@@ -37,8 +37,23 @@ TEST(FrBackends, WhatIsRetiredIsCompleteWhereNothingIsEverMarkedCompleted) {
   EXPECT_TRUE(bundle.ranks[0].ends_untold);
 }
 
+// A job uses gloo for a checkpoint group and NCCL for the rest, and one dump has both.
+TEST(FrBackends, EachBackendOfADumpMarksCompletionsInItsWay) {
+  FrDump dump;
+  dump.groups = {{.enqueued = 2, .completed = 1},
+                 {.name = "1", .desc = "CHECKPOINT", .pg_id = 1, .enqueued = 2, .completed = 1}};
+  dump.entries = {{.op = "nccl:all_reduce", .seq = 1, .state = "completed", .retired = true},
+                  {.op = "gloo:all_reduce", .seq = 1, .pg = "1", .desc = "CHECKPOINT", .pg_id = 1, .retired = true},
+                  {.op = "gloo:all_reduce", .seq = 2, .pg = "1", .desc = "CHECKPOINT", .pg_id = 1, .retired = true},
+                  {.op = "nccl:all_reduce", .seq = 2, .retired = true}};
+  const Bundle bundle = LoadDumps({dump});
+  EXPECT_EQ(StatesOf(bundle.ranks[0]), (std::vector<OpState>{OpState::kCompleted, OpState::kCompleted,
+                                                             OpState::kCompleted, OpState::kIncomplete}));
+  EXPECT_FALSE(bundle.ranks[0].ends_untold);
+}
+
 // torchcomms sets the state to "started" at the call and never changes it.
-TEST(FrBackends, AStateThatIsNeverBroughtUpToDateTellsOfNoStart) {
+TEST(FrBackends, AStateThatIsNeverUpdatedShowsNoStart) {
   FrDump dump;
   dump.pg_status = false;
   dump.entries = {{.op = "ncclx:all_reduce", .seq = 1, .state = "started", .retired = true},
@@ -64,15 +79,15 @@ FrDump Nccl2() {
   return dump;
 }
 
-TEST(FrBackends, AStartThatIsNotedAtCompletionIsNone) {
+TEST(FrBackends, AStartTimeWrittenAtCompletionIsIgnored) {
   const Bundle bundle = LoadDumps({Nccl2()});
   EXPECT_FALSE(bundle.ranks[0].start_recorded);
   EXPECT_EQ(bundle.ranks[0].ops[3].state, OpState::kIncomplete);
 }
 
-TEST(FrBackends, CountersByOpIdBecomeNumbersThatEntriesCarry) {
+TEST(FrBackends, CountersByOpIdBecomeTheNumbersOfEntries) {
   FrDump dump = Nccl2();
-  dump.entries.erase(dump.entries.begin(), dump.entries.begin() + 2);  // only the counters know these
+  dump.entries.erase(dump.entries.begin(), dump.entries.begin() + 2);  // only the counters show these operations
   const Bundle bundle = LoadDumps({dump});
   EXPECT_EQ(bundle.ranks[0].memberships[0].issued, 4);
   EXPECT_EQ(bundle.ranks[0].memberships[0].completed, 2);
@@ -93,10 +108,10 @@ TEST(FrBackends, CallsWithoutAnEntryAreCounted) {
   const auto unrecorded = [](const FrDump& dump) { return LoadDumps({dump}).ranks[0].memberships[0].not_loaded; };
   EXPECT_EQ(unrecorded(GlooWithSends({7, 14, 20})), 11);
   EXPECT_EQ(unrecorded(GlooWithSends({1, 2, 3})), 0);
-  EXPECT_EQ(unrecorded(GlooWithSends({-1, -1, -1})), 0) << "an old dump has no op_id";
+  EXPECT_EQ(unrecorded(GlooWithSends({-1, -1, -1})), 0) << "old dumps have no op_id";
   FrDump gone = GlooWithSends({7, 14, 20});
   gone.entries.erase(gone.entries.begin() + 1);
-  EXPECT_EQ(unrecorded(gone), 0) << "the calls between are of entries that the file lacks";
+  EXPECT_EQ(unrecorded(gone), 0) << "the counted calls have lost their entries";
 }
 
 // Two groups whose operations are counted together, starting at `first`.
@@ -116,7 +131,7 @@ FrDump Torchcomms(int64_t first) {
   return dump;
 }
 
-TEST(FrBackends, OneNumberForAllGroupsIsTakenApart) {
+TEST(FrBackends, OneNumberForAllGroupsIsSplitByGroup) {
   const Bundle bundle = LoadDumps({Torchcomms(0), Torchcomms(0)});
   ASSERT_THAT(bundle.ranks[0].ops, SizeIs(6));
   std::vector<int64_t> numbers;
@@ -128,7 +143,7 @@ TEST(FrBackends, OneNumberForAllGroupsIsTakenApart) {
   EXPECT_THAT(bundle.problems, IsEmpty());
 }
 
-TEST(FrBackends, OneNumberForAllGroupsIsOfNoUseWithoutItsBeginning) {
+TEST(FrBackends, OneNumberForAllGroupsIsIgnoredWithoutItsBeginning) {
   const Bundle bundle = LoadDumps({Torchcomms(4711)});
   EXPECT_THAT(bundle.ranks[0].ops, IsEmpty());
   EXPECT_TRUE(bundle.ranks[0].damaged);
@@ -137,7 +152,7 @@ TEST(FrBackends, OneNumberForAllGroupsIsOfNoUseWithoutItsBeginning) {
 }
 
 // A backend without group names lists one nameless group with its members.
-TEST(FrBackends, ANamelessGroupTellsHowManyRanksThereAre) {
+TEST(FrBackends, ANamelessGroupShowsTheNumberOfRanks) {
   FrDump dump;
   dump.groups = {{.name = "", .desc = "", .ranks = {0, 1, 2, 3}, .enqueued = 1, .completed = 1}};
   dump.entries = {{.op = "gloo:all_reduce", .seq = 1, .retired = true}};

@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kBlanks[] = " \t\r\n";
 
-// What keeps a file with these bytes from being a dump; empty: nothing.
+// Returns why a file with these bytes cannot be a dump, or an empty string.
 std::string WhatItIsNot(std::string_view beginning) {
   const size_t first = beginning.find_first_not_of(kBlanks);
   if (first == std::string_view::npos)
@@ -32,29 +32,29 @@ bool LooksLikeDump(const Document& document, const Value& dump) {
   for (Key key : {Key::kEntries, Key::kPgConfig, Key::kPgStatus}) {
     if (document.Get(dump, key).type != Type::kMissing) return true;
   }
-  // Some builds write only the version when nothing has happened yet.
+  // Some builds write only the version if nothing has happened yet.
   return document.Get(dump, Key::kVersion).type == Type::kString && document.Size(dump) <= 4;
 }
 
-// What damages that differ in places only share.
+// The common part of damages that differ only in their positions.
 std::string Like(const char* what, const ParseError& error) {
   return absl::StrCat(what, *error.like == 0 ? error.text : error.like);
 }
 
-// One dump of a file.
+// Reads one dump of a file.
 class DumpReader {
  public:
   DumpReader(const std::string& path, ReadSpace* space) : space_(*space), document_(space->document) {
     file_.rank.path = path;
     file_.rank.source = Source::kFlightRecorder;
-    // Their number is not known before, but files of one job hold much the same.
+    // The number of operations is not known in advance, but files of one job are similar.
     file_.rank.ops.reserve(space_.expected_ops);
     entries_.emplace(document_, &file_);
   }
 
   EntryReader* entries() { return &*entries_; }
 
-  // `dump`: a dictionary, or a list of entries. `streamed`: the entries are read.
+  // `dump`: a dictionary, or a list of entries. `streamed`: the entries are already read.
   FileData Read(const Value& dump, int32_t rank, const ParseError& error, bool streamed, bool json) {
     dump_ = dump;
     file_.rank.rank = rank;
@@ -65,7 +65,7 @@ class DumpReader {
     const Value entries = Document::IsSequence(dump) ? dump : document_.Get(dump, Key::kEntries);
     if (!error.text.empty()) file_.rank.damaged = true;
     if (!streamed) entries_->ReadEntries(entries);
-    // JSON leaves an empty list out; a pickle without the list was asked for without collectives.
+    // JSON leaves an empty list out; a pickle without the list was requested without collectives.
     const bool included = streamed || Document::IsSequence(entries) || (json && entries.type == Type::kMissing);
     if (!included) {
       file_.rank.damaged = true;
@@ -75,8 +75,6 @@ class DumpReader {
             "holds no list of entries, as a dump that was asked for without collectives: its operations are not known");
     }
     NumberByGroup(entries_->mutable_raw(), &file_);
-    if (file_.used.size() == 1)
-      file_.used[0].size_hint = std::max(file_.used[0].size_hint, file_.rank.newest_group_size);
     DecideStates(entries_->raw(), included, &file_);
     if (!error.text.empty()) {
       Report(error.offset,
@@ -85,7 +83,7 @@ class DumpReader {
              Like("damaged: ", error));
     }
     space_.expected_ops = file_.rank.ops.size();
-    // They are kept for long.
+    // Releases unused memory, because the operations are kept for long.
     if (file_.rank.ops.size() + file_.rank.ops.size() / 4 < file_.rank.ops.capacity()) file_.rank.ops.shrink_to_fit();
     return std::move(file_);
   }
@@ -208,10 +206,11 @@ FileData NoDump(const std::string& path, int64_t offset, std::string why, std::s
   return none;
 }
 
-// The dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; nothing where any of them has no rank.
+// The dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; empty if any of them has no rank.
 std::vector<std::pair<int32_t, Value>> DumpsByRank(const Document& document) {
   std::vector<std::pair<int32_t, Value>> out;
-  absl::flat_hash_set<uint32_t> seen;  // a writer makes one object a rank; shared ones would multiply the work
+  // A writer creates one object for each rank; shared objects would multiply the work.
+  absl::flat_hash_set<uint32_t> seen;
   document.ForEachPair(document.root, [&](const Value& key, const Value& value) {
     int64_t rank = -1;
     if (value.type == Type::kDict && !seen.insert(value.index).second) return true;

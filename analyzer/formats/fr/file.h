@@ -1,6 +1,5 @@
 // One Flight Recorder file on its own: everything that does not need other ranks' files.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_FILE_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -12,13 +11,14 @@
 
 namespace lockstep::fr {
 
-// PyTorch keeps 2,000 entries by default, 20,000 are in use.
+// PyTorch keeps 2,000 entries by default; some jobs use 20,000.
 constexpr uint64_t kMaxEntries = 1u << 20;
 
-// Groups in one file. Jobs of tens of thousands of ranks have a hundred on each; work on them may be quadratic.
+// Maximum number of groups in one file. Jobs of tens of thousands of ranks have a hundred in each; algorithms on them
+// may take quadratic time.
 constexpr size_t kMaxGroups = 8192;
 
-// Above any real counter; larger numbers are damage and count as missing, so that sums and differences of the rest
+// Larger than any real counter. Larger numbers are damage and count as missing, so sums and differences of the others
 // cannot overflow.
 constexpr int64_t kMaxCounter = INT64_MAX / 8;
 
@@ -28,7 +28,7 @@ struct GroupClaim {
   std::vector<int32_t> members;
 };
 
-// A line of pg_status. Values as in the file: -1 never; kUnknown if missing or not a number.
+// A line of pg_status, with the file's values: -1 means never; kUnknown means missing or not a number.
 struct GroupStatus {
   int64_t pg_id = 0;
   int64_t enqueued = kUnknown, started = kUnknown, completed = kUnknown;
@@ -43,32 +43,37 @@ struct Progress {
 // A group that entries name. Op::membership is an index into these until the files are merged.
 struct UsedGroup {
   std::string name, desc;
-  bool local_id_only = false;                       // old dumps: no process_group; `name` is then made of the pg_id
-  std::vector<int64_t> pg_ids;                      // distinct, in order of appearance; one in a sound file
-  bool collective_zero = false;                     // a collective has number 0
+  // Old dumps have no process_group; `name` is then made from the pg_id.
+  bool local_id_only = false;
+  std::vector<int64_t> pg_ids;                      // distinct, in order of appearance; exactly one in a valid file
+  bool collective_zero = false;                     // a collective has the number 0
   int64_t collectives = kUnknown, p2ps = kUnknown;  // the largest numbers in entries
   int64_t first_collective = kUnknown;              // the smallest number of a collective
   bool has_p2p = false;
-  bool has_batches = false;     // of point-to-point operations
-  int32_t own_group_rank = -1;  // from sends and receives; -1 unknown or contradictory
+  bool has_batches = false;     // the file has batches of point-to-point operations
+  int32_t own_group_rank = -1;  // from sends and receives; -1 if unknown or contradictory
+  bool counted_inside = false;  // own_group_rank certainly is a number inside the group, not the job's
   int32_t size_hint = 0;        // lower limit, from peer numbers and pg_config
   bool may_have_more = false;   // see Communicator
   int64_t newest_issued_ns = 0;
-  int64_t unrecorded = 0;  // calls that op_id counts and no entry holds
+  int64_t unrecorded = 0;  // calls that op_id counts and no entry contains
   Progress progress;
+  ring::CommState state = ring::CommState::kReady;
+  ring::CallKind origin = ring::CallKind::kNone;  // the call that creates it, if known
 };
 
 struct FileData {
-  bool usable = false;  // a Flight Recorder dump, though perhaps damaged
+  bool usable = false;  // whether the file is a Flight Recorder dump, perhaps damaged
   Rank rank;
   std::vector<Problem> problems;
   std::vector<GroupClaim> claims;     // sorted by name
   std::vector<GroupStatus> statuses;  // ascending by pg_id
   std::vector<UsedGroup> used;
   std::vector<std::string> strings, shapes;  // meaning of Op's indices until the files are merged
-  int64_t newest_ns = 0;     // latest time_created_ns; with `progress_sum` the choice between files of one rank
-  int64_t progress_sum = 0;  // of last_enqueued_collective
-  // When the oldest unfinished operation was recorded, and its timeout. 0 unknown.
+  // Latest time_created_ns; together with `progress_sum` it decides between files of one rank.
+  int64_t newest_ns = 0;
+  int64_t progress_sum = 0;  // sum of last_enqueued_collective
+  // When the oldest unfinished operation was recorded, and its timeout; 0 if unknown.
   int64_t oldest_open_ns = 0, open_timeout_ns = 0;
 };
 
@@ -78,11 +83,9 @@ struct ReadSpace {
   size_t expected_ops = 0;
 };
 
-// Parses `bytes` (a whole file): one dump, or those of several ranks in one JSON object by rank, or a bare list of
-// entries. Returns at least one, unusable if the file contains none. Ranks are -1 unless the file itself names them.
-// The result does not refer to `space`. Problems carry `path`. Safe on any input.
+// Parses `bytes` (a whole file): one dump, the dumps of several ranks in one JSON object by rank, or a list of entries.
+// Returns at least one, which is unusable if the file contains none. Ranks are -1 unless the file itself contains them.
+// The result does not refer to `space`. Problems have `path`. Safe for any input.
 std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, ReadSpace* space);
 
 }  // namespace lockstep::fr
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_FILE_H_

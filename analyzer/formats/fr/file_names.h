@@ -1,6 +1,5 @@
-// Ranks and hosts in the names of Flight Recorder files. A dump does not hold its rank.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_FILE_NAMES_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_FILE_NAMES_H_
+// Ranks and hosts in the names of Flight Recorder files. A dump itself does not contain its rank.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -14,16 +13,19 @@ namespace lockstep::fr {
 struct NamedNumber {
   int32_t value = -1;
   bool after_rank = false;      // "rank_5", "rank5", "rank=5"; not "local_rank_5"
-  bool in_folder = false;       // not in the name of the file itself
-  size_t first = 0, count = 0;  // its digits, in the path
+  bool in_folder = false;       // the number is in the name of a folder, not of the file
+  size_t first = 0, count = 0;  // position of the number's digits in the path
 };
 
 struct FileName {
-  // The path from the folder that all files share, with placeholders for numbers: files with the same shape have names
-  // of one rule, and the numbers of one index have the same meaning in all of them.
+  // The path from the folder that all files share, with placeholders for numbers. Files with the same shape follow one
+  // naming rule, and numbers with the same index have the same meaning in all of them.
   std::string shape;
   std::vector<NamedNumber> numbers;
 };
+
+// The path up to its last slash, with it.
+std::string_view Folder(std::string_view path);
 
 // `shared`: length of the folders that all files share. Only the innermost of them may contain the rank, after the word
 // "rank".
@@ -36,9 +38,7 @@ size_t SharedFolders(const std::vector<std::string>& paths);
 int32_t RankInName(std::string_view path);
 
 // The host in the file's name: between "rank_" and the rank (nccl_trace_rank_node02_5), before "_dump_"
-// (node02_dump_5), or after the rank if it begins with "node" or "host" (rank_5_node02.pkl). Empty: the name has none.
+// (node02_dump_5), or after the rank if it begins with "node" or "host" (rank_5_node02.pkl). Empty if there is none.
 std::string HostInName(std::string_view path, const NamedNumber& rank);
 
 }  // namespace lockstep::fr
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_FILE_NAMES_H_

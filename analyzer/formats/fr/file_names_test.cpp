@@ -1,4 +1,4 @@
-// Ranks and hosts in the names that Flight Recorder files have on their way to people.
+// Tests ranks and hosts in the names that users give Flight Recorder files.
 #include "analyzer/formats/fr/file_names.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ using ::testing::SizeIs;
 
 constexpr int kNamed = 8;
 
-// Pairs of a job of eight; each rank has made as many calls as its number.
+// Pairs in a job of eight ranks; each rank has made as many calls as its number.
 FrDump DumpNamed(int rank, bool pairs = true) {
   FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -42,7 +42,7 @@ FrDump DumpNamed(int rank, bool pairs = true) {
   return dump;
 }
 
-// The dumps under the names that `name` gives the ranks.
+// Loads the dumps, with the file name that `name` gives each rank.
 template <typename Name>
 Bundle LoadAs(Name name, bool pairs = true) {
   DumpFolder folder;
@@ -63,7 +63,7 @@ void ExpectEverybody(const Bundle& bundle) {
   }
 }
 
-TEST(FrFileNames, OfOneFile) {
+TEST(FrFileNames, TheRankIsInTheNameOfASingleFile) {
   struct Case {
     const char* path;
     int rank;
@@ -106,9 +106,9 @@ TEST(FrFileNames, OfOneFile) {
   }
 }
 
-// Beside the rank a name holds a node, a process, a time, an attempt: the unique number that fits the groups is the
-// rank.
-TEST(FrFileNames, OfASet) {
+// Besides the rank, a name may contain a node, a process, a time or an attempt. The unique number that fits the groups
+// is the rank.
+TEST(FrFileNames, TheNumberThatFitsTheGroupsIsTheRank) {
   using std::to_string;
   const std::vector<std::pair<const char*, std::string (*)(int)>> rules = {
       {"time", [](int r) { return "nccl_trace_rank_" + to_string(r) + "_" + to_string(1764000123 + r / 3); }},
@@ -130,7 +130,7 @@ TEST(FrFileNames, OfASet) {
   }
 }
 
-TEST(FrFileNames, GroupsAloneMayTellTheRank) {
+TEST(FrFileNames, GroupsAloneMayIdentifyTheRank) {
   const auto letters = [](int rank) { return std::string(1, static_cast<char>('a' + rank)) + ".pkl"; };
   const Bundle world = LoadAs(letters, false);
   EXPECT_THAT(world.ranks, IsEmpty());
@@ -149,7 +149,16 @@ TEST(FrFileNames, GroupsAloneMayTellTheRank) {
   ExpectEverybody(LoadFiles(paths));
 }
 
-TEST(FrFileNames, OneFileOfAllRanks) {
+// The files of each host are numbered from 0, so the host's number belongs to the rank.
+TEST(FrFileNames, ANumberInsideAHostIsCombinedWithTheHost) {
+  for (const bool pairs : {true, false}) {
+    ExpectEverybody(LoadAs(
+        [](int rank) { return "node-" + std::to_string(rank / 4) + "/trace_" + std::to_string(rank % 4) + ".pkl"; },
+        pairs));
+  }
+}
+
+TEST(FrFileNames, OneFileMayHaveAllRanks) {
   std::string all = "{";
   for (int rank = 0; rank < kNamed; rank++)
     all += (rank > 0 ? ", \"" : "\"") + std::to_string(rank) + "\": " + ToJson(DumpNamed(rank));
@@ -159,7 +168,7 @@ TEST(FrFileNames, OneFileOfAllRanks) {
   EXPECT_THAT(bundle.problems, IsEmpty());
 }
 
-TEST(FrFileNames, ABareListOfEntries) {
+TEST(FrFileNames, ABareListOfEntriesIsRead) {
   std::string text = ToJson(DumpNamed(3));
   text = text.substr(text.find("\"entries\":") + 10);
   text.pop_back();
@@ -190,7 +199,7 @@ std::string Little(uint64_t value, int size) {
   return out;
 }
 
-// A zip archive as zip(1) writes it; every second file is stored, the others are deflated.
+// Makes a zip archive as zip(1) does. Every second file is stored; the others are deflated.
 std::string Zip(const std::vector<std::pair<std::string, std::string>>& files) {
   std::string out, table;
   for (size_t i = 0; i < files.size(); i++) {
@@ -198,7 +207,7 @@ std::string Zip(const std::vector<std::pair<std::string, std::string>>& files) {
     std::string data = bytes;
     if (i % 2 == 0) {
       data = Gzip(bytes);
-      data = data.substr(10, data.size() - 18);  // without gzip's own header and sums
+      data = data.substr(10, data.size() - 18);  // without gzip's own header and checksums
     }
     const uLong sum = crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size()));
     const std::string common = Little(20, 2) + Little(0, 2) + Little(i % 2 == 0 ? 8 : 0, 2) + Little(0, 4) +
@@ -224,7 +233,7 @@ TEST(FrPacked, GzipFilesAreDumps) {
   EXPECT_THAT(bundle.problems, IsEmpty());
 }
 
-TEST(FrPacked, WhatIsWholeOfACutOneIsUsed) {
+TEST(FrPacked, TheCompletePartOfATruncatedFileIsUsed) {
   DumpFolder folder;
   std::string packed = Gzip(ToPickle(DumpNamed(3)));
   packed.resize(packed.size() * 3 / 4);
@@ -234,7 +243,7 @@ TEST(FrPacked, WhatIsWholeOfACutOneIsUsed) {
   EXPECT_THAT(bundle.problems, Contains(Field(&Problem::text, HasSubstr("ends early"))));
 }
 
-TEST(FrPacked, AZipArchiveHoldsDumpsOfAllRanks) {
+TEST(FrPacked, AZipArchiveContainsDumpsOfAllRanks) {
   std::vector<std::pair<std::string, std::string>> files = {{"traces/", ""}};
   for (int rank = 0; rank < kNamed; rank++)
     files.push_back({"traces/nccl_trace_rank_" + std::to_string(rank), ToPickle(DumpNamed(rank))});
@@ -243,7 +252,7 @@ TEST(FrPacked, AZipArchiveHoldsDumpsOfAllRanks) {
   const Bundle bundle = LoadFiles({folder.Write("traces.zip", whole)});
   ExpectEverybody(bundle);
   EXPECT_THAT(bundle.problems, IsEmpty());
-  // Damage anywhere, and any cut, is a problem and never more than that.
+  // Damage at any place, and any cut, is reported as a problem and has no other effect.
   std::mt19937 random(7);
   for (int round = 0; round < 300; round++) {
     std::string bytes = whole;
@@ -253,8 +262,8 @@ TEST(FrPacked, AZipArchiveHoldsDumpsOfAllRanks) {
   }
 }
 
-// All entries point at the data of the first file, so a small archive would be unpacked thousands of times.
-TEST(FrPacked, AnArchiveThatNamesTheSameBytesAgainIsRefused) {
+// All entries refer to the data of the first file, so a small archive would be unpacked thousands of times.
+TEST(FrPacked, AnArchiveThatNamesTheSameBytesTwiceIsRefused) {
   std::vector<std::pair<std::string, std::string>> files = {{"nccl_trace_rank_0", ToPickle(DumpNamed(0))}};
   for (int rank = 1; rank < 64; rank++) files.push_back({"nccl_trace_rank_" + std::to_string(rank), ""});
   std::string bytes = Zip(files);
@@ -270,8 +279,8 @@ TEST(FrPacked, AnArchiveThatNamesTheSameBytesAgainIsRefused) {
   EXPECT_THAT(bundle.problems, Contains(Field(&Problem::text, HasSubstr("overlap"))));
 }
 
-// As `cat` leaves several gzip files in one.
-TEST(FrPacked, ABombIsRefused) {
+// Here `cat` has joined several gzip files into one.
+TEST(FrPacked, AFileThatUnpacksTooLargeIsRefused) {
   const std::string part = Gzip(std::string(32u << 20, '\0'));
   std::string whole;
   for (int i = 0; i < 9; i++) whole += part;

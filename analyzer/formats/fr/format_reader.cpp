@@ -27,14 +27,23 @@ class PickleReader final : public FlightRecorderReader {
   }
 };
 
+// Not so: a log that begins with a printed Python dictionary, or has an object in each line.
+bool IsOneObject(std::string_view head) {
+  const size_t end = head.find('\n');
+  const std::string_view first = fr::Strip(head.substr(0, end));
+  const std::string_view inside = fr::Strip(first.substr(1));
+  if (!inside.empty() && inside[0] != '"' && inside[0] != '}') return false;
+  return end == std::string_view::npos || !first.ends_with('}') || fr::Strip(head.substr(end)).empty();
+}
+
 class JsonReader final : public FlightRecorderReader {
  public:
   const char* name() const override { return "Flight Recorder JSON"; }
   const char* beginning() const override { return "\"{\" or \"[{\""; }
   Claim Claims(std::string_view head) const override {
     while (!head.empty() && fr::IsSpace(head[0])) head.remove_prefix(1);
-    if (!head.empty() && head[0] == '{') return Claim::kMaybe;
-    // A bare list of entries; logs begin with a bracket too.
+    if (!head.empty() && head[0] == '{') return IsOneObject(head) ? Claim::kMaybe : Claim::kNo;
+    // A plain list of entries; logs begin with a bracket too.
     if (head.empty() || head[0] != '[') return Claim::kNo;
     head.remove_prefix(1);
     while (!head.empty() && fr::IsSpace(head[0])) head.remove_prefix(1);

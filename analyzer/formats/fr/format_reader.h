@@ -1,5 +1,4 @@
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_FORMAT_READER_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_FORMAT_READER_H_
+#pragma once
 
 #include "analyzer/formats/format_reader.h"
 
@@ -10,5 +9,3 @@ const FormatReader& FlightRecorderJsonFormat();
 const FormatReader& FlightRecorderPackedFormat();
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_FORMAT_READER_H_

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -30,7 +31,7 @@ uint64_t IdentityHash(const std::string& name, std::vector<int32_t> members) {
   return hash;
 }
 
-// The two counters as entries showed them, of one group or of all groups of one description.
+// The two counters as shown by entries, of one group or of all groups with one description.
 struct Counters {
   bool seen = false;
   int64_t collectives = kUnknown, p2ps = kUnknown;
@@ -51,7 +52,7 @@ struct Group {
   uint64_t hash = 0;
   int64_t first_seq = 1;
   Counters counters;
-  int64_t same_enqueued = kUnknown;  // without entries: the last number on every rank; kNone if they differ
+  int64_t same_enqueued = kUnknown;  // if there are no entries: the last number on every rank; kNone if they differ
 };
 
 // One rank's link to a group.
@@ -66,6 +67,7 @@ class Merger {
   Merger(std::vector<FileData>* files, Bundle* bundle) : files_(*files), bundle_(*bundle), links_(files->size()) {}
 
   void Run(std::vector<std::vector<uint32_t>>* operation_memberships) {
+    JoinNames();
     CollectClaims();
     LinkUsed();
     LinkUnlisted();
@@ -89,6 +91,35 @@ class Merger {
     groups_.push_back(std::move(group));
     bucket.push_back(at);
     return at;
+  }
+
+  // A process that creates groups which others do not create may count names on its own, so one group has several
+  // names. If each file lists one group with these members and this description, all of them mean the same.
+  void JoinNames() {
+    struct Claimed {
+      std::set<std::string> names;
+      std::vector<std::pair<FileData*, GroupClaim*>> claims;
+    };
+    std::map<std::pair<std::vector<int32_t>, std::string>, Claimed> groups;
+    for (FileData& file : files_) {
+      for (GroupClaim& claim : file.claims) {
+        Claimed& group = groups[{claim.members, claim.desc}];
+        group.names.insert(claim.name);
+        group.claims.emplace_back(&file, &claim);
+      }
+    }
+    for (auto& [key, group] : groups) {
+      const auto twice = std::adjacent_find(group.claims.begin(), group.claims.end(),
+                                            [](const auto& a, const auto& b) { return a.first == b.first; });
+      if (group.names.size() < 2 || twice != group.claims.end()) continue;
+      const std::string name = absl::StrCat(*group.names.begin(), " or ", *group.names.rbegin());
+      for (auto& [file, claim] : group.claims) {
+        for (UsedGroup& used : file->used) {
+          if (used.name == claim->name && !used.local_id_only) used.name = name;
+        }
+        claim->name = name;
+      }
+    }
   }
 
   void CollectClaims() {
@@ -132,7 +163,7 @@ class Merger {
     return std::find(group.members.begin(), group.members.end(), rank) != group.members.end();
   }
 
-  // A trusted group that the file's entries mean; kNoIndex if no pg_config of any file decides it.
+  // The trusted group that the file's entries mean; kNoIndex if no pg_config of any file shows it.
   uint32_t Resolve(size_t f, const UsedGroup& used) {
     for (const Link& link : links_[f]) {
       if (groups_[link.group].name == used.name && !used.local_id_only) return link.group;
@@ -192,7 +223,7 @@ class Merger {
       for (int32_t member : group.members) job_size = std::max(job_size, member + 1);
     }
     for (const FileData& file : files_)
-      job_size = std::max({job_size, file.rank.rank + 1, file.rank.newest_group_size});
+      job_size = std::max({job_size, file.rank.rank + 1, file.rank.newest_group_size, file.rank.world_size});
     std::vector<int32_t> silent;
     size_t f = 0;
     for (int32_t rank = 0; rank < job_size; rank++) {
@@ -212,10 +243,13 @@ class Merger {
         group.users.push_back(files_[file].rank.rank);
         group.group_ranks.push_back(used.own_group_rank);
         group.size_hint = std::max(group.size_hint, used.size_hint);
+        group.counted_inside |= used.counted_inside;
       }
       unlisted.push_back(std::move(group));
     }
-    InferMembers(silent, job_size, &unlisted);
+    const bool sized =
+        std::any_of(files_.begin(), files_.end(), [](const FileData& file) { return file.rank.world_size > 0; });
+    InferMembers(silent, job_size, sized, &unlisted);
     size_t next = 0;
     for (const auto& [key, uses] : unlisted_) {
       const UnlistedGroup& group = unlisted[next++];
@@ -245,8 +279,8 @@ class Merger {
   // pg_config and pg_status list the same groups.
   bool SameCount(size_t f) const { return links_[f].size() == files_[f].statuses.size(); }
 
-  // Groups are numbered and named in the order of their creation. Not if entries of ranks that made the same groups
-  // contradict this: names may have been given in another order.
+  // Groups are numbered and named in the order of their creation. Does nothing if entries of ranks that created the
+  // same groups contradict this, because names may have been given in another order.
   bool LinkByOrder(size_t f, const Witnesses& witnesses) {
     if (!SameCount(f)) return false;
     const auto known = witnesses.find(Signature(f));
@@ -262,7 +296,7 @@ class Merger {
       if (i > 0 && by_number[i].first == by_number[i - 1].first) return false;
       const Link& link = *by_number[i].second;
       if (link.status != nullptr && link.status != &statuses[i]) return false;
-      // Used, yet its number is in doubt: then so is the order.
+      // The name is used, but its number is in doubt. Then the order is in doubt, too.
       if (link.used != kNoIndex && link.status == nullptr) return false;
       if (known == witnesses.end()) continue;
       const auto said = known->second.find(statuses[i].pg_id);
@@ -277,7 +311,7 @@ class Merger {
     if (!SameCount(f)) return false;
     Link* open = nullptr;
     for (Link& link : links_[f]) {
-      // The group of all is made before any other.
+      // The group of all ranks is created before any other.
       if (link.status == nullptr && link.used == kNoIndex && groups_[link.group].desc == "default_pg" &&
           groups_[link.group].name == "0") {
         const GroupStatus& first = files_[f].statuses[0];
@@ -298,7 +332,7 @@ class Merger {
     return std::any_of(links_[f].begin(), links_[f].end(), [&](const Link& link) { return link.status == status; });
   }
 
-  // Ranks with the same numbers and the same descriptions, each once, made the same kinds of groups.
+  // Ranks with the same numbers and the same unique descriptions created the same kinds of groups.
   std::string Signature(size_t f) const {
     if (!SameCount(f)) return "";
     std::vector<std::string> descs;
@@ -326,7 +360,7 @@ class Merger {
     auto known = witnesses.find(Signature(f));
     if (known == witnesses.end()) return;
     for (const auto& [id, desc] : known->second) {
-      if (desc.empty()) return;  // they disagree, so the order of creation was not the same
+      if (desc.empty()) return;  // the descriptions differ, so the order of creation was not the same
     }
     for (const GroupStatus& status : files_[f].statuses) {
       auto said = known->second.find(status.pg_id);
@@ -368,8 +402,8 @@ class Merger {
     } else if (siblings.seen) {
       counter = siblings.p2ps == kUnknown ? 1 : NearerCounter(status.enqueued, siblings.collectives, siblings.p2ps);
     } else if (group.same_enqueued == status.enqueued) {
-      // Nothing identifies the counter. Completed collectives have one number everywhere; sends and receives usually do
-      // not.
+      // Nothing identifies the counter. Completed collectives have the same number everywhere; sends and receives
+      // usually do not.
       counter = 1;
     }
     if (status.enqueued < 0 && own.p2ps == kUnknown && siblings.p2ps == kUnknown) counter = 1;
@@ -402,6 +436,7 @@ class Merger {
     bundle_.ranks_expected = files_.empty() ? 0 : files_.back().rank.rank + 1;
     for (const FileData& file : files_)
       bundle_.ranks_expected = std::max(bundle_.ranks_expected, file.rank.newest_group_size);
+    const std::vector<uint32_t> ordinals = Ordinals();
     for (auto& [id, at] : order) {
       Group& group = groups_[at];
       comm_of[at] = static_cast<uint32_t>(bundle_.comms.size());
@@ -413,11 +448,31 @@ class Merger {
       comm.members = group.members;
       comm.members_inferred = group.inferred;
       comm.may_have_more = group.may_have_more;
+      comm.ordinal = ordinals[at];
       for (int32_t member : comm.members) bundle_.ranks_expected = std::max(bundle_.ranks_expected, member + 1);
       bundle_.comms.push_back(std::move(comm));
     }
     operation_memberships->assign(files_.size(), {});
     for (size_t f = 0; f < files_.size(); f++) BuildRank(f, comm_of, &(*operation_memberships)[f]);
+  }
+
+  // The pg_id of each group: the number of groups that the process made before it, if all members have the same, else
+  // 0.
+  std::vector<uint32_t> Ordinals() const {
+    constexpr uint32_t kDiffer = UINT32_MAX;
+    std::vector<uint32_t> ordinals(groups_.size());
+    for (size_t f = 0; f < files_.size(); f++) {
+      for (const Link& link : links_[f]) {
+        if (link.used == kNoIndex) continue;
+        const std::vector<int64_t>& ids = files_[f].used[link.used].pg_ids;
+        const bool known = ids.size() == 1 && ids[0] >= 0 && ids[0] < INT32_MAX;
+        const uint32_t id = known ? static_cast<uint32_t>(ids[0]) : kDiffer;
+        uint32_t& ordinal = ordinals[link.group];
+        ordinal = ordinal == 0 || ordinal == id ? id : kDiffer;
+      }
+    }
+    for (uint32_t& ordinal : ordinals) ordinal = ordinal == kDiffer ? 0 : ordinal;
+    return ordinals;
   }
 
   void BuildRank(size_t f, const std::vector<uint32_t>& comm_of, std::vector<uint32_t>* membership_of_used) {
@@ -428,7 +483,7 @@ class Merger {
                      [&](const Link& a, const Link& b) { return comm_of[a.group] < comm_of[b.group]; });
     for (const Link& link : links) {
       const Group& group = groups_[link.group];
-      // Two spellings of one group in a file (another description): one membership.
+      // If one file spells a group in two ways (another description), it is one membership.
       if (!file.rank.memberships.empty() && file.rank.memberships.back().comm == comm_of[link.group]) {
         if (link.used != kNoIndex) {
           (*membership_of_used)[link.used] = static_cast<uint32_t>(file.rank.memberships.size() - 1);
@@ -449,6 +504,8 @@ class Merger {
         progress = used.progress;
         member.issued_ns = used.newest_issued_ns;
         member.not_loaded = used.unrecorded;
+        member.state = used.state;
+        member.origin = used.origin;
         (*membership_of_used)[link.used] = static_cast<uint32_t>(file.rank.memberships.size());
         if (!file.rank.only_active && used.first_collective > group.first_seq) {
           member.lost_records = used.first_collective - group.first_seq;

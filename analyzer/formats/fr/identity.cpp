@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
-#include <tuple>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -16,12 +18,12 @@
 namespace lockstep::fr {
 namespace {
 
-// A list that counts inside its group runs from 0 without a gap; so does one of the job's first ranks.
+// A list that counts inside its group runs from 0 without a gap, but so does one of the job's first ranks.
 bool MayCountInside(const std::vector<int32_t>& members) {
   return members.empty() || (members.front() == 0 && static_cast<size_t>(members.back()) + 1 == members.size());
 }
 
-// Group descriptions with at least one list of job ranks: then all their lists hold job ranks.
+// Group descriptions with at least one list of job ranks; then all their lists contain job ranks.
 absl::flat_hash_set<std::string> OfTheJob(const std::vector<FileData>& files) {
   absl::flat_hash_set<std::string> out;
   for (const FileData& file : files) {
@@ -40,8 +42,8 @@ enum class Name { kUnknown, kRight, kWrong };
 
 struct Finding {
   Name name = Name::kUnknown;
-  int32_t rank = -1;  // of a wrong name: the only rank that is in all groups; -1: several are, or none
-  std::string group;  // of a wrong name: the first that does not contain the rank
+  int32_t rank = -1;  // for a wrong name: the only rank that is in all groups; -1 if there are several, or none
+  std::string group;  // for a wrong name: the first group that does not contain the rank
 };
 
 Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std::string>& of_the_job) {
@@ -65,7 +67,7 @@ Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std:
   return out;
 }
 
-// How badly the numbers of one index serve as ranks of these files: lower is better.
+// How badly the numbers of one index fit as ranks of these files: lower is better.
 struct Price {
   bool mostly_misfits = false, no_word = false;
   size_t misfits_and_doubles = 0;
@@ -73,13 +75,39 @@ struct Price {
   auto operator<=>(const Price&) const = default;
 };
 
+using NamedFile = std::pair<FileData*, FileName>;
+
+// Names that count inside a host, as in node-1/trace_3: the folder's number counts hosts of equal size. Returns the
+// indexes of the two numbers if every file has a rank of its own that is in the job and in all the file's groups.
+std::optional<std::pair<size_t, size_t>> HostAndPlace(const std::vector<NamedFile>& named, int32_t listed,
+                                                      const absl::flat_hash_set<std::string>& of_the_job,
+                                                      int32_t* host_size) {
+  const std::vector<NamedNumber>& numbers = named[0].second.numbers;
+  for (size_t host = 0; host < numbers.size() && listed >= 0; ++host) {
+    for (size_t place = 0; place < numbers.size() && numbers[host].in_folder; ++place) {
+      if (numbers[place].in_folder) continue;
+      *host_size = 0;
+      for (const auto& [file, name] : named) *host_size = std::max(*host_size, name.numbers[place].value + 1);
+      absl::flat_hash_set<int64_t> distinct;
+      const bool fits = std::all_of(named.begin(), named.end(), [&](const NamedFile& one) {
+        const int32_t at = one.second.numbers[host].value, inside = one.second.numbers[place].value;
+        const int64_t rank = int64_t{at} * *host_size + inside;
+        return at >= 0 && inside >= 0 && rank <= listed && distinct.insert(rank).second &&
+               Judge(*one.first, static_cast<int32_t>(rank), of_the_job).name != Name::kWrong;
+      });
+      if (fits) return std::pair(host, place);
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void NameRanks(std::vector<FileData>* files) {
   std::vector<std::string> paths;
   for (const FileData& file : *files) paths.push_back(file.rank.path);
   const size_t shared = SharedFolders(paths);
-  std::map<std::string, std::vector<std::pair<FileData*, FileName>>> rules;
+  std::map<std::string, std::vector<NamedFile>> rules;
   int32_t listed = -1;  // the largest rank of all lists
   for (FileData& file : *files) {
     for (const GroupClaim& claim : file.claims) {
@@ -95,6 +123,7 @@ void NameRanks(std::vector<FileData>* files) {
   for (auto& [unused, named] : rules) {
     size_t best = SIZE_MAX;
     Price least;
+    bool doubles = false;
     const size_t numbers = named[0].second.numbers.size();
     for (size_t i = 0; i < numbers; ++i) {
       absl::flat_hash_set<int32_t> distinct;
@@ -108,9 +137,16 @@ void NameRanks(std::vector<FileData>* files) {
       const NamedNumber& first = named[0].second.numbers[i];
       const Price price = {numbers > 1 && misfits * 2 > named.size(), !first.after_rank,
                            misfits + named.size() - distinct.size(), first.in_folder};
-      if (best == SIZE_MAX || price <= least) best = i, least = price;
+      if (best != SIZE_MAX && price > least) continue;
+      best = i, least = price, doubles = distinct.size() < named.size();
     }
     if (best == SIZE_MAX) continue;
+    int32_t host_size = 0;
+    if (const auto both = doubles ? HostAndPlace(named, listed, of_the_job, &host_size) : std::nullopt) {
+      for (auto& [file, name] : named)
+        file->rank.rank = name.numbers[both->first].value * host_size + name.numbers[both->second].value;
+      continue;
+    }
     for (auto& [file, name] : named) {
       file->rank.rank = name.numbers[best].value;
       if (file->rank.rank >= 0) file->rank.host = HostInName(file->rank.path, name.numbers[best]);
@@ -123,13 +159,14 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
   std::vector<Finding> findings;
   size_t right = 0, wrong = 0;
   bool each_its_own = true;
-  absl::flat_hash_set<int32_t> ranks;
+  std::set<std::pair<std::string_view, int32_t>> ranks;  // in each folder
   for (const FileData& file : *files) {
     findings.push_back(Judge(file, file.rank.rank, of_the_job));
     const Finding& found = findings.back();
     right += found.name == Name::kRight;
     wrong += found.name == Name::kWrong;
-    if (found.name == Name::kWrong) each_its_own &= found.rank >= 0 && ranks.insert(found.rank).second;
+    if (found.name == Name::kWrong)
+      each_its_own &= found.rank >= 0 && ranks.insert({Folder(file.rank.path), found.rank}).second;
   }
   // If most lists do not contain the rank in the file's name, they use their own numbering (a job inside a job).
   const bool count_otherwise = wrong >= right && !each_its_own;

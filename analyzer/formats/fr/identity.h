@@ -1,6 +1,5 @@
 // Determines the rank of each file, from its name and its pg_config.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_IDENTITY_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_IDENTITY_H_
+#pragma once
 
 #include <vector>
 
@@ -9,17 +8,16 @@
 
 namespace lockstep::fr {
 
-// A dump does not hold its rank. Files named by one rule hold it at the same place of the name: of several numbers the
-// one that follows the word "rank", that fits the groups of pg_config and that no two files share. Sets Rank::rank (-1:
-// the name says none) and Rank::host; a rank that is set already stays.
+// A dump does not contain its rank. Files named by one rule have it at the same position of the name. Of several
+// numbers, it is the one that follows the word "rank", fits the groups of pg_config, and differs between all files.
+// Sets Rank::rank (-1 if the name has none) and Rank::host; a rank that is already set stays.
 void NameRanks(std::vector<FileData>* files);
 
-// pg_config lists the groups that a dump's process is in. Where these cannot be those of the rank in the file's name,
-// or the name says none, the file gets the one rank that is in all of them, or is taken out of `files` where several
-// are. A line of `problems` says which and why. Names stay where lists may count inside their groups, or where no more
-// files agree with their names than do not and some of these have no rank of their own.
+// pg_config lists the groups that a dump's process is in. If these cannot be the groups of the rank in the file's name,
+// or the name has no rank, the file gets the only rank that is in all of them. If several ranks are, the file is
+// removed from `files`. A line of `problems` names the file and the reason. Names are kept if lists may count ranks
+// inside their groups, or if the files that agree with their names are not a majority and some of the others have no
+// unique rank.
 void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems);
 
 }  // namespace lockstep::fr
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_IDENTITY_H_

@@ -1,4 +1,4 @@
-// Dumps under the name of another rank: the groups in their pg_config identify them.
+// Tests dumps whose file name has another rank. The groups in their pg_config identify the rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,8 @@ using ::testing::SizeIs;
 
 constexpr int kRanks = 8;
 
-// Rank of a job of two by four: pairs, and ranks of one parity. Each rank has issued as many operations as its number.
+// A rank of a job of two by four: pairs, and ranks with equal parity. Each rank has issued as many operations as its
+// number.
 FrDump DumpOf(int rank, bool pairs = true) {
   FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -40,7 +41,7 @@ FrDump DumpOf(int rank, bool pairs = true) {
   return dump;
 }
 
-// `content[i]`: whose dump has the name of rank i.
+// `content[i]` is the rank whose dump has the name of rank i.
 Bundle Load(const std::vector<int>& content, bool pairs = true) {
   DumpFolder folder;
   for (size_t i = 0; i < content.size(); i++)
@@ -67,13 +68,13 @@ void ExpectGroupsAsConfigured(const Bundle& bundle) {
   }
 }
 
-TEST(FrIdentity, RightNamesSayNothing) {
+TEST(FrIdentity, RightNamesCauseNoMessage) {
   const Bundle bundle = Load({0, 1, 2, 3, 4, 5, 6, 7});
   EXPECT_THAT(bundle.problems, IsEmpty());
   EXPECT_EQ(Read(bundle), Everybody());
 }
 
-TEST(FrIdentity, TwoFilesWithEachOthersNamesAreTakenForWhatTheyAre) {
+TEST(FrIdentity, TwoFilesWithSwappedNamesAreIdentified) {
   const Bundle bundle = Load({0, 6, 2, 3, 4, 5, 1, 7});
   EXPECT_EQ(Read(bundle), Everybody());
   ExpectGroupsAsConfigured(bundle);
@@ -84,7 +85,7 @@ TEST(FrIdentity, TwoFilesWithEachOthersNamesAreTakenForWhatTheyAre) {
   EXPECT_THAT(first.path, HasSubstr("nccl_trace_rank_6"));
 }
 
-TEST(FrIdentity, ACopyUnderAnotherNameIsNoOtherRank) {
+TEST(FrIdentity, ACopyUnderAnotherNameIsNotAnotherRank) {
   const Bundle bundle = Load({0, 1, 2, 3, 4, 2, 6, 7});
   std::vector<std::pair<int, size_t>> expected = Everybody();
   expected.erase(expected.begin() + 5);
@@ -93,7 +94,7 @@ TEST(FrIdentity, ACopyUnderAnotherNameIsNoOtherRank) {
   EXPECT_EQ(bundle.ranks_expected, kRanks);
 }
 
-TEST(FrIdentity, NamesThatAreAllOffByOne) {
+TEST(FrIdentity, NamesThatAreAllOffByOneAreIdentified) {
   DumpFolder folder;
   for (int rank = 0; rank < kRanks; rank++) folder.WriteRank(rank + 1, ToPickle(DumpOf(rank)));
   const Bundle bundle = LoadFiles(folder.Files());
@@ -101,8 +102,8 @@ TEST(FrIdentity, NamesThatAreAllOffByOne) {
   ExpectGroupsAsConfigured(bundle);
 }
 
-// Without the pairs several ranks are in all of a file's groups.
-TEST(FrIdentity, AFileThatMayBeOfSeveralRanksIsNotUsed) {
+// Without the pairs, several ranks fit all groups of a file.
+TEST(FrIdentity, AFileThatMayBelongToSeveralRanksIsIgnored) {
   const Bundle bundle = Load({0, 1, 2, 3, 4, 2, 6, 7}, false);
   std::vector<std::pair<int, size_t>> expected = Everybody();
   expected.erase(expected.begin() + 5);
@@ -113,9 +114,9 @@ TEST(FrIdentity, AFileThatMayBeOfSeveralRanksIsNotUsed) {
   ExpectGroupsAsConfigured(bundle);
 }
 
-// A job inside a job numbers its ranks again, in lists that need not begin with 0: names and lists then differ
+// A job inside a job numbers its own ranks, in lists that need not begin with 0. Names and lists then differ
 // everywhere.
-TEST(FrIdentity, ListsOfAnotherCountMoveNobody) {
+TEST(FrIdentity, ListsWithOtherNumbersReassignNoRank) {
   DumpFolder folder;
   for (int rank = 0; rank < kRanks; rank++) {
     FrDump dump = DumpOf(rank, false);
@@ -127,7 +128,7 @@ TEST(FrIdentity, ListsOfAnotherCountMoveNobody) {
   EXPECT_EQ(Read(bundle), Everybody());
 }
 
-TEST(FrIdentity, AListThatCountsInsideItsGroupIsNoContradiction) {
+TEST(FrIdentity, AListNumberedWithinItsGroupIsNoContradiction) {
   DumpFolder folder;
   for (int rank = 0; rank < kRanks; rank++) {
     FrDump dump = DumpOf(rank);

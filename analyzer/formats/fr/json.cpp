@@ -22,7 +22,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (!whole && error_.text.empty()) error_.text = "not JSON";
     if (!error_.text.empty() && !error_.refused) {
       for (const Level& level : levels_) document_.SetPartial(level.container.index);
-      // Innermost first, so that each container is complete in its parent.
+      // Closes the innermost first, so that each container is complete in its parent.
       while (!levels_.empty()) Close();
     }
     return error_;
@@ -55,7 +55,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& exception) override {
     bool at_end = position >= bytes_.size();
     std::string what = at_end ? "the file ends before the JSON document does" : exception.what();
-    // The library puts its own tag and the position in front.
+    // The library prepends its own tag and the position.
     if (size_t colon = what.find("column"); !at_end && colon != std::string::npos) {
       if (size_t text = what.find(": ", colon); text != std::string::npos) what = what.substr(text + 2);
     }
@@ -67,7 +67,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
  private:
   struct Level {
     Value container;
-    std::vector<Value> items;  // of a dictionary: key, value, key, ...
+    std::vector<Value> items;  // for a dictionary: key, value, key, ...
   };
 
   static Value Simple(Type type, int64_t integer) {
@@ -77,7 +77,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     return value;
   }
 
-  // Equal texts are one string, as the pickle's memo makes them.
+  // Equal texts become one string, as with the pickle's memo.
   Value Text(std::string& text) {
     auto found = texts_.find(text);
     if (found != texts_.end()) return found->second;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -30,9 +31,9 @@ namespace {
 
 using fr::FileData;
 
-// A dump of 20,000 entries with stacks takes 5 MB, with C++ stacks perhaps ten times that.
+// A dump of 20,000 entries with stacks takes 5 MB, and with C++ stacks perhaps ten times that.
 constexpr size_t kMaxFileBytes = 256u << 20;
-constexpr size_t kMostNameBytes = 512;  // of a file in an archive
+constexpr size_t kMostNameBytes = 512;  // for a file in an archive
 
 // Only grows; contains raw bytes.
 class Buffer {
@@ -53,11 +54,10 @@ class Buffer {
   size_t capacity_ = 0;
 };
 
-std::string_view Folder(std::string_view path) {
-  return path.substr(0, path.rfind('/') + 1);
-}
+using fr::Folder;
 
-// The whole file into `buffer`. Reads rather than maps, so that a file cut meanwhile is short and not a SIGBUS.
+// Reads the whole file into `buffer`. It is read, not mapped, so that a file that is cut meanwhile is short and does
+// not cause SIGBUS.
 bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* written_ns, std::string* error) {
   const UniqueFd fd = OpenToRead(path);
   if (!fd.ok()) {
@@ -143,7 +143,7 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
     space->Spend();
     read(space->unpacked, path, damage);
   } else if (fr::IsZip(bytes)) {
-    written_ns = 0;  // an archive's time does not apply to its files, whose own are local times of an unknown zone
+    written_ns = 0;  // an archive's time does not apply to its files, and their own are local times of an unknown zone
     const absl::StatusOr<std::vector<fr::Packed>> files = fr::FilesInZip(bytes);
     if (!files.ok()) {
       dumps.emplace_back();
@@ -162,7 +162,7 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
   return dumps;
 }
 
-// Of two dumps of one rank the later one: by its newest entry, then its counts, then its number of entries.
+// Chooses the later of two dumps of one rank: by its newest entry, then its counts, then its number of entries.
 bool Better(const FileData& a, const FileData& b) {
   auto key = [](const FileData& file) {
     return std::make_tuple(file.newest_ns, file.progress_sum, file.rank.ops.size(), !file.rank.damaged);
@@ -170,28 +170,36 @@ bool Better(const FileData& a, const FileData& b) {
   return key(a) != key(b) ? key(a) > key(b) : a.rank.path < b.rank.path;
 }
 
-// Folders with dumps of the same ranks belong to different jobs or attempts, and are not mixed. Keeps the folder with
-// the most ranks, then one with unfinished operations, then the newest, and reports the others. A folder that repeats
-// only a few ranks holds older dumps of the same job.
+// Folders with dumps of the same ranks belong to different jobs or attempts, and are not mixed. Keeps the latest
+// attempt unless it lacks half of the ranks; of jobs that ran at the same time the one with the most ranks, then one
+// with an operation past its timeout, then one with unfinished operations, then the newest. Reports the others. A
+// folder that repeats only a few ranks contains older dumps of the same job.
 void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   struct Set {
     std::set<int32_t> ranks;
-    bool unfinished = false;
-    int64_t newest_ns = 0;
+    bool timed_out = false, unfinished = false;
+    int64_t oldest_ns = INT64_MAX, newest_ns = 0;
   };
   std::map<std::string, Set> sets;
   for (const FileData& file : *files) {
     if (file.rank.rank < 0) continue;
     Set& set = sets[std::string(Folder(file.rank.path))];
     set.ranks.insert(file.rank.rank);
+    set.timed_out |= fr::TimedOut(file);
     set.unfinished |= file.oldest_open_ns > 0;
     set.newest_ns = std::max(set.newest_ns, file.newest_ns);
+    const std::vector<Op>& ops = file.rank.ops;
+    if (!ops.empty()) set.oldest_ns = std::min(set.oldest_ns, ops.front().enter_ns);
   }
-  const auto key = [](const auto& set) {
-    return std::make_tuple(set.second.ranks.size(), set.second.unfinished, set.second.newest_ns);
-  };
-  const auto used =
-      std::max_element(sets.begin(), sets.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  const auto key = [](const Set& set) { return std::make_tuple(set.timed_out, set.unfinished, set.newest_ns); };
+  const auto used = std::max_element(sets.begin(), sets.end(), [&](const auto& one, const auto& other) {
+    const Set &a = one.second, &b = other.second;
+    const bool apart = a.newest_ns < b.oldest_ns || b.newest_ns < a.oldest_ns;
+    const size_t more = std::max(a.ranks.size(), b.ranks.size()), fewer = std::min(a.ranks.size(), b.ranks.size());
+    if (apart && fewer * 2 > more) return a.newest_ns < b.newest_ns;
+    if (fewer != more) return a.ranks.size() < b.ranks.size();
+    return key(a) < key(b);
+  });
   if (used == sets.end()) return;
   std::set<std::string> others;
   for (const auto& [folder, set] : sets) {
@@ -219,7 +227,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::vector<std::vector<FileData>> loaded(names.size());
   {
-    // Large files first: the last one to be read keeps the other processors waiting.
+    // Large files first, because the last one keeps the other processors waiting.
     std::vector<std::pair<int64_t, size_t>> order;
     for (size_t i = 0; i < names.size(); i++) {
       struct stat info = {};
@@ -258,15 +266,16 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   }
   loaded.clear();
   fr::NameRanks(&files);
-  KeepOneJob(&files, &problems);
   fr::CorrectRanks(&files, &problems);
+  KeepOneJob(&files, &problems);
   std::sort(files.begin(), files.end(), [](const FileData& a, const FileData& b) {
     return a.rank.rank != b.rank.rank ? a.rank.rank < b.rank.rank : Better(a, b);
   });
   std::vector<FileData> kept;
   for (FileData& file : files) {
     if (!kept.empty() && kept.back().rank.rank == file.rank.rank) {
-      // An older set beside the newer one is expected in one folder. In two folders it may be another, unexamined hang.
+      // An older set beside the newer one is expected in one folder. In two folders, it may be another hang that was
+      // not examined.
       const bool together = Folder(file.rank.path) == Folder(kept.back().rank.path);
       problems.push_back({.path = file.rank.path,
                           .text = absl::StrCat("not used: another file of rank ", file.rank.rank,

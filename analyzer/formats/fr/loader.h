@@ -1,6 +1,5 @@
 // Loads PyTorch Flight Recorder dumps, pickle or JSON, into a Bundle.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_LOADER_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_LOADER_H_
+#pragma once
 
 #include <atomic>
 #include <functional>
@@ -11,15 +10,12 @@
 
 namespace lockstep {
 
-// Reads `paths`, gzip files and zip archives of dumps too, and merges them into an empty bundle. A file that cannot be
-// read, is not a Flight Recorder dump, is refused or is damaged becomes an entry of bundle->problems (path, offset,
-// what, what to do); the other files are still loaded. The result does not depend on the order of `paths`. Each file's
-// rank comes from its name and its pg_config (identity.h).
-// `read` is called after each file, on any thread; no further file is read, and the bundle is of no use, when *cancel
-// turns true.
+// Reads `paths`, including gzip files and zip archives of dumps, and merges them into an empty bundle. A file that
+// cannot be read, is not a Flight Recorder dump, is refused or is damaged becomes an entry of bundle->problems (path,
+// offset, problem, what to do); the other files are still loaded. The result does not depend on the order of `paths`.
+// Each file's rank comes from its name and its pg_config (identity.h). `read` is called after each file, on any thread.
+// If *cancel becomes true, no further file is read and the bundle is useless.
 void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle,
                         const std::atomic<bool>* cancel = nullptr, const std::function<void()>& read = nullptr);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_LOADER_H_

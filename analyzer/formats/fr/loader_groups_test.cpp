@@ -1,4 +1,4 @@
-// The groups of a job, their names and their members, from the dumps of several ranks together.
+// Tests the groups of a job, with names and members, from the dumps of several ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-TEST(FrLoaderGroups, SameNameWithOtherMembersIsAnotherGroup) {
+TEST(FrLoaderGroups, AGroupWithTheSameNameAndOtherMembersIsAnotherGroup) {
   FrDump dumps[2];
   for (int rank = 0; rank < 2; rank++) {
     dumps[rank].groups.push_back({.name = "1", .desc = "own", .ranks = {rank}, .pg_id = 1});
@@ -39,7 +39,32 @@ TEST(FrLoaderGroups, SameNameWithOtherMembersIsAnotherGroup) {
   }
 }
 
-TEST(FrLoaderGroups, AGroupOnlyOthersConfigureIsFoundByItsMembers) {
+// Rank 0 has created a group of its own, so it counts the names of later groups from one more.
+TEST(FrLoaderGroups, OneGroupMayHaveAnotherNameInEachProcess) {
+  FrDump dumps[2];
+  dumps[0].groups.push_back({.name = "1", .desc = "own", .ranks = {0}, .pg_id = 1});
+  for (int rank = 0; rank < 2; rank++) {
+    const std::string name = rank == 0 ? "2" : "1";
+    const int64_t id = rank == 0 ? 2 : 1;
+    dumps[rank].groups.push_back({.name = name, .desc = "undefined", .pg_id = id, .enqueued = 1, .completed = 0});
+    dumps[rank].entries.push_back({.pg = name, .desc = "undefined", .pg_id = id});
+  }
+  const Bundle bundle = LoadDumps({dumps[0], dumps[1]});
+  ASSERT_THAT(bundle.comms, SizeIs(3));
+  const auto comm_of = [&](const Rank& rank) { return rank.memberships[rank.ops[0].membership].comm; };
+  EXPECT_EQ(comm_of(bundle.ranks[0]), comm_of(bundle.ranks[1]));
+  EXPECT_EQ(bundle.comms[comm_of(bundle.ranks[0])].name, "1 or 2");
+}
+
+// Two groups with the same members keep their names.
+TEST(FrLoaderGroups, GroupsThatOneProcessTellsApartStayTwo) {
+  FrDump dump;
+  dump.groups.push_back({.name = "1", .desc = "undefined", .pg_id = 1});
+  dump.groups.push_back({.name = "2", .desc = "undefined", .pg_id = 2});
+  EXPECT_THAT(LoadDumps({dump, dump}).comms, SizeIs(3));
+}
+
+TEST(FrLoaderGroups, AGroupThatOnlyOthersConfigureIsFoundByItsMembers) {
   FrDump with, without;
   with.groups.push_back({.name = "4", .desc = "TP", .ranks = {0, 1}, .pg_id = 3, .enqueued = 1});
   without.groups.push_back({.name = "4", .desc = "TP", .pg_id = 2, .enqueued = 1, .in_config = false});
@@ -54,7 +79,7 @@ TEST(FrLoaderGroups, AGroupOnlyOthersConfigureIsFoundByItsMembers) {
   EXPECT_EQ(member->issued, 1);
 }
 
-// What gloo writes: a nameless group with ranks counted inside it.
+// A gloo dump: a group without a name, whose ranks are numbered within the group.
 FrDump Gloo(int rank, int job_size) {
   FrDump dump;
   dump.AsVersion("2.10");
@@ -68,7 +93,7 @@ FrDump Gloo(int rank, int job_size) {
   return dump;
 }
 
-TEST(FrLoaderGroups, MembersComeFromUseWhereNothingListsThem) {
+TEST(FrLoaderGroups, UnlistedMembersComeFromTheCalls) {
   std::vector<std::optional<FrDump>> dumps;
   for (int rank = 0; rank < 8; rank++) dumps.push_back(Gloo(rank, 8));
   Bundle bundle = LoadDumps(dumps);
@@ -82,7 +107,7 @@ TEST(FrLoaderGroups, MembersComeFromUseWhereNothingListsThem) {
   EXPECT_THAT(bundle.comms[rank.memberships[rank.ops[0].membership].comm].members, ElementsAre(4, 5));
   EXPECT_THAT(bundle.comms[rank.memberships[rank.ops[1].membership].comm].members, ElementsAre(1, 3, 5, 7));
   EXPECT_EQ(rank.ops[0].state, OpState::kIncomplete);
-  EXPECT_EQ(rank.ops[1].state, OpState::kCompleted);  // retired, and pg_status counts it
+  EXPECT_EQ(rank.ops[1].state, OpState::kCompleted);  // the entry is retired, and counted in pg_status
   EXPECT_FALSE(rank.only_active);
 }
 
@@ -101,8 +126,8 @@ TEST(FrLoaderGroups, ARankWithoutADumpIsStillAMember) {
   }
 }
 
-TEST(FrLoaderGroups, StatusOfGroupsWithoutEntriesIsJoinedByOrderOfDecimalNames) {
-  // Names are counted over all groups of the job, pg_ids over the process's own: both ascend.
+TEST(FrLoaderGroups, StatusOfGroupsWithoutEntriesIsMatchedByTheOrderOfDecimalNames) {
+  // Names are numbered over all groups of the job, pg_ids over the process's own groups. Both ascend.
   FrDump full;
   full.groups = {{.name = "0", .pg_id = 0, .enqueued = 10, .completed = 10},
                  {.name = "112", .desc = "LATE", .pg_id = 9, .enqueued = 30, .completed = 30},
@@ -124,7 +149,7 @@ TEST(FrLoaderGroups, StatusOfGroupsWithoutEntriesIsJoinedByOrderOfDecimalNames) 
   }
 }
 
-TEST(FrLoaderGroups, OrderThatAnEntryContradictsIsNotUsed) {
+TEST(FrLoaderGroups, AnOrderThatAnEntryContradictsIsNotUsed) {
   FrDump dump;
   dump.groups = {{.name = "0", .pg_id = 0, .enqueued = 10, .completed = 10},
                  {.name = "5", .desc = "A", .pg_id = 7, .enqueued = 20, .completed = 20},
@@ -137,7 +162,7 @@ TEST(FrLoaderGroups, OrderThatAnEntryContradictsIsNotUsed) {
   EXPECT_EQ(MemberIn(bundle, bundle.ranks[0], "C")->issued, kUnknown);
 }
 
-TEST(FrLoaderGroups, TheGroupOfAllIsMadeFirstAndTheLastThatIsLeftIsTheLast) {
+TEST(FrLoaderGroups, TheGroupOfAllComesFirstAndTheOnlyRemainingPairMatches) {
   FrDump dump;
   dump.groups = {{.name = "0", .pg_id = 0, .enqueued = 10, .completed = 10},
                  {.name = "5", .desc = "A", .pg_id = 7, .enqueued = 20, .completed = 20},
@@ -149,9 +174,9 @@ TEST(FrLoaderGroups, TheGroupOfAllIsMadeFirstAndTheLastThatIsLeftIsTheLast) {
   EXPECT_EQ(MemberIn(bundle, bundle.ranks[0], "B")->issued, 30);
 }
 
-// A group that was begun before the oldest batch on record: what the counters do not hold is in it, and was not
-// enqueued.
-TEST(FrLoaderGroups, CallsBeforeTheOldestBatchAreInTheOpenGroupToo) {
+// A group that began before the oldest recorded batch contains the operations that the counters do not include. These
+// were not enqueued.
+TEST(FrLoaderGroups, CallsBeforeTheOldestBatchAreInTheOpenGroup) {
   for (const bool other_thread : {false, true}) {
     FrDump dump;
     dump.groups = {{.enqueued = 4, .completed = 4},
@@ -170,7 +195,7 @@ TEST(FrLoaderGroups, CallsBeforeTheOldestBatchAreInTheOpenGroupToo) {
   }
 }
 
-TEST(FrLoaderGroups, OrderThatOtherRanksContradictIsNotUsed) {
+TEST(FrLoaderGroups, AnOrderThatOtherRanksContradictIsNotUsed) {
   FrDump full, silent;
   full.groups = {{.name = "0", .desc = "world", .pg_id = 0, .enqueued = 10, .completed = 10},
                  {.name = "19", .desc = "TP", .pg_id = 1, .enqueued = 20, .completed = 20},
@@ -186,7 +211,7 @@ TEST(FrLoaderGroups, OrderThatOtherRanksContradictIsNotUsed) {
   }
 }
 
-TEST(FrLoaderGroups, HashedNamesAreJoinedThroughRanksThatTell) {
+TEST(FrLoaderGroups, HashedNamesAreMatchedThroughOtherRanks) {
   FrDump full, silent;
   full.groups = {{.name = "aa", .desc = "world", .pg_id = 0, .enqueued = 10, .completed = 9},
                  {.name = "bb", .desc = "TP", .pg_id = 1, .enqueued = 20, .completed = 19},
@@ -201,13 +226,13 @@ TEST(FrLoaderGroups, HashedNamesAreJoinedThroughRanksThatTell) {
   EXPECT_EQ(MemberIn(bundle, bundle.ranks[1], "world")->issued, 10);
   EXPECT_EQ(MemberIn(bundle, bundle.ranks[1], "TP")->issued, 20);
   EXPECT_EQ(MemberIn(bundle, bundle.ranks[1], "DP")->issued, 30);
-  // Without such a rank nothing is guessed.
+  // Without such a rank, nothing is assumed.
   full.entries.clear();
   bundle = LoadDumps({full, silent});
   EXPECT_EQ(MemberIn(bundle, bundle.ranks[1], "TP")->issued, kUnknown);
 }
 
-TEST(FrLoaderGroups, StatusOfPointToPointGroupsCountsPointToPoint) {
+TEST(FrLoaderGroups, StatusOfPointToPointGroupsCountsSendsAndReceives) {
   FrDump sender;
   sender.groups[0] = {.enqueued = 5000, .completed = 4997};
   sender.entries = {{.op = "nccl:send 0->1", .seq = 26, .is_p2p = true, .p2p_seq = 4995},
@@ -221,8 +246,8 @@ TEST(FrLoaderGroups, StatusOfPointToPointGroupsCountsPointToPoint) {
   EXPECT_EQ(member.completed, 26);
   EXPECT_EQ(member.p2p_issued, 5000);
   EXPECT_EQ(member.p2p_completed, 4997);
-  // Sends and receives complete in any order, so the count does not prove this one complete. Its entry does not prove
-  // it unfinished either: a dump of active operations keeps members of completed batches.
+  // Sends and receives complete in any order, so the count does not prove that this one completed. Its entry does not
+  // prove that it is unfinished: a dump of active operations keeps members of completed batches.
   EXPECT_EQ(bundle.ranks[0].ops[0].state, OpState::kUnknown);
   EXPECT_EQ(bundle.ranks[0].ops[0].root_or_peer, 1);
   EXPECT_EQ(bundle.ranks[0].ops[0].seq, 4995);
@@ -231,8 +256,8 @@ TEST(FrLoaderGroups, StatusOfPointToPointGroupsCountsPointToPoint) {
   EXPECT_EQ(other.issued, kUnknown);
 }
 
-// One number a group, although it counts its collectives and its sends apart.
-TEST(FrLoaderGroups, StatusOfMixedGroupsCountsWhatCanHaveComeSoFar) {
+// A group has one number in the status, although it counts collectives and sends separately.
+TEST(FrLoaderGroups, StatusOfMixedGroupsBoundsBothCounts) {
   FrDump dump;
   dump.groups[0] = {.enqueued = 2, .completed = 48};
   dump.entries = {{.op = "nccl:send 0->1", .seq = 1, .is_p2p = true, .p2p_seq = 50},
@@ -243,7 +268,7 @@ TEST(FrLoaderGroups, StatusOfMixedGroupsCountsWhatCanHaveComeSoFar) {
   EXPECT_EQ(bundle.ranks[0].memberships[0].issued, 2);
   EXPECT_EQ(bundle.ranks[0].ops[1].state, OpState::kIncomplete);
 
-  // The same number twice is not the same operation: receive 6 is over, collective 6 is not.
+  // Equal numbers do not mean the same operation: receive 6 is complete, collective 6 is not.
   dump.groups[0] = {.enqueued = 6, .completed = 6};
   dump.entries = {{.op = "nccl:recv 0<-1", .seq = 5, .is_p2p = true, .p2p_seq = 6},
                   {.op = "nccl:all_to_all", .seq = 6}};

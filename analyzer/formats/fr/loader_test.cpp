@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Everything a bundle says, paths aside, as text that can be compared.
+// Returns everything in a bundle except paths, as text that can be compared.
 std::string Say(const Bundle& bundle) {
   std::string out = "expected " + std::to_string(bundle.ranks_expected) + "\n";
   auto text = [&](const std::vector<std::string>& table, uint32_t at) { return at == kNoIndex ? "-" : table[at]; };
@@ -118,7 +118,7 @@ TEST(FrLoader, AnEntryBecomesAnOperation) {
   EXPECT_GT(op.enter_ns, 0);
 }
 
-TEST(FrLoader, ACallSiteInsideTorchAloneIsTheInnermost) {
+TEST(FrLoader, ACallSiteIsTheInnermostIfAllFramesAreTorchs) {
   FrDump dump;
   FrEntry entry;
   entry.frames = {{"all_reduce", "/venv/lib/python3.11/site-packages/torch/distributed/c10d.py", 10},
@@ -128,7 +128,7 @@ TEST(FrLoader, ACallSiteInsideTorchAloneIsTheInnermost) {
   EXPECT_EQ(bundle.strings[bundle.ranks[0].ops[0].call_site], "c10d.py:10 all_reduce");
 }
 
-TEST(FrLoader, MeasuredDurationsAreTakenAndWhenTheyWereNoticedIsNot) {
+TEST(FrLoader, MeasuredDurationsAreUsedAndTimesOfNoticingAreNot) {
   FrDump dump;
   for (int i = 1; i <= 6; i++) {
     dump.entries.push_back({.seq = i,
@@ -143,11 +143,11 @@ TEST(FrLoader, MeasuredDurationsAreTakenAndWhenTheyWereNoticedIsNot) {
   for (int i = 1; i <= 6; i++) {
     const Op& op = bundle.ranks[0].ops[static_cast<size_t>(i - 1)];
     EXPECT_EQ(op.started_ns, i == 4 ? 0 : op.completed_ns - 1'500'000 * i)
-        << i;  // of one without, the start is not known
+        << i;  // the start of an operation without a time is unknown
   }
 }
 
-TEST(FrLoader, PickleOfEitherProtocolAndJsonGiveTheSameBundle) {
+TEST(FrLoader, BothPickleProtocolsAndJsonGiveTheSameBundle) {
   FrDump dump;
   dump.groups = {{.enqueued = 5, .completed = 3},
                  {.name = "9f3ab2c0", .desc = "TP", .ranks = {0, 1}, .pg_id = 1, .enqueued = 2, .completed = 2}};
@@ -191,7 +191,7 @@ TEST(FrLoader, PickleOfEitherProtocolAndJsonGiveTheSameBundle) {
   EXPECT_EQ(Say(LoadFiles(json.Files())), said);
 }
 
-TEST(FrLoader, EveryVersionLoads) {
+TEST(FrLoader, DumpsOfEveryVersionLoad) {
   for (const char* version : {"1.5", "2.0", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9", "2.10"}) {
     SCOPED_TRACE(version);
     FrDump dump;
@@ -220,7 +220,7 @@ TEST(FrLoader, EveryVersionLoads) {
   }
 }
 
-TEST(FrLoader, ScheduledMeansNotStartedOnlyWhereStartsAreRecorded) {
+TEST(FrLoader, ScheduledMeansNotStartedOnlyIfStartsAreRecorded) {
   FrDump dump;
   dump.groups[0].enqueued = 3;
   dump.entries = {{.seq = 1, .state = "completed"}, {.seq = 2}, {.seq = 3}};
@@ -236,7 +236,7 @@ TEST(FrLoader, ScheduledMeansNotStartedOnlyWhereStartsAreRecorded) {
   EXPECT_EQ(timed.ranks[0].memberships[0].started, kNone);
 }
 
-TEST(FrLoader, RetiredWithoutCompletionTimedOut) {
+TEST(FrLoader, RetiredWithoutCompletionMeansTimedOut) {
   FrDump dump;
   dump.groups[0] = {.enqueued = 2, .completed = 1};
   dump.entries = {{.seq = 1, .state = "completed", .retired = true}, {.seq = 2, .retired = true}};
@@ -246,7 +246,7 @@ TEST(FrLoader, RetiredWithoutCompletionTimedOut) {
   EXPECT_TRUE(bundle.ranks[0].ops[1].retired);
 }
 
-TEST(FrLoader, BatchMembersTakeTheStateOfTheirEnd) {
+TEST(FrLoader, BatchMembersHaveTheStateOfTheirEnd) {
   FrDump dump;
   dump.groups[0] = {.enqueued = 8, .completed = 7};
   for (int batch = 7; batch <= 8; batch++) {
@@ -271,10 +271,10 @@ TEST(FrLoader, BatchMembersTakeTheStateOfTheirEnd) {
     EXPECT_EQ(ops[i].group, i < 3 ? 1u : 2u) << i;
     EXPECT_EQ(ops[i].state, i < 3 ? OpState::kCompleted : OpState::kIncomplete) << i;
   }
-  EXPECT_EQ(ops[2].kind, CallKind::kGroup);  // of sends and receives: no collective
+  EXPECT_EQ(ops[2].kind, CallKind::kGroup);  // a batch of sends and receives, so not a collective
 }
 
-TEST(FrLoader, AnEndTakesOnlyMembersOfItsMaking) {
+TEST(FrLoader, AnEndIncludesOnlyMembersOfItsThread) {
   FrDump dump;
   dump.entries = {
       {.seq = 0, .state = "completed"},
@@ -294,7 +294,7 @@ TEST(FrLoader, AnEndTakesOnlyMembersOfItsMaking) {
   EXPECT_EQ(ops[4].kind, CallKind::kAllReduce);
 }
 
-TEST(FrLoader, WhatAnotherThreadCallsInAnOpenBatchIsQueuedToo) {
+TEST(FrLoader, CallsOfAnotherThreadInAnOpenBatchAreQueuedToo) {
   FrDump dump;
   dump.groups[0] = {.enqueued = 8, .started = 8, .completed = 8};
   dump.groups.push_back({.name = "1", .desc = "tp", .pg_id = 1, .enqueued = 3, .started = 3, .completed = 3});
@@ -321,12 +321,12 @@ TEST(FrLoader, WhatAnotherThreadCallsInAnOpenBatchIsQueuedToo) {
   EXPECT_EQ(ops[0].state, OpState::kCompleted);
   EXPECT_EQ(ops[3].state, OpState::kQueued);
   EXPECT_EQ(ops[4].state, OpState::kQueued);
-  // The newest may merely have been recorded a moment before it is enqueued.
+  // The newest operation may have been recorded a moment before it is enqueued.
   EXPECT_NE(ops[5].state, OpState::kQueued);
 }
 
-TEST(FrLoader, ABatchWithoutItsEnd) {
-  // A dump of active operations leaves a completed end out, but keeps its members, which never complete.
+TEST(FrLoader, ABatchWithoutItsEndIsRecognized) {
+  // A dump of active operations omits a completed end, but keeps its members, which never complete.
   FrDump dump;
   dump.groups[0] = {.enqueued = 9, .completed = 7};
   for (int batch = 7; batch <= 8; batch++) {
@@ -334,7 +334,7 @@ TEST(FrLoader, ABatchWithoutItsEnd) {
     dump.entries.push_back({.op = "nccl:recv 0<-1", .seq = 0, .is_p2p = true, .p2p_seq = batch});
   }
   dump.entries.push_back({.op = "nccl:coalesced", .seq = 0, .input = {}, .output = {}, .is_p2p = true, .p2p_seq = 8});
-  // And one whose end has not come yet: the host is still inside the group.
+  // The batch has not ended yet: the CPU thread is still inside the group.
   dump.entries.push_back({.op = "nccl:send 0->1", .seq = 0, .is_p2p = true, .p2p_seq = 10});
   dump.entries.push_back({.op = "nccl:recv 0<-1", .seq = 0, .is_p2p = true, .p2p_seq = 10});
   Bundle bundle = LoadDumps({dump, dump});
@@ -348,7 +348,7 @@ TEST(FrLoader, ABatchWithoutItsEnd) {
   EXPECT_EQ(ops[6].state, OpState::kQueued);
 }
 
-TEST(FrLoader, BackendsNobodyKnowsAreProblemsOthersAreNot) {
+TEST(FrLoader, OnlyUnknownBackendsAreProblems) {
   FrDump dump;
   dump.entries = {{.op = "nccl2:all_reduce", .seq = 1},
                   {.op = "custom:all_reduce", .seq = 2},
@@ -368,7 +368,7 @@ TEST(FrLoader, BackendsNobodyKnowsAreProblemsOthersAreNot) {
   EXPECT_EQ(bundle.problems[0].rank, 0);
 }
 
-TEST(FrLoader, DamageThatCanStillBeParsedIsNoOtherCall) {
+TEST(FrLoader, DamagedNamesAreNotOtherCalls) {
   FrDump dump;
   dump.entries = {{.op = "nccl:all_reduce", .seq = 1},
                   {.op = "nccl:all\x07reduce", .seq = 2},
@@ -390,7 +390,7 @@ TEST(FrLoader, DamageThatCanStillBeParsedIsNoOtherCall) {
   EXPECT_TRUE(LoadDumps({dump}).problems.empty());
 }
 
-TEST(FrLoader, ACollectiveWithoutItsNumberIsNobodysPeer) {
+TEST(FrLoader, ACollectiveWithoutANumberIsNotCompared) {
   FrDump dump;
   dump.entries = {{.op = "nccl:all_reduce", .seq = 1},
                   {.op = "nccl:all_reduce", .seq = -1},
@@ -408,8 +408,8 @@ TEST(FrLoader, ACollectiveWithoutItsNumberIsNobodysPeer) {
   }
 }
 
-// A dump without collectives has only numbers of its groups. The rank's current operation is unknown.
-TEST(FrLoader, ADumpWithoutItsListOfEntriesIsNoIdleRank) {
+// A dump without collectives contains only the counters of its groups. The rank's current operation is unknown.
+TEST(FrLoader, ADumpWithoutAListOfEntriesIsNotAnIdleRank) {
   FrDump dump;
   dump.groups = {{.enqueued = 40, .started = 21, .completed = 20}};
   dump.write_entries = false;
@@ -423,7 +423,7 @@ TEST(FrLoader, ADumpWithoutItsListOfEntriesIsNoIdleRank) {
   EXPECT_TRUE(LoadDumps({dump, dump}).problems.empty());
 }
 
-TEST(FrLoader, AFullRingWithoutCompletionsIsNoDumpOfWhatIsActive) {
+TEST(FrLoader, AFullRingWithoutCompletionsIsNotADumpOfActiveOperations) {
   FrDump dump;
   dump.groups = {{.enqueued = 40, .started = 21, .completed = 20}};
   for (int seq = 21; seq <= 40; ++seq) dump.entries.push_back({.seq = seq, .record_id = 100 + seq});
@@ -431,13 +431,14 @@ TEST(FrLoader, AFullRingWithoutCompletionsIsNoDumpOfWhatIsActive) {
   EXPECT_TRUE(bundle.ranks[0].only_active);
   EXPECT_EQ(bundle.ranks[0].records_lost, 0u);
   dump.entries.erase(dump.entries.begin(),
-                     dump.entries.begin() + 10);  // 31 to 40: 21 to 30 are in flight, and not there
+                     // Entries 31 to 40: operations 21 to 30 are in flight but not in the dump.
+                     dump.entries.begin() + 10);
   bundle = LoadDumps({dump});
   EXPECT_FALSE(bundle.ranks[0].only_active);
   EXPECT_EQ(bundle.ranks[0].records_lost, 131u);
 }
 
-TEST(FrLoader, TwoDumpsOfOneRankKeepTheNewer) {
+TEST(FrLoader, TheNewerOfTwoDumpsOfARankIsKept) {
   FrDump old_dump, new_dump;
   old_dump.entries = {{.seq = 1, .created_ns = 100}};
   new_dump.entries = {{.seq = 2, .created_ns = 200}};
@@ -455,8 +456,8 @@ TEST(FrLoader, TwoDumpsOfOneRankKeepTheNewer) {
   }
 }
 
-// One of two hangs must not be called healthy because the other folder was looked at.
-TEST(FrLoader, OfTwoFoldersOneIsNotLookedAtAndThatIsNoNote) {
+// If there are two hangs, neither may be called healthy because the other folder was read.
+TEST(FrLoader, OneOfTwoFoldersIsSkippedWithAProblem) {
   FrDump dump;
   dump.entries = {{.seq = 1}};
   const DumpFolder first, second;
@@ -468,9 +469,9 @@ TEST(FrLoader, OfTwoFoldersOneIsNotLookedAtAndThatIsNoNote) {
   EXPECT_FALSE(bundle.problems[0].note);
 }
 
-// Only the file's time shows when a dump was taken. A later copy shows nothing, nor does a file older than its last
-// record, whose clock was set back in between. File times may be whole seconds.
-TEST(FrLoader, WhenItWasTaken) {
+// Only the file's time shows when a dump was taken. A later copy shows nothing. Neither does a file older than its last
+// record, because the clock was set back in between. File times may be whole seconds.
+TEST(FrLoader, TheFilesTimeShowsWhenADumpWasTaken) {
   constexpr int64_t kSecond = 1'000'000'000, kEntry = 1'758'000'000 * kSecond + kSecond / 2;
   const auto load = [](int64_t last_ns, int64_t written_ns) {
     FrDump dump;
@@ -487,7 +488,7 @@ TEST(FrLoader, WhenItWasTaken) {
     bool set_back;
   };
   for (const int64_t last :
-       {kEntry, kEntry - 3600 * kSecond}) {  // on one clock; on one that was set back between the two
+       {kEntry, kEntry - 3600 * kSecond}) {  // with one clock, and with a clock that was set back in between
     for (const Case& c :
          {Case{last - 4 * kSecond, 0, true}, Case{last - kSecond / 2, last, false}, Case{last, last, false},
           Case{last + 2 * kSecond, last + 2 * kSecond, false}, Case{last + 4000 * kSecond, 0, false}}) {
@@ -499,7 +500,7 @@ TEST(FrLoader, WhenItWasTaken) {
   }
 }
 
-TEST(FrLoader, AFileWithoutARankInItsNameIsToBeRenamed) {
+TEST(FrLoader, AFileWithoutARankInItsNameMustBeRenamed) {
   DumpFolder folder;
   FrDump dump;
   dump.entries = {{.seq = 1}};
@@ -508,7 +509,7 @@ TEST(FrLoader, AFileWithoutARankInItsNameIsToBeRenamed) {
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("rename the file"));
 }
 
-TEST(FrLoader, EntriesAreInRecordOrderAndThreadsCounted) {
+TEST(FrLoader, EntriesAreInRecordOrderAndThreadsAreCounted) {
   FrDump dump;
   dump.entries = {{.seq = 3, .record_id = 12, .thread_id = "b"},
                   {.seq = 1, .record_id = 10, .thread_id = "a"},
@@ -524,7 +525,7 @@ TEST(FrLoader, EntriesAreInRecordOrderAndThreadsCounted) {
   EXPECT_EQ(bundle.ranks[0].records_lost, 10u);
 }
 
-TEST(FrLoader, GroupSizesOfSeveralTensorsAndDtypes) {
+TEST(FrLoader, SizesAndTypesOfSeveralTensorsAreAdded) {
   FrDump dump;
   dump.entries = {
       {.input = {{4, 4}, {2}}, .output = {{}}, .input_dtypes = {"Float", "Half"}, .output_dtypes = {"Half"}},
@@ -537,7 +538,7 @@ TEST(FrLoader, GroupSizesOfSeveralTensorsAndDtypes) {
   EXPECT_EQ(bundle.strings[ops[0].dtypes], "Float,Half -> Half");
   EXPECT_EQ(bundle.shapes[ops[1].input_shape], "[]");
   EXPECT_EQ(ops[1].input_elements, -1);
-  EXPECT_EQ(ops[1].output_elements, -1);  // no such number
+  EXPECT_EQ(ops[1].output_elements, -1);  // an impossible number
   EXPECT_EQ(bundle.strings[ops[1].dtypes], " -> Float");
 }
 
@@ -554,7 +555,7 @@ class RealTraces : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(RealTraces, LoadWholeAndInAnyOrderUnderAnyName) {
+TEST_P(RealTraces, LoadCompletelyInAnyOrderAndUnderAnyName) {
   std::vector<std::string> files = Files();
   if (files.empty()) GTEST_SKIP() << "LOCKSTEP_TRACES names no folder of recorded traces";
   Bundle bundle = LoadFiles(files);
@@ -579,7 +580,7 @@ INSTANTIATE_TEST_SUITE_P(Sets, RealTraces,
 
 class MegatronTraces : public RealTraces {};
 
-TEST_P(MegatronTraces, EveryStatusIsJoinedToItsGroup) {
+TEST_P(MegatronTraces, EveryStatusIsMatchedToItsGroup) {
   std::vector<std::string> files = Files();
   if (files.empty()) GTEST_SKIP() << "LOCKSTEP_TRACES names no folder of recorded traces";
   Bundle bundle = LoadFiles(files);
@@ -603,7 +604,7 @@ TEST_P(MegatronTraces, EveryStatusIsJoinedToItsGroup) {
   if (gil) {
     EXPECT_THAT(bundle.ranks[9].ops, IsEmpty());
     EXPECT_THAT(bundle.ranks[14].ops, IsEmpty());
-    // Behind their peers of the tensor group, by pg_status alone.
+    // pg_status alone shows that these ranks are behind their peers in the tensor group.
     for (int32_t rank : {9, 14}) {
       const Membership* own = MemberIn(bundle, bundle.ranks[rank], "TENSOR_MODEL_PARALLEL_GROUP");
       for (int32_t peer : bundle.comms[own->comm].members) {
@@ -618,7 +619,7 @@ TEST_P(MegatronTraces, EveryStatusIsJoinedToItsGroup) {
 INSTANTIATE_TEST_SUITE_P(Sets, MegatronTraces,
                          ::testing::Values("megatron-16/gpu_error_1st", "megatron-16/lock_gil_1st"));
 
-// Work on groups may be quadratic, so their number is bounded.
+// Work on groups may be quadratic, so their number is limited.
 TEST(FrLoader, MoreGroupsThanAnyJobHasAreIgnored) {
   FrDump dump;
   dump.groups.clear();

@@ -17,7 +17,7 @@ std::vector<int32_t> Offsets(const std::vector<int32_t>& members) {
   return out;
 }
 
-// The one way to place `offsets` over `users` so that the rest falls on free ranks; empty when there is none or
+// The only way to place `offsets` over `users` so that the other members are free ranks; empty if there is none, or
 // several.
 std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vector<int32_t>& offsets,
                               const absl::flat_hash_set<int32_t>& free, int32_t job_size, int32_t limit) {
@@ -45,8 +45,42 @@ std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vect
   return found;
 }
 
+// Groups of one description whose users know their places: members are equally far apart in all of them. False if the
+// places show no such distance.
+bool InferByPlace(int32_t job_size, bool sized, const std::vector<UnlistedGroup*>& siblings) {
+  int32_t distance = 0, size = 0;
+  absl::flat_hash_set<int32_t> taken;
+  for (const UnlistedGroup* group : siblings) {
+    if (!group->counted_inside) return false;
+    for (size_t i = 0; i < group->users.size(); ++i) {
+      if (group->group_ranks[i] < 0 || !taken.insert(group->users[i]).second) return false;
+      size = std::max(size, group->group_ranks[i] + 1);
+      if (i == 0) continue;
+      const int32_t apart = group->users[i] - group->users[i - 1],
+                    places = group->group_ranks[i] - group->group_ranks[i - 1];
+      if (places <= 0 || apart % places != 0 || (distance != 0 && apart / places != distance)) return false;
+      distance = apart / places;
+    }
+  }
+  if (distance == 0) return false;
+  for (UnlistedGroup* group : siblings) {
+    group->members = group->users;
+    const int64_t first = int64_t{group->users[0]} - int64_t{distance} * group->group_ranks[0];
+    const int64_t last = first + int64_t{distance} * (size - 1);
+    if (first < 0 || last >= (sized ? job_size : int64_t{kMaxRank} + 1)) continue;
+    std::vector<int32_t> members;
+    for (int64_t rank = first; rank <= last; rank += distance) members.push_back(static_cast<int32_t>(rank));
+    const bool free = std::all_of(members.begin(), members.end(), [&](int32_t rank) {
+      return !taken.contains(rank) || std::binary_search(group->users.begin(), group->users.end(), rank);
+    });
+    if (free) group->members = std::move(members);
+  }
+  return true;
+}
+
 // Groups of one description.
-void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, const std::vector<UnlistedGroup*>& siblings) {
+void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, bool sized,
+                   const std::vector<UnlistedGroup*>& siblings) {
   size_t largest = 0;
   for (UnlistedGroup* group : siblings) {
     group->members = group->users;
@@ -60,21 +94,24 @@ void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, const s
     if (own != offsets) return;  // no pattern to repeat
   }
   absl::flat_hash_set<int32_t> free(silent.begin(), silent.end());
+  for (const UnlistedGroup* group : siblings) {
+    for (const int32_t user : group->users) free.erase(user);
+  }
   for (UnlistedGroup* group : siblings) {
     if (group->users.size() == largest) continue;
     std::vector<int32_t> members = Complete(group->users, offsets, free, job_size, job_size);
-    // Only then is the job taken to be larger than its files show: its last ranks may have no dump either.
-    if (members.empty()) members = Complete(group->users, offsets, free, job_size, kMaxRank + 1);
+    // Only then is the job assumed to be larger than its files show, because its last ranks may have no dump either.
+    if (members.empty() && !sized) members = Complete(group->users, offsets, free, job_size, kMaxRank + 1);
     if (!members.empty()) group->members = std::move(members);
   }
 }
 
-// Puts the members at their places from sends and receives, the others in ascending order around them.
+// Puts the members at their places from sends and receives, and the others in ascending order around them.
 void Place(UnlistedGroup* group) {
   size_t size = group->members.size();
   if (group->size_hint > static_cast<int32_t>(size)) {
-    // Numbers beyond the group that equal the job's are the job's: this backend writes those.
-    for (size_t i = 0; i < group->users.size(); i++) {
+    // If numbers beyond the group equal the job's ranks, they are job ranks, as this backend writes them.
+    for (size_t i = 0; i < group->users.size() && !group->counted_inside; i++) {
       if (group->group_ranks[i] >= static_cast<int32_t>(size) && group->group_ranks[i] == group->users[i]) return;
     }
     size = static_cast<size_t>(group->size_hint);
@@ -89,7 +126,7 @@ void Place(UnlistedGroup* group) {
     done.insert(group->users[i]);
   }
   if (done.empty() && size == group->members.size()) return;
-  // Where members are missing, only those that are placed have a known place.
+  // If members are missing, only those from sends and receives have a known place.
   size_t next = 0;
   for (int32_t member : group->members) {
     if (done.contains(member)) continue;
@@ -101,14 +138,15 @@ void Place(UnlistedGroup* group) {
 
 }  // namespace
 
-void InferMembers(const std::vector<int32_t>& silent, int32_t job_size, std::vector<UnlistedGroup>* groups) {
+void InferMembers(const std::vector<int32_t>& silent, int32_t job_size, bool sized,
+                  std::vector<UnlistedGroup>* groups) {
   std::map<std::string, std::vector<UnlistedGroup*>> by_desc;
   for (UnlistedGroup& group : *groups) {
     if (group.desc != "default_pg") by_desc[group.desc].push_back(&group);
   }
   int32_t all = job_size;
   for (auto& [desc, siblings] : by_desc) {
-    InferSiblings(silent, job_size, siblings);
+    if (!InferByPlace(job_size, sized, siblings)) InferSiblings(silent, job_size, sized, siblings);
     for (UnlistedGroup* group : siblings) {
       if (group->size_hint > job_size) group->size_hint = 0;
       Place(group);

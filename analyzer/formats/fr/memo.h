@@ -1,6 +1,5 @@
 // The memo of a pickle: values that later opcodes refer to by number.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_MEMO_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_MEMO_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -12,7 +11,7 @@ namespace lockstep::fr {
 
 class PickleMemo {
  public:
-  // False: too many entries.
+  // Returns false if there are too many entries.
   bool Put(uint64_t index, const Value& value) {
     if (puts_++ >= kMaxValues) return false;
     if (index < near_.size()) {
@@ -26,7 +25,7 @@ class PickleMemo {
     }
     return true;
   }
-  // nullptr: the number is unused.
+  // nullptr if the number is unused.
   const Value* Find(uint64_t index) const {
     if (index < near_.size() && near_[index].type != Type::kMissing) [[likely]]
       return &near_[index];
@@ -41,7 +40,7 @@ class PickleMemo {
     }
   }
 
-  // The number of stored values, which MEMOIZE uses next. May be set back to read the same bytes again.
+  // The number of stored values, which MEMOIZE uses next. May be set back in order to read the same bytes again.
   uint64_t puts() const { return puts_; }
   void SetPuts(uint64_t puts) { puts_ = puts; }
 
@@ -49,7 +48,7 @@ class PickleMemo {
   uint64_t overwrites() const { return overwrites_; }
 
  private:
-  // Numbers up to this far beyond a counting writer's are in an array, others in a map.
+  // Numbers up to this far beyond those of a counting writer are in an array, others in a map.
   static constexpr uint64_t kSlack = 4096;
 
   [[gnu::noinline]] void PutFar(uint64_t index, const Value& value) {
@@ -61,7 +60,7 @@ class PickleMemo {
       far_[index] = value;
     }
   }
-  // A number can be in both after the array grew past it.
+  // A number can be in both if the array grew past it.
   [[gnu::noinline]] const Value* FindFar(uint64_t index) const {
     auto found = far_.find(index);
     return found == far_.end() ? nullptr : &found->second;
@@ -74,5 +73,3 @@ class PickleMemo {
 };
 
 }  // namespace lockstep::fr
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_MEMO_H_

@@ -29,7 +29,7 @@ bool IsBackend(std::string_view name) {
   return IsKnownBackend(lower) || IsKnownBackend(word);
 }
 
-// Lower case without underscores, so that every spelling of the frameworks is one.
+// Lower case without underscores, so that all spellings of the frameworks are equal.
 std::string Squeeze(std::string_view name) {
   std::string out;
   for (char c : name.substr(0, 64)) {
@@ -43,7 +43,7 @@ CallKind CollectiveKind(std::string_view squeezed) {
     std::string_view text;
     CallKind kind;
   };
-  // Longer before shorter where one begins the other.
+  // If one is a prefix of another, the longer one comes first.
   static constexpr Prefix kPrefixes[] = {
       {"allreducebarrier", CallKind::kBarrier},
       {"barrier", CallKind::kBarrier},
@@ -58,7 +58,7 @@ CallKind CollectiveKind(std::string_view squeezed) {
       {"broadcast", CallKind::kBroadcast},
       {"coalesced", CallKind::kCoalesced},
   };
-  // What frameworks put behind the operation's name. Anything else makes it an operation that we do not know.
+  // Suffixes that frameworks append to the operation's name. Any other suffix makes the operation unknown.
   static constexpr std::string_view kSuffixes[] = {"",       "base",       "intotensor", "tensor", "oop",
                                                    "sparse", "coalesced",  "single",     "v",      "barrier",
                                                    "object", "objectlist", "list",       "uneven", "baseuneven"};

@@ -13,7 +13,7 @@ using ring::CallKind;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(FrNames, EveryCollectiveOfPyTorch) {
+TEST(FrNames, EveryCollectiveOfPyTorchIsKnown) {
   struct Case {
     const char* name;
     CallKind kind;
@@ -88,7 +88,7 @@ TEST(FrNames, SendAndReceiveNameRanksOfTheGroup) {
   EXPECT_EQ(ParseOpName("gloo:recvAnySource").kind, CallKind::kRecv);
 }
 
-TEST(FrNames, RankLists) {
+TEST(FrNames, RankListsAreParsed) {
   std::vector<int32_t> ranks;
   EXPECT_TRUE(ParseRankList("[0, 1, 15]", &ranks));
   EXPECT_THAT(ranks, ElementsAre(0, 1, 15));
@@ -102,7 +102,7 @@ TEST(FrNames, RankLists) {
   }
 }
 
-TEST(FrNames, LibraryVersions) {
+TEST(FrNames, LibraryVersionsAreParsed) {
   EXPECT_EQ(ParseLibraryVersion("2.27.3"), 22703);
   EXPECT_EQ(ParseLibraryVersion("2.10"), 21000);
   EXPECT_EQ(ParseLibraryVersion("2.21.5+cuda12"), 22105);

@@ -1,6 +1,5 @@
 #include "analyzer/formats/fr/numbering.h"
 
-#include <algorithm>
 #include <cstdint>
 
 namespace lockstep::fr {

@@ -1,6 +1,5 @@
-// Sequence numbers per group, for files that count all groups together.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_NUMBERING_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_NUMBERING_H_
+// Assigns sequence numbers per group in files that count all groups together.
+#pragma once
 
 #include <vector>
 
@@ -10,11 +9,9 @@
 namespace lockstep::fr {
 
 // torchcomms counts the operations of all groups of a process together, so two members give one operation different
-// numbers. Detects this from the entries: their numbers have no gaps, but the numbers within a group have. Then numbers
-// each group from 1. That needs the first entries of the process: a file that lost them loses all its operations here,
-// and gets a problem. Leaves other files unchanged.
+// numbers. The entries show this if their numbers have gaps within each group but none overall. Then each group is
+// numbered from 1. That needs the first entries of the process: if a file lost them, all its operations are removed and
+// it gets a problem. Leaves other files unchanged.
 void NumberByGroup(std::vector<RawOp>* raw, FileData* file);
 
 }  // namespace lockstep::fr
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_NUMBERING_H_

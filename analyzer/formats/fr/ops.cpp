@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <numeric>
 
@@ -64,8 +66,8 @@ T& TableAt(std::vector<T>* table, uint32_t index, const Document& document) {
 EntryReader::EntryReader(const Document& document, FileData* file)
     : document_(document),
       file_(*file),
-      // Shared structures may be visited again for every entry that refers to them; a file that is nothing but
-      // references may not make that quadratic.
+      // Shared structures may be visited again for every entry that refers to them. A file that consists only of
+      // references must not make that quadratic.
       work_left_(4'000'000 + 16 * static_cast<uint64_t>(document.string_count() + document.container_count())) {}
 
 bool EntryReader::Spend(uint64_t work) {
@@ -106,7 +108,7 @@ void EntryReader::ReadEntries(const Value& entries) {
     detail_.clear();
     std::string_view reason;
     if (document_.IsPartial(entry)) {
-      reason = "";  // the damage itself is a problem already
+      reason = "";  // the damage itself is already reported
     } else if (full()) {
       file_.problems.push_back({file_.rank.path, -1,
                                 absl::StrCat("more than ", kMaxEntries, " entries: the rest is ignored"),
@@ -156,7 +158,7 @@ void EntryReader::Finish() {
 
 void EntryReader::Skip(std::string_view reason) {
   std::string key = std::string(reason) + detail_;
-  // Different texts are unbounded in a hostile file; beyond a few they are one kind.
+  // A hostile file may have any number of different texts, so beyond a few they are combined.
   if (skipped_.size() >= 8 && !skipped_.contains(key)) key = "further entries of other kinds";
   auto [at, added] = skipped_.try_emplace(key);
   if (added) at->second.first = entry_;
@@ -263,7 +265,7 @@ std::string_view EntryReader::MakePattern(const Fields& fields, const Types& inp
                                           Pattern* pattern) {
   if (fields.profiling_name.type != Type::kString) return "no profiling_name";
   const OpNameInfo& info = FindOpName(fields.profiling_name);
-  // Not a call of another kind, but a file that was damaged in a way that can still be parsed.
+  // Not a call of another kind, but a file with damage that can still be parsed.
   static constexpr std::string_view kDamagedText = "the text of its operation, group or types is damaged";
   if (info.garbled) return kDamagedText;
   if (info.name.kind == CallKind::kNone) {
@@ -284,13 +286,14 @@ std::string_view EntryReader::MakePattern(const Fields& fields, const Types& inp
   op.batch_end = info.name.batch_end;
   op.membership = group;
   raw.p2p = Truth(fields.is_p2p) || ring::IsPointToPoint(op.kind);
-  // It represents sends and receives: a group, outside the numbering of collectives.
+  // The entry represents sends and receives: a group, which has no number among the collectives.
   if (raw.p2p && op.batch_end) op.kind = CallKind::kGroup;
   op.retired = Truth(fields.retired);
   raw.state = StateOf(fields.state);
+  raw.backend = info.backend;
   op.input_shape = fields.input.index;
   op.output_shape = fields.output.index;
-  if (!op.batch_end) {  // its shapes are fillers
+  if (!op.batch_end) {  // the entry's shapes are only fillers
     op.input_elements = fields.input.elements;
     op.output_elements = fields.output.elements;
   }
@@ -320,7 +323,7 @@ void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
   raw.p2p_seq = counter(kP2pSeq, raw.p2p ? single_seq : kUnknown);
   op.seq = raw.p2p ? raw.p2p_seq : raw.collective_seq;
   if (op.seq < 0 && !raw.p2p) {
-    // The matching operation of its peers is unknown.
+    // The matching operation of the rank's peers is unknown.
     file_.rank.ops.pop_back();
     raw_.pop_back();
     detail_.clear();
@@ -332,7 +335,8 @@ void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
   op.enter_ns = std::max<int64_t>(integer(kCreated, 0), 0);
   op.started_ns = std::max<int64_t>(integer(kStarted, 0), 0);
   op.completed_ns = std::max<int64_t>(integer(kCompleted, 0), 0);
-  // The time of noticing says little about the time of the event; events on the stream measured the duration.
+  // The time when the completion was noticed says little about the time of the event; events on the stream measured the
+  // duration.
   const Value& duration = numbers[kDuration];
   const double ms = duration.type == Type::kDouble ? duration.real
                     : duration.type == Type::kInt  ? static_cast<double>(duration.integer)
@@ -354,11 +358,22 @@ const EntryReader::OpNameInfo& EntryReader::FindOpName(const Value& value) {
     OpNameInfo info;
     info.garbled = IsGarbled(document_.Text(value));
     if (!info.garbled) info.name = ParseOpName(document_.Text(value));
-    if (info.name.kind != CallKind::kNone) info.text = Intern(info.name.text);
+    if (info.name.kind != CallKind::kNone) {
+      info.text = Intern(info.name.text);
+      info.backend = BackendOf(document_.Text(value));
+    }
     names_.push_back(info);
     known = static_cast<uint32_t>(names_.size());
   }
   return names_[known - 1];
+}
+
+uint8_t EntryReader::BackendOf(std::string_view profiling_name) {
+  const size_t colon = profiling_name.find(':');
+  const std::string_view name = profiling_name.substr(0, colon == std::string_view::npos ? 0 : colon);
+  const auto at = std::find(backends_.begin(), backends_.end(), name);
+  if (at == backends_.end() && backends_.size() <= UINT8_MAX) backends_.emplace_back(name);
+  return static_cast<uint8_t>(std::min<std::ptrdiff_t>(at - backends_.begin(), UINT8_MAX));
 }
 
 RawState EntryReader::StateOf(const Value& state) {
@@ -505,7 +520,7 @@ void EntryReader::ReadTypes(const Value& list, Types* types) {
   });
 }
 
-// "Float -> Half": the inputs' and the outputs' types, each once when all are the same, else separated by commas.
+// "Float -> Half": the types of inputs and outputs, each once if all are the same, else separated by commas.
 uint32_t EntryReader::InternTypes(const Types& in, const Types& out) {
   if (!in.given && !out.given) return kNoIndex;
   const Types* sides[2] = {&in, &out};
@@ -598,8 +613,8 @@ uint32_t EntryReader::ThreadOf(const Value& id) {
   return thread;
 }
 
-// The writer stores entries oldest first; other files are sorted by record. Then each operation gets its place in its
-// thread (without thread ids: in the file).
+// The writer stores entries oldest first; other files are sorted by record. Then each operation gets its position in
+// its thread (without thread ids: in the file).
 void EntryReader::SortByRecord() {
   std::vector<Op>& ops = file_.rank.ops;
   bool numbered = std::all_of(ops.begin(), ops.end(), [](const Op& op) { return op.record_id >= 0; });
@@ -619,7 +634,7 @@ void EntryReader::SortByRecord() {
     ops.swap(sorted);
     raw_.swap(raw);
   }
-  // Threads are numbered as they first appear in that order.
+  // Threads are numbered in the order of their first appearance.
   std::vector<uint32_t> renumbered(threads_.size(), kNoIndex);
   thread_ops_.assign(threads_.size(), 0);
   uint32_t next = 0;

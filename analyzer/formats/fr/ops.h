@@ -1,6 +1,5 @@
 // Turns the entries of one file into operations.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_OPS_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_OPS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -22,13 +21,14 @@ enum class RawState : uint8_t { kUnknown, kScheduled, kStarted, kCompleted };
 struct RawOp {
   RawState state = RawState::kUnknown;
   bool p2p = false;
-  bool measured = false;  // the dump has its duration
+  bool measured = false;  // the dump has the operation's duration
+  uint8_t backend = 0;    // "nccl" and "gloo" have different numbers in a file that has both
   int64_t collective_seq = kUnknown, p2p_seq = kUnknown;
   int64_t op_id = kUnknown;  // counts collectives, sends and receives of the group together
-  int64_t timeout_ms = -1;   // of the watchdog; -1 unknown
+  int64_t timeout_ms = -1;   // the watchdog's time limit; -1 if unknown
 };
 
-// An integer in any form of the format: int, whole double, bool, decimal text. False for anything else.
+// Reads an integer in any form of the format: int, whole double, bool, decimal text. Returns false for anything else.
 bool ToInteger(const Document& document, const Value& value, int64_t* out);
 
 class EntryReader {
@@ -39,10 +39,10 @@ class EntryReader {
     int64_t elements = -1;
   };
   struct Types {
-    bool given = false;        // there is a list, possibly empty
+    bool given = false;        // there is a list, which may be empty
     std::vector<Value> items;  // strings
   };
-  // The numbers that differ between entries of one call.
+  // The numbers that may differ between entries of one call.
   enum Number : uint8_t {
     kRecordId,
     kCollectiveSeq,
@@ -57,7 +57,7 @@ class EntryReader {
     kNumbers
   };
   using Numbers = std::array<Value, kNumbers>;
-  // The fields of one entry. Strings are the document's.
+  // The fields of one entry. Strings belong to the document.
   struct Fields {
     Numbers numbers;
     Value pg_id, group_name, group_desc, thread_id, profiling_name, state, retired, is_p2p;
@@ -68,17 +68,17 @@ class EntryReader {
   struct Pattern {
     Op op;
     RawOp raw;
-    int32_t own = -1;  // of send and receive
+    int32_t own = -1;  // for a send or receive
   };
 
-  // `document` may grow during the object's life.
+  // `document` may grow while the object exists.
   EntryReader(const Document& document, FileData* file);
 
   // Reads the list of entries, appending to file->rank.ops and file->used; unreadable ones are skipped with a problem.
   void ReadEntries(const Value& entries);
 
-  // For a parser that splits entries itself: Take for each, then Finish. Take returns false if the entry is skipped;
-  // otherwise a given `pattern` can take similar entries.
+  // For a parser that splits entries itself: call Take for each entry, then Finish. Take returns false if the entry is
+  // skipped. Otherwise `pattern`, if given, can be used for similar entries.
   bool Take(const Fields& fields, const Types& input, const Types& output, Pattern* pattern);
   void TakeAgain(const Pattern& pattern, const Numbers& numbers) {
     AddOp(pattern, numbers);
@@ -86,11 +86,11 @@ class EntryReader {
   }
   void Finish();
   bool full() const { return file_.rank.ops.size() >= kMaxEntries; }
-  // A shape is the number of dimensions and the dimensions, tensor after tensor; `elements` -1 if unknown.
+  // A shape is the number of dimensions and the dimensions, tensor after tensor; `elements` is -1 if unknown.
   Shape InternShape(const std::vector<int64_t>& numbers, int64_t elements);
-  // A frame's code: 1 if useless, else twice (the interned text + 1), odd inside PyTorch.
+  // A frame's code: 1 if it is useless, else twice (the interned text + 1), plus 1 inside PyTorch.
   uint32_t FrameCode(std::string_view file, std::string_view name, int64_t line);
-  // Adds one frame, going outwards; false once the call site is found.
+  // Adds one frame, from the innermost outwards; returns false once the call site is found.
   static bool AddFrame(uint32_t code, uint32_t* call_site);
 
   // Parallel to file->rank.ops.
@@ -99,12 +99,13 @@ class EntryReader {
 
  private:
   struct KnownShape {
-    size_t first, size;  // in shape_numbers_
+    size_t first, size;  // range in shape_numbers_
     Shape shape;
   };
   struct OpNameInfo {
     OpName name;
     uint32_t text = kNoIndex;  // interned
+    uint8_t backend = 0;
     bool garbled = false;
   };
   // The group of the last entry with these values.
@@ -114,7 +115,7 @@ class EntryReader {
     uint32_t group = 0;
   };
 
-  // These return a reason if the entry is unusable.
+  // The next two functions return the reason if the entry is unusable, or else an empty text.
   std::string_view ReadEntry(const Value& entry);
   std::string_view MakePattern(const Fields& fields, const Types& input, const Types& output, Pattern* pattern);
   void AddOp(const Pattern& pattern, const Numbers& numbers);
@@ -127,6 +128,7 @@ class EntryReader {
   uint32_t ReadCallSite(const Value& frames);
   uint32_t ReadFrame(const Value& frame);
   const OpNameInfo& FindOpName(const Value& name);
+  uint8_t BackendOf(std::string_view profiling_name);
   RawState StateOf(const Value& state);
   uint32_t ThreadOf(const Value& id);
   uint32_t Intern(std::string_view text);
@@ -138,13 +140,14 @@ class EntryReader {
   const Document& document_;
   FileData& file_;
   std::vector<RawOp> raw_;
-  std::vector<bool> seen_;  // containers used as entries
+  std::vector<bool> seen_;  // for each container: whether it was used as an entry
   Types types_[2];
   absl::flat_hash_map<std::string, uint32_t> strings_;
-  std::vector<uint32_t> string_of_value_;  // document string -> interned + 1
-  std::vector<uint32_t> name_of_value_;    // document string -> names_ + 1
-  std::vector<uint8_t> state_of_value_;    // document string -> RawState + 1
+  std::vector<uint32_t> string_of_value_;  // maps a document string to the interned text + 1
+  std::vector<uint32_t> name_of_value_;    // maps a document string to an index into names_ + 1
+  std::vector<uint8_t> state_of_value_;    // maps a document string to RawState + 1
   std::vector<OpNameInfo> names_;
+  std::vector<std::string> backends_;
   std::vector<uint32_t> frame_of_container_;
   absl::flat_hash_map<uint64_t, std::vector<KnownShape>> shapes_;
   KnownShape recent_shapes_[64] = {};
@@ -153,7 +156,7 @@ class EntryReader {
   std::vector<int64_t> scratch_;
   absl::flat_hash_map<uint64_t, uint32_t> dtypes_;
   absl::flat_hash_map<uint64_t, uint32_t> groups_;
-  absl::flat_hash_map<uint32_t, uint32_t> threads_;  // interned thread id -> number
+  absl::flat_hash_map<uint32_t, uint32_t> threads_;  // maps an interned thread id to its number
   uint32_t recent_thread_value_ = kNoIndex, recent_thread_ = kNoIndex;
   std::vector<int64_t> thread_ops_;
   size_t entry_ = 0;  // number of the current entry
@@ -167,5 +170,3 @@ class EntryReader {
 };
 
 }  // namespace lockstep::fr
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_OPS_H_

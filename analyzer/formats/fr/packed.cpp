@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 
@@ -20,7 +19,7 @@ uint32_t Number(std::string_view bytes, size_t at, int size) {
   return value;
 }
 
-// `window` as inflateInit2 takes it. Several streams may follow each other, as `cat a.gz b.gz` leaves them.
+// `window` is passed to inflateInit2. Several streams may follow each other, as after `cat a.gz b.gz`.
 absl::Status Inflate(std::string_view bytes, int window, size_t most, std::string* out) {
   out->clear();
   z_stream stream = {};

@@ -113,7 +113,7 @@ class PickleReader {
     return error_;
   }
 
-  // What Run found is whole, and entries that were streamed are those of the dump.
+  // What Run found is complete, and the streamed entries are those of the dump.
   Streaming Outcome() const {
     if (!error_.text.empty()) return Streaming::kFailed;
     if (!streamed_) return Streaming::kNone;
@@ -159,7 +159,7 @@ class PickleReader {
       return RefuseSize();
     stack_.push_back(value);
   }
-  // Strings and containers cost memory of the document, be they popped at once.
+  // Strings and containers use memory of the document, even if they are popped at once.
   void PushMade(const Value& value) {
     if (document_.full()) [[unlikely]]
       return RefuseSize();
@@ -203,7 +203,7 @@ class PickleReader {
     *out = marks_.back() + 1;
     return true;
   }
-  // Cuts the stack to the topmost mark, which goes too.
+  // Cuts the stack down to the topmost mark, and removes it too.
   void DropMark() {
     stack_.resize(marks_.back());
     marks_.pop_back();
@@ -252,7 +252,7 @@ class PickleReader {
     Push(*value);
   }
 
-  // A container of everything above the mark, or of the topmost `count` values.
+  // Creates a container from everything above the mark, or from the topmost `count` values.
   void Collect(Type type, size_t from) {
     if (type == Type::kDict && (stack_.size() - from) % 2 != 0) return Fail("a dictionary with a key but no value");
     Value container = document_.NewContainer(type);
@@ -279,7 +279,7 @@ class PickleReader {
     }
   }
 
-  // The values above the mark go into the container below it.
+  // Moves the values above the mark into the container below it.
   void Extend(Type type) {
     size_t from = 0;
     if (!AboveMark(&from)) return;
@@ -304,7 +304,7 @@ class PickleReader {
     done_ = true;
   }
 
-  // The value to come is that of "entries" in the outermost dictionary.
+  // The next value is that of "entries" in the outermost dictionary.
   bool AtEntries() const {
     return stack_.size() >= 3 && stack_.back().type == Type::kString && stack_.back().key == Key::kEntries &&
            stack_.size() % 2 == 1 && marks_.size() == 1 && marks_[0] == 1 && stack_[0].type == Type::kDict;
@@ -331,7 +331,7 @@ class PickleReader {
         return;
       case Opcode::kFrame:
         Number(8, &number);
-        return;  // a hint for buffering; what matters are the bytes themselves
+        return;  // only a hint for buffering
       case Opcode::kMark:
         marks_.push_back(stack_.size());
         return PushSimple(Type::kMark);
@@ -437,8 +437,8 @@ class PickleReader {
     Fail(absl::StrCat("opcode ", static_cast<int>(op), " is no pickle data of protocol 2 to 5"), "opcode");
   }
 
-  // After damage: waiting items on the stack go into their containers, from the innermost outwards, and these are
-  // marked as partial. An empty container there was about to be filled.
+  // After damage: moves waiting items on the stack into their containers, from the innermost outwards, and marks these
+  // as partial. An empty container there was about to be filled.
   void CloseOpen() {
     if (!stack_.empty() && Document::IsContainer(stack_.back()) && document_.Size(stack_.back()) == 0) {
       document_.SetPartial(stack_.back().index);
@@ -468,7 +468,7 @@ class PickleReader {
   std::vector<Value> stack_;
   std::vector<size_t> marks_;
   PickleMemo memo_;
-  EntryReader* entries_;  // nullptr: entries are values like any other
+  EntryReader* entries_;  // nullptr if entries are ordinary values
   bool streamed_ = false;
   bool done_ = false;
   ParseError error_;

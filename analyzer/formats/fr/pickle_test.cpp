@@ -47,7 +47,7 @@ Value Parsed(const std::string& bytes, Document* document) {
   return document->root;
 }
 
-TEST(FrPickle, ScalarsOfEveryForm) {
+TEST(FrPickle, ScalarsOfEveryFormAreRead) {
   Document document;
   EXPECT_EQ(Parsed("\x80\x02K\xff."s, &document).integer, 255);
   EXPECT_EQ(Parsed("\x80\x02M\x01\x02."s, &document).integer, 0x201);
@@ -61,15 +61,15 @@ TEST(FrPickle, ScalarsOfEveryForm) {
   EXPECT_EQ(Parsed("\x80\x02\x88."s, &document).integer, 1);
   EXPECT_EQ(Parsed("\x80\x02N."s, &document).type, Type::kNone);
   for (const std::string& text : {"X"s + Le32(3), "\x8c\x03"s, "\x8d"s + Le64(3), "T"s + Le32(3), "U\x03"s}) {
-    std::string bytes = "\x80\x05"s + text + "abc.";  // the document's texts point into it
+    std::string bytes = "\x80\x05"s + text + "abc.";  // the document's texts point into this string
     Value value = Parsed(bytes, &document);
     EXPECT_EQ(document.Text(value), "abc");
   }
 }
 
-TEST(FrPickle, TheMemoGivesTheSameObject) {
+TEST(FrPickle, TheMemoReturnsTheSameObject) {
   Document document;
-  // [d, d] where d is one dictionary, filled after it was stored.
+  // [d, d], where d is one dictionary that is filled after it was stored.
   Value list = Parsed(
       "\x80\x02](}q\x01X\x01\0\0\0aK\x07sh\x01"s
       "e."s,
@@ -82,7 +82,7 @@ TEST(FrPickle, TheMemoGivesTheSameObject) {
     return true;
   });
   EXPECT_EQ(items[0], items[1]);
-  // MEMOIZE counts for itself; a number far away works too.
+  // MEMOIZE counts on its own; a distant number works too.
   EXPECT_EQ(Parsed("\x80\x04K\x05\x94K\x06\x94\x30\x30h\x01."s, &document).integer, 6);
   EXPECT_EQ(Parsed("\x80\x02K\x05r\xff\xff\xff\xff\x30j\xff\xff\xff\xff."s, &document).integer, 5);
 }
@@ -106,7 +106,7 @@ TEST(FrPickle, CodeIsRefusedByNameAndPlace) {
                         {"\x84\x01\x01\x01\x01", "EXT4"}};
   for (const Case& one : cases) {
     SCOPED_TRACE(one.name);
-    // Behind entries that are whole: nothing of the file is used.
+    // The code comes after complete entries. Nothing of the file is used.
     std::string bytes = fr_test::ToPickle(SomeDump(3));
     size_t offset = bytes.size() - 1;
     bytes = bytes.substr(0, offset) + one.opcode + ".";
@@ -119,7 +119,7 @@ TEST(FrPickle, CodeIsRefusedByNameAndPlace) {
   }
 }
 
-// Wherever a file is cut, complete data before the cut stays.
+// Checks that the complete data before a cut stays, wherever the file is cut.
 void CutEverywhere(const std::string& bytes) {
   size_t most = 0;
   for (size_t size = 0; size < bytes.size(); size++) {
@@ -140,13 +140,13 @@ void CutEverywhere(const std::string& bytes) {
   EXPECT_EQ(most, 5u);
 }
 
-TEST(FrPickle, CutAtEveryByte) {
+TEST(FrPickle, ATruncatedFileKeepsItsCompleteEntries) {
   CutEverywhere(fr_test::ToPickle(SomeDump(5)));
 }
-TEST(FrPickle, CutAtEveryByteOfProtocolFour) {
+TEST(FrPickle, ATruncatedFileOfProtocolFourKeepsItsCompleteEntries) {
   CutEverywhere(fr_test::ToPickle(SomeDump(5), 4));
 }
-TEST(FrJson, CutAtEveryByte) {
+TEST(FrJson, ATruncatedFileKeepsItsCompleteEntries) {
   CutEverywhere(fr_test::ToJson(SomeDump(5)));
 }
 
@@ -174,10 +174,10 @@ TEST(FrPickle, LengthsBeyondTheFileAllocateNothing) {
   }
 }
 
-TEST(FrPickle, NestingCyclesAndManyContainersAreLinear) {
+TEST(FrPickle, NestingCyclesAndManyContainersTakeLinearTime) {
   const size_t kDeep = 1'000'000;
   std::string head = "\x80\x02}(X\x07\0\0\0entries"s;
-  // Lists in lists, closed and not; tuples in tuples; marks alone.
+  // Nested lists, closed and open; nested tuples; only marks.
   std::string lists;
   for (size_t i = 0; i < kDeep; i++) lists += "](";
   EXPECT_THAT(LoadBytes(head + lists).ranks, SizeIs(1));
@@ -191,7 +191,7 @@ TEST(FrPickle, NestingCyclesAndManyContainersAreLinear) {
   for (size_t i = 0; i < kDeep; i++) json += "{\"entries\":";
   EXPECT_TRUE(LoadBytes(json).ranks[0].damaged);
 
-  // A list in itself, a dictionary in itself, as entries and as an entry's parts.
+  // A list that contains itself, and a dictionary that contains itself, as entries and as parts of an entry.
   EXPECT_THAT(LoadBytes(head + "]q\x01(h\x01h\x01"s
                                "eu."s)
                   .ranks[0]
@@ -201,7 +201,7 @@ TEST(FrPickle, NestingCyclesAndManyContainersAreLinear) {
   EXPECT_THAT(LoadBytes(self).ranks, SizeIs(1));
   EXPECT_FALSE(LoadBytes(self).problems.empty());
 
-  // More values than anyone writes: refused, not eaten.
+  // A file with more values than any real file is refused without using memory.
   Document document;
   EXPECT_TRUE(ParsePickle("\x80\x02]("s + std::string(kMaxValues + 2, 'N'), &document).refused);
   EXPECT_TRUE(ParsePickle("\x80\x02"s + std::string(2 * kMaxContainers, ']'), &document).refused);
@@ -210,7 +210,7 @@ TEST(FrPickle, NestingCyclesAndManyContainersAreLinear) {
   EXPECT_TRUE(ParsePickle(popped, &document).refused);
 }
 
-TEST(FrPickle, OneEntryReferredToOftenIsOneEntry) {
+TEST(FrPickle, AnEntryReferredToRepeatedlyIsOneEntry) {
   std::string bytes =
       "\x80\x02}(X\x07\0\0\0entries](}q\x01(X\x0e\0\0\0profiling_nameX\x0f\0\0\0nccl:all_reduceX\x05\0\0\0pg_idK\0"
       "X\x11\0\0\0collective_seq_idK\x01u"s;
@@ -223,8 +223,8 @@ TEST(FrPickle, OneEntryReferredToOftenIsOneEntry) {
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("199999 more"));
 }
 
-TEST(FrPickle, SharedShapesAreNotWalkedForEver) {
-  // 20,000 entries that share a list of 20,000 dimensions: 4e8 visits if each walked it.
+TEST(FrPickle, SharedDimensionsAreNotWalkedAgain) {
+  // 20,000 entries share a list of 20,000 dimensions. Walking it for each would take 4e8 visits.
   std::string bytes = "\x80\x02}(X\x01\0\0\0x](]("s;
   for (int i = 0; i < 20'000; i++) bytes += "K\x01"s;
   bytes += "eeq\x01X\x07\0\0\0entries]("s;
@@ -242,7 +242,7 @@ TEST(FrPickle, SharedShapesAreNotWalkedForEver) {
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("beyond reason"));
 }
 
-// Replaces every value of a sound dump, one after the other, by values of other types.
+// Replaces every value of a valid dump, one by one, by values of other types.
 void Replace(fr_test::FrValue* value, const std::function<void()>& check) {
   using V = fr_test::FrValue;
   for (size_t i = 0; i < value->items.size(); i++) {
@@ -262,7 +262,7 @@ void Replace(fr_test::FrValue* value, const std::function<void()>& check) {
   }
 }
 
-TEST(FrPickle, ValuesOfWrongTypesNeverHarm) {
+TEST(FrPickle, ValuesOfWrongTypesAreHarmless) {
   FrDump dump = SomeDump(2);
   dump.entries.push_back({.op = "nccl:send 0->1", .is_p2p = true, .p2p_seq = 1});
   fr_test::FrValue value = fr_test::ToValue(dump);
@@ -278,7 +278,7 @@ TEST(FrPickle, ValuesOfWrongTypesNeverHarm) {
   EXPECT_EQ(loaded, 2 * tried);
 }
 
-TEST(FrPickle, MissingKeysAreNoHarm) {
+TEST(FrPickle, MissingKeysAreHarmless) {
   fr_test::FrValue value = fr_test::ToValue(SomeDump(2));
   std::vector<std::string> entry_keys = value.Find("entries")->items[0].keys;
   for (size_t i = 0; i < entry_keys.size(); i++) {
@@ -300,8 +300,8 @@ TEST(FrPickle, MissingKeysAreNoHarm) {
   }
 }
 
-// The fuzzer's work in small, with a fixed seed: changed bytes, runs removed, runs repeated, pure noise.
-TEST(FrPickle, ChangedBytesNeverHarm) {
+// A small fuzzer with a fixed seed: changes bytes, removes runs, repeats runs, adds random bytes.
+TEST(FrPickle, ChangedBytesAreHarmless) {
   std::mt19937 random(20240607);
   const std::string seeds[] = {fr_test::ToPickle(SomeDump(4)), fr_test::ToPickle(SomeDump(4), 4),
                                fr_test::ToJson(SomeDump(4))};

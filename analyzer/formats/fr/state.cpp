@@ -1,6 +1,8 @@
 #include "analyzer/formats/fr/state.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -22,10 +24,10 @@ struct Reached {
   int64_t first_open[2] = {INT64_MAX, INT64_MAX}, last_done[2] = {kUnknown, kUnknown}, last[2] = {kUnknown, kUnknown};
 };
 
-// What is known of one group while its operations are judged.
+// Facts about one group while its operations are evaluated.
 struct GroupView {
   std::optional<GroupStatus> status;        // with the sequence numbers of the entries
-  int64_t collective_completed = kUnknown;  // pg_status proves these complete
+  int64_t collective_completed = kUnknown;  // pg_status proves that the collectives up to this number are complete
   int64_t p2p_completed = kUnknown, p2p_enqueued = kUnknown;
   bool counts_p2p = false;  // the last enqueued is a point-to-point operation
   size_t last_op = SIZE_MAX;
@@ -89,8 +91,8 @@ class StateJudge {
     }
   }
 
-  // Calls without an entry: op_id counts every call of a group, and entries of neighboring collectives are further
-  // apart than one. torchcomms counts the calls of all groups together.
+  // Calls without an entry: op_id counts every call of a group, so entries of neighboring collectives differ by more
+  // than one. torchcomms counts the calls of all groups together.
   void CountUnrecorded() {
     if (rank_.only_active) return;
     bool together = views_.size() > 1;
@@ -98,7 +100,7 @@ class StateJudge {
     std::vector<size_t> newest(views_.size(), SIZE_MAX);
     for (size_t i = 0; i < raw_.size(); i++) {
       const size_t group = rank_.ops[i].membership;
-      const size_t before = together ? i - 1 : newest[group];  // of the first SIZE_MAX
+      const size_t before = together ? i - 1 : newest[group];  // SIZE_MAX for the first operation
       newest[group] = i;
       if (before == SIZE_MAX || raw_[i].p2p || raw_[before].p2p || raw_[before].op_id < 0) continue;
       if (!together && raw_[i].collective_seq != raw_[before].collective_seq + 1) continue;
@@ -120,7 +122,8 @@ class StateJudge {
   }
 
   void Count(const Op& op, const RawOp& raw) {
-    if (op.seq < 0 || op.state == OpState::kQueued) return;  // what waits for its group's end was not enqueued
+    // An operation that waits for its group's end was not enqueued.
+    if (op.seq < 0 || op.state == OpState::kQueued) return;
     Reached& reached = views_[op.membership].reached;
     int side = raw.p2p ? 1 : 0;
     reached.last[side] = std::max(reached.last[side], op.seq);
@@ -131,8 +134,8 @@ class StateJudge {
     }
   }
 
-  // If the dump has durations, an operation without one (not requested yet) only has the times of the watchdog's
-  // notices: often one time for both, which is no duration.
+  // If the dump has durations, an operation without one (not requested yet) only has the times when the watchdog
+  // noticed. These are often equal, so they are no duration.
   void DropNoticedStarts() {
     if (rank_.time_source != TimeSource::kFrameworkDurations) return;
     for (size_t i = 0; i < rank_.ops.size(); i++) {
@@ -140,9 +143,9 @@ class StateJudge {
     }
   }
 
-  // A call captured into a CUDA graph is recorded like any other, but nothing is enqueued: the group's own counter does
-  // not move. One call beyond the counter may be about to be enqueued, or block in NCCL; so may several with the same
-  // number, which are launched as one. Two or more, outside of any batch, were captured and never ran as recorded. A
+  // A call captured into a CUDA graph is recorded like any other, but nothing is enqueued, so the group's own counter
+  // does not change. One call beyond the counter may be about to be enqueued, or block in NCCL; so may several with the
+  // same number, which are launched as one. Two or more, outside any batch, were captured and never ran as recorded. A
   // counter that has not begun proves this only in a process that counts at all.
   void FindCaptured() {
     const bool counts =
@@ -150,7 +153,7 @@ class StateJudge {
     for (uint32_t v = 0; v < views_.size(); v++) {
       const GroupView& view = views_[v];
       if (!view.status || file_.used[v].has_p2p || file_.used[v].p2ps > 0) continue;
-      if (view.status->enqueued < (counts ? -1 : 0)) continue;  // the dump does not say
+      if (view.status->enqueued < (counts ? -1 : 0)) continue;  // not in the dump
       std::vector<uint32_t> beyond;
       bool plain = true;
       for (uint32_t i = 0; i < rank_.ops.size() && plain; i++) {
@@ -166,22 +169,26 @@ class StateJudge {
   }
 
   void FindMarks() {
-    bool any_completed = false, any_retired = false, work_done = false;
+    bool any_ended = false, work_done = false;
+    std::array<bool, UINT8_MAX + 1> used = {}, completes = {};
     for (size_t i = 0; i < raw_.size(); i++) {
-      any_completed |= raw_[i].state == RawState::kCompleted;
-      any_retired |= rank_.ops[i].retired;
+      used[raw_[i].backend] = true;
+      completes[raw_[i].backend] |= raw_[i].state == RawState::kCompleted;
+      retires_[raw_[i].backend] |= rank_.ops[i].retired;
     }
     for (const GroupStatus& status : file_.statuses) work_done |= status.completed >= 0;
-    const bool any_ended = any_completed || any_retired;
     // gloo and torchcomms never mark an operation completed: it has ended once it is retired. With PyTorch's first NCCL
     // backend, an operation that is retired but not completed has timed out.
-    retires_ = any_retired && !any_completed && (work_done || file_.statuses.empty());
-    rank_.ends_untold = retires_;
+    for (size_t i = 0; i < used.size(); i++) {
+      any_ended |= completes[i] || retires_[i];
+      retires_[i] = retires_[i] && !completes[i] && (work_done || file_.statuses.empty());
+    }
+    rank_.ends_untold = retires_ == used && !raw_.empty();
     for (size_t i = 0; i < raw_.size(); i++) {
       const Op& op = rank_.ops[i];
       // A start time written at completion does not show the start, nor does a state that is never updated.
       const bool noted = op.started_ns > 0 && (op.completed_ns == 0 || op.started_ns < op.completed_ns);
-      if (noted || (raw_[i].state == RawState::kStarted && !retires_)) rank_.start_recorded = true;
+      if (noted || (raw_[i].state == RawState::kStarted && !retires_[raw_[i].backend])) rank_.start_recorded = true;
     }
     for (const GroupStatus& status : file_.statuses) rank_.start_recorded |= status.started >= 0;
     rank_.only_active = entries_included_ && !any_ended && work_done;
@@ -190,11 +197,11 @@ class StateJudge {
     }
   }
 
-  // A dump of active operations is complete. If a group's counters show unfinished operations older than its oldest
-  // entry, nothing has completed since the ring was full, and the operations in flight have left it. (A counter may be
-  // slightly behind the GPU.)
+  // A dump of active operations is complete. Suppose a group's counters show unfinished operations older than its
+  // oldest entry. Then nothing has completed since the ring was full, and the operations in flight were overwritten. (A
+  // counter may be slightly behind the GPU.)
   bool LacksActive() const {
-    // Sends and receives to several peers end in an order of their own, but not far from that of their numbers.
+    // Sends and receives to several peers end in any order, but close to the order of their numbers.
     constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;
     if (!rank_.only_active || rank_.ops.empty()) return false;
     std::vector<int64_t> oldest(views_.size(), INT64_MAX);
@@ -239,12 +246,13 @@ class StateJudge {
     }
     view.counts_p2p = counter == 2;
     if (counter == 2) view.p2p_enqueued = enqueued;
-    // The last to complete may be of the other kind than the last enqueued, even under the same number, unless the
-    // other counter has not come so far or the last enqueued itself is marked complete.
+    // The operation completed last may be of another kind than the one enqueued last, even if both have the same
+    // number. They are the same only if the other counter is lower, or the operation enqueued last is itself marked
+    // complete.
     const int64_t other = counter == 2 ? group.collectives : group.p2ps;
     const bool same = enqueued == completed && (other < completed || last.state == RawState::kCompleted);
     int done = same ? counter : NearerCounter(completed, group.collectives, group.p2ps);
-    // No counter completes more than the newest entries number.
+    // No counter can complete more than the numbers of the newest entries.
     const int64_t collectives = counter == 1 ? std::max(enqueued, group.collectives) : group.collectives;
     if (completed > collectives && completed <= group.p2ps) done = 2;
     if (completed > group.p2ps && completed <= collectives) done = 1;
@@ -255,7 +263,7 @@ class StateJudge {
   OpState StateOf(const Op& op, const RawOp& raw) const {
     const GroupView& view = views_[op.membership];
     if (raw.state == RawState::kCompleted) return OpState::kCompleted;
-    if (retires_) return op.retired ? OpState::kCompleted : OpState::kIncomplete;
+    if (retires_[raw.backend]) return op.retired ? OpState::kCompleted : OpState::kIncomplete;
     int64_t proven = raw.p2p ? view.p2p_completed : view.collective_completed;
     // Collectives of a group complete in order. Sends and receives to different peers do not: for them the count proves
     // only those that the watchdog has dropped as well.
@@ -301,8 +309,8 @@ class StateJudge {
     for (uint32_t i = first_queued_; i < rank_.ops.size(); i++) {
       Op& op = rank_.ops[i];
       const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
-      // A call of another thread is recorded in the moment before it is enqueued; what the group's own counter does not
-      // hold although more was recorded since is in the open group as well.
+      // A call of another thread is recorded in the moment before it is enqueued. If the group's own counter does not
+      // include it although more was recorded since, it is in the open group as well.
       const GroupView& view = views_[op.membership];
       const bool counted = view.status && !raw_[i].p2p && !view.counts_p2p;
       const bool not_enqueued = counted && op.seq > Plain(view.status->enqueued) && i + 1 < rank_.ops.size();
@@ -314,7 +322,7 @@ class StateJudge {
     return raw_[a].p2p == raw_[b].p2p && rank_.ops[a].seq == rank_.ops[b].seq && rank_.ops[a].seq != kUnknown;
   }
 
-  // An end named after an operation closes only members of that operation's making.
+  // An end named after an operation closes only members created by that operation.
   static bool MayContain(std::string_view end_name, CallKind member) {
     std::string name = Lower(end_name);
     if (name.starts_with("allgather") || name.starts_with("all_gather")) {
@@ -351,7 +359,7 @@ class StateJudge {
     view->run.clear();
   }
 
-  // A damaged file with unordered entries has gaps: the rest of a batch and its end may be in them.
+  // A damaged file with unordered entries has gaps, which may contain the rest of a batch and its end.
   bool BesideLost(uint32_t at) const {
     if (!rank_.damaged || rank_.ops[at].state == OpState::kStarted) return false;
     const auto follows = [&](size_t i) {
@@ -360,13 +368,14 @@ class StateJudge {
     return (at > 0 && !follows(at)) || (at + 1 < rank_.ops.size() && !follows(at + 1));
   }
 
-  // Point-to-point operations with the same number belong to a batch; its end record is missing. Members never complete
-  // on their own, so their own state proves nothing.
+  // Point-to-point operations with the same number belong to a batch whose end record is missing. Members never
+  // complete on their own, so their own state proves nothing.
   void JudgeOpenBatch(size_t index, const std::vector<uint32_t>& run) {
     const GroupView& view = views_[index];
     bool batch = run.size() > 1;
     if (!batch && !file_.used[index].has_batches && !BesideLost(run[0])) return;
-    // One alone, and what the group did next has no end record before it: it was no batch, and speaks for itself.
+    // If there is only one record, and the group's next record does not follow an end record, it was not a batch. Then
+    // its own state counts.
     if (!batch && !rank_.only_active && !rank_.damaged && view.p2p_enqueued >= rank_.ops[run[0]].seq) return;
     uint64_t number = batch ? ++batches_ : 0;
     for (uint32_t at : run) {
@@ -374,7 +383,7 @@ class StateJudge {
       if (op.state == OpState::kCompleted) continue;
       op.state = OpState::kUnknown;
       const bool open = view.p2p_enqueued != kUnknown && view.p2p_enqueued < op.seq;
-      // The group's newest work is this batch, and it is incomplete; a damaged file lacks its end record.
+      // The group's newest work is this batch, and it is incomplete: its end record is missing in a damaged file.
       if (rank_.damaged && op.seq >= 0 && view.p2p_enqueued == op.seq && view.p2p_completed != kUnknown &&
           view.p2p_completed < op.seq) {
         op.state = OpState::kIncomplete;
@@ -389,7 +398,7 @@ class StateJudge {
       if (open) {
         continue;
       } else if (rank_.only_active && !rank_.damaged && (view.p2p_enqueued >= op.seq || view.last_op > run.back())) {
-        // The end was enqueued; a dump of active operations leaves completed ones out.
+        // The end was enqueued; a dump of active operations does not contain completed ones.
         op.state = OpState::kCompleted;
       }
     }
@@ -404,7 +413,7 @@ class StateJudge {
       out = FromStatus(*view.status, false, rank_.start_recorded);
       out.p2p_issued = out.p2p_started = out.p2p_completed = group.p2ps == 0 ? kNone : kUnknown;
     } else if (view.status) {
-      // Entries carry both counters, so the newest one gives the other counter too, unless newer operations have
+      // Entries have both counters, so the newest one gives the other counter too, unless newer operations have
       // completed and are gone.
       const RawOp& newest = raw_[view.last_op];
       int64_t enqueued = Plain(view.status->enqueued);
@@ -430,11 +439,11 @@ class StateJudge {
       if (out.completed == kUnknown && group.first_collective >= 0 && group.first_collective <= 1)
         out.completed = kNone;
     }
-    // Entries and pg_status are not written in the same instant: what either proves holds.
+    // Entries and pg_status are not written in the same instant, so what either proves is true.
     if (last[0] >= 0 && out.issued != kUnknown) out.issued = std::max(out.issued, last[0]);
     if (last_done[0] >= 0 && out.completed != kUnknown) out.completed = std::max(out.completed, last_done[0]);
     // Operations of a group may complete out of order: count only those before the first unfinished one.
-    if (retires_ && first_open[0] != INT64_MAX)
+    if (view.last_op != SIZE_MAX && retires_[raw_[view.last_op].backend] && first_open[0] != INT64_MAX)
       out.completed = std::min(out.completed, std::max(first_open[0] - 1, kNone));
     if (last[1] >= 0 && out.p2p_issued != kUnknown) out.p2p_issued = std::max(out.p2p_issued, last[1]);
     return out;
@@ -445,9 +454,9 @@ class StateJudge {
   Rank& rank_;
   std::vector<GroupView> views_;
   bool entries_included_;
-  bool retires_ = false;  // operations are complete once they are retired
+  std::array<bool, UINT8_MAX + 1> retires_ = {};  // for each backend: operations are complete once they are retired
   uint64_t batches_ = 0;
-  uint32_t first_queued_ = UINT32_MAX;  // of a batch that the host did not end
+  uint32_t first_queued_ = UINT32_MAX;  // first operation of a batch that the process did not end
 };
 
 }  // namespace
@@ -482,7 +491,7 @@ int NearerCounter(int64_t number, int64_t collectives, int64_t p2ps) {
   if (p2ps <= 0) return 1;
   if (collectives <= 0) return 2;
   int64_t from_collectives = std::abs(number - collectives), from_p2ps = std::abs(number - p2ps);
-  // Clearly nearer, or it is no answer.
+  // The number must be clearly nearer, or the result is undecided.
   if (from_p2ps < from_collectives / 4 - 1) return 2;
   if (from_collectives < from_p2ps / 4 - 1) return 1;
   return 0;

@@ -1,6 +1,5 @@
 // The progress of a file's operations and groups, from the entries' states and pg_status together.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_STATE_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_STATE_H_
+#pragma once
 
 #include <vector>
 
@@ -17,13 +16,11 @@ void DecideStates(const std::vector<RawOp>& raw, bool entries_included, FileData
 // point-to-point: `p2p` shows which.
 Progress FromStatus(const GroupStatus& status, bool p2p, bool start_recorded);
 
-// Which of the two counters a number continues: 1 collectives, 2 point to point, 0 undecided. The last numbers of each
-// kind are given; kUnknown for none.
+// Returns which of the two counters a number continues: 1 collectives, 2 point to point, 0 undecided. The last numbers
+// of each kind are given; kUnknown for none.
 int NearerCounter(int64_t number, int64_t collectives, int64_t p2ps);
 
-// The line of pg_status of `group`; nullptr if there is none or it is ambiguous.
+// The line of pg_status for `group`; nullptr if there is none or it is ambiguous.
 const GroupStatus* StatusOf(const FileData& file, const UsedGroup& group);
 
 }  // namespace lockstep::fr
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_STATE_H_

@@ -7,13 +7,13 @@
 namespace lockstep::fr {
 namespace {
 
-// The opcodes that have a place in entries.
+// The opcodes that may occur in entries.
 constexpr uint8_t kMark = '(', kNoneCode = 'N', kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M', kLong1 = 0x8a,
                   kBinFloat = 'G', kTrue = 0x88, kFalse = 0x89, kUnicode = 'X', kShortUnicode = 0x8c, kEmptyList = ']',
                   kAppend = 'a', kAppends = 'e', kEmptyTuple = ')', kTuple2 = 0x86, kEmptyDict = '}', kSetItems = 'u',
                   kPut = 'q', kLongPut = 'r', kMemoize = 0x94, kGet = 'h', kLongGet = 'j', kFrameLength = 0x95;
 
-constexpr int kMaxDepth = 8;  // of values that are passed over
+constexpr int kMaxDepth = 8;  // for values that are skipped
 
 constexpr size_t kMaxTemplates = 512;
 constexpr size_t kMaxTemplateBytes = 4096;
@@ -37,7 +37,7 @@ Value Simple(Type type, int64_t integer = 0, uint32_t index = 0) {
 
 }  // namespace
 
-// The next opcode that is not a hint for buffering; there is one.
+// The next opcode that is not a hint for buffering; there must be one.
 inline EntryStream::Bytes EntryStream::Token(Bytes at) const {
   while (at != end_) {
     if (*at != kFrameLength) return at;
@@ -47,7 +47,7 @@ inline EntryStream::Bytes EntryStream::Token(Bytes at) const {
   return nullptr;
 }
 
-// Where `value` is stored in the memo, if it is.
+// Reads where `value` is stored in the memo, if it is.
 inline EntryStream::Bytes EntryStream::Put(Bytes at, const Value& value, int64_t* slot) {
   if (at == end_) return nullptr;
   uint64_t index = 0;
@@ -69,7 +69,7 @@ inline EntryStream::Bytes EntryStream::Put(Bytes at, const Value& value, int64_t
   return memo_.Put(index, value) ? at : nullptr;
 }
 
-// A container is complete: stores it in its memo entry, made before (`slot` >= 0) or after its items.
+// A container is complete: stores it in its memo entry, created before (`slot` >= 0) or after its items.
 inline EntryStream::Bytes EntryStream::Close(Bytes at, int64_t slot, const Value& value) {
   if (slot >= 0) memo_.Replace(static_cast<uint64_t>(slot), value);
   return Put(at, value);
@@ -82,7 +82,7 @@ inline bool EntryStream::Recall(uint64_t index, Value* out) const {
   return true;
 }
 
-// A reference to something of that type.
+// Reads a reference to a value of that type.
 inline EntryStream::Bytes EntryStream::Reference(Bytes at, Type type, Value* out) const {
   if (*at == kGet && end_ - at >= 2) {
     return Recall(at[1], out) && out->type == type ? at + 2 : nullptr;
@@ -99,7 +99,7 @@ EntryStream::Bytes EntryStream::String(Bytes at, uint64_t size, Value* out) {
   return Put(at + size, *out);
 }
 
-// A number, text, truth value or None.
+// Reads a number, text, truth value or None.
 inline EntryStream::Bytes EntryStream::Scalar(Bytes at, Value* out) {
   at = Token(at);
   if (at == nullptr) return nullptr;
@@ -226,7 +226,7 @@ EntryStream::Bytes EntryStream::ReadEntry(Bytes at) {
   return at;
 }
 
-// The entry again, by a matching template; nullptr if there is none.
+// Reads the entry with a matching template; nullptr if there is none.
 inline EntryStream::Bytes EntryStream::Repeat(Bytes at) {
   if (overwrites_ != memo_.overwrites()) {
     templates_.clear();
@@ -239,7 +239,7 @@ inline EntryStream::Bytes EntryStream::Repeat(Bytes at) {
   size_t found = SIZE_MAX;
   if (last_ != SIZE_MAX && Matches(templates_[templates_[last_].next], at)) {
     found = templates_[last_].next;
-  } else if (misses_ < 2 * kMaxTemplates + hits_) {  // a file whose entries never repeat is not searched for ever
+  } else if (misses_ < 2 * kMaxTemplates + hits_) {  // stop searching in a file whose entries never repeat
     for (size_t i = 0; i < templates_.size() && found == SIZE_MAX; i++) {
       if (Matches(templates_[i], at)) found = i;
     }
@@ -255,7 +255,7 @@ inline EntryStream::Bytes EntryStream::Repeat(Bytes at) {
 }
 
 inline bool EntryStream::Matches(const Template& one, Bytes at) const {
-  // Numbers are read eight bytes at a time, so that much must follow.
+  // Numbers are read eight bytes at a time, so that many must follow.
   if (static_cast<size_t>(end_ - at) < one.padded + 8) return false;
   using Block = uint64_t __attribute__((vector_size(16)));
   const uint8_t* bytes = bytes_.data() + one.bytes;
@@ -289,7 +289,7 @@ inline EntryStream::Bytes EntryStream::TakeAgain(const Template& one, Bytes at) 
   return at + one.size;
 }
 
-// Makes a template of the entry that was just read.
+// Creates a template from the entry that was just read.
 void EntryStream::Remember(Bytes begin, Bytes behind, uint64_t first_put, const EntryReader::Pattern& pattern) {
   const auto size = static_cast<size_t>(behind - begin);
   if (numbered_puts_ || holes_.size() > kMaxHoles || size > kMaxTemplateBytes || templates_.size() >= kMaxTemplates ||
@@ -320,7 +320,7 @@ void EntryStream::Remember(Bytes begin, Bytes behind, uint64_t first_put, const 
   templates_.push_back(one);
 }
 
-// `at` is the token of a number, or of something else.
+// `at` is the token of a number, or of another value.
 inline void EntryStream::NoteNumber(Bytes at, EntryReader::Number which) {
   const auto offset = static_cast<size_t>(at - begin_);
   if (offset > kMaxTemplateBytes) return;
@@ -346,7 +346,7 @@ inline EntryStream::Bytes EntryStream::Number(Bytes at, EntryReader::Number whic
   Bytes behind = Scalar(at, &fields_.numbers[which]);
   if (behind == nullptr) return nullptr;
   for (Hole& hole : holes_) {
-    if (hole.number == which) hole.number = EntryReader::kNumbers;  // the last of a key counts
+    if (hole.number == which) hole.number = EntryReader::kNumbers;  // if a key is repeated, the last value counts
   }
   NoteNumber(at, which);
   return behind;
@@ -411,7 +411,7 @@ EntryStream::Bytes EntryStream::Pair(Bytes at) {
   }
 }
 
-// The pair of a group's name and description.
+// Reads the pair of a group's name and description.
 EntryStream::Bytes EntryStream::Group(Bytes at) {
   Value pair;
   if (Bytes behind = Reference(at, Type::kGroup, &pair); behind != nullptr) {
@@ -448,7 +448,7 @@ EntryStream::Bytes EntryStream::Sizes(Bytes at, EntryReader::Shape* out) {
   return Close(at, slot, Simple(Type::kShape, out->elements, out->index));
 }
 
-// One tensor's dimensions; `total` of elements becomes -1 for good if one is unknown.
+// Reads one tensor's dimensions; `total` of elements becomes -1 if one is unknown.
 EntryStream::Bytes EntryStream::Tensor(Bytes at, int64_t* total) {
   if (*at != kEmptyList) return nullptr;
   at = Put(at + 1, Simple(Type::kOpaque));
@@ -568,7 +568,7 @@ EntryStream::Bytes EntryStream::NewFrame(Bytes at, uint32_t* code) {
   return Close(at + 1, slot, Simple(Type::kFrame, 0, *code));
 }
 
-// A value that no operation needs.
+// Reads a value that no operation needs.
 EntryStream::Bytes EntryStream::Any(Bytes at, int depth) {
   at = Token(at);
   if (at == nullptr || depth > kMaxDepth) return nullptr;

@@ -1,7 +1,6 @@
-// Turns the entries of a pickle directly into operations, without values in between: nearly all of a dump is entries,
-// and nearly every entry has the same form.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_H_
+// Converts the entries of a pickle directly into operations, without intermediate values. Nearly all of a dump is
+// entries, and nearly every entry has the same form.
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -13,38 +12,38 @@
 namespace lockstep::fr {
 
 // Reads one list of entries in the form that PyTorch's pickler and Python's write. Any other form (values of other
-// types, tuples for lists, entries that refer to each other, damage, unexpected opcodes) ends the reading: the result
-// is then discarded, and the general parser reads the file. So this parser need not understand every pickle, but must
-// agree with the general one on what it accepts. Every access is checked against `end`.
+// types, tuples for lists, entries that refer to each other, damage, unexpected opcodes) ends the reading. The result
+// is then discarded, and the general parser reads the file. So this parser does not need to understand every pickle,
+// but must agree with the general one on what it accepts. Every access is checked against `end`.
 class EntryStream {
  public:
   EntryStream(const uint8_t* end, Document* document, PickleMemo* memo, EntryReader* entries)
       : end_(end), document_(*document), memo_(*memo), entries_(*entries) {}
 
-  // `at` is behind the list's EMPTY_LIST. Returns the position behind the list; nullptr for another form.
+  // `at` points behind the list's EMPTY_LIST. Returns the position behind the list; nullptr for another form.
   const uint8_t* Read(const uint8_t* at);
 
  private:
   using Bytes = const uint8_t*;  // a nullptr result means another form
 
-  // A number's bytes in an entry.
+  // The bytes of a number in an entry.
   struct Hole {
     uint16_t at;
     uint8_t size;
     bool is_signed;
-    EntryReader::Number number;  // kNumbers: not needed
+    EntryReader::Number number;  // kNumbers if the value is not needed
   };
   static constexpr size_t kMaxHoles = 16;
-  // Jobs repeat their calls, so dumps repeat the bytes of entries except for numbers. Keeps the result of an entry for
-  // all entries with the same bytes outside the holes. References into the memo keep their meaning as long as nothing
+  // Jobs repeat their calls, so dumps repeat the bytes of entries except for numbers. A template keeps the result of an
+  // entry for all entries with the same bytes outside the holes. References into the memo stay valid as long as nothing
   // in the memo was overwritten.
   struct Template {
-    size_t bytes;  // place in bytes_ and masks_
+    size_t bytes;  // position in bytes_ and masks_
     uint32_t size;
-    uint32_t padded;             // to whole blocks
-    uint32_t first_memo, memos;  // in memo_values_: the entry's additions to the memo
+    uint32_t padded;             // rounded up to whole blocks
+    uint32_t first_memo, memos;  // in memo_values_: what the entry adds to the memo
     uint32_t holes = 0;
-    uint32_t next = 0;  // the template that followed last time
+    uint32_t next = 0;  // the template that followed this one last time
     Hole hole[kMaxHoles];
     EntryReader::Numbers numbers;
     EntryReader::Pattern pattern;
@@ -87,7 +86,7 @@ class EntryStream {
   // State of the current entry.
   Bytes begin_ = nullptr;
   std::vector<Hole> holes_;
-  bool numbered_puts_ = false;  // it chooses its memo places itself
+  bool numbered_puts_ = false;  // the entry chooses its memo numbers itself
   std::vector<Template> templates_;
   std::vector<uint8_t> bytes_, masks_;
   std::vector<Value> memo_values_;
@@ -97,5 +96,3 @@ class EntryStream {
 };
 
 }  // namespace lockstep::fr
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_H_

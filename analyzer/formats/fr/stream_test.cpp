@@ -7,8 +7,8 @@
 #include <iterator>
 #include <random>
 
-#include "analyzer/formats/fr/stream_check.h"
 #include "analyzer/testing/fr_dumps.h"
+#include "analyzer/testing/stream_check.h"
 #include "analyzer/testing/traces.h"
 
 namespace lockstep::fr {
@@ -20,7 +20,7 @@ using fr_test::FrFrame;
 using fr_test::FrValue;
 using fr_test::PickleWriter;
 
-// A job that repeats itself for this many steps: collectives, batches, stacks, several types, an unknown backend.
+// A job that repeats a step `steps` times: collectives, batches, stacks, several types, an unknown backend.
 FrDump Steps(int steps) {
   FrDump dump;
   const FrFrame loop = {"train", "/job/train.py", 812}, wrapper = {"wrapper", "/x/torch/distributed/c10d.py", 81};
@@ -58,7 +58,7 @@ FrDump Steps(int steps) {
   return dump;
 }
 
-TEST(FrStream, TakesWhatPyTorchAndPythonWrite) {
+TEST(FrStream, ReadsWhatPyTorchAndPythonWrite) {
   for (int protocol : {2, 4}) {
     for (int steps : {0, 1, 2, 40}) {
       bool streamed = false;
@@ -68,7 +68,7 @@ TEST(FrStream, TakesWhatPyTorchAndPythonWrite) {
   }
 }
 
-TEST(FrStream, TakesFieldsOfVersionsToCome) {
+TEST(FrStream, AcceptsFieldsOfFutureVersions) {
   FrValue dump = ToValue(Steps(6));
   FrValue odd = FrValue::Dict();
   odd.Set("list", FrValue::List().Add(FrValue::Int(1)).Add(FrValue::Text("x"))).Set("empty", FrValue::Tuple());
@@ -81,7 +81,7 @@ TEST(FrStream, TakesFieldsOfVersionsToCome) {
   }
 }
 
-TEST(FrStream, TheLastOfAKeyCounts) {
+TEST(FrStream, TheLastValueOfAKeyCounts) {
   FrValue dump = ToValue(Steps(8));
   for (FrValue& entry : dump.Find("entries")->items)
     entry.Set("record_id", FrValue::Bool(true)).Set("op_id", FrValue::Int(3));
@@ -98,7 +98,7 @@ TEST(FrStream, LeavesOtherFormsToTheReaderOfValues) {
   EXPECT_FALSE(streamed);
   EXPECT_EQ(fr_test::LoadBytes(PickleWriter().Write(dump)).ranks.at(0).ops.size(), 15u);
 
-  // An entry that is stored elsewhere too.
+  // The entry is also stored in another place.
   dump = ToValue(Steps(3));
   dump.Find("entries")->items[1].shared = 1;
   FrValue again = dump.Find("entries")->items[1];
@@ -107,8 +107,8 @@ TEST(FrStream, LeavesOtherFormsToTheReaderOfValues) {
   EXPECT_FALSE(streamed);
 }
 
-// A memo place that gets another meaning halfway: what looked the same no longer is.
-TEST(FrStream, SeesThatAMemoPlaceChangedItsMeaning) {
+// A memo number gets another meaning halfway, so equal bytes no longer mean the same.
+TEST(FrStream, NoticesThatAMemoNumberChangedItsMeaning) {
   std::string bytes = "\x80\x02}(X\x07";
   bytes += std::string("\0\0\0", 3) + "entries](";
   auto text = [](const std::string& value) {
@@ -125,8 +125,8 @@ TEST(FrStream, SeesThatAMemoPlaceChangedItsMeaning) {
   EXPECT_TRUE(streamed);
 }
 
-// After any change to a sound file, whatever the fast reader still accepts has the same meaning.
-TEST(FrStream, NeverTakesAnythingInAnotherWay) {
+// After any change to a valid file, everything that the fast reader still accepts keeps its meaning.
+TEST(FrStream, AgreesWithTheReaderOfValues) {
   std::mt19937 random(7);
   auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
   size_t taken = 0;
@@ -159,7 +159,7 @@ TEST(FrStream, NeverTakesAnythingInAnotherWay) {
   EXPECT_GT(taken, 500u);
 }
 
-TEST(FrStream, TakesRealDumps) {
+TEST(FrStream, ReadsRealDumps) {
   const std::filesystem::path traces = lockstep::testing::TracesFolder();
   if (!std::filesystem::exists(traces)) GTEST_SKIP() << "no " << traces;
   for (const auto& file : std::filesystem::recursive_directory_iterator(traces)) {

@@ -1,4 +1,4 @@
-// The time of a dump, and dumps of several jobs.
+// Tests the time when a dump was taken, and dumps of several jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using ::testing::SizeIs;
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-// Three collectives, the last `open` of them unfinished.
+// A dump with three collectives, of which the last `open` are unfinished.
 FrDump Dump(int open) {
   FrDump dump;
   dump.groups = {{.enqueued = 3, .completed = 3 - open}};
@@ -32,7 +32,7 @@ FrDump Dump(int open) {
   return dump;
 }
 
-// Two ranks; `later_ns`: from the newest entry to the time of the file.
+// Loads two ranks' dumps. `later_ns`: time from the newest entry to the file's modification.
 Bundle Written(std::vector<int64_t> later_ns, std::vector<int> open) {
   DumpFolder folder;
   for (int rank = 0; rank < 2; ++rank) {
@@ -43,12 +43,12 @@ Bundle Written(std::vector<int64_t> later_ns, std::vector<int> open) {
   return LoadFiles(folder.Files());
 }
 
-TEST(FrTaken, AFileWrittenSoonIsThatOld) {
+TEST(FrTaken, AFileWrittenSoonAfterItsNewestEntryIsThatOld) {
   const Bundle bundle = Written({20 * kSecond, 21 * kSecond}, {1, 1});
   EXPECT_EQ(bundle.ranks[0].captured_ns, kFirstEntryNs + 2'000'000 + 20 * kSecond);
 }
 
-TEST(FrTaken, AsLateAsTheWatchdogIsNoCopy) {
+TEST(FrTaken, AFileAsLateAsTheWatchdogIsNotACopy) {
   EXPECT_GT(Written({kTimeoutNs + kSecond, kTimeoutNs + 30 * kSecond}, {1, 1}).ranks[1].captured_ns, 0);
   // Without an unfinished operation, or long after its timeout, the time is unknown.
   EXPECT_EQ(Written({kTimeoutNs + kSecond, kTimeoutNs + kSecond}, {0, 0}).ranks[1].captured_ns, 0);
@@ -61,11 +61,24 @@ TEST(FrTaken, FilesWrittenOneAfterTheOtherAreCopies) {
   EXPECT_EQ(bundle.ranks[1].captured_ns, 0);
 }
 
-// Rank 1 noticed a completion that rank 0 did not: the job was dumped while it ran.
-TEST(FrTaken, AnEndThatSomeHaveNotNoticedIsOfTheMomentOfTheNewestEntry) {
+// Rank 1 noticed a completion that rank 0 did not, so the job was dumped while it ran.
+TEST(FrTaken, ACompletionThatSomeRanksMissedDatesTheDumpToTheNewestEntry) {
   const Bundle bundle = Written({6 * kTimeoutNs, 6 * kTimeoutNs}, {2, 1});
   EXPECT_EQ(bundle.ranks[0].captured_ns, kFirstEntryNs + 2'000'000);
   EXPECT_EQ(bundle.ranks[1].captured_ns, kFirstEntryNs + 2'000'000);
+}
+
+// Where failed operations look completed, one that a member never issued has failed.
+TEST(FrTaken, AnEndWithoutAllMembersIsAFailure) {
+  DumpFolder folder;
+  for (int rank = 0; rank < 3; ++rank) {
+    FrDump dump = Dump(rank == 0 ? 1 : 0);
+    if (rank == 2) dump.entries.pop_back();
+    dump.groups[0].enqueued = static_cast<int>(dump.entries.size());
+    dump.groups[0].completed = rank == 1 ? 3 : 2;
+    fr_test::SetFileTime(folder.WriteRank(rank, fr_test::ToPickle(dump)), kFirstEntryNs + 6 * kTimeoutNs);
+  }
+  for (const Rank& rank : LoadFiles(folder.Files()).ranks) EXPECT_EQ(rank.captured_ns, 0) << rank.rank;
 }
 
 TEST(FrTaken, SetsOfTheSameRanksInTwoFoldersAreTwoJobs) {
@@ -84,6 +97,45 @@ TEST(FrTaken, SetsOfTheSameRanksInTwoFoldersAreTwoJobs) {
   for (const Rank& rank : bundle.ranks) EXPECT_THAT(rank.path, HasSubstr("replica_1"));
   ASSERT_THAT(bundle.problems, SizeIs(1));
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("another job or attempt"));
+}
+
+// Every running job has unfinished operations; only the hung one has one past its timeout.
+TEST(FrTaken, OfTwoReplicasTheOnePastItsTimeoutIsUsed) {
+  DumpFolder folder;
+  std::vector<std::string> files;
+  for (const bool hangs : {true, false}) {
+    const std::string replica = hangs ? "replica_0" : "replica_1";
+    std::filesystem::create_directory(folder.path() + "/" + replica);
+    for (int rank = 0; rank < 2; ++rank) {
+      FrDump dump = Dump(1);
+      dump.entries.insert(dump.entries.begin(), {.seq = 0, .state = "completed", .retired = true});
+      for (fr_test::FrEntry& entry : dump.entries)
+        entry.created_ns = kFirstEntryNs + entry.seq * 1'000'000 + (hangs || entry.seq == 0 ? 0 : kTimeoutNs);
+      files.push_back(folder.Write(replica + "/nccl_trace_rank_" + std::to_string(rank), fr_test::ToPickle(dump)));
+      fr_test::SetFileTime(files.back(), kFirstEntryNs + kTimeoutNs + 5 * kSecond);
+    }
+  }
+  const Bundle bundle = LoadFiles(files);
+  ASSERT_THAT(bundle.ranks, SizeIs(2));
+  for (const Rank& rank : bundle.ranks) EXPECT_THAT(rank.path, HasSubstr("replica_0"));
+}
+
+// The first attempt timed out, the second one began after it and hangs too.
+TEST(FrTaken, TheLaterAttemptIsUsed) {
+  DumpFolder folder;
+  std::vector<std::string> files;
+  for (const int attempt : {0, 1}) {
+    const std::string name = "attempt_" + std::to_string(attempt);
+    std::filesystem::create_directory(folder.path() + "/" + name);
+    for (int rank = 0; rank < 2; ++rank) {
+      FrDump dump = Dump(1);
+      for (fr_test::FrEntry& entry : dump.entries)
+        entry.created_ns = kFirstEntryNs + entry.seq * 1'000'000 + attempt * 2 * kTimeoutNs;
+      files.push_back(folder.Write(name + "/nccl_trace_rank_" + std::to_string(rank), fr_test::ToPickle(dump)));
+      fr_test::SetFileTime(files.back(), kFirstEntryNs + (1 + 5 * attempt) * kTimeoutNs + 5 * kSecond);
+    }
+  }
+  for (const Rank& rank : LoadFiles(files).ranks) EXPECT_THAT(rank.path, HasSubstr("attempt_1"));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// Small text helpers over std::string_view, because the distribution's Abseil has another string_view.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_TEXT_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_TEXT_H_
+// Small text helpers over std::string_view, because the distribution's Abseil has its own string_view.
+#pragma once
 
 #include <charconv>
 #include <string>
@@ -39,7 +38,7 @@ inline std::string_view Strip(std::string_view text) {
   return text;
 }
 
-// Parses all of `text`, without blanks around it, as a decimal number.
+// Parses all of `text`, which must not have surrounding blanks, as a decimal number.
 template <typename Integer>
 bool ParseNumber(std::string_view text, Integer* out) {
   text = Strip(text);
@@ -51,5 +50,3 @@ bool ParseNumber(std::string_view text, Integer* out) {
 }
 
 }  // namespace lockstep::fr
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_TEXT_H_

@@ -1,8 +1,7 @@
-// The values of one Flight Recorder dump, flat: containers hold their items in a shared pool and refer to them by
-// number. Shared and even cyclic structures cost nothing, nothing is freed recursively, and one Document is reused for
-// file after file. Readers follow the dump's schema, a fixed number of levels deep.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_VALUE_H_
-#define LOCKSTEP_ANALYZER_FORMATS_FR_VALUE_H_
+// The values of one Flight Recorder dump, stored flat: containers hold their items in a shared pool and refer to them
+// by number. So shared and even cyclic structures need no special care, nothing is freed recursively, and one Document
+// is reused for file after file. Readers follow the dump's schema, which has a fixed number of levels.
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -12,8 +11,8 @@
 
 namespace lockstep::fr {
 
-// A file with more than this many values (16 bytes each) or containers is refused: ring buffers of 200,000 entries with
-// stacks stay far below, and a hostile file cannot make the reader use more than about a gigabyte.
+// A file with more values (16 bytes each) or containers is refused. Ring buffers of 200,000 entries with stacks stay
+// far below, and a hostile file cannot make the reader use more than about a gigabyte.
 constexpr uint64_t kMaxValues = 16u << 20;
 constexpr uint64_t kMaxContainers = 8u << 20;
 
@@ -71,13 +70,13 @@ enum class Type : uint8_t {
   kDouble,
   kString,
   kBytes,
-  // Only in the memo and on the stack of a pickle whose entries are streamed: containers that were stored directly as
-  // entries (see stream.h).
+  // The next kinds occur only in the memo and on the stack of a pickle whose entries are streamed. They are containers
+  // that were stored directly as entries (see stream.h).
   kFrame,     // integer: EntryReader's code of the frame
-  kCallSite,  // of a list of frames; index: the call site
+  kCallSite,  // for a list of frames; index: the call site
   kShape,     // index and integer: EntryReader::Shape
-  kTypes,     // index: place in the stream's table
-  kGroup,     // index: place in the stream's table
+  kTypes,     // index into the stream's table
+  kGroup,     // index into the stream's table
   kOpaque,
   kList,
   kTuple,
@@ -86,8 +85,8 @@ enum class Type : uint8_t {
 
 struct Value {
   Type type = Type::kMissing;
-  Key key = Key::kOther;  // of a string
-  uint32_t index = 0;     // of a string or a container in the document
+  Key key = Key::kOther;  // key of a string
+  uint32_t index = 0;     // index of a string or a container in the document
   union {
     int64_t integer = 0;
     double real;
@@ -104,7 +103,7 @@ class Document {
   Value NewString(std::string_view text, Type type = Type::kString);
   Value OwnString(std::string text);
   Value NewContainer(Type type);
-  // Dictionaries get key, value, key, value. False if the document is full.
+  // For a dictionary: key, value, key, value. Returns false if the document is full.
   bool Append(uint32_t container, const Value* values, size_t count);
   bool full() const {
     return containers_.size() > kMaxContainers || pool_.size() + chunks_.size() > kMaxValues ||
@@ -117,13 +116,13 @@ class Document {
   size_t string_count() const { return strings_.size(); }
   size_t container_count() const { return containers_.size(); }
 
-  // Damage inside this container: its contents are incomplete.
+  // Marks damage inside this container: its contents are incomplete.
   void SetPartial(uint32_t container) { containers_[container].partial = true; }
   bool IsPartial(const Value& value) const { return IsContainer(value) && containers_[value.index].partial; }
   static bool IsContainer(const Value& value) { return value.type >= Type::kList; }
   static bool IsStreamed(const Value& value) { return value.type >= Type::kFrame && value.type <= Type::kOpaque; }
   static bool IsSequence(const Value& value) { return value.type == Type::kList || value.type == Type::kTuple; }
-  // Number of items; of a dictionary, keys and values together.
+  // Number of items; for a dictionary, keys and values together.
   uint32_t Size(const Value& value) const { return IsContainer(value) ? containers_[value.index].size : 0; }
 
   // Calls visit(const Value&) for each item of a list or tuple until it returns false.
@@ -171,15 +170,13 @@ class Document {
   std::vector<Value> pool_;
 };
 
-// The reason of a parser that stops early. `refused`: the file is hostile and nothing of it may be used. Otherwise the
-// document holds what was complete before `offset`, and open containers are marked partial.
+// Why a parser stopped early. `refused`: the file is hostile and nothing in it may be used. Otherwise the document
+// contains what was complete before `offset`, and open containers are marked partial.
 struct ParseError {
-  std::string text;       // empty: no error
-  const char* like = "";  // equal for errors that differ only in numbers; "": equal texts
+  std::string text;       // empty if there is no error
+  const char* like = "";  // the same for errors that differ only in numbers; "" if the texts must be equal
   int64_t offset = -1;
   bool refused = false;
 };
 
 }  // namespace lockstep::fr
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_VALUE_H_

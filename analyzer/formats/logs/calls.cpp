@@ -1,5 +1,6 @@
 // Calls that NCCL printed: which rank made them, on which communicator, and their numbers in it.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -19,15 +20,23 @@ struct Part {
   const NcclProcess* process = nullptr;
   const NcclComm* comm = nullptr;
   const FileFacts* file = nullptr;
-  int32_t rank = -1;  // global
+  int32_t rank = -1;  // global rank
+  std::string kind;   // of the communicator
 };
+
+// "" for 0, " B" for 1, " C" for 2: names that differ in digits alone count as one kind.
+std::string Letters(int ordinal) {
+  std::string letters;
+  for (int left = ordinal; left > 0; left /= 26) letters.insert(letters.begin(), static_cast<char>('A' + left % 26));
+  return letters.empty() ? "" : " " + letters;
+}
 
 class Calls {
  public:
   Calls(const std::vector<FileFacts>& files, Ranks* out) : out_(*out) {
     for (const FileFacts& file : files) {
       for (const NcclProcess& process : file.nccl) {
-        processes_.emplace_back(&file, &process);
+        (process.comms.empty() ? bare_ : processes_).emplace_back(&file, &process);
         for (const NcclComm& comm : process.comms) largest_ = std::max(largest_, comm.size);
       }
     }
@@ -36,6 +45,7 @@ class Calls {
   void Run() {
     if (processes_.empty()) return;
     PlaceByOrder();
+    const std::set<int32_t> unclear = UnclearSizes();
     std::map<std::string, std::vector<Part>> comms;
     for (const auto& [file, process] : processes_) {
       const int32_t rank = RankOf(*file, *process);
@@ -49,16 +59,32 @@ class Calls {
       }
       std::map<int32_t, int> of_size;
       for (const NcclComm& comm : process->comms) {
-        // Without identities, communicators are told apart by their size and the order of first use.
-        const int ordinal = comm.id != 0 ? 0 : of_size[comm.size]++;
-        if (comm.calls == 0) continue;
-        std::string name = comm.id != 0 ? absl::StrCat("comm ", absl::Hex(comm.id))
-                                        : absl::StrCat("comm of ", comm.size, " ranks",
-                                                       ordinal > 0 ? absl::StrCat(" (", ordinal + 1, ")") : "");
-        comms[std::move(name)].push_back({process, &comm, file, rank});
+        // Ranks make their communicators in the same order, so the order of those of one size tells their kind, and
+        // the communicator itself if nothing printed its identity.
+        const int ordinal = of_size[comm.size]++;
+        std::string kind = absl::StrCat("comm of ", comm.size, " ranks", Letters(ordinal));
+        std::string name = Identity(*process, comm);
+        // A rank that made none of its calls may be the one that others wait for, if its identity is known.
+        if (unclear.contains(comm.size) || (name.empty() && !Used(comm))) continue;
+        if (name.empty()) name = kind;
+        comms[std::move(name)].push_back({process, &comm, file, rank, std::move(kind)});
       }
     }
-    for (const auto& [name, parts] : comms) AddComm(name, parts);
+    const auto any = [](const std::vector<Part>& parts, const auto& is) {
+      return std::any_of(parts.begin(), parts.end(), [&](const Part& part) { return is(*part.comm); });
+    };
+    making_ =
+        std::any_of(comms.begin(), comms.end(), [&](const auto& entry) { return any(entry.second, InTheMaking); });
+    scattered_ = EndsAreScattered(comms);
+    if (scattered_)
+      out_.Report(processes_[0].first->path,
+                  "the calls of the ranks end at many different ones: the job ran on, or the end of the log is missing "
+                  "for some ranks. Calls are compared up to the last one that all ranks made");
+    for (const auto& [name, parts] : comms) {
+      // Other communicators show which ranks are missing in one that is being created.
+      if (any(parts, Used) || making_) AddComm(name, parts);
+    }
+    AddBare();
     if (used_order_)
       out_.Report(
           processes_[0].first->path,
@@ -67,8 +93,83 @@ class Calls {
   }
 
  private:
-  // Without anything better ranks are taken in the order in which launchers give them: by host, GPU and process. All of
-  // them must be there, or on one host those that are there have GPUs of their own.
+  static bool Used(const NcclComm& comm) { return comm.calls > 0 || comm.all_transfers > 0; }
+
+  static bool InTheMaking(const NcclComm& comm) { return comm.begun && !comm.made && !Used(comm); }
+
+  // In a job that hangs, few ranks are behind: the one that others wait for, and those that wait for it elsewhere. In
+  // one that runs, and in logs that are cut, ranks end anywhere.
+  bool EndsAreScattered(const std::map<std::string, std::vector<Part>>& comms) const {
+    constexpr size_t kMostEnds = 3;
+    std::set<int32_t> ranks, behind;
+    for (const auto& [name, parts] : comms) {
+      for (const Part& part : parts) ranks.insert(part.rank);
+      bool by_count = false;
+      if (!Numbered(parts, &by_count)) continue;
+      std::map<int64_t, std::vector<int32_t>> ends;
+      for (const Part& part : parts) ends[LastOf(part, by_count)].push_back(part.rank);
+      if (ends.size() > kMostEnds) return true;
+      if (ends.size() > 1) behind.insert(ends.begin()->second.begin(), ends.begin()->second.end());
+    }
+    // Ranks without any line are behind as well.
+    const size_t all = std::max(ranks.size(), static_cast<size_t>(largest_));
+    return !behind.empty() && (behind.size() + all - ranks.size()) * 2 > all;
+  }
+
+  // Sizes of communicators that cannot be recognized on all ranks, because the log does not begin with all of them.
+  std::set<int32_t> UnclearSizes() {
+    std::set<int32_t> identified, nameless, out;
+    for (const auto& [file, process] : processes_) {
+      std::map<int32_t, std::pair<int, bool>> of_size;  // how many are nameless, and whether one began earlier
+      for (const NcclComm& comm : process->comms) {
+        if (!Identity(*process, comm).empty()) {
+          identified.insert(comm.size);
+        } else if (Used(comm)) {
+          nameless.insert(comm.size);
+          auto& [count, began_earlier] = of_size[comm.size];
+          began_earlier |= !FromItsBeginning(comm);
+          if (++count > 1 && began_earlier) out.insert(comm.size);
+        }
+      }
+    }
+    std::set_intersection(identified.begin(), identified.end(), nameless.begin(), nameless.end(),
+                          std::inserter(out, out.end()));
+    for (const int32_t size : out)
+      out_.Report(processes_[0].first->path,
+                  absl::StrCat("the log does not begin with the creation of all communicators of ", size,
+                               " ranks, so nothing shows which of them is which on each rank: not compared"));
+    return out;
+  }
+
+  // Returns what all members print of it alike; empty if nothing.
+  static std::string Identity(const NcclProcess& process, const NcclComm& comm) {
+    if (comm.id != 0) return absl::StrCat("comm ", absl::Hex(comm.id));
+    constexpr int kMostSplits = 8;  // one inside the other
+    std::string splits;
+    const NcclComm* at = &comm;
+    for (int i = 0; at->id == 0; ++i) {
+      if (at->parent >= process.comms.size() || i == kMostSplits) return "";
+      absl::StrAppend(&splits, "split ", at->ordinal, " color ", at->color, " of ");
+      at = &process.comms[at->parent];
+    }
+    return absl::StrCat(splits, "comm ", absl::Hex(at->id));
+  }
+
+  // Processes that printed neither a call nor a creation are alive, and have not reached the calls of the others.
+  void AddBare() {
+    std::set<std::pair<std::string, int64_t>> known;
+    for (const auto& [file, process] : processes_) known.insert({process->host, process->pid});
+    for (const auto& [file, process] : bare_) {
+      const int32_t rank = known.contains({process->host, process->pid}) ? -1 : RankOf(*file, *process);
+      if (rank < 0 || rank >= largest_ || out_.ranks.contains(rank)) continue;
+      Rank& added = out_.Of(rank, file->path)->rank;
+      added.host = process->host;
+      added.pid = static_cast<int32_t>(process->pid);
+    }
+  }
+
+  // Otherwise ranks are assumed in the order that launchers use: by host, GPU and process. Either all of them must be
+  // there, or those that are there are on one host and have their own GPUs.
   void PlaceByOrder() {
     std::vector<const NcclProcess*> order;
     std::set<int32_t> gpus;
@@ -90,7 +191,7 @@ class Calls {
     }
   }
 
-  // node2 before node10.
+  // Sorts node2 before node10.
   static bool HostBefore(std::string_view a, std::string_view b) {
     while (!a.empty() && !b.empty()) {
       if (fr::IsDigit(a[0]) && fr::IsDigit(b[0])) {
@@ -126,13 +227,20 @@ class Calls {
     return placed == by_order_.end() ? -1 : placed->second;
   }
 
-  // Numbers of calls that mean the same on all ranks: opCount where it moves with each call, else their order, from
-  // the same beginning.
+  // Returns whether calls have numbers that are equal on all ranks: opCount if it changes with each call, else their
+  // order from the same beginning.
   bool Numbered(const std::vector<Part>& parts, bool* by_count) const {
-    *by_count = std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.comm->by_count; });
-    return *by_count || std::all_of(parts.begin(), parts.end(), [&](const Part& p) {
-      return p.comm->first_op_count == parts[0].comm->first_op_count;
-    });
+    const NcclComm* first = nullptr;
+    bool same_beginning = true;
+    *by_count = true;
+    for (const Part& part : parts) {
+      if (part.comm->calls == 0) continue;
+      if (first == nullptr) first = part.comm;
+      // Sends and receives count too, and differ between ranks.
+      *by_count &= part.comm->by_count && part.comm->all_transfers == 0;
+      same_beginning &= part.comm->first_op_count == first->first_op_count || part.comm->id != 0;
+    }
+    return *by_count || same_beginning;
   }
 
   void AddComm(const std::string& name, const std::vector<Part>& parts) {
@@ -153,7 +261,8 @@ class Calls {
     }
     const bool known = std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.comm->rank >= 0; });
     std::vector<int32_t> members;
-    if (known && parts.size() == static_cast<size_t>(size)) {
+    // If a communicator lacks members, their places in complete communicators identify them.
+    if (known && parts.size() == static_cast<size_t>(size) && (!making_ || size == largest_)) {
       members.assign(parts.size(), -1);
       for (const Part& part : parts) members[static_cast<size_t>(std::min(part.comm->rank, size - 1))] = part.rank;
       if (std::find(members.begin(), members.end(), -1) != members.end()) members.clear();
@@ -161,14 +270,117 @@ class Calls {
       for (int32_t rank = 0; rank < size; ++rank) members.push_back(rank);
       if (*ranks.rbegin() >= size) members.clear();
     }
-    for (const Part& part : parts) AddPart(name, part, by_count);
+    int64_t least = INT64_MAX;
+    for (const Part& part : parts) least = std::min(least, LastOf(part, by_count));
+    const auto place_of = [&](const Part& part) {
+      return part.comm->rank < 0 && size == largest_ ? part.rank : part.comm->rank;
+    };
+    std::map<int32_t, Lanes> lanes;  // by rank inside the communicator
+    for (const Part& part : parts) {
+      if (place_of(part) >= 0 && FromItsBeginning(*part.comm)) lanes[place_of(part)] = LanesOf(*part.comm);
+    }
+    // No member returns from a creation before all have entered it, so lines of the others are missing here.
+    const bool made = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.comm->made; });
+    const bool in_part = made && parts.size() < static_cast<size_t>(size);
+    for (const Part& part : parts) {
+      AddPart(name, part, by_count, least, InTheMaking(*part.comm) && !in_part);
+      if (!scattered_ && lanes.contains(place_of(part))) AddTransfers(name, part, place_of(part), lanes);
+    }
     // One rank's list is enough.
-    if (members.empty() || listed_ + size > kMaxMemberEntries) return;
+    if (members.empty() || (in_part && making_) || listed_ + size > kMaxMemberEntries) return;
     listed_ += size;
-    out_.Of(parts[0].rank, parts[0].file->path)->claims.push_back({name, "", std::move(members)});
+    out_.Of(parts[0].rank, parts[0].file->path)->claims.push_back({name, parts[0].kind, std::move(members)});
   }
 
-  void AddPart(const std::string& name, const Part& part, bool by_count) {
+  static int64_t FirstOf(const NcclComm& comm) {
+    return static_cast<int64_t>(std::min<uint64_t>(comm.first_op_count, fr::kMaxCounter));
+  }
+
+  static int64_t LastOf(const Part& part, bool by_count) {
+    const NcclComm& comm = *part.comm;
+    if (comm.calls == 0) return by_count ? kNone : 0;
+    if (!by_count) return comm.calls;
+    return static_cast<int64_t>(std::min<uint64_t>(comm.last_op_count, fr::kMaxCounter));
+  }
+
+  // The sends or the receives of one rank with one peer.
+  struct Lane {
+    int64_t calls = 0;
+    std::map<int64_t, const NcclTransfer*> kept;  // by number
+
+    int64_t oldest() const { return kept.empty() ? calls + 1 : kept.begin()->first; }
+  };
+  using Lanes = std::map<std::pair<ring::CallKind, int32_t>, Lane>;
+
+  static Lanes LanesOf(const NcclComm& comm) {
+    Lanes lanes;
+    for (const auto& [key, calls] : comm.transfers) lanes[key].calls = calls;
+    for (const NcclTransfer& transfer : comm.newest_transfers)
+      lanes[{transfer.call.kind, transfer.call.root}].kept[transfer.number] = &transfer;
+    return lanes;
+  }
+
+  // Returns whether the record begins with the communicator: its creation, or a call that NCCL numbers 0.
+  static bool FromItsBeginning(const NcclComm& comm) {
+    const bool sent = !comm.newest_transfers.empty() && comm.newest_transfers[0].call.op_count == 0;
+    return comm.begun || comm.made || sent || (comm.calls > 0 && comm.first_op_count == 0);
+  }
+
+  // Sends and receives match in their order. Both sides begin at the same one, because their numbers are counted from
+  // the first one in the records. One whose other side was not issued, or is of another size, cannot be complete.
+  void AddTransfers(const std::string& name, const Part& part, int32_t place, const std::map<int32_t, Lanes>& lanes) {
+    std::vector<std::pair<const NcclTransfer*, bool>> add;  // and whether it cannot be complete
+    for (const auto& [key, own] : lanes.at(place)) {
+      const auto other = lanes.find(key.second);
+      if (other == lanes.end()) continue;
+      const auto reverse = other->second.find({OtherSideOf(key.first), place});
+      const Lane nothing, &theirs = reverse == other->second.end() ? nothing : reverse->second;
+      const int64_t matched = std::min(own.calls, theirs.calls);
+      const int64_t from = std::max(own.oldest(), theirs.oldest());
+      if (from > matched + 1) continue;
+      for (auto at = own.kept.lower_bound(from); at != own.kept.end(); ++at) {
+        bool open = at->first > matched;
+        if (const auto mate = theirs.kept.find(at->first); !open && mate != theirs.kept.end()) {
+          const NcclCall &mine = at->second->call, &others = mate->second->call;
+          open = mine.count != others.count || mine.datatype != others.datatype;
+        }
+        add.emplace_back(at->second, open);
+      }
+    }
+    if (add.empty()) return;
+    std::sort(add.begin(), add.end(),
+              [](const auto& a, const auto& b) { return a.first->number_in_process < b.first->number_in_process; });
+    fr::FileData* const data = out_.Of(part.rank, part.file->path);
+    const uint32_t index = Ranks::GroupOf(data, name, part.kind);
+    data->used[index].has_p2p = true;
+    const NcclTransfer* before = nullptr;
+    for (const auto& [transfer, open] : add) {
+      Op op = OpOf(index, transfer->call, transfer->number_in_process);
+      op.seq = transfer->number;
+      op.root_or_peer = transfer->call.root;
+      if (open) op.state = OpState::kIncomplete;
+      // The lines do not show groups. Sends and receives of one group have one opCount and follow each other.
+      const bool same = before != nullptr && before->call.op_count == transfer->call.op_count &&
+                        before->number_in_process + 1 == transfer->number_in_process;
+      if (!same) ++groups_of_transfers_;
+      op.group = groups_of_transfers_;
+      before = transfer;
+      data->rank.ops.push_back(op);
+    }
+  }
+
+  static Op OpOf(uint32_t membership, const NcclCall& call, int64_t number_in_process) {
+    Op op;
+    op.membership = membership;
+    op.kind = call.kind;
+    op.count = call.count;
+    if (call.datatype >= 0 && call.datatype < ring::kNoDatatype) op.datatype = static_cast<uint8_t>(call.datatype);
+    op.record_id = number_in_process;
+    op.index = number_in_process;
+    return op;
+  }
+
+  void AddPart(const std::string& name, const Part& part, bool by_count, int64_t least, bool making) {
     fr::FileData* const data = out_.Of(part.rank, part.file->path);
     if (data->used.size() >= kMostGroupsOfRank) {
       if (too_many_++ == 0)
@@ -179,48 +391,59 @@ class Calls {
     data->rank.host = part.process->host;
     data->rank.pid = static_cast<int32_t>(part.process->pid);
     data->rank.gpu_index = part.process->gpu;
-    const uint32_t index = Ranks::GroupOf(data, name, "");
+    const uint32_t index = Ranks::GroupOf(data, name, part.kind);
     std::vector<std::pair<int64_t, NcclCall>> calls = part.comm->newest;
     std::sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     const int64_t first = part.comm->calls - static_cast<int64_t>(calls.size());
+    const auto number = [&](size_t i) {
+      return by_count ? static_cast<int64_t>(std::min<uint64_t>(calls[i].second.op_count, fr::kMaxCounter))
+                      : first + static_cast<int64_t>(i) + 1;
+    };
+    while (scattered_ && !calls.empty() && number(calls.size() - 1) > least) calls.pop_back();
     for (size_t i = 0; i < calls.size(); ++i) {
       const NcclCall& call = calls[i].second;
-      Op op;
-      op.membership = index;
-      op.kind = call.kind;
-      op.seq = by_count ? static_cast<int64_t>(std::min<uint64_t>(call.op_count, fr::kMaxCounter))
-                        : first + static_cast<int64_t>(i) + 1;
-      op.count = call.count;
-      if (call.datatype >= 0 && call.datatype < ring::kNoDatatype) op.datatype = static_cast<uint8_t>(call.datatype);
+      Op op = OpOf(index, call, calls[i].first);
+      op.seq = number(i);
+      // A member has not issued it.
+      if (op.seq > least && NeedsEveryMember(call.kind)) op.state = OpState::kIncomplete;
       const CallFacts& facts = CallFactsOf(call.kind);
       const bool reduces = call.kind == ring::CallKind::kAllReduce || call.kind == ring::CallKind::kReduce ||
                            call.kind == ring::CallKind::kReduceScatter;
-      // A communicator's own operations have numbers that mean nothing elsewhere.
+      // NCCL's internal operations, whose numbers are only valid in their communicator.
       constexpr int32_t kBuiltIn = 5;
       if (reduces && call.reduction >= 0 && call.reduction < kBuiltIn)
         op.reduction = static_cast<uint8_t>(call.reduction);
       if (facts.has_root) op.root_or_peer = call.root;
-      op.record_id = calls[i].first;
-      op.index = op.record_id;
       data->rank.ops.push_back(op);
     }
     fr::UsedGroup& used = data->used[index];
     used.own_group_rank = part.comm->rank;
+    used.counted_inside = true;
     used.size_hint = part.comm->size;
-    if (calls.empty()) return;
-    used.collectives = used.progress.issued = data->rank.ops.back().seq;
-    used.first_collective = used.collectives - part.comm->calls + 1;
-    used.collective_zero = used.first_collective == 0;
+    used.origin = part.comm->created_by;
+    if (making) used.state = ring::CommState::kInitializing;
     used.progress.p2p_issued = kUnknown;
+    if (calls.empty()) {
+      used.collectives = used.progress.issued = kNone;
+      return;
+    }
+    used.collectives = used.progress.issued = scattered_ ? least : data->rank.ops.back().seq;
+    used.first_collective = by_count ? FirstOf(*part.comm) : 1;
+    // Lines are missing where the count jumps.
+    if (by_count)
+      used.unrecorded = std::max<int64_t>(LastOf(part, by_count) - used.first_collective + 1 - part.comm->calls, 0);
+    used.collective_zero = used.first_collective == 0;
   }
 
   Ranks& out_;
-  std::vector<std::pair<const FileFacts*, const NcclProcess*>> processes_;
+  std::vector<std::pair<const FileFacts*, const NcclProcess*>> processes_, bare_;
   int32_t largest_ = 0;
-  int64_t listed_ = 0;  // entries of lists of members
+  int64_t listed_ = 0;  // total entries of member lists
   std::map<const NcclProcess*, int32_t> by_order_;
-  bool used_order_ = false;
+  bool used_order_ = false, making_ = false;
+  bool scattered_ = false;  // ranks end at many different calls
   int64_t unplaced_ = 0, too_many_ = 0;
+  uint32_t groups_of_transfers_ = 0;
 };
 
 }  // namespace

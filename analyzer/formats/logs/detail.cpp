@@ -12,6 +12,62 @@ namespace {
 
 constexpr int64_t kMostImplied = 1 << 17;  // calls that fingerprints imply
 
+// Which ranks of the job the members of the group are: the processes that print "Rank 1 is running" say it.
+class Members {
+ public:
+  explicit Members(const std::vector<FileFacts>& files) {
+    int32_t named = 0;
+    for (const FileFacts& file : files) {
+      named += file.rank >= 0 ? 1 : 0;
+      for (const auto& said : file.fingerprints) last_ = std::max({last_, said.what.own, said.what.other});
+    }
+    // Fewer files than members: they are those of hosts.
+    for (const FileFacts& file : files) {
+      for (const auto& said : file.fingerprints) Add(said, last_ < named ? file.rank : -1);
+    }
+    if (whole_) ranks_.clear();
+  }
+
+  // The members are ranks of the job.
+  bool whole() const { return whole_; }
+  // Members of several groups have the same numbers, or nothing shows which ranks they are.
+  bool unclear() const { return unclear_; }
+  int32_t RankOf(int32_t member) const {
+    if (whole_) return member;
+    const auto at = ranks_.find(member);
+    return at == ranks_.end() ? -1 : at->second;
+  }
+  // Ranks by member, if all are known up to the last one that a line names.
+  std::vector<int32_t> All() const {
+    std::vector<int32_t> out;
+    for (const auto& [member, rank] : ranks_) {
+      if (member != static_cast<int32_t>(out.size())) return {};
+      out.push_back(rank);
+    }
+    return static_cast<int32_t>(out.size()) > last_ ? out : std::vector<int32_t>();
+  }
+  int32_t last() const { return last_; }
+
+ private:
+  void Add(const Said<FingerprintLine>& said, int32_t file_rank) {
+    const int32_t member = said.what.own;
+    int32_t rank = said.who.rank;
+    for (const int32_t other : {said.who.task, file_rank}) rank = rank < 0 ? other : rank;
+    // A rank of the job is at least as large as its number on the host.
+    unclear_ |= rank < 0 && member < said.who.local;
+    whole_ &= rank < 0 || rank == member;
+    if (rank < 0) return;
+    const auto [at, fresh] = ranks_.try_emplace(member, rank);
+    unclear_ |= !fresh && at->second != rank;
+  }
+
+  bool whole_ = true, unclear_ = false;
+  int32_t last_ = -1;
+  std::map<int32_t, int32_t> ranks_;  // by member
+};
+
+constexpr char kDiffering[] = "the group whose calls differ";
+
 }  // namespace
 
 void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
@@ -19,44 +75,53 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
     const Fingerprint* print;
     const std::string* path;
   };
-  std::map<int64_t, std::map<int32_t, Call>> calls;  // number -> rank
+  const Members members(files);
+  std::map<int64_t, std::map<int32_t, Call>> calls;  // maps a number to the calls of members
   int64_t implied = 0;
-  const auto add = [&](int32_t rank, const Fingerprint& print, const std::string& path, bool replace) {
-    if (rank < 0) return;
+  const auto add = [&](int32_t member, const Fingerprint& print, const std::string& path, bool replace) {
     auto& of_seq = calls[print.seq == kUnknown ? 1 : print.seq];
     if (replace) {
-      of_seq.insert_or_assign(rank, Call{&print, &path});
+      of_seq.insert_or_assign(member, Call{&print, &path});
     } else {
-      of_seq.try_emplace(rank, Call{&print, &path});
+      of_seq.try_emplace(member, Call{&print, &path});
     }
   };
+  bool reported = false;
   for (const FileFacts& file : files) {
     for (const auto& said : file.fingerprints) {
-      if (said.who.rank >= 0 && said.who.rank != said.what.own) {
-        ranks->Report(file.path,
-                      absl::StrCat("line ", said.number,
-                                   ": calls differ in a group that it does not name; "
-                                   "not used"),
-                      said.who.rank);
-        continue;
-      }
       add(said.what.own, said.what.own_call, file.path, true);
       add(said.what.other, said.what.other_call, file.path, false);
+      if (reported || (!members.unclear() && members.RankOf(said.what.other) >= 0)) continue;
+      reported = true;
+      ranks->Report(file.path, absl::StrCat("line ", said.number, ": members ", said.what.own, " and ", said.what.other,
+                                            " of a process group make different calls, and nothing shows which ranks "
+                                            "of the job they are: add the lines of all ranks, with torchrun's or "
+                                            "srun's labels"));
     }
   }
+  if (members.unclear()) return;
   for (const FileFacts& file : files) {
     for (const auto& said : file.fingerprints) {
-      if (said.who.rank >= 0 && said.who.rank != said.what.own) continue;
-      for (int32_t rank = 0; rank < said.what.other && implied < kMostImplied; ++rank, ++implied)
-        add(rank, said.what.own_call, file.path, false);
+      for (int32_t member = 0; member < said.what.other && implied < kMostImplied; ++member, ++implied)
+        add(member, said.what.own_call, file.path, false);
     }
   }
+  const std::vector<int32_t> all = members.whole() ? std::vector<int32_t>() : members.All();
   for (const auto& [seq, of_seq] : calls) {
-    for (const auto& [rank, call] : of_seq) {
+    for (const auto& [member, call] : of_seq) {
+      const int32_t rank = members.RankOf(member);
+      if (rank < 0) continue;
       fr::FileData* const data = ranks->Of(rank, *call.path);
       data->rank.only_active = true;
-      const uint32_t index = Ranks::GroupOf(data, kWholeName, kWholeDesc);
+      const uint32_t index =
+          members.whole() ? Ranks::GroupOf(data, kWholeName, kWholeDesc) : Ranks::GroupOf(data, kDiffering, "");
       fr::UsedGroup& used = data->used[index];
+      if (!members.whole()) {
+        used.own_group_rank = member;
+        used.counted_inside = true;
+        used.size_hint = members.last() + 1;
+        if (data->claims.empty() && !all.empty()) data->claims.push_back({kDiffering, "", all});
+      }
       Op op;
       op.membership = index;
       op.seq = seq;
@@ -88,22 +153,13 @@ void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
   for (const auto& [rank, how] : came) {
     const auto& [arrived, path] = how;
     fr::FileData* const data = ranks->Of(rank, *path);
-    // A separate group: these barriers are in no group's counters.
-    const uint32_t index = Ranks::GroupOf(data, "monitored_barrier", "");
-    fr::UsedGroup& used = data->used[index];
-    used.progress.issued = used.collectives = arrived ? 1 : kNone;
-    used.progress.completed = kNone;
-    if (!arrived) continue;
-    Op op;
-    op.membership = index;
-    op.seq = 1;
-    op.kind = ring::CallKind::kBarrier;
-    op.state = OpState::kIncomplete;
-    op.retired = true;
-    op.record_id = static_cast<int64_t>(data->rank.ops.size());
-    op.index = op.record_id;
-    op.name = Ranks::Intern(data, "monitored_barrier");
-    data->rank.ops.push_back(op);
+    // A separate group, because these barriers are in no group's counters.
+    if (!arrived) {
+      fr::UsedGroup& used = data->used[Ranks::GroupOf(data, "monitored_barrier", "")];
+      used.progress.issued = used.collectives = used.progress.completed = kNone;
+      continue;
+    }
+    Ranks::AddStuck(data, "monitored_barrier", ring::CallKind::kBarrier, "monitored_barrier");
     data->rank.captured_ns = 0;
   }
 }

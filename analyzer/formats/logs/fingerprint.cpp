@@ -20,7 +20,7 @@ std::string_view Value(std::string_view text, std::string_view key, std::string_
   return text.substr(0, text.find_first_of(ends));
 }
 
-// The product of "20, 10"; -1 where it is no list of sizes. An empty list is a scalar.
+// The product of "20, 10"; -1 if it is not a list of sizes. An empty list is a scalar.
 int64_t Elements(std::string_view sizes) {
   int64_t product = 1;
   while (!fr::Strip(sizes).empty()) {
@@ -63,7 +63,7 @@ std::optional<FingerprintLine> ParseFingerprints(std::string_view text) {
   line.own = RankBehind(text.substr(0, own), "ranks. Rank ");
   line.other = RankBehind(text.substr(but), "but Rank ");
   line.own_call = Read(text.substr(own, but - own));
-  // The differences follow, in fields of the same names.
+  // The differences follow, in fields with the same names.
   const size_t diff = text.find("Collectives differ", other);
   line.other_call = Read(text.substr(other, diff == std::string_view::npos ? diff : diff - other));
   if (line.own < 0 || line.other < 0 || line.own_call.op.empty() || line.other_call.op.empty()) return std::nullopt;
@@ -91,7 +91,7 @@ std::optional<BarrierLine> ParseBarrier(std::string_view text) {
     before = before.substr(one + 5);
   }
   if (before.size() > kMostBytes) return std::nullopt;
-  // Rank 0 asks all others.
+  // Rank 0 queries all others.
   line.arrived = 0;
   while (!before.empty()) {
     const size_t comma = before.find(',');

@@ -1,6 +1,5 @@
 // The error of TORCH_DISTRIBUTED_DEBUG=DETAIL: two ranks of a group made different calls.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_FINGERPRINT_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LOGS_FINGERPRINT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -16,12 +15,12 @@ namespace lockstep::logs {
 struct Fingerprint {
   int64_t seq = kUnknown;
   std::string op, shape, dtype;
-  int64_t elements = -1;  // of the first tensor; -1: no shape, or too large
+  int64_t elements = -1;  // of the first tensor; -1 if it has no shape or is too large
   bool operator==(const Fingerprint&) const = default;
 };
 
 // Ranks inside the group. Each rank compares its call with those of members 0, 1, .. and reports the first that
-// differs: the members before `other` made the same call as `own`.
+// differs, so the members before `other` made the same call as `own`.
 struct FingerprintLine {
   int32_t own = -1, other = -1;
   Fingerprint own_call, other_call;
@@ -38,5 +37,3 @@ struct BarrierLine {
 std::optional<BarrierLine> ParseBarrier(std::string_view text);
 
 }  // namespace lockstep::logs
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LOGS_FINGERPRINT_H_

@@ -1,19 +1,29 @@
 #include "analyzer/formats/logs/format_reader.h"
 
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/add_ranks.h"
 #include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/text.h"
+#include "analyzer/formats/logs/inspector.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/formats/logs/python.h"
 #include "analyzer/formats/logs/ranks.h"
+#include "analyzer/formats/logs/ras.h"
 #include "analyzer/formats/logs/read_file.h"
 #include "analyzer/util/parallel.h"
 
 namespace lockstep {
 namespace {
+
+// Users may pass any text by mistake. If no line is recognized, the name must show that the file is a log.
+bool IsNamedLikeALog(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return absl::StrContains(name, "log") || absl::EndsWith(name, ".out") || absl::EndsWith(name, ".err");
+}
 
 class LogReader : public FormatReader {
  public:
@@ -30,12 +40,15 @@ class LogReader : public FormatReader {
     if (control.Cancelled()) return;
     std::vector<logs::FileFacts> used;
     for (size_t i = 0; i < paths.size(); ++i) {
+      const bool empty = files[i].Empty();
       if (!read[i].ok()) {
         records->problems.push_back(
             {.path = paths[i], .text = std::string(read[i].message()), .rank = fr::RankInName(paths[i])});
-      } else if (files[i].Empty()) {
+      } else if (empty) {
         records->unclaimed.push_back(paths[i]);
       }
+      if (!read[i].ok() && empty) continue;
+      records->explained |= !empty || !files[i].ranks.empty() || IsNamedLikeALog(paths[i]);
       used.push_back(std::move(files[i]));
     }
     std::vector<Problem> problems;
@@ -51,6 +64,22 @@ class PySpyJsonReader final : public LogReader {
   Claim Claims(std::string_view head) const override { return logs::IsPySpyJson(head) ? Claim::kMaybe : Claim::kNo; }
 };
 
+class RasJsonReader final : public LogReader {
+ public:
+  const char* name() const override { return "ncclras JSON"; }
+  const char* beginning() const override { return "\"{\", with \"nccl_version\" and \"communicators_count\""; }
+  Claim Claims(std::string_view head) const override { return logs::IsRasJson(head) ? Claim::kMaybe : Claim::kNo; }
+};
+
+class InspectorFormatReader final : public LogReader {
+ public:
+  const char* name() const override { return "NCCL Inspector JSON"; }
+  const char* beginning() const override { return "\"{\"header\":\", with \"inspector_output_format_version\""; }
+  Claim Claims(std::string_view head) const override {
+    return logs::IsInspectorJson(head) ? Claim::kMaybe : Claim::kNo;
+  }
+};
+
 class TextReader final : public LogReader {
  public:
   const char* name() const override { return "log or printed stacks"; }
@@ -62,6 +91,16 @@ class TextReader final : public LogReader {
 
 const FormatReader& PySpyJsonFormat() {
   static const PySpyJsonReader reader;
+  return reader;
+}
+
+const FormatReader& RasJsonFormat() {
+  static const RasJsonReader reader;
+  return reader;
+}
+
+const FormatReader& InspectorFormat() {
+  static const InspectorFormatReader reader;
   return reader;
 }
 

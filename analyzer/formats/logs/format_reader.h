@@ -1,15 +1,16 @@
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_FORMAT_READER_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LOGS_FORMAT_READER_H_
+#pragma once
 
 #include "analyzer/formats/format_reader.h"
 
 namespace lockstep {
 
-// `py-spy dump --json`. Asked before other JSON, which begins alike.
+// `py-spy dump --json`. Tried before other JSON formats, which begin in the same way.
 const FormatReader& PySpyJsonFormat();
-// Any text: logs of jobs and printed stacks. Asked last.
+// `ncclras -f json`. Likewise.
+const FormatReader& RasJsonFormat();
+// Lines of NCCL's Inspector. Likewise.
+const FormatReader& InspectorFormat();
+// Any text: logs of jobs and printed stacks. Tried last.
 const FormatReader& TextFormat();
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LOGS_FORMAT_READER_H_

@@ -7,17 +7,20 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/logs/ranks.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep::logs {
 namespace {
 
-constexpr size_t kMostTimeouts = 64;  // of one group on one rank
+constexpr int64_t kMostMs = int64_t{1} << 30, kNsInMs = 1'000'000;
+constexpr size_t kMostTimeouts = 64;  // for one group on one rank
 
 bool IsWhole(const std::string& group, const std::string& desc) {
   return desc == kWholeDesc || (group == kWholeName && desc.empty());
 }
 
-// Whether "[Rank 3]" of lines without a group is the rank in the job. Not if different processes print the same number.
+// Decides whether "[Rank 3]" in lines without a group is the rank in the job. It is not if different processes print
+// the same number.
 class BareRanks {
  public:
   explicit BareRanks(const std::vector<FileFacts>& files) {
@@ -55,8 +58,8 @@ int32_t FirstKnown(std::initializer_list<int32_t> ranks) {
   return -1;
 }
 
-// Labels that are no ranks (tasks, local ranks, files): whether they belong to all lines that name their rank, and to
-// several.
+// Decides whether labels (tasks, local ranks, files) equal the ranks: on all lines that have both, and for several
+// ranks.
 class Labels {
  public:
   void Add(size_t kind, int32_t label, int32_t rank) {
@@ -74,6 +77,7 @@ class Labels {
 // One group in the lines of one rank.
 struct Progress {
   int32_t inside = -1;
+  bool numbered = false;  // its name is a number
   int64_t enqueued = kUnknown, completed = kUnknown, failed_at = kUnknown;
   int64_t printed_ns = 0;
   std::string call_site;
@@ -82,6 +86,7 @@ struct Progress {
 
 struct OfRank {
   std::string path;
+  bool timed_out = false;
   std::map<std::string, Progress> groups;  // by name
   std::vector<const Said<WatchdogLine>*> bare;
 };
@@ -92,20 +97,46 @@ class Watchdogs {
 
   void Run() {
     for (const FileFacts& file : files_) {
-      for (const auto& said : file.watchdog) Take(file, said);
+      for (const auto& said : file.watchdog) speakers_known_ |= said.who.rank >= 0;
     }
+    const int64_t newest_issue = NewestIssue();
+    for (const FileFacts& file : files_) {
+      for (const auto& said : file.watchdog) {
+        if (said.what.printed_ns == 0 || said.what.printed_ns >= newest_issue) Take(file, said);
+      }
+    }
+    DropNumbered();
+    // Ranks of one group are stuck in one operation, so other numbers are those of other groups.
+    std::set<int64_t> numbers;
     for (const auto& [rank, of] : ranks_) {
-      for (const auto* said : of.bare) bare_count_as_job_ &= said->what.inside < 0 || said->what.inside == rank;
+      for (const auto* said : of.bare) {
+        // A rank of the job is at least as large as its number on the host, and as its task's number.
+        const bool too_small = said->what.inside < std::max(said->who.local, said->who.task);
+        const int64_t members = MembersBySizes(said->what);
+        const bool smaller = members > 0 && out_.said > members;
+        bare_count_as_job_ &= said->what.inside < 0 || (said->what.inside == rank && !too_small && !smaller);
+        if (of.groups.empty() && said->what.seq >= 0) numbers.insert(said->what.seq);
+      }
     }
+    bare_count_as_job_ &= numbers.size() < 2;
     for (auto& [rank, of] : ranks_) PlaceBare(rank, &of);
     ClaimCounted();
     for (auto& [rank, of] : ranks_) {
+      const bool waited = std::any_of(of.groups.begin(), of.groups.end(), [](const auto& entry) {
+        return !entry.second.timeouts.empty() || entry.second.failed_at >= 0;
+      });
+      if (waited || of.timed_out) out_.waited.insert(rank);
+      out_.waits_for_unnamed |= of.timed_out && !waited;
       if (of.groups.empty()) continue;
       Fill(rank, of);
       SetTaken(of, out_.Of(rank, of.path));
+      const std::vector<Op>& ops = out_.Of(rank, of.path)->rank.ops;
+      out_.waits_for_unnamed |= std::any_of(
+          ops.begin(), ops.end(), [](const Op& op) { return ring::IsPointToPoint(op.kind) && op.root_or_peer < 0; });
     }
     for (const FileFacts& file : files_) {
-      const int32_t of_kind[] = {file.last_task, file.last_local, file.rank};
+      const auto last = [](const std::set<int32_t>& labels) { return labels.empty() ? -1 : *labels.rbegin(); };
+      const int32_t of_kind[] = {last(file.tasks), last(file.locals), file.rank};
       for (size_t kind = 0; kind < 3; ++kind) {
         if (!labels_.AreRanks(kind)) continue;
         out_.world = std::max(out_.world, of_kind[kind] + 1);
@@ -123,6 +154,50 @@ class Watchdogs {
   }
 
  private:
+  // A process ends soon after its watchdog has caught a timeout. Lines from before the newest of the timed-out calls
+  // was made are of an earlier attempt, if a rank has lines on both sides.
+  int64_t NewestIssue() const {
+    int64_t newest = 0;
+    for (const FileFacts& file : files_) {
+      for (const auto& said : file.watchdog) {
+        const WatchdogLine& line = said.what;
+        if (line.caught && line.printed_ns > 0 && line.ran_ms > 0 && line.ran_ms < kMostMs)
+          newest = std::max(newest, line.printed_ns - line.ran_ms * kNsInMs);
+      }
+    }
+    std::set<int32_t> before, after;
+    for (const FileFacts& file : files_) {
+      for (const auto& said : file.watchdog) {
+        if (said.what.printed_ns > 0) (said.what.printed_ns < newest ? before : after).insert(RankOf(file, said));
+      }
+    }
+    before.erase(-1);
+    const bool restarted =
+        std::any_of(before.begin(), before.end(), [&](int32_t rank) { return after.contains(rank); });
+    return restarted ? newest : 0;
+  }
+
+  // Releases that print a bare number count the groups of each process. Where that number is not the same group on all
+  // ranks, two of them have one place in it, or their places are not in the order of the ranks.
+  void DropNumbered() {
+    std::map<std::string, std::map<int32_t, int32_t>> places;  // ranks by place, by name
+    std::set<std::string> drop;
+    for (const auto& [rank, of] : ranks_) {  // ascending
+      for (const auto& [name, group] : of.groups) {
+        if (!group.numbered || group.inside < 0) continue;
+        std::map<int32_t, int32_t>& ranks = places[name];
+        if (!ranks.empty() && ranks.rbegin()->first >= group.inside) drop.insert(name);
+        ranks.try_emplace(group.inside, rank);
+      }
+    }
+    if (drop.empty()) return;
+    for (auto& [rank, of] : ranks_) std::erase_if(of.groups, [&](const auto& e) { return drop.contains(e.first); });
+    out_.Report(files_[0].path,
+                absl::StrCat("process group \"PG ", *drop.begin(),
+                             "\" is not the same group on all ranks: this PyTorch counts the groups of each process. "
+                             "What its lines show is only that these ranks waited"));
+  }
+
   int32_t RankOf(const FileFacts& file, const Said<WatchdogLine>& said) const {
     const WatchdogLine& line = said.what;
     const Speaker& who = said.who;
@@ -135,12 +210,16 @@ class Watchdogs {
 
   void Take(const FileFacts& file, const Said<WatchdogLine>& said) {
     const WatchdogLine& line = said.what;
+    const Speaker& who = said.who;
     const int32_t rank = RankOf(file, said);
+    // The process's last words repeat its line, without the prefix.
+    if (line.group.empty() && speakers_known_ && who.rank < 0 && who.task < 0) return;
     if (line.signalled_by >= 0) {
       signalled_.insert(line.signalled_by);
       if (signal_path_.empty()) signal_path_ = file.path;
     }
     if (rank < 0) {
+      out_.unplaced_waits |= line.caught;
       if (unplaced_++ == 0)
         out_.Report(file.path, absl::StrCat("line ", said.number,
                                             ": nothing says of which rank it is; it and lines like it are not used"));
@@ -151,6 +230,7 @@ class Watchdogs {
     labels_.Add(2, file.rank, rank);
     OfRank& of = ranks_[rank];
     if (of.path.empty()) of.path = file.path;
+    of.timed_out |= line.own_timeout || (line.caught && (said.who.rank >= 0 || !line.group.empty()));
     if (line.group.empty()) {
       of.bare.push_back(&said);
       return;
@@ -162,12 +242,24 @@ class Watchdogs {
       return;
     }
     if (!line.desc.empty()) descs_.try_emplace(line.group, line.desc);
-    Merge(line, &of.groups[line.group]);
+    Progress* const group = &of.groups[line.group];
+    group->numbered |= line.numbered;
+    // "[Rank 3] Watchdog caught" does not name the group; the rank's next line with the same numbers does.
+    constexpr ptrdiff_t kMostBetween = 16;
+    const auto oldest = of.bare.end() - std::min<ptrdiff_t>(kMostBetween, std::ssize(of.bare));
+    const auto told = std::find_if(oldest, of.bare.end(), [&](const Said<WatchdogLine>* bare) {
+      return bare->what.seq >= 0 && bare->what.seq == line.failed_at && bare->what.inside == line.inside;
+    });
+    if (told != of.bare.end()) {
+      Merge((*told)->what, group);
+      of.bare.erase(told);
+    }
+    Merge(line, group);
   }
 
   static void Merge(const WatchdogLine& line, Progress* group) {
     if (line.inside >= 0) group->inside = line.inside;
-    // Of several lines the last counts.
+    // If there are several lines, the last one counts.
     if (line.enqueued != kUnknown) group->enqueued = line.enqueued;
     if (line.completed != kUnknown) group->completed = line.completed;
     if (line.failed_at >= 0) group->failed_at = line.failed_at;
@@ -177,29 +269,35 @@ class Watchdogs {
       group->timeouts[line.seq] = &line;
   }
 
-  // "[Rank 3] Watchdog caught" does not name the group; the next line with the same number does.
+  // Assigns lines without a group, also without a later line that names it, to the only group whose counters they fit.
   void PlaceBare(int32_t rank, OfRank* of) {
     for (const auto* said : of->bare) {
       const WatchdogLine& line = said->what;
       Progress* found = nullptr;
       size_t fits = 0;
+      bool repeated = false;
       for (auto& [name, group] : of->groups) {
+        const auto known = group.timeouts.find(line.seq);
+        repeated |= known != group.timeouts.end() && known->second->op == line.op &&
+                    known->second->elements_in == line.elements_in && known->second->elements_out == line.elements_out;
         const bool same = line.seq >= 0 && group.failed_at == line.seq;
         const bool between = group.enqueued >= line.seq && group.completed < line.seq;
-        if (!same && !between) continue;
-        if (same || fits == 0) found = &group;
-        if (same) {
-          fits = 1;
-          break;
-        }
+        const bool other = line.inside >= 0 && group.inside >= 0 && line.inside != group.inside && line.inside != rank;
+        if ((!same && !between) || other) continue;
+        found = &group;
         ++fits;
       }
+      if (repeated) continue;
+      const bool labeled = said->who.rank == rank || said->who.task == rank;
+      of->timed_out |= line.caught && (bare_count_as_job_ || labeled);
+      out_.waits_by_number |= line.caught && !labeled;
+      if (line.seq < 0) continue;
       if (found != nullptr && fits == 1) {
         const int32_t inside = found->inside;
         Merge(line, found);
         if (inside >= 0) found->inside = inside;
       } else if (of->groups.empty() && bare_count_as_job_) {
-        // Older PyTorch never prints it. Ranks numbered like the job's are taken for the group of all.
+        // Older PyTorch never prints the group. Ranks numbered like the job's are assumed to be in the group of all.
         whole_[rank].push_back(&line);
       } else if (without_group_++ == 0) {
         out_.Report(
@@ -212,12 +310,28 @@ class Watchdogs {
     }
   }
 
-  // A group whose ranks count as the job does holds all up to its last.
+  // The number of members that the sizes of an operation imply: the output of an all-gather holds one input of each
+  // member. 0 if the sizes imply none.
+  static int64_t MembersBySizes(const WatchdogLine& line) {
+    const auto times = [](int64_t whole, int64_t part) { return part > 0 && whole % part == 0 ? whole / part : 0; };
+    switch (CallFactsOf(fr::ParseOpName(line.op).kind).output) {
+      case CallFacts::Output::kTimesMembers:
+        return times(line.elements_out, line.elements_in);
+      case CallFacts::Output::kByMembers:
+        return times(line.elements_in, line.elements_out);
+      default:
+        return 0;
+    }
+  }
+
+  // If a group's ranks are numbered like the job's, the group has all ranks up to its last, or as many as the sizes of
+  // its operations imply.
   void ClaimCounted() {
     struct Use {
       bool counted = true;
-      int32_t last = -1;
+      int32_t last = -1, last_inside = -1;
       size_t users = 0;
+      std::set<int64_t> sizes;
     };
     std::map<std::string, Use> uses;
     for (const auto& [rank, of] : ranks_) {
@@ -225,20 +339,36 @@ class Watchdogs {
         Use& use = uses[name];
         use.counted &= group.inside == rank;
         use.last = std::max(use.last, rank);
+        use.last_inside = std::max(use.last_inside, group.inside);
         ++use.users;
+        for (const auto& [seq, line] : group.timeouts) {
+          if (const int64_t size = MembersBySizes(*line); size > 0 && use.sizes.size() < 2) use.sizes.insert(size);
+        }
       }
     }
     std::map<std::string, int> of_desc;
     for (const auto& [name, use] : uses) of_desc[DescOf(name)]++;
-    constexpr size_t kSparse = 16;  // far more ranks than lines: numbers of another kind
+    constexpr size_t kSparse = 16;  // far more ranks than lines, so the numbers are not ranks
     for (const auto& [name, use] : uses) {
-      // The members of several groups of one description follow from each other.
+      if (use.sizes.size() != 1) continue;
+      const int64_t size = *use.sizes.begin();
+      if (size > use.last_inside && size <= static_cast<int64_t>(use.users * kSparse))
+        sizes_[name] = static_cast<int32_t>(size);
+    }
+    for (const auto& [name, use] : uses) {
+      // The members of several groups with one description determine each other.
       if (IsWhole(name, DescOf(name)) || !use.counted || use.users < 2 || of_desc[DescOf(name)] > 1) continue;
       if (static_cast<size_t>(use.last) >= use.users * kSparse) continue;
       counted_.insert(name);
       std::vector<int32_t>& members = claimed_[name];
-      for (int32_t rank = 0; rank <= use.last; ++rank) members.push_back(rank);
+      for (int32_t rank = 0; rank <= std::max(use.last, SizeOf(name) - 1); ++rank) members.push_back(rank);
     }
+  }
+
+  // Returns the size that the group's operations imply; 0 if unknown.
+  int32_t SizeOf(const std::string& name) const {
+    const auto at = sizes_.find(name);
+    return at == sizes_.end() ? 0 : at->second;
   }
 
   std::string DescOf(const std::string& name) const {
@@ -248,22 +378,30 @@ class Watchdogs {
   }
 
   void Fill(int32_t rank, const OfRank& of) {
-    for (const auto& [name, group] : of.groups) {
-      fr::FileData* const data = out_.Of(rank, of.path);
-      data->rank.only_active = true;  // completed operations are not listed
-      const uint32_t index = Ranks::GroupOf(data, name, DescOf(name));
-      fr::UsedGroup& used = data->used[index];
-      used.own_group_rank = group.inside;
-      used.size_hint = group.inside + 1;
-      // One rank's list is enough.
-      used.may_have_more = IsWhole(name, DescOf(name)) || counted_.contains(name);
-      if (auto claim = claimed_.extract(name); !claim.empty())
-        data->claims.push_back({name, DescOf(name), std::move(claim.mapped())});
-      AddOps(group, index, data);
+    // Operations that timed out were issued before those that did not. Nothing else shows the order of groups.
+    for (const bool late : {true, false}) {
+      for (const auto& [name, group] : of.groups) {
+        if (late == (!group.timeouts.empty() || group.failed_at >= 0)) FillGroup(rank, of, name, group);
+      }
     }
   }
 
-  // When the rank's last line was printed, where the age of all that it is in is known.
+  void FillGroup(int32_t rank, const OfRank& of, const std::string& name, const Progress& group) {
+    fr::FileData* const data = out_.Of(rank, of.path);
+    data->rank.only_active = true;  // completed operations are not listed
+    const uint32_t index = Ranks::GroupOf(data, name, DescOf(name));
+    fr::UsedGroup& used = data->used[index];
+    used.own_group_rank = group.inside;
+    used.counted_inside = true;
+    used.size_hint = std::max({group.inside + 1, SizeOf(name), 2});  // nobody waits for itself
+    // One rank's list is enough.
+    used.may_have_more = SizeOf(name) == 0 && (IsWhole(name, DescOf(name)) || counted_.contains(name));
+    if (auto claim = claimed_.extract(name); !claim.empty())
+      data->claims.push_back({name, DescOf(name), std::move(claim.mapped())});
+    AddOps(group, index, data);
+  }
+
+  // When the rank's last line was printed, if the age of everything that it is in is known.
   static void SetTaken(const OfRank& of, fr::FileData* data) {
     int64_t last = 0;
     for (const auto& [name, group] : of.groups) last = std::max(last, group.printed_ns);
@@ -280,24 +418,28 @@ class Watchdogs {
   static void AddOps(const Progress& group, uint32_t index, fr::FileData* data) {
     int64_t issued = group.enqueued, completed = group.completed;
     bool p2p = false;
-    constexpr int64_t kMostMs = int64_t{1} << 30;
     const auto add = [&](int64_t seq, const WatchdogLine* line) {
       Op op;
       op.membership = index;
       op.seq = seq;
       op.state = OpState::kIncomplete;
-      op.retired = line != nullptr;  // the watchdog gave it up
+      op.retired = line != nullptr;  // the watchdog gave up on it
       op.record_id = static_cast<int64_t>(data->rank.ops.size());
       op.index = op.record_id;
       const fr::OpName name = fr::ParseOpName(line == nullptr ? "" : line->op);
       op.kind = name.kind == ring::CallKind::kNone ? ring::CallKind::kOtherCollective : name.kind;
       if (op.kind == ring::CallKind::kOtherCollective)
         op.name = Ranks::Intern(data, line == nullptr || line->op.empty() ? kUntold : line->op);
+      // A batch involves the ranks of its sends and receives, which the line does not name.
+      if (op.kind == ring::CallKind::kCoalesced) {
+        op.kind = ring::CallKind::kSend;
+        op.name = Ranks::Intern(data, "batch of sends or receives");
+      }
       if (line != nullptr) {
         op.input_elements = line->elements_in;
         op.output_elements = line->elements_out;
         if (line->printed_ns > 0 && line->ran_ms > 0 && line->ran_ms < kMostMs)
-          op.enter_ns = line->printed_ns - line->ran_ms * 1'000'000;
+          op.enter_ns = line->printed_ns - line->ran_ms * kNsInMs;
       }
       if (!group.call_site.empty()) op.call_site = Ranks::Intern(data, group.call_site);
       p2p |= ring::IsPointToPoint(op.kind);
@@ -308,7 +450,7 @@ class Watchdogs {
       if (seq > completed || completed == kUnknown) add(seq, line);
     }
     if (data->rank.ops.empty() || data->rank.ops.back().membership != index) {
-      // The watchdog prints the counters of every group, the operation only where it timed out.
+      // The watchdog prints the counters of every group, but the operation only if it timed out.
       if (group.failed_at > completed) {
         add(group.failed_at, nullptr);
       } else if (completed != kUnknown && issued > completed) {
@@ -337,13 +479,15 @@ class Watchdogs {
   absl::flat_hash_map<std::string, std::string> descs_;
   std::map<std::string, std::vector<int32_t>> claimed_;
   std::set<std::string> counted_;
+  std::map<std::string, int32_t> sizes_;
   std::set<int32_t> signalled_;
   std::string signal_path_;
   int64_t unplaced_ = 0, without_group_ = 0, too_many_ = 0;
-  bool bare_count_as_job_ = true;  // "[Rank 3]" of lines without a group is the job's rank 3
+  bool speakers_known_ = false;    // lines have the rank of the process before them
+  bool bare_count_as_job_ = true;  // "[Rank 3]" in lines without a group is the job's rank 3
 };
 
-// An operation that no line names is the one that another rank names by the same number.
+// If no line names an operation, it has the name that another rank prints for the same number.
 void NameUntold(Ranks* ranks) {
   std::map<std::tuple<std::string, std::string, int64_t>, const Op*> named;
   const auto key = [](const fr::FileData& data, const Op& op) {
@@ -369,11 +513,45 @@ void NameUntold(Ranks* ranks) {
   }
 }
 
+// Whether two ranks wait in two groups that both are members of. Either they call them in different orders, or the
+// earlier wait of one of them is not in the log.
+bool WaitsCross(const Ranks& ranks) {
+  constexpr size_t kMostCompared = 256;
+  std::vector<std::pair<const fr::FileData*, const fr::UsedGroup*>> fronts;  // one for each group
+  for (const auto& [rank, data] : ranks.ranks) {
+    if (data.rank.ops.empty() || fronts.size() == kMostCompared) continue;
+    fronts.emplace_back(&data, &data.used[data.rank.ops[0].membership]);
+  }
+  const auto uses = [](const fr::FileData& data, const fr::UsedGroup& group) {
+    return IsWhole(group.name, group.desc) ||
+           std::any_of(data.used.begin(), data.used.end(), [&](const auto& own) { return own.name == group.name; });
+  };
+  for (const auto& [data, group] : fronts) {
+    for (const auto& [other, other_group] : fronts) {
+      if (group->name != other_group->name && uses(*data, *other_group) && uses(*other, *group)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks) {
   Watchdogs(files, ranks).Run();
   NameUntold(ranks);
+  int32_t named = std::max(ranks->said, ranks->world);
+  for (const auto& [rank, data] : ranks->ranks) named = std::max(named, rank + 1);
+  if (ranks->ranks.size() >= static_cast<size_t>(named) || !WaitsCross(*ranks)) return;
+  // With ranks missing, nothing shows which of the waits came first.
+  for (auto& [rank, data] : ranks->ranks) {
+    data.rank.ops.clear();
+    data.used.clear();
+    data.claims.clear();
+  }
+  ranks->waits_for_unnamed = true;
+  ranks->Report(files[0].path,
+                "ranks wait in several process groups, other ranks have no line, and the log does not show which wait "
+                "was the first: add the logs of all ranks");
 }
 
 }  // namespace lockstep::logs

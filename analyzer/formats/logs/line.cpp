@@ -21,7 +21,7 @@ int32_t AsRank(std::optional<int64_t> number) {
   return number && *number >= 0 && *number <= fr::kMaxRank ? static_cast<int32_t>(*number) : -1;
 }
 
-// "[rank3]:" and "[default3]:", where PyTorch and torchrun write nothing else between the brackets.
+// "[rank3]:" and "[default3]:", where PyTorch and torchrun write nothing else in the brackets.
 bool TakeBracket(Line* line) {
   const std::string_view text = line->text;
   constexpr size_t kMostBytes = 256;
@@ -31,6 +31,7 @@ bool TakeBracket(Line* line) {
   std::string_view rest = text.substr(close + 1);
   if (inside.starts_with("pod/")) {
     if (rest.starts_with(' ')) rest.remove_prefix(1);
+    line->pod = inside;
     line->text = rest;
     return true;
   }
@@ -54,6 +55,22 @@ bool TakeBracket(Line* line) {
   rest.remove_prefix(1);
   if (word == "rank" && rest.starts_with(' ')) rest.remove_prefix(1);
   line->text = rest;
+  return true;
+}
+
+// "2026-11-20T10:00:00.123456Z " of kubectl and docker, "10:00:00.123 " of other tools.
+bool TakeTime(Line* line) {
+  constexpr size_t kMostBytes = 40, kLeastDigits = 6;
+  const size_t blank = line->text.substr(0, kMostBytes).find(' ');
+  if (blank == std::string_view::npos) return false;
+  const std::string_view word = line->text.substr(0, blank);
+  const auto digits = std::count_if(word.begin(), word.end(), IsDigit);
+  const bool time = std::count(word.begin(), word.end(), ':') >= 2 && IsDigit(word[0]) &&
+                    std::all_of(word.begin(), word.end(), [](char c) {
+                      return IsDigit(c) || std::string_view("-:.,TZ+").find(c) != std::string_view::npos;
+                    });
+  if (!time || digits < static_cast<ptrdiff_t>(kLeastDigits)) return false;
+  line->text.remove_prefix(blank + 1);
   return true;
 }
 
@@ -100,7 +117,7 @@ Line TakePrefixes(std::string_view text) {
   line.text = text;
   for (int i = 0; i < kMost; ++i) {
     const std::string_view before = line.text;
-    if (before.empty() || !(TakeBracket(&line) || TakeTask(&line) || TakeContainer(&line))) break;
+    if (before.empty() || !(TakeBracket(&line) || TakeTask(&line) || TakeContainer(&line) || TakeTime(&line))) break;
     line.prefixed = true;
   }
   return line;
@@ -111,7 +128,7 @@ absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
   constexpr size_t kChunk = 4u << 20;
   std::string chunk(kChunk, '\0'), begun;
   int64_t number = 0;
-  bool more = false;  // `begun` holds the start of a line
+  bool more = false;  // `begun` contains the start of a line
   const auto end_line = [&](std::string_view rest) {
     ++number;
     if (!more) {
@@ -140,6 +157,20 @@ absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
   }
   if (more) end_line("");
   return absl::OkStatus();
+}
+
+std::string WithoutColors(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text.substr(at, 2) != "\x1b[") {
+      out.push_back(text[at]);
+      continue;
+    }
+    // Parameters, then one letter.
+    at += 2;
+    while (at < text.size() && (IsDigit(text[at]) || text[at] == ';')) ++at;
+  }
+  return out;
 }
 
 std::optional<int64_t> LeadingNumber(std::string_view text) {

@@ -1,4 +1,4 @@
-// Single lines of logs.
+// Tests single lines of logs.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -193,7 +193,7 @@ std::vector<PythonStack> StacksIn(const std::vector<std::string>& lines) {
   int64_t number = 0;
   for (const std::string& line : lines) {
     const Line taken = TakePrefixes(line);
-    reader.Take(taken.text, taken.rank, ++number);
+    reader.Take(taken.text, taken.rank, taken.local, ++number);
   }
   return reader.Finish();
 }
@@ -234,7 +234,7 @@ TEST(PythonStacks, LinesOfRanksMayBeMixed) {
   EXPECT_THAT(stacks[1].frames, ElementsAre("f (a.py:2)"));
 }
 
-// An exception's traceback is no stack of a stuck process.
+// The traceback of an exception is not the stack of a stuck process.
 TEST(PythonStacks, TracebacksOfExceptionsAreNone) {
   EXPECT_THAT(StacksIn({"Traceback (most recent call last):", "  File \"a.py\", line 1, in f", "    f()"}), IsEmpty());
 }

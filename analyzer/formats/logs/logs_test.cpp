@@ -1,75 +1,28 @@
-// Whole logs: the ranks found in them, and the analysis of these.
+// Tests whole logs: the ranks found in them, and the analysis of these ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine/engine.h"
-#include "analyzer/load/load.h"
-#include "analyzer/testing/findings.h"
 #include "analyzer/testing/fr_dumps.h"
-#include "tests/support/files.h"
+#include "analyzer/testing/log_folder.h"
 
 namespace lockstep {
 namespace {
 
+using ::lockstep::testing::Caught;
+using ::lockstep::testing::Counters;
 using ::lockstep::testing::ExpectOnly;
+using ::lockstep::testing::LogsTest;
+using ::lockstep::testing::Of;
 using ::lockstep::testing::Show;
+using ::lockstep::testing::TimedOut;
+using ::lockstep::testing::Torchrun;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-class LogsTest : public ::testing::Test {
- protected:
-  void Put(const std::string& name, const std::string& text) const {
-    const std::filesystem::path path = std::filesystem::path(folder_.path()) / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  }
-  Bundle Load() const {
-    absl::StatusOr<Bundle> bundle = LoadPaths({folder_.path()});
-    EXPECT_TRUE(bundle.ok()) << bundle.status();
-    return bundle.ok() ? *std::move(bundle) : Bundle();
-  }
-  Verdict Told() const { return Analyze(Load()); }
-
-  const support::TempFolder folder_;
-};
-
-// "[Rank 3] Watchdog caught ..", without its prefix.
-std::string Caught(int inside, int seq, const std::string& op = "ALLREDUCE", int elements = 64) {
-  return absl::StrCat("[E1120 10:00:01.5 ProcessGroupNCCL.cpp:632] [Rank ", inside,
-                      "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=", seq, ", OpType=", op,
-                      ", NumelIn=", elements, ", NumelOut=", elements,
-                      ", Timeout(ms)=600000) ran for 600029 milliseconds before timing out.\n");
-}
-std::string Counters(const std::string& group, int inside, int enqueued, int completed) {
-  return absl::StrCat("[E1120 10:00:01.6 ProcessGroupNCCL.cpp:2271] [PG ID 0 PG GUID ", group, " Rank ", inside,
-                      "]  failure detected by watchdog at work sequence id: ", completed + 1,
-                      " PG status: last enqueued work: ", enqueued, ", last completed work: ", completed, "\n");
-}
-std::string Of(int rank) {
-  return absl::StrCat("[rank", rank, "]:");
-}
-std::string TimedOut(int rank, int seq, const std::string& op = "ALLREDUCE", int elements = 64) {
-  return Of(rank) + Caught(rank, seq, op, elements) + Of(rank) + Counters("0(default_pg)", rank, seq, seq - 1);
-}
-
-// torchrun's report: rank 0 failed later.
-std::string Torchrun(int rank, int code, const std::string& time) {
-  const std::string line(60, '-'), end(60, '=');
-  const auto worker = [](int number, int exit_code, const std::string& at) {
-    return absl::StrCat("[0]:\n  time      : 2026-11-20_10:00:", at, "\n  host      : node", number,
-                        "\n  rank      : ", number, " (local_rank: 0)\n  exitcode  : ", exit_code,
-                        " (pid: ", 100 + number, ")\n  error_file: <N/A>\n");
-  };
-  return absl::StrCat("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n", end,
-                      "\ntrain.py FAILED\n", line, "\nFailures:\n", worker(0, -15, "58"), line,
-                      "\nRoot Cause (first observed failure):\n", worker(rank, code, time), end, "\n");
-}
+using ::testing::Not;
 
 TEST_F(LogsTest, TheFirstFailureThatTorchrunReportsIsTheCause) {
   Put("log", TimedOut(0, 5) + TimedOut(2, 5) + Torchrun(3, -15, "37") + Torchrun(1, -6, "33"));
@@ -92,10 +45,166 @@ TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
   EXPECT_THAT(Show(verdict), HasSubstr("SIGSEGV"));
 }
 
+TEST_F(LogsTest, ALaunchersReportAloneNamesTheFirstFailure) {
+  Put("log", Torchrun(2, 1, "33"));
+  ExpectOnly(Told(), RANK_DEAD, {2});
+  // The launcher itself ends processes with SIGTERM.
+  Put("log", Torchrun(2, -15, "33"));
+  Said();
+  Put("log", "srun: error: gpu07: task 5: Out Of Memory\nsrun: error: gpu07: tasks 0-4: Terminated\n");
+  const Verdict killed = Told();
+  ExpectOnly(killed, RANK_DEAD, {5});
+  EXPECT_THAT(Show(killed), HasSubstr("SIGKILL"));
+  Put("log", "srun: error: gpu07: tasks 0-4: Killed\nsrun: error: gpu07: task 5: Exited with exit code 1\n");
+  Said();  // the first line does not tell which of five
+}
+
+// A watchdog aborts processes that wait for another one.
+TEST_F(LogsTest, AnAbortThatNothingExplainsMayBeTheWatchdogs) {
+  Put("log", Torchrun(1, -6, "33"));
+  EXPECT_THAT(Said(), HasSubstr("the launcher saw rank 1 abort first (SIGABRT)"));
+  // Rank 4 has no line either.
+  Put("log", "world_size=5\n" + TimedOut(0, 5) + TimedOut(2, 5) + Torchrun(1, -6, "33"));
+  EXPECT_THAT(Show(Told()), Not(HasSubstr("RANK_DEAD")));
+}
+
+// Old releases print neither a number nor a group.
+TEST_F(LogsTest, TimeoutsWithoutANumberShowWhoWaited) {
+  std::string log = "world_size=4\n";
+  for (const int rank : {0, 1, 3})
+    absl::StrAppend(&log, "[E ProcessGroupNCCL.cpp:737] [Rank ", rank,
+                    "] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, TensorShape=[64], "
+                    "Timeout(ms)=1800000) ran for 1803170 milliseconds before timing out.\n");
+  Put("log", log + Torchrun(1, -6, "33"));
+  ExpectOnly(Told(), RANK_NO_DATA, {2});
+}
+
+// "[PG 1 Rank 0]" of some releases: each process counts its own groups. Ranks 0 and 1, and 2 and 3, are pairs here.
+TEST_F(LogsTest, GroupsThatEachProcessNumbersAreNotOneGroup) {
+  std::string log = "world_size=6\n";
+  for (const int rank : {0, 1, 2, 3, 5})
+    absl::StrAppend(&log, Of(rank), Caught(rank % 2, 5), Of(rank),
+                    "[E1120 10:00:01.6 ProcessGroupNCCL.cpp:1537] [PG 1 Rank ", rank % 2,
+                    "] Timeout at NCCL work: 5, last enqueued NCCL work: 5, last completed NCCL work: 4.\n");
+  Put("log", log);
+  ExpectOnly(Told(), RANK_NO_DATA, {4});
+}
+
+// Rank 1 waited in the first attempt, and is missing in the second.
+TEST_F(LogsTest, LinesOfAnEarlierAttemptDoNotCount) {
+  std::string log = "world_size=4\n";
+  for (const int rank : {0, 1, 3}) log += TimedOut(rank, 40);
+  for (const int rank : {0, 2, 3}) {
+    std::string later = TimedOut(rank, 12);
+    for (size_t at = 0; (at = later.find(" 10:0", at)) != std::string::npos;) later.replace(at, 5, " 14:0");
+    log += later;
+  }
+  Put("log", log);
+  ExpectOnly(Told(), RANK_NO_DATA, {1});
+}
+
+// C++ prints the last words without torchrun's prefix. "[Rank 1]" is a rank inside group 2 there.
+TEST_F(LogsTest, LastWordsWithoutTheRankAreNoLinesOfAnotherRank) {
+  std::string log = "world_size=4\n";
+  for (const int rank : {0, 2, 3}) {
+    log += Of(rank) + Caught(rank / 2, 9) + Of(rank) + Counters(absl::StrCat(1 + rank % 2, "(dp)"), rank / 2, 9, 8);
+    log +=
+        "  what():  " + Caught(rank / 2, 9).substr(std::string("[E1120 10:00:01.5 ProcessGroupNCCL.cpp:632] ").size());
+  }
+  Put("log", log);
+  const Bundle bundle = Load();
+  for (const Rank& rank : bundle.ranks) EXPECT_NE(rank.rank, 1);
+}
+
+// One line of the default group, which has completed all; another group timed out.
+TEST_F(LogsTest, ARankWhoseOwnWatchdogFoundTheTimeoutWaited) {
+  std::string log = "world_size=4\n";
+  for (const int rank : {0, 1, 3})
+    absl::StrAppend(&log, Of(rank), "[E x] [PG ID 0 PG GUID 0(default_pg) Rank ", rank,
+                    "] Received a dump signal due to a collective timeout from this local rank and we will try our "
+                    "best to dump the debug info. Last enqueued NCCL work: 30, last completed NCCL work: 30.\n");
+  Put("log", log + Torchrun(1, -6, "33"));
+  EXPECT_THAT(Show(Told()), Not(HasSubstr("RANK_DEAD")));
+  ExpectOnly(Told(), RANK_NO_DATA, {2});
+}
+
+std::string Exception(int rank, const std::string& text) {
+  return Of(rank) + " Traceback (most recent call last):\n" + Of(rank) +
+         "   File \"/app/train.py\", line 180, in main\n" + Of(rank) + "     loss.backward()\n" + Of(rank) + " " +
+         text + "\n";
+}
+
+TEST_F(LogsTest, AnExceptionTellsWhichOfTheSilentRanksEnded) {
+  std::string log = "world_size=6\n";
+  for (int rank : {0, 1, 2, 3}) log += TimedOut(rank, 5);
+  const std::string connection = Exception(5, "RuntimeError: Connection closed by peer");
+  Put("log", log + Exception(4, "torch.OutOfMemoryError: CUDA out of memory.") + connection);
+  const Verdict verdict = Told();
+  ASSERT_GE(verdict.findings_size(), 1) << Show(verdict);
+  EXPECT_EQ(verdict.findings(0).kind(), RANK_DEAD);
+  EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), (std::vector<int32_t>{4})) << Show(verdict);
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("died of an exception: torch.OutOfMemoryError"));
+  EXPECT_THAT(verdict.findings(0).place(), HasSubstr("train.py:180"));
+  // Several exceptions, or one that the process survived, do not show which rank failed.
+  std::string later;
+  for (int i = 0; i < 40; ++i) later += Of(4) + " step\n";
+  for (const std::string& more :
+       {Exception(4, "ValueError: x") + Exception(5, "ValueError: x"), Exception(4, "ValueError: x") + later}) {
+    Put("log", log + more);
+    const Verdict open = Told();
+    ASSERT_GE(open.findings_size(), 1) << Show(open);
+    EXPECT_EQ(lockstep::testing::Culprits(open.findings(0)), (std::vector<int32_t>{4, 5})) << Show(open);
+  }
+}
+
 // A watchdog ends a rank that waits for another.
 TEST_F(LogsTest, ARankWithATimeoutIsNoneThatFailedFirst) {
   Put("log", TimedOut(0, 5) + TimedOut(2, 5) + "world_size=3\n" + Torchrun(0, -6, "33"));
   ExpectOnly(Told(), RANK_NO_DATA, {1});
+}
+
+TEST_F(LogsTest, TheTaskThatSrunReportsFirstIsTheCause) {
+  Put("log", TimedOut(0, 5) + TimedOut(2, 5) + "srun: error: node1: task 1: Out Of Memory\n" +
+                 "srun: error: node0: tasks 0,2: Aborted (core dumped)\n");
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {1});
+  EXPECT_THAT(Show(verdict), HasSubstr("SIGKILL"));
+}
+
+std::string Traceback(int rank, const std::string& exception) {
+  std::string text;
+  for (const std::string& line :
+       {std::string("Traceback (most recent call last):"),
+        std::string("  File \"/job/train.py\", line 81, in <module>"), std::string("    main()"),
+        std::string("  File \"/job/train.py\", line 40, in forward"), std::string("    x()"),
+        std::string("  File \"/usr/lib/python3/dist-packages/torch/nn/modules/module.py\", line 7, in call"),
+        exception})
+    absl::StrAppend(&text, Of(rank), line, "\n");
+  return text;
+}
+
+TEST_F(LogsTest, TheOnlyExceptionOfARankThatWaitsForNothingIsTheCause) {
+  Put("log", Traceback(1, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB") + TimedOut(0, 5) +
+                 TimedOut(2, 5));
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {1});
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("torch.OutOfMemoryError: CUDA out of memory"));
+  EXPECT_THAT(verdict.findings(0).place(), HasSubstr("train.py:40"));
+}
+
+TEST_F(LogsTest, ExceptionsThatShowNoFirstOneAccuseNobody) {
+  const std::string waiting = TimedOut(0, 5) + TimedOut(2, 5) + "world_size=4\n";
+  // Several ranks raise an exception.
+  Put("log", Traceback(1, "ValueError: a") + Traceback(3, "ValueError: a") + waiting);
+  EXPECT_THAT(Show(Told()), Not(HasSubstr("RANK_DEAD")));
+  // This exception is a consequence of another process's end.
+  Put("log", Traceback(1, "torch.distributed.DistBackendError: NCCL error in: x") + waiting);
+  EXPECT_THAT(Show(Told()), Not(HasSubstr("RANK_DEAD")));
+  // The process caught the exception and continued.
+  std::string went_on;
+  for (int i = 0; i < 100; ++i) absl::StrAppend(&went_on, Of(1), "step ", i, "\n");
+  Put("log", Traceback(1, "ValueError: a") + went_on + waiting);
+  EXPECT_THAT(Show(Told()), Not(HasSubstr("RANK_DEAD")));
 }
 
 TEST_F(LogsTest, TheRankWithoutATimeoutIsTheMissingOne) {
@@ -142,6 +251,38 @@ TEST_F(LogsTest, TimesAndCallSitesOfTheFailedCall) {
   EXPECT_LE(finding.duration_ns(), 601'000'000'000);
 }
 
+// Two groups of one rank fail at the same number. The line with the operation names no group; the next one does.
+TEST_F(LogsTest, AnOperationBelongsToTheGroupOfTheNextLine) {
+  std::string log = "world_size=3\n";
+  for (int rank : {0, 1}) {
+    log += TimedOut(rank, 3, "ALLREDUCE", 1);
+    if (rank == 0)
+      log += Of(0) + Caught(0, 3, "ALLREDUCE", 65536) + Of(0) + Counters("5(DATA_PARALLEL_GROUP)", 0, 3, 2);
+  }
+  Put("train.log", log);
+  ExpectOnly(Told(), RANK_NO_DATA, {2});
+}
+
+// Group 1 has ranks 0 to 2 of four. No line shows whether rank 3 is in it.
+TEST_F(LogsTest, AGroupThatIsCountedMayHaveMoreRanksOfTheJob) {
+  std::string log = "world_size=4\n";
+  for (int rank : {0, 1, 2}) log += Of(rank) + Caught(rank, 5) + Of(rank) + Counters("1", rank, 5, 4);
+  Put("train.log", log);
+  const Verdict verdict = Told();
+  EXPECT_EQ(verdict.verdict(), VERDICT_INCOMPLETE_DATA);
+  for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), COLLECTIVE_STUCK) << Show(verdict);
+}
+
+// The ranks of the second pair are members of a job of four, whatever the strides of the first pair allow.
+TEST_F(LogsTest, AJobHasNoMoreRanksThanItSays) {
+  std::string log = "world_size=4\n";
+  for (int rank : {0, 1, 2, 3}) log += TimedOut(rank, 3, "ALLREDUCE", 1);
+  for (int rank : {0, 1}) log += Of(rank) + Caught(rank, 9) + Of(rank) + Counters("1(tp)", rank, 9, 8);
+  log += Of(3) + Caught(0, 9) + Of(3) + Counters("2(tp)", 0, 9, 8);
+  Put("train.log", log);
+  EXPECT_EQ(Load().ranks_expected, 4);
+}
+
 TEST_F(LogsTest, AFileForEachRank) {
   for (int rank = 0; rank < 4; ++rank) {
     Put(absl::StrCat("attempt_0/", rank, "/stderr.log"),
@@ -164,11 +305,10 @@ TEST_F(LogsTest, LinesOfOlderReleasesUnderALauncher) {
   }
 }
 
-// "[Rank 0]" of two tasks is a rank inside of two groups.
+// "[Rank 0]" from two tasks is a rank inside two groups.
 TEST_F(LogsTest, RanksInsideOfGroupsAreNotRanksOfTheJob) {
   Put("slurm.out", "0: " + Caught(0, 7) + "1: " + Caught(1, 7) + "2: " + Caught(0, 9) + "3: " + Caught(1, 9));
-  EXPECT_THAT(std::string(LoadPaths({folder_.path()}).status().message()),
-              HasSubstr("line 1 does not say its process group"));
+  EXPECT_THAT(Said(), HasSubstr("line 1 does not say its process group"));
 }
 
 TEST_F(LogsTest, GroupsHaveTheirOwnMembersAndCounters) {
@@ -188,7 +328,7 @@ TEST_F(LogsTest, GroupsHaveTheirOwnMembersAndCounters) {
   EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), std::vector<int32_t>{2}) << Show(verdict);
 }
 
-// Where no line says how large the job is, a further rank may be the one that is missing.
+// If no line contains the size of the job, another rank may be the missing one.
 TEST_F(LogsTest, ASizeThatNobodySaysIsNotAssumed) {
   std::string log;
   for (int rank : {0, 1, 2}) log += TimedOut(rank, 31);
@@ -236,6 +376,28 @@ TEST_F(LogsTest, FingerprintsOfTwoRanksTellOfThoseBetween) {
   ExpectOnly(Told(), MISMATCH_KIND, {2});
 }
 
+std::string Differs(const std::string& label, int own, int own_size, int other, int other_size) {
+  return absl::StrCat(label, "RuntimeError: Detected mismatch between collectives on ranks. Rank ", own,
+                      " is running collective: CollectiveFingerPrint(SequenceNumber=5, OpType=ALLREDUCE, TensorShape=[",
+                      own_size, "], TensorDtypes=Float), but Rank ", other,
+                      " is running collective: CollectiveFingerPrint(SequenceNumber=5, OpType=ALLREDUCE, TensorShape=[",
+                      other_size, "], TensorDtypes=Float).Collectives differ\n");
+}
+
+// Fingerprints number ranks inside their group: its members are ranks 4 to 7 here.
+TEST_F(LogsTest, FingerprintsOfASmallerGroupNameRanksOfTheJob) {
+  std::string log = "world_size=8\n";
+  for (const int rank : {4, 5, 7}) log += Differs(absl::StrCat("[rank", rank, "]: "), rank - 4, 8, 2, 9);
+  Put("train.log", log + Differs("[rank6]: ", 2, 9, 0, 8));
+  ExpectOnly(Told(), MISMATCH_COUNT, {6});
+  // Without its line, it is the member that the numbers of the others leave.
+  Put("train.log", log);
+  ExpectOnly(Told(), RANK_NO_DATA, {6});
+  // Local ranks 4 and 5 are no ranks 0 and 1 of the job.
+  Put("train.log", Differs("[default4]:", 0, 8, 1, 9) + Differs("[default5]:", 1, 9, 0, 8));
+  EXPECT_THAT(Said(), HasSubstr("members 0 and 1 of a process group make different calls"));
+}
+
 TEST_F(LogsTest, RanksThatDidNotComeToAMonitoredBarrier) {
   Put("train.log",
       "[rank0]: RuntimeError: [Rank 0]: Ranks 2 failed to pass monitoredBarrier in 2000 ms\n"
@@ -270,6 +432,34 @@ TEST_F(LogsTest, ARankThatMadeFewerCallsOfNccl) {
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {1});
 }
 
+// The job runs on, or the files were cut: ranks end anywhere.
+TEST_F(LogsTest, CallsOfNcclThatEndAnywhereShowNoHang) {
+  std::string log;
+  for (int rank = 0; rank < 4; ++rank) {
+    for (int call = 14; call < 20 + rank; ++call) log += NcclCall(rank, call, call == 16 && rank == 3 ? 5 : 6);
+  }
+  Put("nccl.txt", log);
+  ExpectOnly(Told(), MISMATCH_COUNT, {3});  // of what all have called
+  log.clear();
+  for (int rank = 0; rank < 4; ++rank) {
+    for (int call = 14; call < 20 + rank; ++call) log += NcclCall(rank, call, 6);
+  }
+  Put("nccl.txt", log);
+  EXPECT_THAT(Said(), HasSubstr("the calls of the ranks end at many different ones"));
+}
+
+// Lines of rank 1 are lost in the middle, not at the end.
+TEST_F(LogsTest, CallsOfNcclAreNumberedByTheirCount) {
+  std::string log;
+  for (int call = 14; call < 20; ++call) {
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank != 1 || call == 14 || call > 16) log += NcclCall(rank, call, 6);
+    }
+  }
+  Put("nccl.txt", log);
+  EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
+}
+
 TEST_F(LogsTest, ProcessesOfNcclInTheOrderOfTheirHosts) {
   std::string log;
   for (const char* host : {"node10", "node9"}) {
@@ -289,8 +479,47 @@ TEST_F(LogsTest, CommunicatorsThatNothingTellsApartAreNotCompared) {
   std::string log;
   for (int rank = 0; rank < 4; ++rank) log += Of(rank) + NcclCall(rank, 1, 6, 2);
   Put("nccl.txt", log);
-  EXPECT_THAT(std::string(LoadPaths({folder_.path()}).status().message()),
-              HasSubstr("4 processes use a comm of 2 ranks, and nothing shows which belong together"));
+  EXPECT_THAT(Said(), HasSubstr("4 processes use a comm of 2 ranks, and nothing shows which belong together"));
+}
+
+// One line of a communicator of four: a call, or a send or receive with the peer as its root.
+std::string Line(int rank, const std::string& op, int peer = 0, int count = 8) {
+  return absl::StrCat("h1:", 900 + rank, ":", 950 + rank, " [", rank, "] NCCL INFO ", op,
+                      ": opCount 0 sendbuff 0x1 recvbuff 0x2 count ", count, " datatype 9 op 0 root ", peer, " comm 0x",
+                      absl::Hex(0x500 + rank), " [nranks=4] stream 0x3\n");
+}
+
+// A pipeline: rank 2 stops before its second micro-batch, so rank 1 waits for it, and rank 0 for rank 1.
+TEST_F(LogsTest, SendsAndReceivesOfNcclAreMatched) {
+  std::string log;
+  for (int rank = 0; rank < 4; ++rank) {
+    for (int batch = 0; batch < (rank == 2 ? 1 : 2); ++batch) {
+      const bool stuck = batch == 1;
+      if (rank > 0) log += Line(rank, "Recv", rank - 1);
+      if (rank < 3 && !(stuck && rank == 3)) log += Line(rank, "Send", rank + 1) + Line(rank, "Recv", rank + 1);
+      if (rank > 0 && !stuck) log += Line(rank, "Send", rank - 1);
+    }
+  }
+  Put("nccl.txt", log);
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
+}
+
+TEST_F(LogsTest, MatchedSendsOfNcclNameNobody) {
+  std::string log;
+  for (int batch = 0; batch < 3; ++batch)
+    log += Line(0, "Send", 1) + Line(1, "Recv", 0) + Line(1, "Send", 2) + Line(2, "Recv", 1);
+  Put("nccl.txt", log);
+  EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
+}
+
+TEST_F(LogsTest, ASendOfNcclOfAnotherSizeThanItsReceive) {
+  std::string log;
+  for (int batch = 0; batch < 3; ++batch) log += Line(0, "Send", 1, batch == 2 ? 9 : 8) + Line(1, "Recv", 0);
+  Put("nccl.txt", log);
+  const Verdict verdict = Told();
+  ASSERT_GE(verdict.findings_size(), 1) << Show(verdict);
+  EXPECT_EQ(verdict.findings(0).kind(), MISMATCH_COUNT) << Show(verdict);
+  EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), (std::vector<int32_t>{0, 1})) << Show(verdict);
 }
 
 std::string Ras(int behind, int ahead) {
@@ -310,10 +539,10 @@ TEST_F(LogsTest, CountsOfRasThatDoNotMove) {
   ExpectOnly(verdict, RANK_NOT_ARRIVED, {6});
   EXPECT_EQ(verdict.findings(0).sequence(), 61);
   EXPECT_EQ(verdict.findings(0).culprits(0).host(), "node1");
-  // A job that runs has such differences at any moment.
+  // A running job has such differences at any moment.
   for (const std::string& moving : {Ras(60, 64), Ras(60, 64) + Ras(63, 64)}) {
     Put("ras.txt", moving);
-    EXPECT_THAT(std::string(LoadPaths({folder_.path()}).status().message()), HasSubstr("ncclras"));
+    EXPECT_THAT(Said(), HasSubstr("ncclras"));
   }
 }
 
@@ -330,6 +559,122 @@ TEST_F(LogsTest, TheListedRanksOfRasAreTheFew) {
   EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), (std::vector<int32_t>{0, 3})) << Show(verdict);
 }
 
+// Rank 5 of the job is rank 1 of its communicator of two.
+TEST_F(LogsTest, RasNumbersRanksWithinTheirCommunicator) {
+  const std::string rows =
+      "    0         1         4         2         8         8   RUNNING  OK\n"
+      "    1         1         1         2         2         2   RUNNING  MISMATCH\n";
+  const auto of = [](const std::string& id) {
+    return absl::StrCat("#1-0 (", id,
+                        ") MISMATCH\n  Communicator ranks have different collective operation counts\n"
+                        "  Rank 0 has launched up to operation 7 -- GPU 4 managed by process 54 on node a\n"
+                        "  Rank 1 has launched up to operation 6 -- GPU 5 managed by process 55 on node a\n\n");
+  };
+  Put("ras.txt", rows + of("1a") + rows + of("1a"));
+  const Verdict one = Told();
+  ExpectOnly(one, RANK_NOT_ARRIVED, {1});
+  EXPECT_EQ(one.findings(0).culprits(0).pid(), 55);
+  EXPECT_LE(one.findings(0).confidence(), 0.7) << "a call that both launched may hold it up: the counts show none";
+  const Bundle bundle = Load();
+  ASSERT_EQ(bundle.problems.size(), 1u);
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("numbered as in communicator 1a"));
+  // Several communicators would give one number to different ranks.
+  Put("ras.txt", rows + of("1a") + of("1b") + rows + of("1a") + of("1b"));
+  EXPECT_THAT(Said(), HasSubstr("rank 1 of its 2 (GPU 5, process 55 on a) launched least"));
+}
+
+std::string RasJson(int behind, int ahead, const char* missing = "") {
+  std::string ranks;
+  for (int rank = 0; rank < 8; ++rank)
+    absl::StrAppend(&ranks, rank == 0 ? "" : ",", "\n{\"rank\": ", rank, ", \"host\": \"10.0.0.", rank / 4,
+                    "\", \"pid\": ", 70 + rank, ", \"cuda_dev\": 0, \"nvml_dev\": ", rank % 4,
+                    ", \"status\": {\"init_state\": 0}, \"collective_counts\": {\"Broadcast\": 2, \"AllReduce\": ",
+                    rank == 6 ? behind : ahead, "}}");
+  return absl::StrCat("{\n  \"nccl_version\": \"2.29.1\",\n  \"communicators_count\": 1,\n  \"communicators\": [\n",
+                      "    {\"hash\": \"0xae94\", \"size\": 8, \"ranks\": [", ranks, "],\n \"missing_ranks\": [",
+                      missing, "]}\n  ],\n  \"ras\": {\"timeouts_count\": 0}\n}\n");
+}
+
+TEST_F(LogsTest, CountsOfRasInJson) {
+  Put("ras.json", RasJson(60, 64) + RasJson(60, 64));
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_NOT_ARRIVED, {6});
+  EXPECT_EQ(verdict.findings(0).sequence(), 61);
+  EXPECT_EQ(verdict.findings(0).culprits(0).pid(), 76);
+  Put("ras.json", RasJson(60, 64));
+  EXPECT_THAT(Said(), HasSubstr("add a second one"));
+  Put("ras.json", RasJson(64, 64));
+  EXPECT_THAT(Said(), HasSubstr("equally many operations"));
+  Put("ras.json", RasJson(64, 64,
+                          "{\"rank\": 3, \"host\": \"h\", \"pid\": 9, \"nvml_dev\": 2, \"status\": "
+                          "{\"considered_dead\": true}}"));
+  EXPECT_THAT(Said(), HasSubstr("rank 3 of its 8 (GPU 2, process 9 on h) is dead"));
+}
+
+TEST_F(LogsTest, EqualCountsOfRasNameNobody) {
+  Put("ras.txt", "    0         1         4         2         8         8   RUNNING  OK\n");
+  EXPECT_THAT(Said(), HasSubstr("equally many operations"));
+}
+
+TEST_F(LogsTest, RanksThatRasDoesNotReach) {
+  const std::string table = "    0         1         2       3-4         8         7   RUNNING  INCOMPLETE\n\n";
+  const std::string missing =
+      "#0-0 (78db921d1c117b4a) INCOMPLETE\n  Missing communicator data from 1 rank\n"
+      "  Rank 6 -- GPU 2 managed by process 165 on node node1\n\n";
+  Put("ras.txt", table + missing);
+  EXPECT_THAT(Said(), HasSubstr("rank 6 of its 8 (GPU 2, process 165 on node1) did not answer"));
+  Put("ras.txt", table +
+                     "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n"
+                     "  Process 165 on node node1 managing GPU 2\n\n" +
+                     missing);
+  EXPECT_THAT(Said(), HasSubstr("is dead"));
+  Put("ras.txt", table +
+                     "#0-0 (78db921d1c117b4a) MISMATCH\n  Communicator ranks have different status\n"
+                     "  7 ranks have status RUNNING\n  Rank 6 has status FINALIZE -- GPU 2 managed by process 165 on "
+                     "node node1\n\n");
+  EXPECT_THAT(Said(), HasSubstr("has status FINALIZE"));
+}
+
+std::string Gathers(int rank, int inside, const std::string& group, int in, int out) {
+  return absl::StrCat(
+      Of(rank), "[E1120 10:00:01.5 ProcessGroupNCCL.cpp:632] [Rank ", inside,
+      "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, OpType=_ALLGATHER_BASE, NumelIn=", in,
+      ", NumelOut=", out, ", Timeout(ms)=600000) ran for 600029 milliseconds before timing out.\n", Of(rank),
+      Counters(group, inside, 12, 11));
+}
+
+// No line is from the last member, and no line contains the size of the job. The output is four times the input, so
+// there are four members.
+TEST_F(LogsTest, SizesOfAnOperationTellHowManyTakePart) {
+  std::string log;
+  for (const int rank : {0, 1, 2}) log += Gathers(rank, rank, "1(shard)", 50, 200);
+  Put("log", log);
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_NO_DATA, {3});
+  EXPECT_EQ(verdict.verdict(), VERDICT_INCOMPLETE_DATA);
+}
+
+// No number of members explains these sizes. So the group's size is unknown, and no call is wrong because of it.
+TEST_F(LogsTest, NoCallContradictsASizeThatIsNotKnown) {
+  std::string log;
+  for (const int rank : {0, 1, 2}) log += Gathers(rank, rank, "1(shard)", 50, 210);
+  Put("log", log);
+  const Verdict verdict = Told();
+  for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), MISMATCH_COUNT) << Show(verdict);
+}
+
+// Rank 3 is member 1 of a group whose member 0 no line names. Rank 2 is the only rank without a line.
+TEST_F(LogsTest, AMemberThatNoLineNamesIsOneWithoutALine) {
+  std::string log = "world_size=4\n";
+  for (const int rank : {0, 1}) log += TimedOut(rank, 4);
+  log += Of(3) + Caught(1, 9) + Of(3) + Counters("4(tensor)", 1, 9, 8);
+  Put("log", log);
+  const Verdict verdict = Told();
+  ASSERT_GE(verdict.findings_size(), 1) << Show(verdict);
+  EXPECT_EQ(verdict.findings(0).kind(), RANK_NO_DATA) << Show(verdict);
+  EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), (std::vector<int32_t>{2})) << Show(verdict);
+}
+
 std::string PySpy(const std::string& function) {
   return absl::StrCat(
       "Process 7: python serve.py\nPython v3.12\n\nThread 7 (active): \"MainThread\"\n"
@@ -342,15 +687,39 @@ TEST_F(LogsTest, FewStacksInAnotherPlace) {
   const Verdict verdict = Told();
   ExpectOnly(verdict, RANK_NOT_ARRIVED, {6});
   EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("norm (model.py:30)"));
-  // Halves are roles.
+  // Half of the ranks have another role.
   for (int rank = 0; rank < 4; ++rank) Put(absl::StrCat("rank_", rank, ".txt"), PySpy("norm"));
   EXPECT_EQ(Told().findings_size(), 0);
 }
 
+// faulthandler's lines of several processes in one file, under torchrun's prefix.
+TEST_F(LogsTest, StacksOfLocalRanksAreToldApart) {
+  std::string log;
+  for (const char* line : {"Thread 0x00007f1b (most recent call first):", "  File \"/app/comm.py\", line 9 in reduce",
+                           "  File \"/app/train.py\", line % in step"}) {
+    for (int rank = 0; rank < 4; ++rank) {
+      std::string text = line;
+      if (const size_t at = text.find('%'); at != std::string::npos) text.replace(at, 1, rank == 2 ? "40" : "30");
+      log += absl::StrCat("[default", rank, "]:", text, "\n");
+    }
+  }
+  Put("log", log);
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
+}
+
+// The end of one file is missing. Its frames are in no other place than those of the others.
+TEST_F(LogsTest, AStackThatIsCutOffIsNotCompared) {
+  for (int rank = 0; rank < 8; ++rank) {
+    std::string stack = PySpy("mlp") + "    <module> (train.py:210)\n";
+    if (rank == 3) stack = stack.substr(0, stack.find("    forward"));
+    Put(absl::StrCat("rank_", rank, ".txt"), stack);
+  }
+  EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
+}
+
 TEST_F(LogsTest, AStackWithoutItsRankIsSaid) {
   Put("stack.txt", PySpy("norm"));
-  const auto status = LoadPaths({folder_.path()}).status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("line 1: a Python stack without its rank"));
+  EXPECT_THAT(Said(), HasSubstr("line 1: a Python stack without its rank"));
 }
 
 TEST_F(LogsTest, FilesNamedAfterProcessesHoldNoRanks) {
@@ -359,7 +728,7 @@ TEST_F(LogsTest, FilesNamedAfterProcessesHoldNoRanks) {
     stack.replace(stack.find('7'), 1, std::to_string(pid));
     Put(absl::StrCat("pyspy_", pid, ".txt"), stack);
   }
-  EXPECT_THAT(std::string(LoadPaths({folder_.path()}).status().message()), HasSubstr("without its rank"));
+  EXPECT_THAT(Said(), HasSubstr("without its rank"));
 }
 
 TEST_F(LogsTest, HostileNumbersAreBounded) {

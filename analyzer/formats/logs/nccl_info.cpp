@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "analyzer/formats/fr/file.h"
 #include "analyzer/formats/fr/names.h"
@@ -36,7 +37,7 @@ std::optional<NcclPlace> ParseNcclPlace(std::string_view line) {
   std::string_view before = line.substr(0, info);
   const size_t open = before.rfind('[');
   if (open == std::string_view::npos || !fr::ParseNumber(before.substr(open + 1), &out.gpu)) return std::nullopt;
-  // host:pid:tid, perhaps with something in front.
+  // host:pid:tid, perhaps with a prefix.
   before = fr::Strip(before.substr(0, open));
   const size_t blank = before.find_last_of(" \t");
   if (blank != std::string_view::npos) before = before.substr(blank + 1);
@@ -75,6 +76,17 @@ std::optional<NcclInit> ParseNcclInit(std::string_view text) {
   const size_t at = text.find("comm 0x");
   if (at == std::string_view::npos || text.find(" nranks ", at) == std::string_view::npos) return std::nullopt;
   NcclInit out;
+  constexpr std::pair<std::string_view, ring::CallKind> kCalls[] = {
+      {"ncclCommInitRankConfig ", ring::CallKind::kCommInitRankConfig},
+      {"ncclCommInitRankScalable ", ring::CallKind::kCommInitRankScalable},
+      {"ncclCommInitRank ", ring::CallKind::kCommInitRank},
+      {"ncclCommInitAll ", ring::CallKind::kCommInitAll},
+      {"ncclCommSplit ", ring::CallKind::kCommSplit},
+      {"ncclCommShrink ", ring::CallKind::kCommShrink},
+      {"ncclCommGrow ", ring::CallKind::kCommGrow}};
+  for (const auto& [name, call] : kCalls) {
+    if (text.substr(0, at).ends_with(name)) out.call = call;
+  }
   text = text.substr(at);
   const std::optional<uint64_t> comm = HexBehind(text, "comm ");
   out.rank = SmallBehind(text, " rank ");
@@ -82,6 +94,13 @@ std::optional<NcclInit> ParseNcclInit(std::string_view text) {
   if (!comm || out.rank < 0 || out.size <= 0 || out.rank >= out.size) return std::nullopt;
   out.comm = *comm;
   out.id = HexBehind(text, " commId ").value_or(0);
+  out.parent = HexBehind(text, " parent ").value_or(0);
+  out.ordinal = std::max(SmallBehind(text, " splitCount "), SmallBehind(text, " childCount "));
+  out.ordinal = std::max<int64_t>(out.ordinal, 0);
+  out.color = NumberBehind(text, " color ").value_or(0);
+  if (text.find("Init START") != std::string_view::npos) out.what = NcclInit::What::kBegun;
+  if (text.find("Destroy ") != std::string_view::npos || text.find("Abort ") != std::string_view::npos)
+    out.what = NcclInit::What::kGone;
   return out;
 }
 

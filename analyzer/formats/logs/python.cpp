@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/text.h"
 #include "analyzer/formats/logs/line.h"
+#include "analyzer/util/parse_json.h"
 #include "analyzer/util/printable.h"
 
 namespace lockstep::logs {
@@ -31,13 +32,13 @@ std::optional<std::string> FaultHandlerFrame(std::string_view text) {
   const std::string_view rest = text.substr(quote + kLine.size());
   const size_t in = rest.find(" in ");
   int64_t line = 0;
-  // A line that is not known is printed as "???".
+  // An unknown line number is printed as "???".
   if (in == std::string_view::npos || (!fr::ParseNumber(rest.substr(0, in), &line) && rest.substr(0, in) != "???"))
     return std::nullopt;
   return FrameText(rest.substr(in + 4), text.substr(0, quote), line);
 }
 
-// py-spy: `    forward (model.py:12)`; native frames have no line or another ending.
+// py-spy: `    forward (model.py:12)`; native frames have no line or another file extension.
 std::optional<std::string> PySpyFrame(std::string_view text) {
   if (!text.starts_with("    ")) return std::nullopt;
   text = fr::Strip(text);
@@ -67,42 +68,44 @@ void ReadCommand(std::string_view command, PythonStack* stack) {
   }
 }
 
-StackReader::Process* StackReader::Of(int32_t rank) {
-  const auto known = open_.find(rank);
+StackReader::Process* StackReader::Of(const Writer& writer) {
+  const auto known = open_.find(writer);
   return known == open_.end() ? nullptr : &processes_[known->second];
 }
 
-void StackReader::Begin(std::string_view command, int64_t pid, int32_t rank, int64_t number) {
+void StackReader::Begin(std::string_view command, int64_t pid, const Writer& writer, int64_t number) {
   if (processes_.size() >= kMostProcesses) return;
   Process process;
-  process.stack.rank = rank;
+  process.stack.rank = writer.first;
+  process.stack.local = writer.second;
   ReadCommand(command, &process.stack);
   process.stack.pid = pid;
   process.stack.line = number;
-  open_[rank] = processes_.size();
+  open_[writer] = processes_.size();
   processes_.push_back(std::move(process));
 }
 
-void StackReader::Take(std::string_view text, int32_t rank, int64_t number) {
+void StackReader::Take(std::string_view text, int32_t rank, int32_t local, int64_t number) {
+  const Writer writer(rank, local);
   // py-spy: `Process 403: python -m serve --rank 3`.
   if (text.starts_with("Process ")) {
     const std::optional<int64_t> pid = LeadingNumber(text.substr(8));
     const size_t colon = text.find(": ");
-    if (pid && colon != std::string_view::npos && *pid > 0) return Begin(text.substr(colon + 1), *pid, rank, number);
+    if (pid && colon != std::string_view::npos && *pid > 0) return Begin(text.substr(colon + 1), *pid, writer, number);
   }
-  Process* process = Of(rank);
-  // py-spy: `Thread 403 (active+gil): "MainThread"`; faulthandler: `Thread 0x00007f.. (most recent call first):`, of
-  // the thread at fault `Current thread ..`.
+  Process* process = Of(writer);
+  // py-spy: `Thread 403 (active+gil): "MainThread"`; faulthandler: `Thread 0x00007f.. (most recent call first):`, and
+  // `Current thread ..` for the thread with the fault.
   const bool current = text.starts_with("Current thread ");
   if (current || text.starts_with("Thread ")) {
     const bool first = text.find("(most recent call first)") != std::string_view::npos;
     const bool spied = !current && text.find("): \"") != std::string_view::npos;
     const bool unnamed = !current && !first && text.size() < 64 && text.ends_with(')') && LeadingNumber(text.substr(7));
     if (!first && !spied && !unnamed) return;
-    // A second dump of the same process: faulthandler begins each with its newest thread, without a mark.
+    // A second dump of the same process: faulthandler begins each with its newest thread, without a separator.
     if (process == nullptr || (first && process->threads.size() >= kMostThreads)) {
-      Begin("", 0, rank, number);
-      process = Of(rank);
+      Begin("", 0, writer, number);
+      process = Of(writer);
       if (process == nullptr) return;
     }
     if (process->threads.size() < kMostThreads) {
@@ -124,8 +127,8 @@ void StackReader::Take(std::string_view text, int32_t rank, int64_t number) {
   if (frames.size() < kMostFrames) frames.push_back(*std::move(frame));
 }
 
-// The main thread by its name; else the one that runs the program's own module, the last such; else the one at fault;
-// else the last, as faulthandler prints the newest first.
+// Chooses the main thread by its name; else the last one that runs the program's own module; else the one with the
+// fault; else the last, because faulthandler prints the newest first.
 PythonStack StackReader::Whole(Process&& process) {
   Thread* best = nullptr;
   int best_score = -1;
@@ -159,23 +162,7 @@ bool IsPySpyJson(std::string_view head) {
 }
 
 absl::StatusOr<PythonStack> ReadPySpyJson(std::string_view text) {
-  // nlohmann's parser goes as deep as the text does: brackets are counted first.
-  constexpr int kMostDepth = 64;
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      quoted = c != '"';
-      continue;
-    }
-    quoted = c == '"';
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') --depth;
-    if (depth > kMostDepth) return absl::DataLossError("is nested deeper than any list of threads");
-  }
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json json = ParseJson(text);
   if (!json.is_array()) return absl::DataLossError("is damaged: no list of threads in JSON");
   const auto text_of = [](const nlohmann::json& object, const char* key) -> std::string {
     const auto at = object.find(key);

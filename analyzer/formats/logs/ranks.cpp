@@ -1,25 +1,26 @@
 #include "analyzer/formats/logs/ranks.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/identity.h"
+#include "analyzer/formats/fr/names.h"
+#include "analyzer/formats/logs/line.h"
 
 namespace lockstep::logs {
 namespace {
 
-constexpr int64_t kMostSignal = 64, kMostStatus = 255;
-
-// A file of one process names its rank; one log of all has numbers of any kind in its name.
+// The file of one process has its rank in its name; the name of a common log may contain any numbers.
 void NameFiles(std::vector<FileFacts>* files) {
   std::vector<fr::FileData> named(files->size());
   for (size_t i = 0; i < files->size(); ++i) named[i].rank.path = (*files)[i].path;
   fr::NameRanks(&named);
   for (size_t i = 0; i < files->size(); ++i) {
     FileFacts& file = (*files)[i];
+    // A file with the lines of several ranks is that of a host.
+    if (std::max({file.ranks.size(), file.tasks.size(), file.locals.size()}) > 1) continue;
     if (files->size() > 1) {
       file.rank = named[i].rank.rank;
       continue;
@@ -56,6 +57,22 @@ uint32_t Ranks::GroupOf(fr::FileData* rank, const std::string& name, const std::
   return static_cast<uint32_t>(rank->used.size() - 1);
 }
 
+void Ranks::AddStuck(fr::FileData* rank, const std::string& group, ring::CallKind kind, const std::string& name) {
+  const uint32_t index = GroupOf(rank, group, "");
+  fr::Progress& progress = rank->used[index].progress;
+  progress.issued = rank->used[index].collectives = 1;
+  progress.completed = kNone;
+  Op op;
+  op.membership = index;
+  op.seq = 1;
+  op.kind = kind;
+  op.state = OpState::kIncomplete;
+  op.retired = true;
+  op.record_id = op.index = static_cast<int64_t>(rank->rank.ops.size());
+  op.name = Intern(rank, name);
+  rank->rank.ops.push_back(op);
+}
+
 uint32_t Ranks::Intern(fr::FileData* rank, const std::string& text) {
   const auto at = std::find(rank->strings.begin(), rank->strings.end(), text);
   if (at != rank->strings.end()) return static_cast<uint32_t>(at - rank->strings.begin());
@@ -67,8 +84,28 @@ void Ranks::Report(const std::string& path, std::string text, int32_t rank, bool
   problems.push_back({.path = path, .text = std::move(text), .rank = rank, .note = note});
 }
 
+namespace {
+
+// The program's own module, or what Python runs after it.
+bool IsRoot(const PythonStack& stack) {
+  const std::string& outermost = stack.frames.back();
+  return outermost.starts_with("<module> (") || Holds(outermost, "threading.py:") || Holds(outermost, "atexit");
+}
+
+// Most stacks are whole. If so, those without their outermost frame are cut off.
+bool MostAreWhole(const std::vector<FileFacts>& files) {
+  size_t whole = 0, all = 0;
+  for (const FileFacts& file : files) {
+    for (const PythonStack& stack : file.stacks) ++all, whole += IsRoot(stack);
+  }
+  return whole * 2 > all;
+}
+
+}  // namespace
+
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
-  // Files are named after processes, too.
+  const bool most_are_whole = MostAreWhole(*files);
+  // Files may also be named after processes.
   bool named_by_rank = false;
   for (const FileFacts& file : *files) {
     for (const PythonStack& stack : file.stacks) named_by_rank |= stack.pid != file.rank;
@@ -86,74 +123,73 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
         continue;
       }
       fr::FileData* const data = ranks->Of(rank, file.path);
+      if (most_are_whole && !IsRoot(stack)) {
+        ranks->Report(file.path, "the stack lacks its outermost frames, so it is not used", rank);
+        continue;
+      }
       data->rank.process.python_stack = std::move(stack.frames);
       if (stack.pid > 0 && stack.pid <= INT32_MAX) data->rank.pid = static_cast<int32_t>(stack.pid);
     }
   }
 }
 
-void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks) {
-  const FailedWorker* first = nullptr;
-  const std::string* path = nullptr;
-  for (const FileFacts& file : files) {
-    for (const FailedWorker& worker : file.failed) {
-      if (first != nullptr && first->time <= worker.time) continue;
-      first = &worker;
-      path = &file.path;
-    }
-  }
-  if (first == nullptr || ranks->ranks.contains(first->rank)) return;
-  Rank& rank = ranks->Of(first->rank, *path)->rank;
-  rank.host = first->host;
-  if (first->pid > 0 && first->pid <= INT32_MAX) rank.pid = static_cast<int32_t>(first->pid);
-  const bool killed = first->exit_code < 0;
-  rank.process.life = killed ? Life::kKilled : Life::kExited;
-  (killed ? rank.process.signal : rank.process.exit_code) =
-      static_cast<int32_t>(std::abs(std::clamp<int64_t>(first->exit_code, -kMostSignal, kMostStatus)));
-}
-
 std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems) {
   NameFiles(&files);
   Ranks ranks;
+  for (const FileFacts& file : files) ranks.said = std::max(ranks.said, file.world);
   AddWatchdog(files, &ranks);
   AddFingerprints(files, &ranks);
   AddBarriers(files, &ranks);
   AddCalls(files, &ranks);
   AddCounts(files, &ranks);
+  AddCompleted(files, &ranks);
   AddStacks(&files, &ranks);
   AddEnds(files, &ranks);
+  AddSeen(files, &ranks);
   for (const FileFacts& file : files) {
     if (file.cut)
       ranks.Report(file.path, "more than is kept of one file was in it: split it, or leave older lines out");
   }
-  // The size of the job, as far as any line reports it. Ranks without other lines count.
-  int32_t world = ranks.world, said = 0;
+  // The size of the job, as far as any line contains it. Ranks without other lines count.
+  int32_t world = ranks.world;
   if (!ranks.ranks.empty()) world = std::max(world, ranks.ranks.rbegin()->first + 1);
   for (const FileFacts& file : files) {
-    said = std::max(said, file.world);
     if (!file.ranks.empty()) world = std::max(world, *file.ranks.rbegin() + 1);
     for (const auto& line : file.watchdog) world = std::max(world, line.what.signalled_by + 1);
   }
+  // No group has more members than the job has ranks.
+  for (const auto& [rank, data] : ranks.ranks) {
+    for (const fr::UsedGroup& group : data.used) world = std::max(world, std::min(group.size_hint, fr::kMaxRank + 1));
+  }
   // A smaller size is that of some group.
-  ranks.sized |= said >= world;
-  world = std::max(world, said);
-  // A single rank's report names no culprit if the size is unknown: any number of others may be missing.
+  ranks.sized |= ranks.said >= world;
+  world = std::max(world, ranks.said);
+  // If the size is unknown, a single rank's report names no culprit, because any number of others may be missing.
   if (!ranks.sized && ranks.ranks.size() == 1 && !ranks.ranks.begin()->second.rank.ops.empty()) {
     fr::FileData& only = ranks.ranks.begin()->second;
     for (const fr::UsedGroup& group : only.used) {
       if (group.may_have_more && only.claims.empty()) only.claims.push_back({group.name, group.desc, {only.rank.rank}});
     }
   }
+  std::map<std::string, size_t> claimed;  // size by name
+  for (const auto& [rank, data] : ranks.ranks) {
+    for (const fr::GroupClaim& claim : data.claims) claimed[claim.name] = claim.members.size();
+  }
   std::vector<fr::FileData> out;
   int64_t entries = 0;
   std::set<std::string> sized;
   bool unsized = false;
   for (auto& [rank, data] : ranks.ranks) {
+    if (ranks.sized) data.rank.world_size = world;
     for (fr::UsedGroup& group : data.used) {
       if (group.desc == kWholeDesc) group.size_hint = std::max(group.size_hint, world);
-      group.may_have_more &= !ranks.sized;
-      unsized |= group.may_have_more;
-      // Member lists as long as the file claims would fill the memory.
+      // The job's size is that of a group whose ranks are counted only if the group has all of them.
+      const auto counted = claimed.find(group.name);
+      const bool smaller = group.desc != kWholeDesc && counted != claimed.end() &&
+                           counted->second < static_cast<size_t>(std::max(world, 0));
+      group.may_have_more &= !ranks.sized || smaller;
+      unsized |= group.may_have_more && !ranks.sized;
+      // Member lists as long as the file claims could fill the memory.
       if (entries > kMaxMemberEntries) group.size_hint = 0;
       if (sized.insert(group.name).second) entries += std::max(group.size_hint, 0);
     }

@@ -1,9 +1,9 @@
-// Builds per-rank data from text files, in the form that Flight Recorder dumps are read into.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_RANKS_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LOGS_RANKS_H_
+// Builds the data of each rank from text files, in the form that Flight Recorder dumps are read into.
+#pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +18,7 @@ namespace lockstep::logs {
 inline constexpr char kWholeName[] = "0";
 inline constexpr char kWholeDesc[] = "default_pg";
 
-// Groups of one rank; work on them is quadratic.
+// Maximum number of groups of one rank, because algorithms on them take quadratic time.
 constexpr size_t kMostGroupsOfRank = 1024;
 
 // Ranks under construction.
@@ -26,13 +26,20 @@ class Ranks {
  public:
   // The rank's data; `path`: the first file that mentions it.
   fr::FileData* Of(int32_t rank, const std::string& path);
-  // Index into FileData::used of the rank's group.
+  // Index of the rank's group in FileData::used.
   static uint32_t GroupOf(fr::FileData* rank, const std::string& name, const std::string& desc);
   static uint32_t Intern(fr::FileData* rank, const std::string& text);
+  // Adds the first and only operation of a group, which the rank does not leave.
+  static void AddStuck(fr::FileData* rank, const std::string& group, ring::CallKind kind, const std::string& name);
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false);
 
-  int32_t world = 0;   // ranks in the job, at least
-  bool sized = false;  // the number is complete
+  int32_t world = 0;               // minimum number of ranks in the job
+  bool sized = false;              // the number is complete
+  int32_t said = 0;                // the largest number of ranks that a line says
+  std::set<int32_t> waited;        // ranks that waited for others until a time limit
+  bool waits_by_number = false;    // only "[Rank 3]" says which: a rank inside a group that the line does not name
+  bool unplaced_waits = false;     // other ranks did, and nothing shows which
+  bool waits_for_unnamed = false;  // one of them waited for a rank that its lines do not name
   std::map<int32_t, fr::FileData> ranks;
   std::vector<Problem> problems;
 };
@@ -47,14 +54,17 @@ void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks);
 void AddCalls(const std::vector<FileFacts>& files, Ranks* ranks);
 // Counts of operations that ncclras reported.
 void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks);
+// Completed operations that NCCL's Inspector wrote.
+void AddCompleted(const std::vector<FileFacts>& files, Ranks* ranks);
 // Python stacks of processes.
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
-// The first process to fail, if nothing else is known of it: a rank that left a record was alive then.
+// How processes ended: the first one that failed, and those that failed because of it.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
+
+// Reports what shows no rank's progress: stuck watchdogs, a lost store, a log without any of these.
+void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 
 // All ranks, ascending. Problems are appended.
 std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems);
 
 }  // namespace lockstep::logs
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LOGS_RANKS_H_

@@ -1,6 +1,7 @@
 #include "analyzer/formats/logs/ras.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "analyzer/formats/fr/text.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/model/bundle.h"
+#include "analyzer/util/parse_json.h"
 #include "analyzer/util/printable.h"
 
 namespace lockstep::logs {
@@ -29,20 +31,24 @@ std::optional<RasRank> ListedRank(std::string_view text) {
   return out.rank < 0 ? std::nullopt : std::optional(std::move(out));
 }
 
-// "launched up to operation 6650", "not launched any operations"; kUnknown: neither.
+// "launched up to operation 6650", "not launched any operations"; kUnknown for neither.
 int64_t Launched(std::string_view text) {
   if (text.find("not launched any operations") != std::string_view::npos) return 0;
   const int64_t number = NumberBehind(text, "launched up to operation ").value_or(-1);
   return number < 0 || number > fr::kMaxCounter ? kUnknown : number;
 }
 
-// A row of the table of communicators: group, communicators, nodes, ranks a node, ranks a communicator, ranks, status.
+// A row of the table of communicators: group, communicators, nodes, ranks per node, ranks per communicator, ranks,
+// status.
 bool ReadRow(std::string_view text, int64_t* group, int32_t* size) {
   int64_t numbers[6];
   for (int64_t& number : numbers) {
     text = fr::Strip(text);
     const size_t blank = text.find(' ');
-    if (blank == std::string_view::npos || !fr::ParseNumber(text.substr(0, blank), &number)) return false;
+    if (blank == std::string_view::npos) return false;
+    // Ranks per node may be a range, "7-8".
+    const std::string_view word = text.substr(0, blank);
+    if (!fr::ParseNumber(word.substr(0, word.find('-')), &number)) return false;
     text = text.substr(blank);
   }
   if (numbers[0] < 0 || numbers[4] <= 0 || numbers[4] > fr::kMaxRank) return false;
@@ -51,33 +57,63 @@ bool ReadRow(std::string_view text, int64_t* group, int32_t* size) {
   return true;
 }
 
+bool HoldsStatus(std::string_view text) {
+  constexpr std::string_view kStatus[] = {"RUNNING", "INIT", "FINALIZE", "ABORT", "NOCOMM"};
+  return std::any_of(std::begin(kStatus), std::end(kStatus),
+                     [&](std::string_view status) { return text.find(status) != std::string_view::npos; });
+}
+
 }  // namespace
 
 void RasReader::Take(std::string_view text, int64_t number) {
   text = fr::Strip(text);
-  if (!open_ && !text.starts_with('#') && text.find("RUNNING") == std::string_view::npos) return;
+  if (text == "DEAD") {
+    open_ = incomplete_ = false;
+    dead_ = true;
+    return;
+  }
+  if (!open_ && !dead_ && !incomplete_ && !text.starts_with('#') && !HoldsStatus(text)) return;
   if (text.starts_with('#')) {
-    open_ = false;
+    open_ = dead_ = incomplete_ = false;
     const std::optional<int64_t> group = LeadingNumber(text.substr(1));
     const size_t begin = text.find('('), end = text.find(')');
-    if (!group || begin == std::string_view::npos || end == std::string_view::npos || end < begin ||
-        text.find(" MISMATCH", end) == std::string_view::npos || comms_.size() >= kMostReported)
-      return;
+    if (!group || begin == std::string_view::npos || end == std::string_view::npos || end < begin) return;
     const auto size = sizes_.find(*group);
-    comms_.push_back({Printable(text.substr(begin + 1, end - begin - 1), 32),
-                      "",
-                      size == sizes_.end() ? 0 : size->second,
-                      {},
-                      number});
+    size_ = size == sizes_.end() ? 0 : size->second;
+    incomplete_ = text.find(" INCOMPLETE", end) != std::string_view::npos;
+    if (text.find(" MISMATCH", end) == std::string_view::npos || reports_.comms.size() >= kMostReported) return;
+    reports_.comms.push_back({Printable(text.substr(begin + 1, end - begin - 1), 32), "", size_, {}, number});
     open_ = true;
     return;
   }
-  if (int64_t group = 0; text.find("RUNNING") != std::string_view::npos) {
-    if (int32_t size = 0; ReadRow(text, &group, &size) && sizes_.size() < kMostGroups) sizes_[group] = size;
+  if (int64_t group = 0; HoldsStatus(text)) {
+    if (int32_t size = 0; ReadRow(text, &group, &size) && sizes_.size() < kMostGroups) {
+      sizes_[group] = size;
+      reports_.largest = std::max(reports_.largest, size);
+    }
+    constexpr std::string_view kHas = " has status ";
+    const size_t has = text.find(kHas);
+    if (std::optional<RasRank> rank = ListedRank(text); rank && has != std::string_view::npos) {
+      const std::string_view status = text.substr(has + kHas.size());
+      AddOdd(*std::move(rank), Printable(status.substr(0, status.find(' ')), 32));
+    }
+    return;
+  }
+  if (dead_ && text.starts_with("Process ")) {
+    const size_t node = text.find(" on node ");
+    if (node == std::string_view::npos || reports_.dead.size() >= kMostListed) return;
+    const std::string_view host = text.substr(node + 9);
+    reports_.dead.emplace(Printable(host.substr(0, host.find(' ')), fr::kMostNameColumns),
+                          NumberBehind(text, "Process ").value_or(0));
+    return;
+  }
+  if (text.empty()) dead_ = incomplete_ = false;
+  if (incomplete_) {
+    if (std::optional<RasRank> rank = ListedRank(text)) AddOdd(*std::move(rank), "");
     return;
   }
   if (!open_) return;
-  RasComm& comm = comms_.back();
+  RasComm& comm = reports_.comms.back();
   constexpr std::string_view kDifferent = "have different ";
   if (const size_t op = text.find(kDifferent); op != std::string_view::npos) {
     const std::string_view name = text.substr(op + kDifferent.size());
@@ -99,9 +135,110 @@ void RasReader::Take(std::string_view text, int64_t number) {
   }
 }
 
-std::vector<RasComm> RasReader::Finish() {
-  std::erase_if(comms_, [](const RasComm& comm) { return comm.classes.size() < 2; });
-  return std::move(comms_);
+void RasReader::AddOdd(RasRank rank, std::string status) {
+  if (reports_.odd.size() < kMostListed) reports_.odd.push_back({std::move(rank), size_, std::move(status)});
+}
+
+RasReports RasReader::Finish() {
+  std::erase_if(reports_.comms, [](const RasComm& comm) { return comm.classes.size() < 2; });
+  return std::move(reports_);
+}
+
+namespace {
+
+int64_t NumberIn(const nlohmann::json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_number_integer() ? at->get<int64_t>() : -1;
+}
+
+bool Flag(const nlohmann::json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_boolean() && at->get<bool>();
+}
+
+std::string TextIn(const nlohmann::json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_string() ? Printable(at->get<std::string>(), fr::kMostNameColumns) : "";
+}
+
+// The objects in the list under `key`.
+std::vector<const nlohmann::json*> ObjectsIn(const nlohmann::json& object, const char* key) {
+  std::vector<const nlohmann::json*> out;
+  const auto list = object.find(key);
+  if (list == object.end() || !list->is_array()) return out;
+  for (const nlohmann::json& item : *list) {
+    if (item.is_object()) out.push_back(&item);
+  }
+  return out;
+}
+
+std::optional<RasRank> RankIn(const nlohmann::json& object) {
+  const int64_t rank = NumberIn(object, "rank");
+  if (rank < 0 || rank > fr::kMaxRank) return std::nullopt;
+  RasRank out;
+  out.rank = static_cast<int32_t>(rank);
+  out.host = TextIn(object, "host");
+  out.pid = std::clamp<int64_t>(NumberIn(object, "pid"), 0, INT32_MAX);
+  out.gpu = static_cast<int32_t>(std::clamp<int64_t>(NumberIn(object, "nvml_dev"), -1, INT16_MAX));
+  return out;
+}
+
+void TakeComm(const nlohmann::json& object, RasReports* reports) {
+  const int64_t size = NumberIn(object, "size");
+  if (size <= 0 || size > fr::kMaxRank) return;
+  const std::string id = TextIn(object, "hash");
+  reports->largest = std::max(reports->largest, static_cast<int32_t>(size));
+  std::map<std::string, std::map<int64_t, RasClass>> classes;  // by operation and count
+  for (const nlohmann::json* item : ObjectsIn(object, "ranks")) {
+    const std::optional<RasRank> rank = RankIn(*item);
+    const auto counts = item->find("collective_counts");
+    if (!rank || counts == item->end() || !counts->is_object()) continue;
+    for (const auto& [name, count] : counts->items()) {
+      if (!count.is_number_integer()) continue;
+      const int64_t launched = count.get<int64_t>();
+      if (launched < 0 || launched > fr::kMaxCounter) continue;
+      RasClass& of = classes[Printable(name, 32)][launched];
+      of.launched = launched;
+      ++of.count;
+      of.ranks.push_back(*rank);
+    }
+  }
+  for (auto& [op, by_count] : classes) {
+    if (by_count.size() < 2 || reports->comms.size() >= kMostReported) continue;
+    RasComm comm{id, op, static_cast<int32_t>(size), {}, 0};
+    for (auto& [launched, of] : by_count) comm.classes.push_back(std::move(of));
+    reports->comms.push_back(std::move(comm));
+  }
+  for (const nlohmann::json* item : ObjectsIn(object, "missing_ranks")) {
+    std::optional<RasRank> rank = RankIn(*item);
+    if (!rank || reports->odd.size() >= kMostListed) continue;
+    const auto status = item->find("status");
+    if (status != item->end() && status->is_object() && Flag(*status, "considered_dead"))
+      reports->dead.emplace(rank->host, rank->pid);
+    reports->odd.push_back({*std::move(rank), static_cast<int32_t>(size), ""});
+  }
+}
+
+}  // namespace
+
+bool IsRasJson(std::string_view head) {
+  return fr::Strip(head).starts_with('{') && head.find("\"nccl_version\"") != std::string_view::npos &&
+         head.find("\"communicators_count\"") != std::string_view::npos;
+}
+
+absl::StatusOr<RasReports> ReadRasJson(std::string_view text) {
+  RasReports reports;
+  while (!fr::Strip(text).empty()) {
+    // Reports follow each other; the last line of each is its closing brace.
+    constexpr std::string_view kEnd = "\n}";
+    const size_t end = text.find(kEnd);
+    const std::string_view one = text.substr(0, end == std::string_view::npos ? end : end + kEnd.size());
+    text.remove_prefix(one.size());
+    const nlohmann::json json = ParseJson(one);
+    if (!json.is_object()) return absl::DataLossError("is damaged: a report of ncclras in JSON that ends early");
+    for (const nlohmann::json* comm : ObjectsIn(json, "communicators")) TakeComm(*comm, &reports);
+  }
+  return reports;
 }
 
 }  // namespace lockstep::logs

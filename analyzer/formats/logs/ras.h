@@ -1,12 +1,15 @@
 // Reports of ncclras: how many operations the ranks of a communicator have launched.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_RAS_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LOGS_RAS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 namespace lockstep::logs {
 
@@ -18,34 +21,55 @@ struct RasRank {
   bool operator==(const RasRank&) const = default;
 };
 
-// Ranks that have launched equally many operations.
+// Ranks that have launched the same number of operations.
 struct RasClass {
   int64_t launched = 0, count = 0;
-  std::vector<RasRank> ranks;  // the listed ones; none: too many
+  std::vector<RasRank> ranks;  // the listed ranks; empty if there are too many
   bool operator==(const RasClass&) const = default;
 };
 
 // "#0-0 (27a079b828ff1a75) MISMATCH" and the lines below it.
 struct RasComm {
   std::string id;
-  std::string op;    // "AllReduce"; empty: of every kind together
-  int32_t size = 0;  // 0: not in the report
+  std::string op;    // "AllReduce"; empty for all kinds together
+  int32_t size = 0;  // 0 if not in the report
   std::vector<RasClass> classes;
   int64_t number = 0;  // of its first line
+};
+
+// A rank that did not answer, or whose state differs from that of most others.
+struct RasOdd {
+  RasRank rank;
+  int32_t size = 0;    // of the communicator that numbers it; 0 if not in the report
+  std::string status;  // "FINALIZE"; empty: it did not answer
+};
+
+struct RasReports {
+  std::vector<RasComm> comms;  // whose ranks have launched different numbers of operations
+  std::vector<RasOdd> odd;
+  std::set<std::pair<std::string, int64_t>> dead;  // host and number of processes that ncclras considers dead
+  int32_t largest = 0;  // size of the largest communicator, differing or not; 0: the file holds no report
 };
 
 // Parses a file line by line; one file may contain several reports.
 class RasReader {
  public:
   void Take(std::string_view text, int64_t number);
-  std::vector<RasComm> Finish();
+  RasReports Finish();
 
  private:
-  std::map<int64_t, int32_t> sizes_;  // of the groups of the report's table
-  std::vector<RasComm> comms_;
-  bool open_ = false;
+  void AddOdd(RasRank rank, std::string status);
+
+  std::map<int64_t, int32_t> sizes_;  // sizes of the groups of the report's table
+  RasReports reports_;
+  bool open_ = false;        // in the counts of a communicator
+  bool dead_ = false;        // in the list of dead processes
+  bool incomplete_ = false;  // in the list of a communicator's ranks that did not answer
+  int32_t size_ = 0;         // of the communicator that was named last
 };
 
-}  // namespace lockstep::logs
+// `ncclras -f json`: all ranks of all communicators with their counts. A file may hold several reports.
+bool IsRasJson(std::string_view head);
+absl::StatusOr<RasReports> ReadRasJson(std::string_view text);
 
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LOGS_RAS_H_
+}  // namespace lockstep::logs

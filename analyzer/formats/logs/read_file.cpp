@@ -20,13 +20,10 @@ namespace lockstep::logs {
 namespace {
 
 constexpr size_t kMostLines = 1u << 19, kMostFingerprints = 4096, kMostComms = 1u << 17, kMostCalls = 1u << 22;
+constexpr size_t kFewPods = 2;  // more than one: the log is of several hosts
 constexpr size_t kMostJsonBytes = 64u << 20;
 
-bool Holds(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-// "world_size=8", "world size: 8", "WORLD_SIZE': '8'"; 0: nothing.
+// "world_size=8", "world size: 8", "WORLD_SIZE': '8'"; 0 if there is none.
 int32_t WorldSize(std::string_view text) {
   int32_t most = 0;
   for (const std::string_view word : {"orld", "ORLD"}) {
@@ -47,16 +44,23 @@ class Reader {
   explicit Reader(FileFacts* facts) : facts_(*facts) {}
 
   void Take(std::string_view whole, int64_t number) {
+    if (Holds(whole, "\x1b")) {
+      const std::string plain = WithoutColors(whole);
+      if (!Holds(plain, "\x1b")) return Take(plain, number);
+    }
+    if (whole.starts_with('{')) inspector_.Take(whole, number);
     const Line line = TakePrefixes(whole);
     Speaker who{line.rank, line.task, line.local};
     if (who.rank < 0) who.rank = RankAnywhere(whole);
     if (who.rank >= 0) facts_.ranks.insert(who.rank);
-    facts_.last_task = std::max(facts_.last_task, who.task);
-    facts_.last_local = std::max(facts_.last_local, who.local);
+    if (who.task >= 0) facts_.tasks.insert(who.task);
+    if (who.local >= 0) facts_.locals.insert(who.local);
+    if (!line.pod.empty() && facts_.pods.size() < kFewPods) facts_.pods.emplace(line.pod);
     facts_.world = std::max(facts_.world, WorldSize(line.text));
     ras_.Take(line.text, number);
-    torchrun_.Take(line.text);
-    stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task, number);
+    launcher_.Take(line.text);
+    exceptions_.Take(line.text, who.rank, who.task, who.local, number);
+    stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task, line.local, number);
     if (Holds(line.text, "NCCL")) {
       if (const auto place = ParseNcclPlace(line.text)) return TakeNccl(*place, who, number);
     }
@@ -65,6 +69,9 @@ class Reader {
       const auto last = last_said_.find(who.rank);
       trace_of_ = last == last_said_.end() ? SIZE_MAX : last->second;
       return;
+    }
+    if (Holds(line.text, "ProcessGroup") || Holds(line.text, "GIL") || Holds(line.text, "eartbeat")) {
+      if (auto said = ParseMonitor(line.text)) Keep(*said, who, number, kMostLines, &facts_.monitors);
     }
     if (Holds(line.text, " work") || Holds(line.text, "collective ")) {
       if (auto said = ParseWatchdog(line.text)) {
@@ -83,7 +90,10 @@ class Reader {
 
   void Finish() {
     facts_.ras = ras_.Finish();
-    facts_.failed = torchrun_.Finish();
+    facts_.inspected = inspector_.Finish();
+    facts_.failed = launcher_.Finish();
+    facts_.terminated = launcher_.terminated();
+    facts_.raised = exceptions_.Finish();
     for (PythonStack& stack : stacks_.Finish()) facts_.stacks.push_back(std::move(stack));
   }
 
@@ -97,7 +107,7 @@ class Reader {
     }
   }
 
-  // The innermost line that is not PyTorch's own, else the innermost. False: the trace is over.
+  // Takes the innermost line that is not PyTorch's own, else the innermost. Returns false if the trace has ended.
   bool TakeTrace(std::string_view text) {
     const auto frame = ParseTraceLine(text);
     if (!frame) {
@@ -110,7 +120,7 @@ class Reader {
     return true;
   }
 
-  // Tools put all sorts of text before what a process prints.
+  // Finds the rank anywhere in the line, because tools may put any text before a process's output.
   static int32_t RankAnywhere(std::string_view text) {
     const size_t at = text.find("[rank");
     if (at == std::string_view::npos) return -1;
@@ -123,11 +133,9 @@ class Reader {
   void TakeNccl(const NcclPlace& place, const Speaker& who, int64_t number) {
     const auto call = ParseNcclCall(place.text);
     const std::optional<NcclInit> made = call ? std::nullopt : ParseNcclInit(place.text);
-    if (!call && !made) return;
-    const NcclInit init = made.value_or(NcclInit());
     const std::string host = Printable(place.host, fr::kMostNameColumns);
     const auto [known, fresh] = processes_.try_emplace({host, place.pid, place.gpu, who.rank}, facts_.nccl.size());
-    if (fresh && comms_.size() >= kMostComms) {
+    if (fresh && (comms_.size() >= kMostComms || facts_.nccl.size() >= kMostComms)) {
       processes_.erase(known);
       facts_.cut = true;
       return;
@@ -135,37 +143,32 @@ class Reader {
     if (fresh)
       facts_.nccl.push_back(
           {.host = host, .pid = place.pid, .gpu = place.gpu, .who = who, .number = number, .comms = {}});
+    if (!call && !made) return;
     NcclProcess& process = facts_.nccl[known->second];
-    const uint64_t address = call ? call->comm : init.comm;
-    const std::pair<size_t, uint64_t> key{known->second, address};
+    const NcclInit init = made.value_or(NcclInit());
+    const std::pair<size_t, uint64_t> key{known->second, call ? call->comm : init.comm};
     auto at = comms_.find(key);
-    // An address is used again once its communicator is gone.
-    const bool again = at != comms_.end() && init.id != 0 && process.comms[at->second].id != 0 &&
-                       process.comms[at->second].id != init.id;
-    if (at == comms_.end() || again) {
+    if (at == comms_.end() || IsAnother(init, process.comms[at->second])) {
       if (comms_.size() >= kMostComms) {
         facts_.cut = true;
         return;
       }
-      process.comms.push_back({.address = address, .size = call ? call->size : init.size, .newest = {}});
+      NcclComm& fresh_comm = process.comms.emplace_back();
+      fresh_comm.address = key.second;
+      fresh_comm.size = call ? call->size : init.size;
       at = comms_.insert_or_assign(key, process.comms.size() - 1).first;
     }
     NcclComm& comm = process.comms[at->second];
-    if (made) {
-      comm.rank = init.rank;
-      comm.size = init.size;
-      if (init.id != 0) comm.id = init.id;
-      return;
-    }
+    if (made) return TakeInit(init, known->second, &process, &comm);
     if (call->global_rank >= 0) process.global_rank = call->global_rank;
     const int64_t number_in_process = process.calls++;
-    if (!ring::IsCollective(call->kind)) return;
+    if (ring::IsPointToPoint(call->kind)) return TakeTransfer(number_in_process, *call, &comm);
     if (comm.calls++ == 0) {
       comm.first_op_count = call->op_count;
-    } else if (call->op_count != last_op_count_[key] + 1) {
+    } else if (call->op_count <= comm.last_op_count) {
       comm.by_count = false;
     }
-    last_op_count_[key] = call->op_count;
+    comm.last_op_count = call->op_count;
     if (comm.newest.size() < kMostCallsKept && kept_ < kMostCalls) {
       comm.newest.emplace_back(number_in_process, *call);
       ++kept_;
@@ -174,16 +177,51 @@ class Reader {
     }
   }
 
+  // An address is reused once its communicator is gone.
+  static bool IsAnother(const NcclInit& init, const NcclComm& known) {
+    const bool other_id = init.id != 0 && known.id != 0 && known.id != init.id;
+    return other_id || (init.comm != 0 && init.what == NcclInit::What::kBegun && (known.begun || known.made));
+  }
+
+  void TakeInit(const NcclInit& init, size_t process_index, NcclProcess* process, NcclComm* comm) {
+    if (init.what == NcclInit::What::kGone) return;
+    comm->rank = init.rank;
+    comm->size = init.size;
+    if (init.id != 0) comm->id = init.id;
+    if (init.call != ring::CallKind::kNone) comm->created_by = init.call;
+    comm->made |= init.what == NcclInit::What::kMade;
+    const bool first = !std::exchange(comm->begun, true);
+    const auto parent = comms_.find({process_index, init.parent});
+    if (!first || init.parent == 0 || parent == comms_.end()) return;
+    comm->parent = parent->second;
+    comm->ordinal = std::max(init.ordinal, ++process->comms[parent->second].splits);
+    comm->color = init.color;
+  }
+
+  // The line's root is the peer.
+  void TakeTransfer(int64_t number_in_process, const NcclCall& call, NcclComm* comm) {
+    if (call.root < 0 || call.root >= call.size) return;
+    const NcclTransfer transfer{number_in_process, ++comm->transfers[{call.kind, call.root}], call};
+    const int64_t before = comm->all_transfers++;
+    if (comm->newest_transfers.size() < kMostCallsKept && kept_ < kMostCalls) {
+      comm->newest_transfers.push_back(transfer);
+      ++kept_;
+    } else if (!comm->newest_transfers.empty()) {
+      comm->newest_transfers[static_cast<size_t>(before) % comm->newest_transfers.size()] = transfer;
+    }
+  }
+
   FileFacts& facts_;
   StackReader stacks_;
   RasReader ras_;
-  TorchrunReader torchrun_;
+  LauncherReader launcher_;
+  ExceptionReader exceptions_;
+  InspectorReader inspector_;
   std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
-  std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // process, address -> index of NcclProcess::comms
-  std::map<std::pair<size_t, uint64_t>, uint64_t> last_op_count_;
+  std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // maps process and address to the index in NcclProcess::comms
   size_t kept_ = 0;
-  std::map<int32_t, size_t> last_said_;  // by the rank before the line: index of FileFacts::watchdog
-  size_t trace_of_ = SIZE_MAX;           // the same, whose trace of the failed call is being read
+  std::map<int32_t, size_t> last_said_;  // maps the rank before the line to the index in FileFacts::watchdog
+  size_t trace_of_ = SIZE_MAX;           // the same, for the line whose trace of the failed call is being read
 };
 
 }  // namespace
@@ -200,6 +238,14 @@ absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_o
     absl::StatusOr<PythonStack> stack = ReadPySpyJson(*text);
     if (!stack.ok()) return stack.status();
     facts->stacks.push_back(*std::move(stack));
+    return absl::OkStatus();
+  }
+  if (got > 0 && IsRasJson({head, static_cast<size_t>(got)})) {
+    const absl::StatusOr<std::string> text = ReadWholeFile(fd.get(), path, kMostJsonBytes);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<RasReports> reports = ReadRasJson(*text);
+    if (!reports.ok()) return reports.status();
+    facts->ras = *std::move(reports);
     return absl::OkStatus();
   }
   Reader reader(facts);

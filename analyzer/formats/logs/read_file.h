@@ -1,24 +1,27 @@
-// The contents of one text file, before other files are known.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_READ_FILE_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LOGS_READ_FILE_H_
+// The contents of one text file, independent of other files.
+#pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "analyzer/formats/logs/exceptions.h"
 #include "analyzer/formats/logs/fingerprint.h"
+#include "analyzer/formats/logs/inspector.h"
+#include "analyzer/formats/logs/launcher.h"
 #include "analyzer/formats/logs/nccl_info.h"
 #include "analyzer/formats/logs/python.h"
 #include "analyzer/formats/logs/ras.h"
-#include "analyzer/formats/logs/torchrun.h"
 #include "analyzer/formats/logs/watchdog.h"
 
 namespace lockstep::logs {
 
-// The writer of a line: see Line.
+// The writer of a line, see Line.
 struct Speaker {
   int32_t rank = -1, task = -1, local = -1;
 };
@@ -30,14 +33,29 @@ struct Said {
   int64_t number = 0;  // of the line
 };
 
+// A send or receive, and its number among those of its kind with the same peer, from 1.
+struct NcclTransfer {
+  int64_t number_in_process = 0, number = 0;
+  NcclCall call;
+};
+
 // Calls of one process on one communicator, in order.
 struct NcclComm {
   uint64_t address = 0, id = 0;
-  int32_t rank = -1, size = 0;  // rank inside the group; -1 not printed
-  int64_t calls = 0;            // collectives
-  bool by_count = true;         // each call's opCount is one more than the last one's
-  uint64_t first_op_count = 0;
-  std::vector<std::pair<int64_t, NcclCall>> newest;  // number in the process, call; a ring once it is full
+  int32_t rank = -1, size = 0;       // rank inside the group; -1 if not printed
+  bool begun = false, made = false;  // whether its creation began, has ended
+  ring::CallKind created_by = ring::CallKind::kNone;
+  size_t parent = SIZE_MAX;        // index in NcclProcess::comms; SIZE_MAX: it is no split of a known one
+  int64_t ordinal = 0, color = 0;  // of the split among those of its parent, from 1
+  int64_t splits = 0;              // number of splits made from it so far
+  int64_t calls = 0;               // number of collectives
+  bool by_count = true;            // each call's opCount is larger than the previous one's
+  uint64_t first_op_count = 0, last_op_count = 0;
+  std::vector<std::pair<int64_t, NcclCall>> newest;  // number in the process, and the call; used as a ring once it is
+                                                     // full
+  std::map<std::pair<ring::CallKind, int32_t>, int64_t> transfers;  // number by kind and peer
+  std::vector<NcclTransfer> newest_transfers;                       // the same kind of ring
+  int64_t all_transfers = 0;
 };
 
 struct NcclProcess {
@@ -48,35 +66,40 @@ struct NcclProcess {
   Speaker who;
   int64_t number = 0;  // of its first line
   int64_t calls = 0;
-  std::vector<NcclComm> comms;  // by first use
+  std::vector<NcclComm> comms;  // by first use; empty if it printed neither a call nor a creation
 };
 
 struct FileFacts {
   std::string path;
   int32_t rank = -1;  // from the file's name; set by the caller
   std::vector<Said<WatchdogLine>> watchdog;
+  std::vector<Said<MonitorLine>> monitors;
   std::vector<Said<FingerprintLine>> fingerprints;
   std::vector<Said<BarrierLine>> barriers;
   std::vector<NcclProcess> nccl;
-  std::vector<RasComm> ras;
+  std::vector<InspectorComm> inspected;
+  RasReports ras;
   std::vector<PythonStack> stacks;
   std::vector<FailedWorker> failed;
-  std::set<int32_t> ranks;                  // ranks that "[rank3]:" prefixes name
-  int32_t last_task = -1, last_local = -1;  // the largest before any line
-  int32_t world = 0;                        // the largest world size in any line
-  bool cut = false;                         // there was more than is kept
+  std::set<int32_t> terminated;  // ranks that a launcher ended
+  std::vector<Raised> raised;
+  std::set<int32_t> ranks;          // ranks that "[rank3]:" prefixes name
+  std::set<int32_t> tasks, locals;  // the numbers in prefixes of lines
+  std::set<std::string> pods;       // the first few
+  int32_t world = 0;                // the largest world size in any line
+  bool cut = false;                 // some data was dropped because of a limit
 
+  // True if no line shows how far a rank is, or how it ended.
   bool Empty() const {
-    return watchdog.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() && ras.empty() &&
-           stacks.empty() && failed.empty();
+    return watchdog.empty() && monitors.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() &&
+           inspected.empty() && ras.largest == 0 && ras.comms.empty() && stacks.empty() && failed.empty() &&
+           raised.empty() && ras.odd.empty();
   }
 };
 
-constexpr size_t kMostCallsKept = 4096;  // of one communicator in one process
+constexpr size_t kMostCallsKept = 4096;  // maximum for one communicator in one process
 
-// Reads the file at `path`. Errors: it cannot be read, or is damaged; CANCELLED.
+// Reads the file at `path`. Fails if it cannot be read or is damaged, or with CANCELLED.
 absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_on, FileFacts* facts);
 
 }  // namespace lockstep::logs
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LOGS_READ_FILE_H_

@@ -1,6 +1,7 @@
 #include "analyzer/formats/logs/watchdog.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/file.h"
@@ -16,7 +17,7 @@ std::string Name(std::string_view text) {
   return Printable(fr::Strip(text), fr::kMostNameColumns);
 }
 
-// A counter as pg_status has them: -1 never, larger than any job gets to: damage.
+// A counter as in pg_status: -1 for never; values larger than in any job are damage.
 int64_t Counter(std::optional<int64_t> number) {
   if (!number || *number < -1 || *number > fr::kMaxCounter) return kUnknown;
   return *number < 0 ? kNone : *number;
@@ -43,7 +44,9 @@ void ReadGroup(std::string_view text, WatchdogLine* line) {
   if (rank == std::string_view::npos) return;
   line->inside = RankBehind(tag.substr(rank), " Rank ");
   tag = tag.substr(0, rank);
-  if (const size_t guid = tag.find("GUID "); guid != std::string_view::npos) tag.remove_prefix(guid + 5);
+  const size_t guid = tag.find("GUID "), open_at = tag.find('(');
+  line->numbered = guid == std::string_view::npos && open_at == std::string_view::npos;
+  if (guid != std::string_view::npos) tag.remove_prefix(guid + 5);
   const size_t open = tag.find('(');
   line->group = Name(tag.substr(0, open));
   if (open == std::string_view::npos) return;
@@ -85,7 +88,7 @@ int64_t StampIn(std::string_view text) {
   if (clock[2] != ':' || clock[5] != ':' || !fr::ParseNumber(clock.substr(0, 2), &hour) ||
       !fr::ParseNumber(clock.substr(3, 2), &minute) || !fr::ParseNumber(clock.substr(6, 2), &second))
     return 0;
-  // Without its year a date is only good for differences. Releases write the month with one digit or two.
+  // Without its year, a date is only useful for differences. Releases write the month with one digit or two.
   const int32_t month = date / 100, day = date % 100;
   if (month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || minute < 0 || second < 0) return 0;
   constexpr int64_t kSecond = 1'000'000'000;
@@ -99,6 +102,26 @@ int64_t StampIn(std::string_view text) {
 }
 
 }  // namespace
+
+std::optional<MonitorLine> ParseMonitor(std::string_view text) {
+  constexpr std::pair<std::string_view, MonitorLine::What> kTexts[] = {
+      {"watchdog got stuck for ", MonitorLine::What::kStuck},
+      {"Heartbeat monitor timed out", MonitorLine::What::kStuck},
+      {"Could not acquire GIL within ", MonitorLine::What::kLocked},
+      {"Failed to check the \"should dump\" flag on ", MonitorLine::What::kNoStore},
+      {"Failed to get exception dump flag from the global store", MonitorLine::What::kNoStore}};
+  const auto* const found = std::find_if(std::begin(kTexts), std::end(kTexts), [&](const auto& known) {
+    return text.find(known.first) != std::string_view::npos;
+  });
+  if (found == std::end(kTexts)) return std::nullopt;
+  MonitorLine line;
+  line.what = found->second;
+  line.seconds = std::max<int64_t>(NumberBehind(text, "watchdog got stuck for ").value_or(0), 0);
+  WatchdogLine group;
+  ReadGroup(text, &group);
+  if (group.group == "0") line.rank_of_whole = group.inside;
+  return line;
+}
 
 std::optional<TraceLine> ParseTraceLine(std::string_view text) {
   text = fr::Strip(text);
@@ -125,14 +148,17 @@ std::optional<WatchdogLine> ParseWatchdog(std::string_view text) {
   WatchdogLine line;
   ReadGroup(text, &line);
   line.printed_ns = StampIn(text);
+  line.caught = caught;
   if (caught) ReadWork(text, &line);
   line.enqueued = CounterBehind(text, {"ast enqueued NCCL work: ", "ast enqueued work: "});
   line.completed = CounterBehind(text, {"ast completed NCCL work: ", "ast completed work: "});
   line.failed_at =
       CounterBehind(text, {"imeout at NCCL work: ", "watchdog at work sequence id: ", "watchdog at work: "});
+  line.own_timeout = signal && Holds(text, "collective timeout from this local rank");
   if (signal) line.signalled_by = RankBehind(text, "collective timeout from rank ");
   if (signal && line.signalled_by < 0) line.signalled_by = RankBehind(text, "collective timeout from  rank ");
-  if (line.seq == kUnknown && line.enqueued == kUnknown && line.completed == kUnknown && line.failed_at == kUnknown &&
+  const bool named = caught && (line.seq != kUnknown || !line.op.empty());
+  if (!named && line.enqueued == kUnknown && line.completed == kUnknown && line.failed_at == kUnknown &&
       line.signalled_by < 0)
     return std::nullopt;
   return line;

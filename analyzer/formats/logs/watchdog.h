@@ -1,6 +1,5 @@
 // Lines that the watchdog of PyTorch's NCCL process groups prints about one group of one process.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_WATCHDOG_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LOGS_WATCHDOG_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -12,27 +11,45 @@
 namespace lockstep::logs {
 
 struct WatchdogLine {
-  // "[PG ID 0 PG GUID 0(default_pg) Rank 1]": the GUID is the group's name in the whole job. Empty: the line names no
+  // "[PG ID 0 PG GUID 0(default_pg) Rank 1]": the GUID is the group's name in the whole job. Empty if the line names no
   // group.
   std::string group, desc;
+  // "[PG 1 Rank 0]": some releases number the groups of each process here, so that groups of other ranks have the same
+  // number.
+  bool numbered = false;
   int32_t inside = -1;  // rank inside the group; for a line without a group, the number in "[Rank 1]"
-  // "last enqueued work: 20, last completed work: 18". kNone: none yet.
+  // "last enqueued work: 20, last completed work: 18". kNone means none yet.
   int64_t enqueued = kUnknown, completed = kUnknown;
-  // "WorkNCCL(SeqNum=19, OpType=ALLREDUCE, ..)" that timed out.
+  // The timed-out "WorkNCCL(SeqNum=19, OpType=ALLREDUCE, ..)"; old releases print no number.
+  bool caught = false;
   int64_t seq = kUnknown;
   std::string op;
   int64_t elements_in = -1, elements_out = -1;
   int64_t timeout_ms = 0, ran_ms = 0;
   int64_t failed_at = kUnknown;  // "at work: 19", "at work sequence id: 19"
+  bool own_timeout = false;      // "a dump signal due to a collective timeout from this local rank"
   int32_t signalled_by = -1;     // "a dump signal due to a collective timeout from rank 1"
-  int64_t printed_ns = 0;        // its time stamp, without year; 0: none
-  std::string call_site;         // "train.py:812 forward", from the following lines; empty: not printed
+  int64_t printed_ns = 0;        // its time stamp, without year; 0 if none
+  std::string call_site;         // "train.py:812 forward", from the following lines; empty if not printed
 };
 
-// Nothing if the line is not the watchdog's, or contains no progress of a group.
+// Returns nullopt if the line is not the watchdog's, or contains no progress of a group.
 std::optional<WatchdogLine> ParseWatchdog(std::string_view text);
 
-// "#2 forward from /app/train.py:812" of "Stack trace of the failed collective", innermost first.
+// A line of the thread that monitors the watchdog.
+struct MonitorLine {
+  enum class What {
+    kStuck,    // the watchdog does not return from a call of CUDA or NCCL
+    kLocked,   // the interpreter's lock was not free
+    kNoStore,  // the store was gone
+  };
+  What what = What::kStuck;
+  int64_t seconds = 0;         // of kStuck; 0 if not printed
+  int32_t rank_of_whole = -1;  // rank in the group of all ranks; -1 if the line is about another group
+};
+std::optional<MonitorLine> ParseMonitor(std::string_view text);
+
+// "#2 forward from /app/train.py:812" in "Stack trace of the failed collective", innermost first.
 struct TraceLine {
   std::string place;  // "train.py:812 forward"
   bool torch = false;
@@ -40,5 +57,3 @@ struct TraceLine {
 std::optional<TraceLine> ParseTraceLine(std::string_view text);
 
 }  // namespace lockstep::logs
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LOGS_WATCHDOG_H_

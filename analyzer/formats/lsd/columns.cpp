@@ -1,7 +1,6 @@
 #include "analyzer/formats/lsd/columns.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,7 +17,7 @@ enum Flag : uint32_t {
   kReplayed = 64,
 };
 
-// Differences wrap: any pair of values survives, even those of a broken clock.
+// Differences wrap around, so any pair of values survives, even those of a broken clock.
 int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
@@ -33,7 +32,7 @@ uint32_t TextIn(uint32_t value, const std::vector<uint32_t>& map) {
   return value != 0 && value - 1 < map.size() ? map[value - 1] : kNoIndex;
 }
 
-// A list whose entries are all 0 is left out.
+// If all entries of a list are 0, it is omitted.
 template <typename List>
 void DropZeros(List* list) {
   if (std::all_of(list->begin(), list->end(), [](auto value) { return value == 0; })) list->Clear();
@@ -95,7 +94,7 @@ OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexe
     last = op;
     last_addresses = at;
   }
-  // Those that a source often does not have at all.
+  // Columns that a source often does not have at all.
   DropZeros(c.mutable_group());
   DropZeros(c.mutable_ticket_delta());
   DropZeros(c.mutable_result());
@@ -158,7 +157,7 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
           absl::StrCat("operation columns disagree: a list of ", size, " entries beside ", count));
     }
   }
-  // Column by column: a chunk stays in the cache.
+  // Column by column, so that a chunk stays in the cache.
   const size_t first = rank->ops.size();
   rank->ops.resize(first + c.count());
   Op* const rows = rank->ops.data() + first;
@@ -170,7 +169,7 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
       for (int i = 0; i < count; ++i) put(rows[i], values[i]);
     }
   };
-  // Columns whose 0 is what a fresh Op has need no visit.
+  // If 0 is the default in Op, an omitted column needs no work.
   auto each_given = [&](const auto& list, auto&& put) {
     if (!list.empty()) each(list, put);
   };

@@ -1,6 +1,5 @@
 // Operations of a rank as the columns of a dump chunk.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_COLUMNS_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LSD_COLUMNS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -12,19 +11,17 @@
 
 namespace lockstep {
 
-// Translates Op's text indexes (input_shape .. call_site) to the file's TextTable; kNoIndex stays none.
+// Translates Op's text indexes (input_shape .. call_site) to the file's TextTable; kNoIndex stays.
 struct TextIndexes {
-  std::vector<uint32_t> strings, shapes;  // from the bundle's (or the file's) index
+  std::vector<uint32_t> strings, shapes;  // indexed by the bundle's (or the file's) index
 };
 
 // `ops` are some of the rank's operations.
 OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexes& texts);
 
-// Appends the columns' operations to rank->ops. Indexes of communicators, threads and streams are as the file has them,
-// not checked; text indexes are translated, those out of range become none. Error when a list has neither 0 nor `count`
-// entries; *rank is then unchanged.
+// Appends the columns' operations to rank->ops. Indexes of communicators, threads and streams are copied from the file
+// without a check; text indexes are translated, and become none if out of range. Fails if a list has neither 0 nor
+// `count` entries; *rank is then unchanged.
 absl::Status DecodeOps(const OpColumns& columns, const TextIndexes& texts, Rank* rank);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_COLUMNS_H_

@@ -1,6 +1,5 @@
 // Converts between the bundle's values and the dump's messages, without loss.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_CONVERT_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LSD_CONVERT_H_
+#pragma once
 
 #include "analyzer/formats/merge.h"
 #include "proto/dump.pb.h"
@@ -20,5 +19,3 @@ CommFacts FactsOf(const CommunicatorInfo& message);
 std::vector<MemberSpan> MembersOf(const CommunicatorInfo& message);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_CONVERT_H_

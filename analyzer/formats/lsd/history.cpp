@@ -2,35 +2,27 @@
 
 #include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/numbers.h"
 
 namespace lockstep {
 namespace {
 
 using ring::CallKind;
 
-// More blocks than that between two numbers of one lane: what came before is not kept.
+// If two numbers of one lane are more blocks apart, earlier numbers are not kept.
 constexpr int64_t kMaxGapBlocks = 1024;
-
-uint64_t Mix(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9ull;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
 
 constexpr uint64_t kFactor = 0x9e3779b97f4a7c15ull;
 
 uint64_t Combine(uint64_t hash, uint64_t value) {
-  return hash * kFactor + Mix(value + 0x632be59bd9b4e019ull);
+  return hash * kFactor + Mixed(value + 0x632be59bd9b4e019ull);
 }
 
-// What has to agree between those that meet in the operation.
+// Hashes what must agree between all participants of the operation.
 uint64_t Signature(const Op& op) {
   uint64_t hash = ring::IsPointToPoint(op.kind) ? 0 : static_cast<uint64_t>(op.kind);
   hash = Combine(hash, static_cast<uint64_t>(op.count));
@@ -47,16 +39,16 @@ uint64_t Known(uint64_t hash) {
 
 using LaneKey = std::tuple<uint32_t, Direction, int32_t>;
 
-// One lane while its hashes are being made.
+// One lane while its hashes are being computed.
 struct Growing {
   LaneHistory lane;
   std::vector<uint64_t> calls, program;
-  // Calls one by one: `old` up to the first whole block, `recent` the newest without a gap, cut to size at the end.
+  // Single calls: `old` up to the first whole block, `recent` the newest without a gap, cut to size at the end.
   std::vector<uint32_t> old, recent;
   bool old_ended = false;
-  int64_t run = 0;  // how many numbers of the current block follow each other from its first
+  int64_t run = 0;  // how many consecutive numbers the current block has, starting at its first
   uint64_t hash = 0;
-  // The place of the program at the last block's first call.
+  // The position of the program at the last block's first call.
   int64_t mark_seq = -1;
   uint64_t mark_hash = 0;
   size_t mark_calls = 0;
@@ -96,7 +88,7 @@ struct Growing {
 struct Track {
   uint64_t hash = 0;
   size_t calls = 0;
-  uint32_t epoch = 0;  // counts the places where records are missing
+  uint32_t epoch = 0;  // counts the positions where records are missing
 };
 
 class Maker {
@@ -151,7 +143,7 @@ class Maker {
     if (rank_.source == Source::kFlightRecorder) return;
 
     const uint64_t signature = Signature(op);
-    g->PutSingle(op.seq, follows, static_cast<uint32_t>(std::max<uint64_t>(Mix(signature) >> 32, 1)));
+    g->PutSingle(op.seq, follows, static_cast<uint32_t>(std::max<uint64_t>(Mixed(signature) >> 32, 1)));
     Track& track = TrackOf(op.thread);
     const int64_t block = op.seq / kLsdBlockOps, place = op.seq % kLsdBlockOps;
     if (place == 0) {
@@ -165,7 +157,7 @@ class Maker {
     } else {
       g->run = -1;
     }
-    // What ranks in the same role have in common: which kind of communicator, which neighbour, which arguments.
+    // What ranks with the same role have in common: kind of communicator, neighbor, arguments.
     uint64_t token = op.membership < classes_.size() ? classes_[op.membership] : 0;
     token = Combine(token, static_cast<uint64_t>(op.kind));
     if (ring::IsPointToPoint(op.kind)) {
@@ -175,7 +167,7 @@ class Maker {
       token = Combine(token, op.kind == CallKind::kAlltoAll ? 0 : static_cast<uint64_t>(op.count));
       token = Combine(token, op.datatype);
     }
-    track.hash = track.hash * kFactor + Mix(token);
+    track.hash = track.hash * kFactor + Mixed(token);
     ++track.calls;
   }
 

@@ -1,8 +1,7 @@
-// A short history of one rank: hashes over runs of calls, computed when a dump is written. With them a reader of a
-// large job finds, without unpacking, where members of a communicator, or ranks with the same role, made different
-// calls.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_
+// A short history of one rank: hashes over runs of calls, computed when a dump is written. They show where members of a
+// communicator, or ranks with the same role, made different calls. A reader of a large job does not have to unpack the
+// operations for this.
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -16,44 +15,43 @@ namespace lockstep {
 
 enum class Direction : uint8_t { kCollective = 0, kSend = 1, kRecv = 2 };
 
-// Operations of one numbering.
+// The operations of one numbering.
 struct LaneHistory {
   uint32_t membership = kNoIndex;  // as Op::membership
   Direction direction = Direction::kCollective;
   int32_t peer = 0;  // member rank; 0 for collectives
   int64_t first_seq = 0, last_seq = -1;
   uint32_t count = 0;
-  // History::calls and ::program from `begin`: `blocks` entries, entry i of block first_block + i. 0: not known.
+  // History::calls and ::program from `begin`: `blocks` entries; entry i is for block first_block + i. 0 if unknown.
   int64_t first_block = 0;
   uint32_t begin = 0, blocks = 0;
-  // History::singles: calls one by one, the oldest before the first whole block and the newest ones.
+  // History::singles: single calls before the first whole block, and the newest ones.
   int64_t old_seq = 0, new_seq = 0;
   uint32_t old_begin = 0, old_count = 0, new_begin = 0, new_count = 0;
 };
 
 struct History {
   std::vector<LaneHistory> lanes;
-  std::vector<uint64_t> calls, program;  // equally long
+  std::vector<uint64_t> calls, program;  // both have one entry for each block
   std::vector<uint32_t> singles;
 };
 
 // The numbering of an operation; false if it has none (no communicator, no number, failed, recent only).
 bool LaneOf(const Op& op, LaneHistory* lane);
 
-// Equal for communicators created at the same place of the program on other ranks; stored, so it never changes.
+// Equal for communicators created at the same place of the program on other ranks. The hash is stored in files, so it
+// never changes.
 uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uint32_t ordinal);
 
-// `classes`: CommClassHash of the communicator of each of rank.memberships. Hashes of Flight Recorder's ranks stay
+// `classes`: CommClassHash of the communicator of each of rank.memberships. Hashes of ranks from Flight Recorder stay
 // unknown.
 History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes);
 
 RankHistory EncodeHistory(const History& history, int32_t rank);
-// Leaves out inconsistent lists, and lanes beyond kLsdMaxLanes.
+// Skips inconsistent lists, and lanes beyond kLsdMaxLanes.
 History DecodeHistory(const RankHistory& message);
 
 // Fills described, newest_ns, keep and lanes.
 void Describe(absl::Span<const Op> ops, OpChunk* chunk);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_

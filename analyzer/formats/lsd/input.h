@@ -1,6 +1,5 @@
 // Reads the messages of a .lsd file in order and checks their checksums.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_INPUT_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LSD_INPUT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -33,15 +32,13 @@ class LsdInput {
 
 struct LsdMessage {
   enum class Kind { kIntact, kDamaged, kStop } kind = Kind::kStop;
-  uint64_t start = 0;      // of its length
-  uint64_t offset = 0;     // of the message itself
-  std::string_view bytes;  // kIntact: without its checksum; valid until the next call
-  std::string text;        // otherwise, what is wrong
+  uint64_t start = 0;      // offset of the message's length
+  uint64_t offset = 0;     // offset of the message itself
+  std::string_view bytes;  // for kIntact: the message without its checksum; valid until the next call
+  std::string text;        // otherwise: the problem
 };
 
 // kStop: no later message can be found.
 LsdMessage NextLsdMessage(LsdInput* input);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_INPUT_H_

@@ -52,7 +52,7 @@ std::string TextAt(const std::vector<std::string>& texts, uint32_t index) {
   return index < texts.size() ? "\"" + texts[index] + "\"" : "none";
 }
 
-// Every field of a rank as text: what a round trip must keep.
+// Returns every field of a rank as text: the data that must survive writing and reading.
 std::string Describe(const Bundle& bundle, const Rank& rank) {
   std::ostringstream out;
   out << rank.rank << ' ' << rank.world_size << ' ' << rank.local_rank << ' ' << rank.host << ' ' << rank.boot_id << ' '
@@ -321,8 +321,8 @@ class RandomBundle {
     o.seq = Number(-2, 100000);
     o.count = Coin() ? -1 : Big();
     o.thread = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, static_cast<int>(rank.threads.size()) - 1));
-    o.index = rank.ops.empty() ? Number(0, 9)
-                               : rank.ops.back().index + Number(0, 1 << 20);  // program order, as in every rank
+    o.index =
+        rank.ops.empty() ? Number(0, 9) : rank.ops.back().index + Number(0, 1 << 20);  // program order, as for any rank
     o.group = static_cast<uint32_t>(Number(0, 3));
     o.stream = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, static_cast<int>(rank.streams.size()) - 1));
     o.ticket = Big();
@@ -358,7 +358,7 @@ std::vector<size_t> AllRanks(const Bundle& bundle) {
   return all;
 }
 
-// A dump message in its encoded form.
+// Returns an encoded dump message.
 std::string Framed(const DumpRecord& record) {
   std::string bytes = record.SerializeAsString();
   const uint32_t crc = Crc32c(bytes);
@@ -372,7 +372,7 @@ std::string Framed(const DumpRecord& record) {
   return out + bytes;
 }
 
-// Offsets of the messages of a whole file.
+// Returns the offsets of all messages of a file.
 std::vector<size_t> MessageOffsets(const std::string& file) {
   std::vector<size_t> offsets;
   for (size_t at = kLsdMagic.size(); at < file.size();) {
@@ -386,7 +386,7 @@ std::vector<size_t> MessageOffsets(const std::string& file) {
   return offsets;
 }
 
-TEST_F(LsdTest, ChecksumIsCastagnolis) {
+TEST_F(LsdTest, TheChecksumIsCastagnolis) {
   EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);
   std::string bytes;
   for (int i = 0; i < 300; ++i) {
@@ -396,7 +396,7 @@ TEST_F(LsdTest, ChecksumIsCastagnolis) {
 }
 
 // docs/dump-file.md shows a file byte by byte.
-TEST_F(LsdTest, TheExampleOfThePageIsWhatIsWritten) {
+TEST_F(LsdTest, TheExampleOnThePageIsWhatIsWritten) {
   Bundle bundle;
   bundle.job = "train";
   bundle.ranks_expected = 2;
@@ -431,7 +431,7 @@ TEST_F(LsdTest, TheExampleOfThePageIsWhatIsWritten) {
   EXPECT_EQ(absl::BytesToHexString(support::ReadFile(Path("node.lsd"))), absl::BytesToHexString(page));
 }
 
-TEST_F(LsdTest, OperationsComeInProgramOrderWhateverTheFilesOrder) {
+TEST_F(LsdTest, OperationsAreReadInProgramOrderWhateverTheFilesOrder) {
   Bundle b = RandomBundle(6).Make();
   std::vector<Op>& ops = b.ranks[0].ops;
   ASSERT_GT(ops.size(), 2u);
@@ -501,7 +501,7 @@ TEST_F(LsdTest, CommunicatorsInAnyOrderKeepTheirOperations) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_F(LsdTest, RandomBundlesComeBackEqual) {
+TEST_F(LsdTest, RandomBundlesAreReadBackEqual) {
   for (uint32_t seed = 1; seed <= 25; ++seed) {
     const Bundle before = RandomBundle(seed).Make();
     const std::string path = Path("node.lsd");
@@ -534,7 +534,7 @@ TEST_F(LsdTest, MembersOfOtherNodesAreKept) {
             before.comms[before.ranks[0].memberships[0].comm].members);
 }
 
-TEST_F(LsdTest, ProblemsTravelWithTheirRanks) {
+TEST_F(LsdTest, ProblemsAreStoredWithTheirRanks) {
   Bundle before = RandomBundle(4).Make();
   before.problems.push_back({"/a/ring", 77, "torn slot", 0});
   before.problems.push_back({"/b/ring", -1, "cannot be opened", -1});
@@ -548,7 +548,7 @@ TEST_F(LsdTest, ProblemsTravelWithTheirRanks) {
   EXPECT_EQ(after.problems[1].rank, 0);
 }
 
-TEST_F(LsdTest, NewerReaderNeededIsSaidWithBothVersions) {
+TEST_F(LsdTest, AFileThatNeedsANewerReaderNamesBothVersions) {
   const Bundle bundle = RandomBundle(5).Make();
   DumpHeader header;
   header.set_format_version(9);
@@ -561,7 +561,7 @@ TEST_F(LsdTest, NewerReaderNeededIsSaidWithBothVersions) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("up to version 1"));
 }
 
-TEST_F(LsdTest, NewerFormatWithUnknownMessagesIsReadPastThem) {
+TEST_F(LsdTest, UnknownMessagesOfANewerFormatAreSkipped) {
   const Bundle before = RandomBundle(6).Make();
   DumpHeader header;
   header.set_format_version(2);
@@ -604,7 +604,7 @@ TEST_F(LsdTest, DamagedChunkIsSkippedAndCounted) {
   EXPECT_EQ(after.problems[1].path, Path("node.lsd"));
 }
 
-TEST_F(LsdTest, CutAnywhereGivesWhatWasBeforeTheCut) {
+TEST_F(LsdTest, ATruncatedFileKeepsEverythingBeforeTheCut) {
   Bundle before = RandomBundle(8).Make();
   for (Rank& rank : before.ranks) rank.ops.resize(std::min<size_t>(rank.ops.size(), 20));
   ASSERT_TRUE(WriteLsd(before, AllRanks(before), {}, Path("node.lsd")).ok());
@@ -629,7 +629,7 @@ TEST_F(LsdTest, CutAnywhereGivesWhatWasBeforeTheCut) {
   EXPECT_GE(most, before.ranks.size() - 1);
 }
 
-TEST_F(LsdTest, MutatedFilesNeverCrashAndKeepTheirSize) {
+TEST_F(LsdTest, ChangedFilesNeverCrashAndKeepTheirSize) {
   Bundle before = RandomBundle(9).Make();
   for (Rank& rank : before.ranks) rank.ops.resize(std::min<size_t>(rank.ops.size(), 100));
   ASSERT_TRUE(WriteLsd(before, AllRanks(before), {}, Path("node.lsd")).ok());
@@ -641,7 +641,7 @@ TEST_F(LsdTest, MutatedFilesNeverCrashAndKeepTheirSize) {
     std::string bytes = file;
     for (size_t i = 1 + below(4); i > 0; --i) bytes[below(bytes.size())] = static_cast<char>(random());
     if (round % 3 == 0) bytes.erase(below(bytes.size()), below(64));
-    // Damage with a valid checksum, so that the code behind the check is reached.
+    // Half of the changes have a valid checksum, so that they reach the code behind the check.
     if (round % 2 == 0) {
       bytes = file;
       const size_t which = below(offsets.size() - 1);
@@ -691,7 +691,7 @@ TEST_F(LsdTest, UnpackedSizesAreBoundedBeforeUnpacking) {
   EXPECT_TRUE(after.ranks[0].ops.empty());
   ASSERT_EQ(after.problems.size(), 1u);
   EXPECT_THAT(after.problems[0].text, HasSubstr("larger than a chunk can be"));
-  // An honest size with a frame that holds more is refused as well.
+  // A correct size is refused too if the frame contains more.
   chunk.mutable_ops()->set_raw_bytes(100);
   support::WriteFile(Path("bomb.lsd"),
                      std::string(kLsdMagic) + Framed(header) + Framed(rank) + Framed(chunk) + Framed(end));
@@ -700,7 +700,7 @@ TEST_F(LsdTest, UnpackedSizesAreBoundedBeforeUnpacking) {
   EXPECT_EQ(after.problems.size(), 1u);
 }
 
-TEST_F(LsdTest, NotADumpIsAnError) {
+TEST_F(LsdTest, AFileThatIsNotADumpIsAnError) {
   support::WriteFile(Path("x.lsd"), "LSDUMP2\nabc");
   Bundle after;
   EXPECT_THAT(std::string(Load(Path("x.lsd"), &after).message()), HasSubstr("not a Lockstep dump"));
@@ -715,7 +715,7 @@ TEST_F(LsdTest, UnwritableFolderIsAnError) {
   EXPECT_FALSE(fs::exists(Path("x.lsd")));
 }
 
-TEST_F(LsdTest, FullDiskLeavesNothingBehindAndTheOldFileAlone) {
+TEST_F(LsdTest, AFullDiskLeavesNothingAndKeepsTheOldFile) {
   const std::string disk = Path("disk");
   fs::create_directory(disk);
   if (mount("lockstep-test", disk.c_str(), "tmpfs", 0, "size=64k") != 0)

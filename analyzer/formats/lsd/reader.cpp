@@ -17,7 +17,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kMaxProblemsPerFile = 20;
-// So many damaged messages one after the other: the framing is lost, what follows is noise.
+// After this many consecutive damaged messages the framing is lost, and the rest is noise.
 constexpr int kMaxDamagedRun = 8;
 
 constexpr uint8_t kOpsTag = 4 << 3 | 2;  // DumpRecord.ops
@@ -35,7 +35,7 @@ bool ReadVarint(std::string_view* bytes, uint64_t* value) {
   return false;
 }
 
-// The identifying fields of an OpChunk, without a copy of its contents. False: not understood.
+// Reads the identifying fields of an OpChunk without copying its contents. Returns false if it cannot be parsed.
 bool SkimChunk(std::string_view message, int32_t* rank, LsdFile::Chunk* chunk) {
   uint64_t value = 0;
   message.remove_prefix(1);
@@ -111,7 +111,7 @@ struct LsdWorkspace::Parts {
   OpColumns columns;
   std::unique_ptr<char[]> raw;
   size_t raw_size = 0;
-  Rank rows;  // operations before they are chosen from
+  Rank rows;  // operations before the selection
 };
 
 LsdWorkspace::LsdWorkspace() : parts_(std::make_unique<Parts>()) {}
@@ -129,7 +129,7 @@ absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, Du
 }
 
 absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
-  // Protobuf would write a line to standard error for every name that is no UTF-8.
+  // Protobuf would write a line to standard error for every name that is not UTF-8.
   const google::protobuf::LogSilencer silencer;
   LsdWorkspace::Parts& parts = workspace->parts();
   LsdInput& input = parts.input;
@@ -194,7 +194,7 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
   }
   histories_.clear();
   for (ReadRank& read : ranks_) {
-    // A history without its operations, or the reverse, is none.
+    // A history is only valid with its operations, and the reverse.
     for (const Chunk& chunk : read.chunks) read.described &= chunk.described;
     if (read.history.lanes.empty() && read.recorded > 0) read.described = false;
   }
@@ -292,7 +292,7 @@ void LsdFile::TakeMembership(const RankCommunicator& message, uint64_t offset) {
   }
   const auto place = static_cast<uint32_t>(rank->loose.rank.memberships.size());
   const uint32_t taken = Place(*rank, message.index());
-  // While every entry is at its own index, no table is needed.
+  // As long as every entry is at its own index, no table is needed.
   if (taken == kNoIndex && (message.index() != place || !rank->position.empty())) {
     if (rank->position.empty()) {
       for (uint32_t i = 0; i < place; ++i) rank->position[i] = i;
@@ -337,7 +337,7 @@ absl::Status LsdFile::UnpackInto(const OpChunk& chunk, LsdWorkspace::Parts* part
       chunk.raw_bytes() > chunk.count() * kLsdMaxOpBytes + 1024) {
     return absl::DataLossError("it claims to be larger than a chunk can be");
   }
-  // The frame descriptor's third bit: with checksum.
+  // The third bit of the frame descriptor means: with checksum.
   if (packed.size() < 5 || (static_cast<unsigned char>(packed[4]) & 4) == 0)
     return absl::DataLossError("no zstd frame with a checksum");
   if (ZSTD_getFrameContentSize(packed.data(), packed.size()) != chunk.raw_bytes())
@@ -376,7 +376,7 @@ bool LsdFile::Unpack(int fd, ReadRank* read, const Chunk& chunk, LsdWorkspace::P
   return true;
 }
 
-// References that point outside are cut; operations whose communicator's entry was lost are lost with it.
+// References that point outside are removed; operations of a communicator whose entry was lost are lost too.
 void LsdFile::CheckRows(const ReadRank& read, size_t first, Rank* rows) const {
   const Rank& rank = read.loose.rank;
   const auto begin = rows->ops.begin() + static_cast<ptrdiff_t>(first);
@@ -463,7 +463,7 @@ void LsdFile::Load(int fd, const std::vector<LsdPlan>& plans, LsdWorkspace* work
 
 void LsdFile::LoadAll(int fd, ReadRank* read, LsdWorkspace::Parts* parts) {
   Rank& rank = read->loose.rank;
-  // What a chunk claims is believed up to a point before it is unpacked.
+  // Before a chunk is unpacked, its claimed size is trusted only up to a limit.
   rank.ops.reserve(std::min<uint64_t>(read->recorded, 1u << 16));
   for (const Chunk& chunk : read->chunks) Unpack(fd, read, chunk, parts, &rank);
 }
@@ -471,9 +471,9 @@ void LsdFile::LoadAll(int fd, ReadRank* read, LsdWorkspace::Parts* parts) {
 void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace::Parts* parts) {
   const std::vector<Chunk>& chunks = read->chunks;
   struct Piece {
-    size_t begin = 0, end = 0;  // in rows
+    size_t begin = 0, end = 0;  // range in rows
     bool unpacked = false;
-    bool needed_only = false;  // keep only the parts of it that a need names
+    bool needed_only = false;  // keep only the parts that are needed
   };
   std::vector<Piece> pieces(chunks.size());
   Rank& rows = parts->rows;
@@ -499,7 +499,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
     unpack(i, false);
     taken += chunks[i].count;
   }
-  // The oldest unfinished operation is the most informative: the rest waits behind it.
+  // The oldest unfinished operation is the most informative, because the rest waits behind it.
   size_t kept = 0;
   for (auto it = order.rbegin(); it != order.rend() && kept < 2 * plan.newest; ++it) {
     if (!chunks[*it].keep || pieces[*it].unpacked) continue;
@@ -508,7 +508,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
   }
 
   std::vector<LsdNeed> needs;
-  std::vector<OpChunk> descriptions;  // by chunk, once one was looked for
+  std::vector<OpChunk> descriptions;  // by chunk, loaded on first use
   for (const LsdNeed& need : plan.needs) {
     const auto lane = std::find_if(read->history.lanes.begin(), read->history.lanes.end(),
                                    [&](const LaneHistory& l) { return SameLane(l, need); });
@@ -543,7 +543,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
     }
   }
 
-  // Chunks may hold far more than was asked for: of the newest, so many.
+  // Chunks may contain far more than requested: take only this many of the newest.
   int64_t cutoff = INT64_MIN;
   size_t whole = 0;
   std::vector<int64_t> times;

@@ -1,7 +1,6 @@
-// Reads a .lsd dump (docs/dump-file.md) as a hostile file, in two steps: Scan() checks every byte, decodes everything
-// but the operations, and records their places; Load() unpacks the requested ones.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_READER_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LSD_READER_H_
+// Reads a .lsd dump (docs/dump-file.md) as an untrusted file, in two steps: Scan() checks every byte, decodes
+// everything except the operations, and records their positions; Load() unpacks the requested ones.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -22,20 +21,20 @@ namespace lockstep {
 
 // Adds the ranks of the dump behind `fd` (not owned, read from its start by pread) to *builder. `path` is for messages.
 // Skips damage if the framing survives, else stops there. Lost parts become problems with offsets, and their ranks are
-// marked as damaged. *header (may be null) gets the file's header. Errors: no dump, a version that this reader must not
-// read, no header, or nothing readable; then nothing is added.
+// marked as damaged. *header (may be null) gets the file's header. Fails if the file is not a dump, has a version that
+// this reader must not read, has no header, or has no readable part; then nothing is added.
 absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, DumpHeader* header = nullptr);
 
-// Operations of one numbering that must be loaded if the file contains them, at any age.
+// Operations of one numbering that must be loaded if the file contains them, however old they are.
 struct LsdNeed {
-  uint32_t membership = kNoIndex;  // into Rank::memberships
+  uint32_t membership = kNoIndex;  // index into Rank::memberships
   Direction direction = Direction::kCollective;
   int32_t peer = 0;
   int64_t first = 0, last = 0;  // sequence numbers
 };
 
-// The operations of one rank to load: at least this many of the newest, all unfinished ones (of many the oldest), and
-// the needs. Rank::not_loaded and Membership::not_loaded count the rest.
+// The operations of one rank to load: at least this many of the newest, all unfinished ones (if there are many, the
+// oldest), and the needs. Rank::not_loaded and Membership::not_loaded count the rest.
 struct LsdPlan {
   size_t newest = SIZE_MAX;
   std::vector<LsdNeed> needs;
@@ -57,21 +56,21 @@ class LsdFile {
  public:
   // A run of operations in the file.
   struct Chunk {
-    uint64_t offset = 0;  // of the message
+    uint64_t offset = 0;  // offset of the message
     uint32_t length = 0;
     uint32_t count = 0;
     int64_t newest_ns = INT64_MAX;
     bool described = false, keep = false;
   };
   struct ReadRank {
-    LooseRank loose;            // the rank without operations until Load()
-    History history;            // lanes' memberships are indexes into loose.rank.memberships
-    std::vector<Chunk> chunks;  // intact ones, in file order
+    LooseRank loose;            // the rank, without operations until Load()
+    History history;            // memberships of lanes are indexes into loose.rank.memberships
+    std::vector<Chunk> chunks;  // intact chunks, in file order
     uint64_t recorded = 0;      // operations in `chunks`
-    bool described = true;      // all chunks are, and `history` covers them
+    bool described = true;      // all chunks have descriptions, and `history` covers them
 
-    // The reader's own.
-    absl::flat_hash_map<uint32_t, uint32_t> position;  // RankCommunicator.index -> place, where they differ
+    // Used only by the reader.
+    absl::flat_hash_map<uint32_t, uint32_t> position;  // maps RankCommunicator.index to the position, if they differ
     uint64_t promised_ops = 0;
     uint32_t promised_comms = 0;
     uint64_t left = 0;
@@ -83,17 +82,17 @@ class LsdFile {
   explicit LsdFile(std::string path, const std::atomic<bool>* cancel = nullptr)
       : path_(std::move(path)), cancel_(cancel) {}
 
-  // The same errors as ReadLsd. Different files may be scanned at the same time, each with its own workspace.
+  // Fails like ReadLsd. Different files may be scanned at the same time, each with its own workspace.
   absl::Status Scan(int fd, LsdWorkspace* workspace);
   const DumpHeader& header() const { return header_; }
   std::vector<ReadRank>& ranks() { return ranks_; }
   const std::string& path() const { return path_; }
 
-  // Creates history and descriptions of chunks for ranks whose writer did not, by unpacking them once.
+  // Creates the history and the descriptions of chunks for ranks whose writer did not, by unpacking the chunks once.
   void DescribeAll(int fd, LsdWorkspace* workspace);
-  // Interns the file's texts in the bundle. One file at a time; before Load().
+  // Interns the file's texts in the bundle. Call it for one file at a time, before Load().
   void InternTexts(BundleBuilder* builder);
-  // `plans` is by rank, as ranks(). Different files at the same time, as Scan().
+  // `plans` is indexed as ranks(). Different files may be loaded at the same time, as in Scan().
   void Load(int fd, const std::vector<LsdPlan>& plans, LsdWorkspace* workspace);
   // Moves all results out; the file is empty afterwards.
   void Deliver(BundleBuilder* builder);
@@ -105,7 +104,8 @@ class LsdFile {
   void TakeRank(const RankHeader& header, uint64_t offset);
   void TakeMembership(const RankCommunicator& message, uint64_t offset);
   void TakeChunk(int32_t rank, Chunk chunk);
-  // Appends the operations of a chunk to *rows, references checked. False: nothing was usable, which is reported.
+  // Appends the operations of a chunk to *rows, with checked references. Returns false if nothing was usable, which is
+  // reported.
   bool Unpack(int fd, ReadRank* read, const Chunk& chunk, LsdWorkspace::Parts* parts, Rank* rows);
   absl::Status UnpackInto(const OpChunk& chunk, LsdWorkspace::Parts* parts, Rank* rows) const;
   void CheckRows(const ReadRank& read, size_t first, Rank* rows) const;
@@ -118,7 +118,7 @@ class LsdFile {
   const std::string path_;
   const std::atomic<bool>* const cancel_;
   DumpHeader header_;
-  TextIndexes texts_;                          // file's index -> bundle's
+  TextIndexes texts_;                          // translates the file's indexes to the bundle's
   std::vector<std::string> strings_, shapes_;  // until InternTexts()
   std::vector<ReadRank> ranks_;
   absl::flat_hash_map<int32_t, size_t> rank_at_;
@@ -131,5 +131,3 @@ class LsdFile {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_READER_H_

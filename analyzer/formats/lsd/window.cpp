@@ -11,11 +11,11 @@
 namespace lockstep {
 namespace {
 
-// Limits for a communicator that differs: how many of its siblings are loaded whole with it, and up to how many members
-// of each.
+// Limits for a communicator that differs: how many others of its class are loaded completely with it, and up to how
+// many members of each.
 constexpr size_t kSiblings = 8, kSiblingMembers = 64;
-// Ranks of a communicator that differs are loaded in full if it has at most this many members: their programs show who
-// left out or added a call.
+// If members of a communicator differ, all of its members are loaded completely, if it has at most this many. Their
+// programs show which rank left out or added a call.
 constexpr size_t kFullMembers = 16;
 // Ranks of one role whose program differs from that of most, and ranks to compare them with.
 constexpr size_t kOddRanks = 64, kWitnesses = 3;
@@ -23,7 +23,7 @@ constexpr size_t kOddRanks = 64, kWitnesses = 3;
 struct Slot {
   LsdFile::ReadRank* read = nullptr;
   LsdPlan* plan = nullptr;
-  uint32_t first_comm = 0;  // into comm_of_
+  uint32_t first_comm = 0;  // index into comm_of_
 };
 
 struct Place {
@@ -31,7 +31,7 @@ struct Place {
   int32_t member = -1;
 };
 
-// What is known of a row of equal pieces (blocks, or single calls), by the number of the piece. 0: not known.
+// What is known of a sequence of equal pieces (blocks, or single calls), by the number of the piece; 0 if unknown.
 template <typename Hash>
 struct Strip {
   const Hash* hashes = nullptr;
@@ -39,7 +39,7 @@ struct Strip {
   uint32_t count = 0;
 };
 
-// One lane, and whose it is.
+// One lane and the rank that owns it.
 struct Line {
   Strip<uint64_t> blocks;
   Strip<uint32_t> old, newest;
@@ -65,7 +65,7 @@ uint64_t CombineHashes(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 29;
 }
 
-// The first piece that both know and in which they differ; -1: none.
+// The first piece that both know and in which they differ; -1 if none.
 template <typename Hash>
 int64_t FirstDifference(const Strip<Hash>& a, const Strip<Hash>& b) {
   const int64_t from = std::max(a.first, b.first), end = std::min(a.first + a.count, b.first + b.count);
@@ -76,7 +76,7 @@ int64_t FirstDifference(const Strip<Hash>& a, const Strip<Hash>& b) {
   return -1;
 }
 
-// The first numbers [first, last] in which two lines differ; {-1, -1}: none that both have.
+// The first numbers [first, last] in which two lines differ; {-1, -1} if both have none in common that differ.
 std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
   std::pair<int64_t, int64_t> found{INT64_MAX, -1};
   if (const int64_t block = FirstDifference(a.blocks, b.blocks); block >= 0)
@@ -93,7 +93,7 @@ bool Differ(const Line& a, const Line& b) {
   return FirstDifference(a, b).second >= 0;
 }
 
-// Every known piece of all lines, equal ones of one place next to each other.
+// Every known piece of all lines, with equal ones of one place next to each other.
 std::vector<Entry> ByPlace(const std::vector<Line>& lines) {
   std::vector<Entry> entries;
   for (const Line& line : lines) {
@@ -194,7 +194,7 @@ class Chooser {
   }
 
   // An operation that one member issued and another did not may be in progress, whatever the GPU reported. The first of
-  // these shows the rank's place; the newest are loaded anyway.
+  // these shows the rank's position; the newest are loaded anyway.
   void NeedUnfinished() {
     auto arrived = [](const Membership& m) { return m.launched >= 0 ? m.launched : m.issued; };
     for (const auto& places : places_) {
@@ -261,7 +261,7 @@ class Chooser {
         lines.push_back(CallsOf(history, *lane, p));
         differ |= Differ(lines[0], lines.back());
       }
-      // Members that share nothing with the first one are compared among each other.
+      // Members that share nothing with the first one are compared with each other.
       if (!differ) differ = NeighboursDiffer(lines);
       if (!differ) continue;
       const std::vector<Entry> entries = ByPlace(lines);
@@ -294,7 +294,7 @@ class Chooser {
     }
   }
 
-  // Whether lines differ from their neighbors if the first one is empty.
+  // Returns whether lines differ from their neighbors if the first one is empty.
   static bool NeighboursDiffer(const std::vector<Line>& lines) {
     for (size_t i = 2; i < lines.size(); ++i) {
       if (Differ(lines[i - 1], lines[i])) return true;
@@ -302,7 +302,7 @@ class Chooser {
     return false;
   }
 
-  // A send and its receive.
+  // Compares a send with its receive.
   void ComparePairs() {
     for (uint32_t s = 0; s < slots_.size(); ++s) {
       const History& history = slots_[s].read->history;
@@ -324,7 +324,7 @@ class Chooser {
     }
   }
 
-  // Ranks in the same role run the same program; what most ran is the reference.
+  // Ranks with the same role run the same program; what most ran is the reference.
   void ComparePrograms() {
     // Lines by role and class of communicator.
     std::vector<std::pair<uint64_t, Line>> all;
@@ -335,8 +335,8 @@ class Chooser {
       for (uint32_t i = 0; i < memberships.size(); ++i) role.push_back(classes_[comm_of_[slots_[s].first_comm + i]]);
       for (const LaneHistory& lane : read.history.lanes) {
         if (lane.direction == Direction::kCollective) continue;
-        // Where a communicator carries sends and receives, the place in it is a stage of a pipeline with its own order
-        // of calls.
+        // If a communicator carries sends and receives, the place in it is a pipeline stage with its own order of
+        // calls.
         const int32_t place = memberships[lane.membership].member_rank;
         role.push_back(
             CombineHashes(CombineHashes(CombineHashes(role[lane.membership], static_cast<uint64_t>(lane.direction)),
@@ -372,7 +372,7 @@ class Chooser {
     std::vector<uint32_t> odd, witnesses;
     for (size_t i = 0; i < entries.size() && odd.size() < kOddRanks;) {
       size_t end = i, most = i, count = 0;
-      std::vector<std::pair<size_t, size_t>> runs;  // of one hash
+      std::vector<std::pair<size_t, size_t>> runs;  // ranges with one hash
       while (end < entries.size() && entries[end].first == entries[i].first) {
         const size_t begin = end;
         while (end < entries.size() && entries[end].first == entries[i].first &&
@@ -416,9 +416,9 @@ class Chooser {
   const LoadLimits limits_;
   LoadChoice choice_;
   std::vector<Slot> slots_;
-  std::vector<uint32_t> comm_of_;           // by slot and membership
-  std::vector<uint64_t> classes_;           // by communicator
-  std::vector<std::vector<Place>> places_;  // by communicator, by member rank
+  std::vector<uint32_t> comm_of_;           // indexed by slot and membership
+  std::vector<uint64_t> classes_;           // indexed by communicator
+  std::vector<std::vector<Place>> places_;  // indexed by communicator and member rank
   uint64_t room_ = 0;
   size_t differing_ = 0, odd_ranks_ = 0;
   bool short_ = false;

@@ -1,8 +1,8 @@
-// Which operations of a large job's dumps are loaded. Progress, memberships and hashes of every rank always are; of the
-// operations, where there are too many to keep all, the newest of each rank, all that may still be under way, and older
-// ones where the hashes show that members of a communicator, or ranks in the same role, called differently.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_WINDOW_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LSD_WINDOW_H_
+// Chooses which operations of a large job's dumps are loaded. Progress, memberships and hashes of every rank are always
+// loaded. If there are too many operations, only these are loaded: the newest of each rank, all that may still be in
+// flight, and some older ones. The hashes show which: members of a communicator, or ranks with the same role, made
+// different calls there.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -15,12 +15,12 @@
 namespace lockstep {
 
 struct LoadChoice {
-  std::vector<std::vector<LsdPlan>> plans;  // by file, by rank of the file
-  std::string note;                         // what was not loaded from the files, and how it was compared; empty:
-                                            // nothing
+  std::vector<std::vector<LsdPlan>> plans;  // indexed by file and by rank of the file
+  // What was not loaded, and how the rest was compared; empty if everything was loaded.
+  std::string note;
 };
 
-// Operations recorded in all files: if they exceed limits.all, the functions below apply.
+// Number of operations in all files. If it exceeds limits.all, the functions below apply.
 uint64_t CountOperations(const std::vector<std::unique_ptr<LsdFile>>& files);
 
 // The ranks must be described (LsdFile::DescribeAll) if their operations exceed limits.all. The choice does not depend
@@ -28,5 +28,3 @@ uint64_t CountOperations(const std::vector<std::unique_ptr<LsdFile>>& files);
 LoadChoice ChooseOperations(const std::vector<std::unique_ptr<LsdFile>>& files, const LoadLimits& limits);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_WINDOW_H_

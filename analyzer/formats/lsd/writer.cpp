@@ -3,7 +3,6 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -92,7 +91,7 @@ class LsdWriter {
     return where.empty() ? problem.text : absl::StrCat(where, ": ", problem.text);
   }
 
-  // Only the texts that the ranks of this file use.
+  // Writes only the texts that the ranks of this file use.
   absl::Status WriteTexts(const std::vector<size_t>& rank_indexes) {
     DumpRecord record;
     size_t bytes = 0;
@@ -142,7 +141,7 @@ class LsdWriter {
       if (!used[i]) continue;
       DumpRecord record;
       *record.mutable_communicator_info() = EncodeComm(bundle_.comms[i]);
-      // Members in no order at all: what does not fit is known from the members' own files.
+      // The members may be in any order. Those that do not fit are known from the members' own files.
       CommunicatorInfo* info = record.mutable_communicator_info();
       while (record.ByteSizeLong() + 64 > kLsdMaxMessageBytes)
         info->mutable_members()->DeleteSubrange(info->members_size() / 2,
@@ -185,7 +184,7 @@ class LsdWriter {
     }
     DumpRecord record;
     *record.mutable_history() = EncodeHistory(MakeHistory(rank, classes), rank.rank);
-    // A help, not data: one that is too large is done without.
+    // The history only speeds up reading, so a history that is too large is omitted.
     if (record.history().lanes().empty() || record.ByteSizeLong() + 64 > kLsdMaxMessageBytes) return absl::OkStatus();
     return Append(record);
   }

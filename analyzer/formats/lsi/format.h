@@ -1,7 +1,6 @@
 // index.lsi: the columns that a viewer draws from, for mmap. docs/index-file.md describes the layout. Plain structs,
-// little-endian, every section 64-byte aligned. It contains nothing that the dumps lack, so it can be deleted.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LSI_FORMAT_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LSI_FORMAT_H_
+// little-endian, every section 64-byte aligned. All its data comes from the dumps, so it can be deleted.
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -9,9 +8,9 @@
 namespace lockstep {
 
 constexpr std::string_view kIndexMagic = "LSINDEX1";
-constexpr uint32_t kIndexVersion = 4;
-// Version of the analysis: an index of another version is out of date.
-constexpr uint32_t kIndexRevision = 1;
+constexpr uint32_t kIndexVersion = 5;
+// Version of the analysis. An index of another version is out of date.
+constexpr uint32_t kIndexRevision = 2;
 constexpr uint32_t kIndexByteOrder = 0x01020304;
 constexpr uint64_t kIndexAlign = 64;
 // Limits of readers and writers.
@@ -22,8 +21,8 @@ constexpr uint64_t kIndexMaxMembers = uint64_t{1} << 26;
 constexpr uint64_t kIndexMaxOps = uint64_t{1} << 36;
 constexpr uint64_t kIndexMaxTextBytes = uint64_t{1} << 32;
 constexpr uint64_t kIndexMaxFactsBytes = uint64_t{256} << 20;
-constexpr uint64_t kIndexMaxOpen = uint64_t{1} << 21;   // above it there is no table of them
-constexpr uint32_t kIndexMaxColumns = 4096;             // of one communicator's cells: its newest collectives
+constexpr uint64_t kIndexMaxOpen = uint64_t{1} << 21;   // if there are more, the file has no table of them
+constexpr uint32_t kIndexMaxColumns = 4096;             // maximum for one communicator's cells: its newest collectives
 constexpr uint64_t kIndexMaxCells = uint64_t{1} << 40;  // the region is sparse
 
 enum class IndexSection : uint32_t {
@@ -33,9 +32,9 @@ enum class IndexSection : uint32_t {
   kMemberships,
   kTextOffsets,
   kTexts,
-  kFacts,  // serialised ViewFacts (proto/view.proto); empty: none
-  kOpen,   // operations in flight, ascending, and a last entry that is none; empty: there are too many
-  // One entry an operation, ranks one after the other, each in its own order.
+  kFacts,  // serialized ViewFacts (proto/view.proto); may be empty
+  kOpen,   // operations in flight, ascending, and an end marker; empty if there are too many
+  // One entry for each operation: one rank after the other, each in its own order.
   kKind,
   kState,
   kMembership,
@@ -53,18 +52,18 @@ enum class IndexSection : uint32_t {
 
 struct IndexSectionEntry {
   uint64_t offset = 0;  // in the file, a multiple of kIndexAlign
-  uint64_t count = 0;   // elements
+  uint64_t count = 0;   // number of elements
   uint32_t element_bytes = 0;
-  uint32_t crc = 0;  // CRC-32C of the section; tables only, 0 for columns and cells
+  uint32_t crc = 0;  // CRC-32C of the section; only for tables, 0 for columns and cells
 };
 
 struct IndexHeader {
   char magic[8] = {};
   uint32_t version = 0, min_reader_version = 0;
   uint32_t byte_order = 0;
-  uint32_t crc = 0;  // CRC-32C of the header with this field 0
+  uint32_t crc = 0;  // CRC-32C of the header with this field set to 0
   uint64_t file_bytes = 0;
-  uint64_t source = 0;  // fingerprint of its source files (FingerprintSources)
+  uint64_t source = 0;  // fingerprint of the index's source files (FingerprintSources)
   IndexSectionEntry sections[static_cast<int>(IndexSection::kCount)] = {};
 };
 static_assert(sizeof(IndexSectionEntry) == 24 && sizeof(IndexHeader) == 40 + 24 * 20);
@@ -72,22 +71,22 @@ static_assert(sizeof(IndexSectionEntry) == 24 && sizeof(IndexHeader) == 40 + 24 
 struct IndexRank {
   int32_t rank = -1, gpu = -1;
   int32_t pid = 0;
-  uint32_t host = 0;  // text
+  uint32_t host = 0;  // index of a text
   uint64_t first_op = 0, ops = 0;
   uint64_t first_membership = 0;
   uint32_t memberships = 0;
   uint32_t life = 0;    // analyzer/model/bundle.h, Life
-  int64_t base_ns = 0;  // times of the columns count from here, rank's clock
+  int64_t base_ns = 0;  // times in the columns are relative to this, on the rank's clock
   int64_t captured_ns = 0;
 };
 static_assert(sizeof(IndexRank) == 64);
 
 struct IndexComm {
-  uint32_t id = 0, name = 0;  // texts
+  uint32_t id = 0, name = 0;  // indexes of texts
   int32_t size = 0;
-  uint32_t columns = 0;        // of its cells
-  uint64_t first_member = 0;   // into kMembers: `members_known` global ranks, -1 unknown
-  uint64_t first_cell = 0;     // `size` rows of `columns`
+  uint32_t columns = 0;        // number of columns of the communicator's cells
+  uint64_t first_member = 0;   // index into kMembers: `members_known` global ranks, -1 if unknown
+  uint64_t first_cell = 0;     // `size` rows with `columns` cells each
   int64_t first_seq = 0;       // sequence number of the first column
   uint32_t members_known = 0;  // 0, or `size`
   uint32_t reserved = 0;
@@ -98,14 +97,14 @@ struct IndexMembership {
   uint32_t comm = 0;
   int32_t member_rank = -1;
   int64_t issued = 0, launched = 0, started = 0, completed = 0;  // as in Membership: kNone, kUnknown
-  int64_t seq_base = 0;                                          // added to the operations' kSeq
+  int64_t seq_base = 0;                                          // is added to the operations' kSeq
   uint64_t lost_records = 0;
 };
 static_assert(sizeof(IndexMembership) == 56);
 
-// An operation in flight: a copy of its columns, so that readers of these operations need not read all columns.
+// An operation in flight: a copy of its columns, so that readers of these operations do not need to read all columns.
 struct IndexOpen {
-  uint64_t op = 0;  // among all operations; in the last entry their count
+  uint64_t op = 0;  // index among all operations; in the last entry, their number
   uint32_t seq = 0, enter = 0;
   uint16_t membership = 0;
   uint8_t kind = 0, state = 0;
@@ -115,24 +114,24 @@ static_assert(sizeof(IndexOpen) == 24);
 
 constexpr uint16_t kIndexNoMembership = UINT16_MAX;
 constexpr uint32_t kIndexNoSeq = UINT32_MAX;
-// Times are microseconds after IndexRank::base_ns. Unknown, or outside of 71 minutes: kIndexNoTime.
+// Times are microseconds after IndexRank::base_ns. kIndexNoTime if unknown or outside the 71 minutes.
 constexpr uint32_t kIndexNoTime = UINT32_MAX;
-constexpr uint8_t kIndexNoStream = UINT8_MAX;       // kStream: else the place in RankFacts.streams
-constexpr uint32_t kIndexNoPeer = 0;                // kPeer: else 1 + member rank of the root or peer; a sparse column
-constexpr uint16_t kIndexNotReturned = UINT16_MAX;  // kHost: microseconds in the call, at most 65,534
+constexpr uint8_t kIndexNoStream = UINT8_MAX;  // kStream: otherwise the index into RankFacts.streams
+// kPeer: otherwise 1 + member rank of the root or peer; a sparse column.
+constexpr uint32_t kIndexNoPeer = 0;
+constexpr uint16_t kIndexNotReturned = UINT16_MAX;  // kHost: otherwise microseconds in the call, at most 65,534
 
-// The state of one member's cell of one collective. The first three are never stored: the member's counters tell empty
-// cells apart, see IndexReader::CellAt.
+// The state of one member's cell of one collective. The first three are never stored, because the member's counters
+// distinguish empty cells (see IndexReader::CellAt).
 enum class IndexCell : uint8_t {
   kEmpty = 0,
-  kNoData = 1,       // this member is unknown
-  kOverwritten = 2,  // issued, its record is gone or was not loaded
-  kNotEnqueued = 3,  // the member has not reached it
+  kNoData = 1,       // nothing is known of this member
+  kOverwritten = 2,  // issued, but the record was overwritten or not loaded
+  kNotEnqueued = 3,  // the member has not reached the operation
   kUnknown = 4,      // from here on: 4 + OpState
 };
 
-constexpr int64_t kHighestSeq = int64_t{1} << 60;  // above any real count, and sums of it cannot overflow
+// Larger than any real count, and sums of such numbers cannot overflow.
+constexpr int64_t kHighestSeq = int64_t{1} << 60;
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LSI_FORMAT_H_

@@ -31,7 +31,7 @@ void WriteIndexFile(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// A job of random operations: kept fields are compared one by one, dropped ones stay at their default.
+// A job of random operations. Kept fields are compared one by one; dropped fields have their default value.
 Bundle RandomBundle(uint32_t seed) {
   std::mt19937 random(seed);
   auto number = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
@@ -48,7 +48,7 @@ Bundle RandomBundle(uint32_t seed) {
     b.comms.push_back(comm);
   }
   for (int r = 0; r < world; ++r) {
-    if (world > 1 && number(0, 5) == 0) continue;  // no dump of this rank
+    if (world > 1 && number(0, 5) == 0) continue;  // this rank has no dump
     Rank rank;
     rank.rank = r;
     rank.host = absl::StrCat("host", r / 4);
@@ -144,7 +144,7 @@ TEST_F(IndexTest, KeepsEveryOperationAndCell) {
         EXPECT_EQ(got.bytes_at_least, std::bit_floor(static_cast<uint64_t>(PayloadBytes(want))));
       }
     }
-    // Every cell against the operations themselves.
+    // Compares every cell with the operations.
     for (size_t c = 0; c < b.comms.size(); ++c) {
       for (int m = 0; m < b.comms[c].size; ++m) {
         const Rank* rank = nullptr;
@@ -192,7 +192,7 @@ TEST_F(IndexTest, TimesOlderThanTheNewestHourAreUnknown) {
   EXPECT_EQ((*index)->op(0, 1).return_ns, 7'200'000'001'000);
 }
 
-// Reads everything of an index; the purpose is to provoke crashes.
+// Reads everything in an index, in order to provoke crashes.
 uint64_t ReadThrough(const IndexReader& index) {
   uint64_t sum = 0;
   for (size_t r = 0; r < index.ranks().size(); ++r) {
@@ -210,7 +210,7 @@ uint64_t ReadThrough(const IndexReader& index) {
   return sum;
 }
 
-TEST_F(IndexTest, DamageIsToldOrHarmless) {
+TEST_F(IndexTest, DamageIsReportedOrHarmless) {
   const Bundle b = RandomBundle(7);
   ASSERT_TRUE(WriteIndex(b, 1, Path("index.lsi")).ok());
   const std::string good = support::ReadFile(Path("index.lsi"));
@@ -229,15 +229,15 @@ TEST_F(IndexTest, DamageIsToldOrHarmless) {
       ReadThrough(**index);
     }
   }
-  EXPECT_GE(refused, 200);  // every bit of the header counts
+  EXPECT_GE(refused, 200);  // every bit of the header matters
   for (const size_t size : {size_t{0}, size_t{7}, sizeof(IndexHeader), good.size() / 2, good.size() - 1}) {
     WriteIndexFile(Path("bad.lsi"), good.substr(0, size));
     EXPECT_EQ(IndexReader::Open(Path("bad.lsi")).status().code(), absl::StatusCode::kDataLoss) << size;
   }
 }
 
-// It may lie on a disk that others write to.
-TEST_F(IndexTest, AFileThatIsCutWhileItIsOpenReadsAsZeros) {
+// Other programs may write to the file's disk.
+TEST_F(IndexTest, AFileTruncatedWhileOpenReadsAsZeros) {
   ASSERT_TRUE(WriteIndex(RandomBundle(7), 1, Path("index.lsi")).ok());
   const auto size = fs::file_size(Path("index.lsi"));
   for (const uintmax_t left : {size / 2, uintmax_t{1}, uintmax_t{0}}) {
@@ -251,7 +251,7 @@ TEST_F(IndexTest, AFileThatIsCutWhileItIsOpenReadsAsZeros) {
   }
 }
 
-TEST_F(IndexTest, AFileThatIsWrittenToWhileItIsOpenDoesNoHarm) {
+TEST_F(IndexTest, AFileChangedWhileOpenIsHarmless) {
   std::mt19937 random(3);
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(WriteIndex(RandomBundle(7), 1, Path("index.lsi")).ok());
@@ -265,8 +265,8 @@ TEST_F(IndexTest, AFileThatIsWrittenToWhileItIsOpenDoesNoHarm) {
   }
 }
 
-// Tensor-parallel ranks have no peers at all: the column costs them nothing.
-TEST_F(IndexTest, PeersThatAreNotThereTakeNoSpace) {
+// Tensor-parallel ranks have no peers, so the column of peers must not cost them space.
+TEST_F(IndexTest, MissingPeersTakeNoSpace) {
   Bundle b;
   b.ranks.resize(1);
   b.ranks[0].ops.resize(1 << 20);
@@ -286,8 +286,8 @@ TEST_F(IndexTest, PeersThatAreNotThereTakeNoSpace) {
   EXPECT_EQ((*index)->op(0, 0).peer, -1);
 }
 
-// Readers of operations in flight need not read all columns; the table and the columns agree.
-TEST_F(IndexTest, OperationsInFlightStandInATableOfTheirOwn) {
+// Operations in flight can be read without all columns. The table and the columns must agree.
+TEST_F(IndexTest, OperationsInFlightAreInASeparateTable) {
   size_t found = 0;
   for (uint32_t seed = 1; seed <= 30; ++seed) {
     const Bundle bundle = RandomBundle(seed);
@@ -296,7 +296,7 @@ TEST_F(IndexTest, OperationsInFlightStandInATableOfTheirOwn) {
     ASSERT_TRUE(index.ok()) << index.status();
     for (size_t r = 0; r < (*index)->ranks().size(); ++r) {
       const IndexRank& rank = (*index)->ranks()[r];
-      (*index)->WillNeed(r);  // changes nothing
+      (*index)->WillNeed(r);  // this only reads ahead and changes nothing
       std::vector<uint64_t> expected, told;
       for (uint64_t i = rank.first_op; i < rank.first_op + rank.ops; ++i) {
         const IndexOp op = (*index)->op(r, i);
@@ -321,7 +321,7 @@ TEST_F(IndexTest, OperationsInFlightStandInATableOfTheirOwn) {
   EXPECT_GT(found, 100u);
 }
 
-TEST_F(IndexTest, AnOlderVersionIsMadeAgain) {
+TEST_F(IndexTest, AnIndexOfAnOlderVersionIsReplaced) {
   ASSERT_TRUE(WriteIndex(RandomBundle(1), 1, Path("index.lsi")).ok());
   std::string bytes = support::ReadFile(Path("index.lsi"));
   bytes[8] = bytes[12] = 1;
@@ -331,7 +331,7 @@ TEST_F(IndexTest, AnOlderVersionIsMadeAgain) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("made again"));
 }
 
-TEST_F(IndexTest, RefusesWhatIsNotThere) {
+TEST_F(IndexTest, RefusesMissingFiles) {
   EXPECT_EQ(IndexReader::Open(Path("none.lsi")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_FALSE(IndexReader::Open(folder_.string()).ok());
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
@@ -357,11 +357,14 @@ TEST_F(IndexTest, AnUnfinishedIndexLeavesNothing) {
   EXPECT_FALSE(WriteIndex(b, 0, Path("no/such/folder/index.lsi")).ok());
 }
 
-TEST_F(IndexTest, FingerprintFollowsTheDumps) {
+TEST_F(IndexTest, TheFingerprintDependsOnTheDumps) {
   WriteIndexFile(Path("a.lsd"), "one");
   const uint64_t first = FingerprintSources({folder_.string()});
   WriteIndexFile(Path("index.lsi"), "derived");
   WriteIndexFile(Path("verdict.json"), "derived");
+  WriteIndexFile(Path("explore.html"), "derived");
+  EXPECT_EQ(FingerprintSources({folder_.string()}), first);
+  fs::create_directory_symlink("/", Path("everything"));
   EXPECT_EQ(FingerprintSources({folder_.string()}), first);
   WriteIndexFile(Path("b.lsd"), "two");
   EXPECT_NE(FingerprintSources({folder_.string()}), first);

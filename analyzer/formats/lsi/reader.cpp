@@ -96,6 +96,10 @@ absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(const std::string
   UniqueFd fd = OpenToRead(path);
   if (!fd.ok())
     return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": no such file")) : FileError("open", path, errno);
+  return Open(std::move(fd), path);
+}
+
+absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(UniqueFd fd, const std::string& path) {
   absl::StatusOr<std::unique_ptr<FileMapping>> file = FileMapping::Open(std::move(fd), path);
   if (!file.ok()) return file.status();
   if ((*file)->size() < sizeof(IndexHeader))
@@ -221,7 +225,7 @@ IndexOp IndexReader::op(size_t rank, uint64_t index) const {
   if (rank >= ranks_.size() || index >= kinds_.size()) return out;
   const IndexRank& r = ranks_[rank];
   const size_t i = static_cast<size_t>(index);
-  // One read of each value: the file may change between two.
+  // Reads each value once, because the file may change between two reads.
   const auto at = [i](const auto& column) {
     using Value = std::remove_reference_t<decltype(column[i])>;
     return std::remove_const_t<Value>(*static_cast<const volatile Value*>(&column[i]));

@@ -1,7 +1,6 @@
-// Reads index.lsi as a hostile file: tables are copied, and every reference between them is checked at opening. Columns
-// are mapped, and every value is checked at its use. The file may be cut or changed meanwhile.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_LSI_READER_H_
-#define LOCKSTEP_ANALYZER_FORMATS_LSI_READER_H_
+// Reads index.lsi as an untrusted file: tables are copied, and every reference between them is checked at opening.
+// Columns are mapped, and every value is checked when it is used. The file may be cut or changed meanwhile.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -22,16 +21,16 @@ namespace lockstep {
 struct IndexOp {
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
-  std::optional<uint64_t> membership;  // into memberships()
+  std::optional<uint64_t> membership;  // index into memberships()
   int64_t seq = kUnknown;
-  // Rank's clock; 0 not known. return_ns 0: has not returned.
+  // Rank's clock; 0 if unknown. return_ns is 0 if the call has not returned.
   int64_t enter_ns = 0, return_ns = 0, started_ns = 0, completed_ns = 0;
-  uint64_t bytes_at_least = 0;      // payload, rounded down to a power of two; 0 not known
-  uint8_t stream = kIndexNoStream;  // place among the rank's streams
-  int32_t peer = -1;                // member rank of the root, or of the other side; -1 none
+  uint64_t bytes_at_least = 0;      // payload, rounded down to a power of two; 0 if unknown
+  uint8_t stream = kIndexNoStream;  // index among the rank's streams
+  int32_t peer = -1;                // member rank of the root, or of the other side; -1 if none
 };
 
-// One rank's operations as the file stores them, for scans over all of them. A damaged file may hold any value: only
+// One rank's operations as the file stores them, for scans over all of them. A damaged file may contain any value: only
 // IndexReader::op checks.
 struct IndexColumns {
   absl::Span<const uint8_t> kind, state, size, stream;
@@ -39,19 +38,21 @@ struct IndexColumns {
   absl::Span<const uint32_t> seq, enter, start, end, peer;
 };
 
-// Whether an operation belongs to those in flight; `m`: the rank's counters in its communicator, null none.
+// Returns whether an operation is in flight. `m`: the rank's counters in its communicator, or null.
 bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMembership* m);
 
-// Immutable after opening; any thread.
+// Immutable after opening; any thread may use it.
 class IndexReader {
  public:
-  // Errors name the file and the problem: NotFound, FailedPrecondition (another version), DataLoss (damaged: make it
+  // Errors name the file and the problem: NotFound, FailedPrecondition (another version), DataLoss (damaged; create it
   // again).
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(const std::string& path);
+  // The same for an open file; `path` is for errors.
+  static absl::StatusOr<std::unique_ptr<IndexReader>> Open(UniqueFd fd, const std::string& path);
   IndexReader(const IndexReader&) = delete;
   IndexReader& operator=(const IndexReader&) = delete;
 
-  // DataLoss if the file was changed or cut since it was opened: what is missing reads as zeros. May wait for a disk.
+  // DataLoss if the file was changed or cut since it was opened; missing data then reads as zeros. May wait for a disk.
   absl::Status Unchanged() const { return file_->Unchanged(); }
   uint64_t source() const { return header_.source; }
   absl::Span<const IndexRank> ranks() const { return ranks_; }
@@ -63,27 +64,28 @@ class IndexReader {
   }
   std::string_view text(uint32_t index) const;  // empty for an unknown index
   uint64_t operations() const { return kinds_.size(); }
-  absl::Span<const char> facts() const { return facts_; }  // serialised ViewFacts; empty: none
+  absl::Span<const char> facts() const { return facts_; }  // serialized ViewFacts; may be empty
   IndexColumns columns(size_t rank) const;                 // of ranks()[rank]
-  // Asks the kernel for the pages of all columns of ranks()[rank] at once, without waiting: otherwise reading a record
-  // would wait for the disk once for each column that is not in memory. A few microseconds if they are. Any thread.
+  // Asks the kernel to load the pages of all columns of ranks()[rank] at once, without waiting. Otherwise reading a
+  // record would wait for the disk once for each column that is not in memory. Takes a few microseconds if they are.
+  // Any thread may call it.
   void WillNeed(size_t rank) const;
-  // Columns of all operations in stored form (docs/index-file.md), for scans. Values are not checked: an index of a
+  // Columns of all operations as stored (docs/index-file.md), for scans. Values are not checked: an index of a
   // membership may be out of range.
   absl::Span<const uint8_t> kind_column() const { return kinds_; }
   absl::Span<const uint8_t> state_column() const { return states_; }
   absl::Span<const uint16_t> membership_column() const { return op_memberships_; }
   absl::Span<const uint32_t> seq_column() const { return seqs_; }
-  // Operation `index` of all, which belongs to ranks()[rank].
+  // Operation `index` among all operations; it must belong to ranks()[rank].
   IndexOp op(size_t rank, uint64_t index) const;
   // A rank's operations in flight, ascending: those issued and neither completed nor failed, and those known only from
-  // the rank's counters. From their table, or without one from the rank's columns. Values as in columns().
+  // the rank's counters. Uses their table, or the rank's columns if there is none. Values as in columns().
   std::vector<IndexOpen> OpenOps(size_t rank) const;
 
   // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 if the row's
   // counters decide. Empty for a member that the communicator does not have.
   absl::Span<const uint8_t> cells(const IndexComm& comm, int32_t member) const;
-  // The state of cell (member, sequence number); `membership`: the member's own counters, or null without data.
+  // The state of cell (member, sequence number). `membership`: the member's own counters, or null if it has no data.
   IndexCell CellAt(const IndexComm& comm, int32_t member, int64_t seq, const IndexMembership* membership) const;
 
  private:
@@ -111,5 +113,3 @@ class IndexReader {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_LSI_READER_H_

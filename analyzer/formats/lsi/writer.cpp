@@ -26,15 +26,15 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-constexpr int kDeepest = 8;  // as files are looked for
+constexpr int kDeepest = 8;  // as deep as the search for files
 
 bool Ends(std::string_view name, std::string_view end) {
   return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
 }
 
 bool Derived(std::string_view name) {
-  return name == "index.lsi" || name == "report.html" || name.substr(0, 8) == "verdict." || name.substr(0, 1) == "." ||
-         name.substr(0, 6) == "README" || Ends(name, ".log") || Ends(name, ".notes.json");
+  return name == "index.lsi" || name == "report.html" || name == "explore.html" || name.substr(0, 8) == "verdict." ||
+         name.substr(0, 1) == "." || name.substr(0, 6) == "README" || Ends(name, ".log") || Ends(name, ".notes.json");
 }
 
 uint64_t OneFile(std::string_view name, const struct stat& st) {
@@ -44,17 +44,20 @@ uint64_t OneFile(std::string_view name, const struct stat& st) {
   return Mix(Mix(hash, static_cast<uint64_t>(st.st_mtim.tv_sec)), static_cast<uint64_t>(st.st_mtim.tv_nsec));
 }
 
-// A sum does not depend on the order in which a folder lists its files. Names count from the folder that was given: it
-// may move.
+// The sum does not depend on the order in which a folder lists its files. Names are relative to the given folder,
+// because it may be moved.
 uint64_t OneFolder(const std::string& path, const std::string& inside, int depth) {
   uint64_t sum = 0;
   for (const std::string& name : NamesIn(path, SIZE_MAX)) {
     struct stat st = {};
-    if (Derived(name) || stat(absl::StrCat(path, "/", name).c_str(), &st) != 0) continue;
+    const std::string child = absl::StrCat(path, "/", name);
+    if (Derived(name) || lstat(child.c_str(), &st) != 0) continue;
+    // As for the loader, a link is a ring in memory or nothing: a folder behind it may be the whole file system.
+    if (S_ISLNK(st.st_mode) && (stat(child.c_str(), &st) != 0 || S_ISDIR(st.st_mode))) continue;
     if (!S_ISDIR(st.st_mode))
       sum += OneFile(absl::StrCat(inside, name), st);
     else if (depth < kDeepest)
-      sum += OneFolder(absl::StrCat(path, "/", name), absl::StrCat(inside, name, "/"), depth + 1);
+      sum += OneFolder(child, absl::StrCat(inside, name, "/"), depth + 1);
   }
   return sum;
 }
@@ -76,7 +79,7 @@ uint16_t HostTime(const Op& op) {
   return static_cast<uint16_t>(std::clamp<int64_t>(in / kUs, 0, kIndexNotReturned - 1));
 }
 
-// 0 unknown, else 1 + the logarithm of the payload to base 2.
+// 0 if unknown, else 1 + the logarithm of the payload to base 2.
 uint8_t SizeCode(const Op& op) {
   constexpr uint8_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};  // ncclDataType_t, nccl.h
   if (op.count <= 0 || op.datatype >= std::size(kBytes)) return 0;
@@ -228,7 +231,7 @@ absl::Status IndexWriter::Impl::PlaceColumns() {
   return file.SetSize(offset);
 }
 
-// Stretches of zeros are not written: the file system keeps no blocks for them.
+// Long runs of zeros are not written, so the file system stores no blocks for them.
 absl::Status IndexWriter::Impl::SparseColumn(IndexSection section, uint64_t first,
                                              const std::vector<uint32_t>& values) {
   constexpr uint64_t kPage = 4096 / sizeof(uint32_t);
@@ -361,7 +364,7 @@ absl::Status IndexWriter::AddRank(size_t rank_index, const std::vector<Op>& ops)
   }
   impl_->added[rank_index] = true;
   IndexRank& rank = impl_->ranks[rank_index];
-  // The newest 71 minutes count: an older operation has no times, all others keep theirs.
+  // The newest 71 minutes count: older operations have no times, all others keep theirs.
   int64_t first = std::numeric_limits<int64_t>::max(), last = std::numeric_limits<int64_t>::min();
   std::vector<int64_t> low(rank.memberships, std::numeric_limits<int64_t>::max());
   for (const Op& op : ops) {

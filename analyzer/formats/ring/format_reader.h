@@ -1,5 +1,4 @@
-#ifndef LOCKSTEP_ANALYZER_FORMATS_RING_FORMAT_READER_H_
-#define LOCKSTEP_ANALYZER_FORMATS_RING_FORMAT_READER_H_
+#pragma once
 
 #include "analyzer/formats/format_reader.h"
 
@@ -8,5 +7,3 @@ namespace lockstep {
 const FormatReader& RingFormat();
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_RING_FORMAT_READER_H_

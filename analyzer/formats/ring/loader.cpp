@@ -31,12 +31,12 @@ int64_t Total(uint64_t count) {
 
 std::string CommId(const RingInput& input, const ring::CommSnapshot& comm) {
   if (comm.id != 0) return absl::StrFormat("%016x", comm.id);
-  // Identity not known (yet): no other entry is certainly the same communicator.
+  // The identity is unknown (yet), so no other entry is certainly the same communicator.
   const ring::ProcessInfo& process = input.snapshot.process;
   return CleanUtf8(absl::StrCat("unknown/", process.host, ".", process.pid, ".", comm.index), 256);
 }
 
-// Makes table indexes positions of the vector, so that what refers to them can be checked by a bound.
+// Makes table indexes positions in the vector, so that references can be checked against its size.
 template <typename T>
 absl::flat_hash_map<uint32_t, uint32_t> SortByIndex(std::vector<T>* entries) {
   std::stable_sort(entries->begin(), entries->end(), [](const T& a, const T& b) { return a.index < b.index; });
@@ -97,8 +97,8 @@ Op MakeOp(const ring::OpSnapshot& from, uint32_t membership, uint32_t thread, ui
   op.datatype = from.datatype;
   op.reduction = from.reduction;
   op.root_or_peer = from.root_or_peer;
-  op.seq = ring::IsOneSided(from.kind) ? kUnknown : Total(from.seq);  // they count signals, which are stored with the
-                                                                      // peers
+  // One-sided operations count signals, which are stored with the peers.
+  op.seq = ring::IsOneSided(from.kind) ? kUnknown : Total(from.seq);
   op.count = Total(from.count);
   op.thread = thread;
   op.index = Total(from.index);
@@ -111,21 +111,21 @@ Op MakeOp(const ring::OpSnapshot& from, uint32_t membership, uint32_t thread, ui
   op.caller = from.caller;
   op.caller_object = from.caller_object;
   op.graph = from.graph;
-  // It never ran as recorded: the launches of its graph have the numbers.
+  // A captured operation does not run itself: the launches of its graph have the numbers.
   if (from.stage == ring::OpStage::kCaptured && from.seq == 0) op.seq = kUnknown;
   op.started_ns = from.started_ns;
   op.completed_ns = from.completed_ns;
   return op;
 }
 
-// One process's communicators by the device that drives them; one group where the process is one rank.
+// One process's communicators, grouped by the device that drives them; one group if the process is one rank.
 struct Part {
   int32_t device = -1;
-  std::vector<size_t> comms;  // positions in Snapshot::comms
+  std::vector<size_t> comms;  // indexes into Snapshot::comms
 };
 
 std::vector<Part> SplitByDevice(const ring::Snapshot& snapshot) {
-  // Several members of one communicator in one process: it drives several devices.
+  // If one process has several members of one communicator, it drives several devices.
   std::map<uint64_t, std::set<int32_t>> members, devices;
   for (const ring::CommSnapshot& comm : snapshot.comms) {
     if (comm.id == 0 || comm.member_rank < 0) continue;
@@ -155,7 +155,7 @@ std::vector<Part> SplitByDevice(const ring::Snapshot& snapshot) {
   return parts;
 }
 
-// A rank to be, before it has its number.
+// A future rank that has no number yet.
 struct Draft {
   size_t input = 0;
   Part part;
@@ -182,7 +182,8 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
   }
   if (all_numbered) return;
 
-  std::map<uint64_t, std::map<int32_t, std::vector<Draft*>>> worlds;  // communicator -> member rank -> who
+  // Maps a communicator and member rank to the drafts.
+  std::map<uint64_t, std::map<int32_t, std::vector<Draft*>>> worlds;
   std::map<uint64_t, int32_t> sizes;
   for (Draft& draft : *drafts) {
     const ring::Snapshot& snapshot = inputs[draft.input].snapshot;
@@ -199,7 +200,7 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
   for (const auto& [id, members] : worlds) {
     const std::tuple<int32_t, size_t> weight{sizes[id], members.size()};
     if (weight <= best) continue;
-    // Unusable where it contradicts the launcher's numbers of processes that drive one device each.
+    // Unusable if it contradicts the launcher's numbers of processes that drive one device each.
     bool consistent = true;
     for (const auto& [member, who] : members) {
       for (const Draft* draft : who) consistent &= any_split || draft->rank < 0 || draft->rank == member;
@@ -220,7 +221,7 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
   for (Draft& draft : *drafts) {
     const RingInput& input = inputs[draft.input];
     if (draft.rank >= 0) continue;
-    if (draft.part.comms.empty()) continue;  // the caller reports it
+    if (draft.part.comms.empty()) continue;  // the caller reports the problem
     if (next >= kMaxRanks) return;
     draft.rank = next++;
     builder->AddProblem(
@@ -331,7 +332,7 @@ class RankMaker {
     }
   }
 
-  // Whether an operation or a thread's call belongs to this rank; `membership` is set where it is in a communicator.
+  // Returns whether an operation or a thread's call belongs to this rank; sets `membership` if it is in a communicator.
   bool Mine(uint32_t comm, uint32_t stream, uint32_t* membership) const {
     *membership = Find(comm_at_, comm);
     if (*membership != kNoIndex || !draft_.split) return true;
@@ -369,7 +370,7 @@ class RankMaker {
     for (const ring::OpSnapshot& op : input_.snapshot.ops) {
       if (op.comm != UINT32_MAX) in_rings.insert(key(op));
     }
-    // What only the recent operations still know is older than what the rings hold.
+    // Operations that are only among the recent ones are older than those in the rings.
     for (const ring::OpSnapshot& op : input_.snapshot.recent) {
       if (in_rings.insert(key(op)).second) add(op, true);
     }
@@ -391,12 +392,12 @@ class RankMaker {
     op->graph = ReplayedAs(static_cast<uint32_t>(replays.size() - 1), from.place);
   }
 
-  // Most times are better than the worst one, of a first operation: nineteen in twenty are late by at most the reported
-  // value.
+  // Most times are better than the worst one, that of a first operation. At least nineteen in twenty times are late by
+  // at most the reported value.
   void SayWhatTimesAreWorth() {
     Rank& rank = loose_.rank;
     std::vector<int64_t> late;
-    // A digest has the last operations of each communicator alone.
+    // A digest only has the last operations of each communicator.
     for (const ring::OpSnapshot& op : input_.snapshot.ops.empty() ? input_.snapshot.recent : input_.snapshot.ops) {
       if (op.completed_ns != 0) late.push_back(op.time_uncertainty_ns);
     }
@@ -414,7 +415,7 @@ class RankMaker {
       thread.comm = Find(comm_at_, comm);
       thread.wait_stream = Find(stream_at_, thread.wait_stream);
       if (!draft_.split) continue;
-      // A thread that drives only other devices is irrelevant to this one's rank.
+      // A thread that drives only other devices is irrelevant to this device's rank.
       const bool elsewhere = comm != UINT32_MAX
                                  ? thread.comm == kNoIndex && !my_threads_.count(thread.index)
                                  : others_threads_.count(thread.index) && !my_threads_.count(thread.index);
@@ -434,7 +435,7 @@ class RankMaker {
     }
   }
 
-  // If the process drives several devices: takes the stack of the thread that drives this one.
+  // If the process drives several devices, takes the stack of the thread that drives this one.
   void TakeOwnStack() {
     Process& process = loose_.rank.process;
     if (process.evidence == nullptr) return;
@@ -447,16 +448,16 @@ class RankMaker {
       if (thread.inner_tid() != own->tid || thread.frames().empty()) continue;
       process.stack = StackTexts(thread, *process.evidence);
       process.python_stack = StackTexts(thread, *process.evidence, true);
-      process.stack_later.clear();  // another thread's
+      process.stack_later.clear();  // the stack is another thread's
     }
   }
 
-  // One thread drives several devices and waits for one of them: that is no wait for the others' work.
+  // A thread that drives several devices may wait for one of them. Then the others' work is not what it waits for.
   bool WaitsForAnotherDevice(const ring::ThreadSnapshot& thread) const {
     if (thread.wait == ring::CallKind::kNone) return false;
     const std::vector<ring::StreamSnapshot>& streams = loose_.rank.streams;
     if (thread.wait_stream < streams.size()) return streams[thread.wait_stream].device != draft_.part.device;
-    // For a device, and which was not recorded: for one that has something to do.
+    // The thread waits for a device, but which one was not recorded. Assume one that has work.
     bool own = false, others = false;
     for (const ring::StreamSnapshot& stream : streams) {
       if (stream.marked && stream.completed < stream.issued)
@@ -477,12 +478,12 @@ class RankMaker {
 }  // namespace
 
 void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
-  // The order of the files must not show in numbers that are made up here.
+  // Numbers assigned here must not depend on the order of the files.
   std::stable_sort(rings.begin(), rings.end(), [](const RingInput& a, const RingInput& b) {
     const ring::ProcessInfo &x = a.snapshot.process, &y = b.snapshot.process;
     return std::tie(x.host, x.pid, x.start_ticks, a.path) < std::tie(y.host, y.pid, y.start_ticks, b.path);
   });
-  // Each job's ranks are numbered apart.
+  // The ranks of each job are numbered separately.
   std::map<std::string, std::vector<Draft>> by_job;
   for (size_t i = 0; i < rings.size(); ++i) {
     std::vector<Part> parts = SplitByDevice(rings[i].snapshot);
@@ -503,7 +504,7 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
     }
     const std::vector<std::string>& problems = input.snapshot.problems;
     for (size_t i = 0; i < problems.size(); ++i) {
-      // One broken file must not crowd out what the others have to say.
+      // One broken file must not displace the problems of the others.
       const bool last = i + 1 == kMaxProblemsPerRing && problems.size() > kMaxProblemsPerRing;
       const std::string text = last ? absl::StrCat(problems.size() - i, " more damaged places") : problems[i];
       builder->AddProblem({.path = input.path,
@@ -516,7 +517,7 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
   for (size_t i = 0; i < drafts.size(); ++i) {
     RingInput& input = rings[drafts[i].input];
     if (drafts[i].rank < 0) {
-      // A launcher or a helper process that only asked NCCL something is no rank.
+      // A launcher or a helper process that only queried NCCL is not a rank.
       builder->AddProblem({.path = input.path,
                            .text = absl::StrCat("pid ", input.snapshot.process.pid,
                                                 " made no communicator and has no rank: not counted as a rank"),
@@ -525,7 +526,7 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
       continue;
     }
     builder->AddRank(RankMaker(input, drafts[i], builder).Make());
-    // Thousands of rings are in memory at this point; none is kept longer than needed.
+    // Thousands of rings are in memory at this point, so each is freed as soon as possible.
     if (i + 1 == drafts.size() || drafts[i + 1].input != drafts[i].input) input.snapshot = ring::Snapshot();
   }
 }

@@ -1,6 +1,5 @@
-// Turns decoded rings into a Bundle: one Rank per process, or per device where one process drives several.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_RING_LOADER_H_
-#define LOCKSTEP_ANALYZER_FORMATS_RING_LOADER_H_
+// Converts decoded rings into a Bundle: one Rank per process, or per device if one process drives several.
+#pragma once
 
 #include <string>
 #include <vector>
@@ -13,16 +12,14 @@ namespace lockstep {
 
 struct RingInput {
   ring::Snapshot snapshot;
-  std::string path;  // its file, for messages
-  Process process;   // its process as observed from outside; Life::kUnknown if nobody looked
+  std::string path;  // the ring's file, for messages
+  Process process;   // the ring's process as observed from outside; Life::kUnknown if it was not observed
 };
 
-// Merges the rings into one bundle: communicators by identity, members by (process rank, member rank). Of several
-// generations of one job (restart count) only the newest is kept; problems name the others.
+// Merges the rings into one bundle: communicators by identity, members by (process rank, member rank). If there are
+// several generations of a job (restart counts), only the newest is kept, and problems name the others.
 Bundle BundleFromRings(std::vector<RingInput> rings);
-// The first half: adds the ranks. BundleBuilder::Finish merges them with those of other sources.
+// Only adds the ranks. BundleBuilder::Finish merges them with those of other sources.
 void AddRings(std::vector<RingInput> rings, BundleBuilder* builder);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_RING_LOADER_H_

@@ -72,7 +72,7 @@ ring::StreamSnapshot Stream(uint64_t issued, uint64_t started, uint64_t complete
   return stream;
 }
 
-TEST(RingLoader, StagesAndMarksGiveStates) {
+TEST(RingLoader, StagesAndMarkersGiveStates) {
   const ring::StreamSnapshot stream = Stream(9, 6, 5);
   ring::StreamSnapshot unmarked = stream;
   unmarked.marked = false;
@@ -92,7 +92,7 @@ TEST(RingLoader, StagesAndMarksGiveStates) {
   EXPECT_EQ(StateOf(OpStage::kLaunched, 5, nullptr, GpuMarks::kFull), OpState::kUnknown);
 }
 
-TEST(RingLoader, ProgressFollowsFromTheMarks) {
+TEST(RingLoader, ProgressFollowsFromMarkers) {
   RingInput input = Ring(0, 2);
   input.snapshot.process.gpu_marks = ring::GpuMarks::kFull;
   input.snapshot.comms = {Comm(4, 0xabc, 0, 2, 42)};
@@ -111,7 +111,7 @@ TEST(RingLoader, ProgressFollowsFromTheMarks) {
   EXPECT_EQ(bundle.ranks[0].ops[4].state, OpState::kEnqueued);
 }
 
-TEST(RingLoader, ProgressIsUnknownWithoutMarksAndNoneBeforeTheFirst) {
+TEST(RingLoader, WithoutMarkersProgressIsUnknown) {
   RingInput off = Ring(0, 2), first = Ring(1, 2);
   off.snapshot.comms = {Comm(0, 0xabc, 0, 2, 3)};
   off.snapshot.ops = {Call(0, 3, OpStage::kLaunched, 0)};
@@ -127,14 +127,14 @@ TEST(RingLoader, ProgressIsUnknownWithoutMarksAndNoneBeforeTheFirst) {
   EXPECT_EQ(bundle.ranks[1].ops[0].state, OpState::kIncomplete);
 }
 
-TEST(RingLoader, EverythingAheadOnTheStreamCountsAlsoWhenItsRecordIsGone) {
+TEST(RingLoader, EarlierWorkOnTheStreamCountsEvenWithoutItsRecord) {
   RingInput input = Ring(0, 2);
   input.snapshot.process.gpu_marks = ring::GpuMarks::kDone;
   input.snapshot.comms = {Comm(0, 0xabc, 0, 2, 100)};
   input.snapshot.streams = {Stream(500, 0, 499)};
   input.snapshot.ops = {Call(0, 100, OpStage::kLaunched, 500)};
   EXPECT_EQ(BundleFromRings({input}).ranks[0].memberships[0].completed, 99);
-  input.snapshot.streams = {Stream(500, 0, 400)};  // others are ahead of it: the state of 99 is unknown
+  input.snapshot.streams = {Stream(500, 0, 400)};  // others are ahead of operation 99, so its state is unknown
   EXPECT_EQ(BundleFromRings({input}).ranks[0].memberships[0].completed, kUnknown);
 }
 
@@ -173,10 +173,10 @@ TEST(RingLoader, RanksWithoutALauncherAreNumberedByTheWorld) {
   EXPECT_EQ(bundle.ranks_expected, 3);
 }
 
-// Rings of jobs without a name in one folder.
+// Rings in one folder, of jobs without a name.
 class RingRuns : public ::testing::Test {
  protected:
-  // A run of `size` processes that share a communicator.
+  // Adds a run of `size` processes that share a communicator.
   void Add(uint64_t comm, int32_t size, int64_t began_s, bool numbered) {
     for (int32_t r = 0; r < size; ++r) {
       RingInput input = Ring(numbered ? r : -1, numbered ? size : -1, static_cast<int32_t>(comm) * 100 + r);
@@ -195,7 +195,7 @@ class RingRuns : public ::testing::Test {
   std::vector<RingInput> rings_;
 };
 
-TEST_F(RingRuns, WithoutRanksAreToldApartByTimeAndNumberedApart) {
+TEST_F(RingRuns, RunsWithoutRanksAreDistinguishedByTime) {
   Add(1, 22, 0, false);
   Add(2, 22, 3600, false);
   EXPECT_THAT(Named(), ElementsAre(std::pair("job@1970-01-12T13:46:40", 22), std::pair("job@1970-01-12T14:46:40", 22)));
@@ -209,7 +209,7 @@ TEST_F(RingRuns, WithoutRanksAreToldApartByTimeAndNumberedApart) {
   EXPECT_EQ(bundle.ranks_expected, 22);
 }
 
-TEST_F(RingRuns, AtOneTimeAreToldApartByRanksAndWorlds) {
+TEST_F(RingRuns, SimultaneousRunsAreDistinguishedByRanksAndWorlds) {
   Add(1, 4, 0, true);
   Add(2, 4, 1, true);
   Add(3, 8, 2, true);
@@ -221,18 +221,18 @@ TEST_F(RingRuns, PartsOfOneJobStayTogether) {
   Add(2, 4, 5, false);
   rings_[0].snapshot.comms.push_back(Comm(1, 7, 0, 2));
   rings_[6].snapshot.comms.push_back(Comm(1, 7, 1, 2));
-  Add(3, 2, 10, false);  // nothing says that it is not of the same job
+  Add(3, 2, 10, false);  // nothing shows that this is another job
   EXPECT_THAT(Named(), ElementsAre(std::pair("job", 10)));
 }
 
-TEST_F(RingRuns, JobsWithANameAreLeftAlone) {
+TEST_F(RingRuns, JobsWithANameAreNotSplit) {
   Add(1, 4, 0, true);
   Add(2, 4, 3600, true);
   for (RingInput& input : rings_) input.snapshot.process.job = "train";
   EXPECT_THAT(Named(), ElementsAre(std::pair("train", 8)));
 }
 
-TEST(RingLoader, AProcessWithSeveralDevicesIsSeveralRanks) {
+TEST(RingLoader, AProcessWithSeveralDevicesBecomesSeveralRanks) {
   RingInput input = Ring(-1, -1, 700);
   auto evidence = std::make_shared<ProcessEvidence>();
   for (int tid : {700, 801, 802, 803}) {
@@ -278,8 +278,9 @@ TEST(RingLoader, AProcessWithSeveralDevicesIsSeveralRanks) {
   }
 }
 
-// The thread drives both and waits for device 0, whose operation wants device 1's: that is no wait of device 1's rank.
-TEST(RingLoader, AWaitForOneDeviceIsNoWaitOfTheOthersRanks) {
+// The thread drives both devices and waits for device 0, whose operation needs device 1's. The rank of device 1 does
+// not wait.
+TEST(RingLoader, AWaitForOneDeviceIsNotAWaitOfTheOtherRanks) {
   for (const bool known : {true, false}) {
     RingInput ring = Ring(0, 1);
     ring.snapshot.process.gpu_marks = ring::GpuMarks::kFull;
@@ -309,7 +310,7 @@ TEST(RingLoader, AWaitForOneDeviceIsNoWaitOfTheOthersRanks) {
   }
 }
 
-TEST(RingLoader, RecentOperationsFillOnlyWhatTheRingsLost) {
+TEST(RingLoader, RecentOperationsFillOnlyGapsInTheRing) {
   RingInput input = Ring(0, 2);
   input.snapshot.comms = {Comm(0, 0x1, 0, 2, 9)};
   input.snapshot.ops = {Call(0, 8, OpStage::kLaunched, 0), Call(0, 9, OpStage::kEntered, 0)};
@@ -339,7 +340,7 @@ TEST(RingLoader, OnlyTheNewestGenerationIsKept) {
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("restart 0"));
 }
 
-TEST(RingLoader, OfTwoProcessesOfOneRankTheOneThatGotFurtherIsKept) {
+TEST(RingLoader, TheProcessThatGotFurtherRepresentsItsRank) {
   RingInput early = Ring(0, 1, 10), late = Ring(0, 1, 20);
   early.snapshot.comms = {Comm(0, 0x1, 0, 1, 3)};
   late.snapshot.comms = {Comm(0, 0x2, 0, 1, 300)};
@@ -352,7 +353,7 @@ TEST(RingLoader, OfTwoProcessesOfOneRankTheOneThatGotFurtherIsKept) {
   }
 }
 
-TEST(RingLoader, AProcessThatOnlyAskedNcclSomethingIsNoRank) {
+TEST(RingLoader, AProcessThatOnlyQueriedNcclIsNotARank) {
   RingInput launcher = Ring(-1, -1, 5);
   RingInput rank = Ring(0, 1);
   rank.snapshot.comms = {Comm(0, 0x1, 0, 1)};
@@ -362,7 +363,7 @@ TEST(RingLoader, AProcessThatOnlyAskedNcclSomethingIsNoRank) {
   EXPECT_TRUE(bundle.problems[0].note);
 }
 
-TEST(RingLoader, ImpossibleNumbersAreRefusedAndSaid) {
+TEST(RingLoader, ImpossibleNumbersAreRefusedAndReported) {
   std::vector<RingInput> rings;
   for (int rank = 0; rank < 3; ++rank) {
     rings.push_back(Ring(rank, 3));
@@ -392,7 +393,7 @@ TEST(RingLoader, ImpossibleNumbersAreRefusedAndSaid) {
   EXPECT_GE(bundle.problems.size(), 3u);
 }
 
-TEST(RingLoader, DamageOfOneRingIsAFewLines) {
+TEST(RingLoader, DamageOfOneRingGivesAFewLines) {
   RingInput input = Ring(0, 1);
   input.snapshot.comms = {Comm(0, 0x1, 0, 1)};
   for (int i = 0; i < 100; ++i) input.snapshot.problems.push_back(absl::StrCat("torn slot, at offset ", i));
@@ -402,7 +403,7 @@ TEST(RingLoader, DamageOfOneRingIsAFewLines) {
   EXPECT_TRUE(bundle.ranks[0].damaged);
 }
 
-TEST(RingLoader, MemberListsShareOneBoundedRoom) {
+TEST(RingLoader, MemberListsShareABoundedSpace) {
   RingInput input = Ring(0, 2);
   for (uint32_t i = 0; i < 200; ++i) input.snapshot.comms.push_back(Comm(i, 1000 + i, 0, kMaxMembers));
   RingInput other = Ring(1, 2);
@@ -415,7 +416,7 @@ TEST(RingLoader, MemberListsShareOneBoundedRoom) {
   EXPECT_THAT(bundle.comms[0].members, ElementsAre(0, 1));
 }
 
-TEST(RingLoader, OrderOfTheFilesDoesNotMatter) {
+TEST(RingLoader, TheOrderOfFilesDoesNotMatter) {
   std::vector<RingInput> rings;
   for (int i = 0; i < 5; ++i) {
     rings.push_back(Ring(i < 3 ? i : -1, 5, 100 + i));
@@ -433,8 +434,8 @@ TEST(RingLoader, OrderOfTheFilesDoesNotMatter) {
   for (size_t i = 0; i < forward.problems.size(); ++i) EXPECT_EQ(forward.problems[i].text, backward.problems[i].text);
 }
 
-// exec leaves pid and start time as they were: the ring of the old program and the new one's are of one process.
-TEST(RingLoader, WhatAProcessRecordedBeforeItBecameAnotherProgramIsOver) {
+// exec keeps PID and start time, so the rings of the old and the new program belong to one process.
+TEST(RingLoader, RecordsFromBeforeAnExecAreNotInFlight) {
   for (const bool old_first : {true, false}) {
     RingInput old = Ring(0, 1, 4711), fresh = Ring(0, 1, 4711);
     old.path = "/rings/old.ring";

@@ -8,11 +8,13 @@ namespace {
 
 constexpr uint32_t kFirstWithKernels = 3;
 
-// All kernels of one operation: an all-to-all has one for each peer and direction, a captured one for each replay.
+// All kernels of one operation: an all-to-all has one for each peer and direction, a captured one has one for each
+// replay.
 struct Run {
-  bool launched_only = true;  // none has started
+  bool launched_only = true;  // no kernel has started
   bool unfinished = false;
-  bool overtaken = false;  // a later operation of the communicator has started: its silence proves nothing
+  // A later operation of the communicator has started, so the missing reports of this one prove nothing.
+  bool overtaken = false;
   int64_t started_ns = 0, completed_ns = 0;
 };
 
@@ -32,7 +34,7 @@ uint32_t MembershipOf(const absl::flat_hash_map<uint32_t, uint32_t>& positions, 
 void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uint32_t, uint32_t>& membership_of,
                    Rank* rank) {
   rank->profiler_version = snapshot.profiler.interface_version;
-  // Without kernel events this mode shows nothing of the GPU.
+  // Without kernel events this mode shows nothing about the GPU.
   if (rank->gpu_marks == ring::GpuMarks::kProfiler && rank->profiler_version < kFirstWithKernels) {
     rank->gpu_marks = ring::GpuMarks::kOff;
   }

@@ -1,6 +1,5 @@
 // Combines the reports of NCCL's profiler interface with the recorded calls.
-#ifndef LOCKSTEP_ANALYZER_FORMATS_RING_PROFILER_H_
-#define LOCKSTEP_ANALYZER_FORMATS_RING_PROFILER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -15,5 +14,3 @@ void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uin
                    Rank* rank);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_FORMATS_RING_PROFILER_H_

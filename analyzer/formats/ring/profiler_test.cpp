@@ -1,4 +1,4 @@
-// Reports of NCCL's profiler interface become the operations' states and times.
+// Tests how reports of NCCL's profiler interface become states and times of operations.
 #include "analyzer/formats/ring/profiler.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST(RingLoaderProfiler, KernelsGiveStatesTimesAndProgress) {
   EXPECT_EQ(rank.memberships[0].started, 2);
 }
 
-TEST(RingLoaderProfiler, SilenceOfAnOvertakenKernelSaysNothing) {
+TEST(RingLoaderProfiler, AMissingReportOfAnEarlierKernelProvesNothing) {
   RingInput input = Ring(4);
   input.snapshot.kernels = {Kernel(1, 0, 0), Kernel(2, 2500, 2600)};
   const Bundle bundle = BundleFromRings({input});
@@ -88,7 +88,7 @@ TEST(RingLoaderProfiler, SilenceOfAnOvertakenKernelSaysNothing) {
   EXPECT_EQ(bundle.ranks[0].ops[1].state, OpState::kCompleted);
 }
 
-TEST(RingLoaderProfiler, InterfacesWithoutKernelsAreBlindToTheGpu) {
+TEST(RingLoaderProfiler, InterfacesWithoutKernelsShowNothingAboutTheGpu) {
   RingInput input = Ring(2);
   input.snapshot.kernels = {Kernel(1, 0, 0)};
   const Bundle bundle = BundleFromRings({input});
@@ -97,7 +97,7 @@ TEST(RingLoaderProfiler, InterfacesWithoutKernelsAreBlindToTheGpu) {
   EXPECT_FALSE(bundle.ranks[0].start_recorded);
 }
 
-TEST(RingLoaderProfiler, OwnNetworkOperationsUnderWayAreKept) {
+TEST(RingLoaderProfiler, OwnNetworkOperationsInProgressAreKept) {
   RingInput input = Ring(6);
   ring::ProxySnapshot proxy;
   proxy.comm = 0;

@@ -7,9 +7,10 @@ namespace lockstep {
 namespace {
 
 struct Reach {
-  int64_t highest_there = kNone;                               // known to have got there
-  int64_t lowest_short = std::numeric_limits<int64_t>::max();  // known not to have
-  bool all_before_short = false;  // everything ahead of lowest_short on its stream is known to have got there
+  int64_t highest_there = kNone;  // highest number that has certainly reached this stage
+  // Lowest number that has certainly not reached this stage.
+  int64_t lowest_short = std::numeric_limits<int64_t>::max();
+  bool all_before_short = false;  // everything ahead of lowest_short on its stream has certainly reached this stage
 };
 
 int64_t ReachedNumber(const Reach& reach, const Membership& m) {
@@ -60,10 +61,10 @@ OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot
     return OpState::kUnknown;
   }
   if (stream->completed >= ticket) return OpState::kCompleted;
-  // Nothing on the stream marks it: its work may not even be queued.
+  // No mark on the stream shows the operation, so its work may not even be queued.
   if (stream->given < ticket) return OpState::kUnknown;
   if (StartsAreMarked(*stream, marks)) return stream->started >= ticket ? OpState::kStarted : OpState::kEnqueued;
-  // Of operations that are timed, one in so many, the start is known.
+  // The start is known for timed operations, which are a fixed share of all.
   if (marks == ring::GpuMarks::kEvents && stream->started >= ticket) return OpState::kStarted;
   return OpState::kIncomplete;
 }

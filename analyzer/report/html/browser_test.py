@@ -208,10 +208,7 @@ def main():
                 browser.call("Browser.getVersion")
             except (OSError, TimeoutError) as error:
                 return skip(f"{path} does not start here ({error})")
-            target = browser.call("Target.createTarget", url="about:blank")["targetId"]
-            session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-            for domain in ("Page", "Runtime", "Log", "Network"):
-                browser.call(domain + ".enable", session)
+            session = browser.new_page("Page", "Runtime", "Log", "Network")
             names = sorted(name for name in os.listdir(folder) if name.endswith(".html"))
             assert set(made) <= set(names), "a report was not written"
             for name in names:

@@ -96,7 +96,7 @@ void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out
   std::vector<Clock> clocks;
   clocks.reserve(ahead.size());
   for (int i = 0; i < verdict.clocks_size(); ++i) clocks.push_back({&verdict.clocks(i), ahead[static_cast<size_t>(i)]});
-  // The doubtful first: not aligned, set meanwhile, far off.
+  // Doubtful clocks first: not aligned, set meanwhile, large offset.
   const auto key = [](const Clock& c) {
     return std::make_tuple(c.said->uncertainty_ns() >= 0, !c.said->stepped(), -c.size());
   };
@@ -137,7 +137,7 @@ void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out
 
 namespace {
 
-// Of each phase the usual time as a bar and the longest as a mark; then the ranks for which others waited most.
+// For each phase, the usual time as a bar and the longest as a mark; then the ranks for which others waited most.
 void AppendStartPhases(const StartUp& start, std::string* out) {
   int64_t widest = 1;
   for (const StartUpPhase& phase : start.phases()) widest = std::max(widest, phase.longest_ns());

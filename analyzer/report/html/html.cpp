@@ -1,10 +1,8 @@
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/before.h"
 #include "analyzer/report/content.h"
-#include "analyzer/report/evidence.h"
 #include "analyzer/report/html/parts.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
@@ -49,7 +47,7 @@ void AppendEvidence(const Finding& finding, std::string* out) {
     const std::vector<int32_t> ranks(item.ranks().begin(), item.ranks().end());
     std::string source = Escaped(item.source(), 300);
     if (source.empty() && !ranks.empty()) source = absl::StrCat("records of ", RanksText(ranks, 80));
-    absl::StrAppend(out, "<li>", Escaped(EvidenceText(item), 600));
+    absl::StrAppend(out, "<li>", Escaped(item.text(), 600));
     if (!source.empty()) absl::StrAppend(out, " <span class=\"soft small\">(", source, ")</span>");
     absl::StrAppend(out, "</li>");
   }

@@ -1,7 +1,6 @@
-// The sections of the HTML report. Each appends a whole <section>, or nothing without data. Every text from a file
-// passes through Escaped; every list is bounded, so that a page of 24,576 ranks stays below two megabytes.
-#ifndef LOCKSTEP_ANALYZER_REPORT_HTML_PARTS_H_
-#define LOCKSTEP_ANALYZER_REPORT_HTML_PARTS_H_
+// The sections of the HTML report. Each appends a whole <section>, or nothing if there is no data. Every text from a
+// file passes through Escaped; every list is bounded, so that a page of 24,576 ranks stays below two megabytes.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -50,5 +49,3 @@ void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out
 void AppendStartUp(const Verdict& verdict, std::string* out);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_ANALYZER_REPORT_HTML_PARTS_H_

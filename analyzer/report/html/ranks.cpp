@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxRoles = size_t{1} << 20;
 constexpr size_t kMaxRuns = 6000;
-constexpr size_t kMaxSingle = 1024;    // up to here each rank has its own cell
+constexpr size_t kMaxSingle = 1024;    // up to this number, each rank has its own cell
 constexpr size_t kMaxRings = 1 << 16;  // bytes of markup
 constexpr size_t kMaxStates = 60;
 
@@ -75,7 +75,7 @@ void AppendRankMap(const std::vector<RankRole>& roles, std::string* out) {
     const size_t row_end = std::min(roles.size(), (i / columns + 1) * columns);
     size_t end = i + 1, tall = 1;
     while (!each && end < row_end && roles[end] == roles[i]) ++end;
-    // Whole rows alike are one.
+    // Equal whole rows are combined.
     if (!each && i % columns == 0 && end == i + columns) {
       while (end + columns <= roles.size() && std::all_of(roles.begin() + static_cast<std::ptrdiff_t>(end),
                                                           roles.begin() + static_cast<std::ptrdiff_t>(end + columns),

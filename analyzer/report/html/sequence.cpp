@@ -20,7 +20,7 @@ constexpr int64_t kBefore = 6;  // columns before the first difference
 constexpr size_t kMaxBands = 48;
 constexpr size_t kMaxCalls = 12;
 
-// The order for merging one rank's records of a number: the largest wins.
+// The order for merging one rank's records with one number: the largest wins.
 enum class Cell : uint8_t {
   kNothing,
   kDone,
@@ -84,8 +84,8 @@ const char* StateWord(OpState state) {
 }
 
 struct Row {
-  int32_t rank = -1;        // global, -1 unknown
-  int32_t rank_index = -1;  // into Bundle::ranks
+  int32_t rank = -1;        // global rank; -1 if unknown
+  int32_t rank_index = -1;  // index into Bundle::ranks
   const Membership* membership = nullptr;
   int64_t seen = kNone;  // largest number among the records
   std::vector<Cell> cells;
@@ -93,13 +93,13 @@ struct Row {
 
 struct Panel {
   uint32_t comm = kNoIndex;
-  int64_t first = 0, last = -1;                 // numbers shown
+  int64_t first = 0, last = -1;                 // visible numbers
   int64_t marked = -1;                          // the number at issue
   std::vector<Row> rows;                        // by member
-  absl::flat_hash_map<int32_t, size_t> row_of;  // rank index
+  absl::flat_hash_map<int32_t, size_t> row_of;  // by rank index
 };
 
-// Communicators worth a picture: the finding's, then those its victims wait in; of a healthy job the largest.
+// Communicators worth a picture: the finding's, then those in which its victims wait; for a healthy job the largest.
 std::vector<uint32_t> Choose(const Verdict& verdict, const Bundle& bundle) {
   absl::flat_hash_map<std::string, uint32_t> by_id;
   uint32_t largest = kNoIndex;
@@ -178,7 +178,7 @@ void SetWindow(const Verdict& verdict, const Bundle& bundle, Panel* panel) {
   panel->first = std::max<int64_t>(0, std::min(lowest, panel->marked >= 0 ? panel->marked : lowest) - kBefore);
   panel->last = highest;
   if (panel->last - panel->first + 1 > kMaxColumns) {
-    // Far apart: what matters is where the first one stopped, or the number at issue.
+    // They are far apart: show where the first one stopped, or the number at issue.
     if (panel->marked >= 0) panel->first = std::max<int64_t>(0, panel->marked - kMaxColumns / 2);
     panel->last = std::min(panel->last, panel->first + kMaxColumns - 1);
   }
@@ -279,7 +279,7 @@ void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const
   const auto named = [&](const Row& row) {
     return row.rank >= 0 && static_cast<size_t>(row.rank) < roles.size() && roles[row.rank] == RankRole::kCulprit;
   };
-  // Bands of equal cells; culprits on top, then by how many ranks a band has.
+  // Bands of equal cells: culprits on top, then by number of ranks.
   std::map<std::pair<bool, std::vector<Cell>>, std::vector<const Row*>> bands;
   std::set<Cell> used;
   for (const Row& row : panel.rows) {
@@ -307,7 +307,7 @@ void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const
                   "</div>\n<div class=\"seq axisrow\"><div class=\"who soft\">rank \\ sequence number</div><div "
                   "class=\"bar axis\" style=\"",
                   "grid-template-columns:repeat(", panel.last - panel.first + 1, ",minmax(0,1fr))\">");
-  // The number at issue has its label, the ends have theirs where there is room beside it on a phone.
+  // The number at issue has a label; the ends have theirs if there is room beside it on a phone.
   const int64_t columns = panel.last - panel.first + 1, at = panel.marked - panel.first;
   const bool marked = panel.marked >= panel.first && panel.marked <= panel.last;
   const double room =
@@ -346,7 +346,7 @@ void AppendSequences(const Verdict& verdict, const Bundle& bundle, const std::ve
   bool open = true;
   for (Panel& panel : panels) {
     SetWindow(verdict, bundle, &panel);
-    if (panel.last < panel.first) continue;  // sends and receives only
+    if (panel.last < panel.first) continue;  // only sends and receives
     FillCells(verdict, bundle, &panel);
     AppendPanel(bundle, roles, panel, open, &body);
     open = false;

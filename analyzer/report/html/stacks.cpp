@@ -17,11 +17,11 @@ namespace {
 constexpr size_t kMaxFrames = 64;
 constexpr size_t kMaxNodes = 400;
 
-// Ranks that share a frame and all frames outside of it.
+// Ranks that share a frame and all frames outside it.
 struct Node {
   std::string frame;
-  std::vector<int32_t> ranks;  // that come through here, ascending
-  std::vector<int32_t> ends;   // whose innermost frame it is
+  std::vector<int32_t> ranks;  // ranks whose stacks contain this frame, ascending
+  std::vector<int32_t> ends;   // ranks whose innermost frame it is
   size_t named = 0;            // how many of them are culprits
   std::vector<std::unique_ptr<Node>> children;
   absl::flat_hash_map<std::string, Node*> index;
@@ -57,7 +57,7 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
   }
   absl::StrAppend(out, "<details class=\"tree", all ? " named" : "", "\"", top.named > 0 || depth < 2 ? " open" : "",
                   "><summary>", line, "</summary>\n");
-  // The rare first: a stack that one rank alone has is the one to look at.
+  // Rare ones first, because a stack of a single rank is the most interesting.
   std::vector<const Node*> order;
   for (const auto& child : node->children) order.push_back(child.get());
   std::stable_sort(order.begin(), order.end(), [](const Node* a, const Node* b) {

@@ -1,16 +1,15 @@
 #include "collector/common/metrics/metrics.h"
 
-#include <arpa/inet.h>
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
 
-#include <algorithm>
 #include <exception>
 #include <mutex>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "collector/common/loopback.h"
 
 namespace lockstep {
 namespace {
@@ -62,17 +61,6 @@ class Server final : public MetricsServer {
   const std::shared_ptr<Page> page_;
   prometheus::Exposer exposer_;
 };
-
-bool IsLoopback(const std::string& host) {
-  in_addr four{};
-  in6_addr six{};
-  if (inet_pton(AF_INET, host.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']' &&
-      inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &six) == 1) {
-    return IN6_IS_ADDR_LOOPBACK(&six);
-  }
-  return false;
-}
 
 }  // namespace
 

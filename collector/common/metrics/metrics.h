@@ -1,7 +1,6 @@
-// Prometheus metrics of agent, relay and collector, on loopback. Bounded: a metric has at most kMostSeries series. The
-// only labels that may grow are a job's: CounterOf sums further jobs up under "other", GaugeOf leaves them out.
-#ifndef LOCKSTEP_COLLECTOR_COMMON_METRICS_METRICS_H_
-#define LOCKSTEP_COLLECTOR_COMMON_METRICS_METRICS_H_
+// Prometheus metrics of agent, relay and collector, on loopback. Bounded: a metric has at most kMostSeries series. Only
+// labels with jobs may grow: CounterOf sums further jobs up under "other", GaugeOf leaves them out.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -50,11 +49,11 @@ class MetricSet {
   std::vector<Metric> metrics_;
 };
 
-// GET /metrics returns the last published values. Own threads; Publish() never waits for a reader.
+// GET /metrics returns the last published values. Has its own threads; Publish() never waits for a reader.
 class MetricsServer {
  public:
-  // "ADDRESS:PORT", ":PORT" or "PORT" (127.0.0.1 then; port 0: any free one). Refuses addresses off loopback, because
-  // there is no password: use the node's own exporter or a proxy.
+  // "ADDRESS:PORT", ":PORT" or "PORT" (then on 127.0.0.1; port 0 means any free one). Refuses addresses outside
+  // loopback, because there is no password: use the node's own exporter or a proxy.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address);
   virtual ~MetricsServer() = default;
   virtual void Publish(MetricSet metrics) = 0;
@@ -62,5 +61,3 @@ class MetricsServer {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_COMMON_METRICS_METRICS_H_

@@ -1,4 +1,4 @@
-// In the static program: Debian has no archive of prometheus-cpp.
+// For the static program, because Debian has no static library of prometheus-cpp.
 #include "collector/common/metrics/metrics.h"
 
 namespace lockstep {

@@ -30,7 +30,7 @@ std::string Get(int port) {
   return answer;
 }
 
-TEST(MetricsTest, WhatWasPublishedIsServedOnLoopback) {
+TEST(MetricsTest, PublishedMetricsAreServedOnLoopback) {
   absl::StatusOr<std::unique_ptr<MetricsServer>> server = MetricsServer::Start("0");
   ASSERT_TRUE(server.ok()) << server.status();
   MetricSet set;
@@ -44,7 +44,7 @@ TEST(MetricsTest, WhatWasPublishedIsServedOnLoopback) {
   EXPECT_THAT(Get((*server)->port()), Not(HasSubstr("lockstep_heartbeats")));
 }
 
-TEST(MetricsTest, ThousandsOfJobsAreSixtyFourSeries) {
+TEST(MetricsTest, ThousandsOfJobsGive64Series) {
   MetricSet set;
   for (int i = 0; i < 5000; ++i) set.CounterOf("late", "", "job", "job" + std::to_string(i), 1);
   ASSERT_EQ(set.metrics().size(), 1u);

@@ -1,5 +1,5 @@
-// A libnvidia-ml for tests, by LOCKSTEP_FAKE_NVML: "fine" (two GPUs), "lost" (the second is), "hang" (for good, at the
-// second), "crash", "no-driver".
+// A libnvidia-ml for tests, controlled by LOCKSTEP_FAKE_NVML: "fine" (two GPUs), "lost" (the second is), "hang"
+// (forever, at the second), "crash", "no-driver".
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

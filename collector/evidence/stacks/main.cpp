@@ -1,5 +1,4 @@
-// lockstep evidence PID: everything about a process, as text. Also the disposable child of programs that gather
-// evidence.
+// lockstep evidence PID: prints everything about a process. Also the disposable child of programs that gather evidence.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -24,7 +23,7 @@ namespace {
 
 namespace settings = lockstep::settings;
 
-// No program may wait for a child of ours for good, whatever happened to its parent.
+// No program may wait forever for a child of this one, whatever happened to its parent.
 void LimitTime(int milliseconds) {
   signal(SIGALRM, SIG_DFL);
   itimerval timer{};
@@ -35,7 +34,7 @@ void LimitTime(int milliseconds) {
 }  // namespace
 
 int main(int count, char** given) {
-  // What the agent starts is not for files to change.
+  // Configuration files must not change what the agent starts.
   const bool inner = std::any_of(given, given + count, [](const char* word) {
     return strcmp(word, "--stacks-of") == 0 || strcmp(word, "--gpus-of") == 0;
   });

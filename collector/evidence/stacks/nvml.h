@@ -1,7 +1,6 @@
-// The used part of NVML, declared here so that the build needs no CUDA. nvml_test compares it with the toolkit's header
-// if available. NVML guarantees these structures and values.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_NVML_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_NVML_H_
+// The part of NVML that is used, declared here so that the build does not need CUDA. nvml_test compares it with the
+// toolkit's header if available. NVML guarantees these structures and values.
+#pragma once
 
 #include <cstddef>
 
@@ -50,5 +49,3 @@ using GetRemapped = Return (*)(Device, unsigned int*, unsigned int*, unsigned in
 using GetProcesses = Return (*)(Device, unsigned int*, ProcessInfo*);
 
 }  // namespace lockstep::nvml
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_NVML_H_

@@ -1,4 +1,4 @@
-// Our declarations of NVML against the CUDA toolkit's, where it is installed.
+// Compares the evidence helper's declarations of NVML with those of the CUDA toolkit, if it is installed.
 #include "collector/evidence/stacks/nvml.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
   EXPECT_EQ(offsetof(ours, our_field), offsetof(theirs, their_field)); \
   EXPECT_EQ(sizeof(ours::our_field), sizeof(theirs::their_field))
 
-TEST(Nvml, DeclarationsAreTheToolkits) {
+TEST(Nvml, DeclarationsMatchTheToolkits) {
   EXPECT_EQ(sizeof(nvml::PciInfo), sizeof(nvmlPciInfo_t));
   SAME_PLACE(nvml::PciInfo, bus_id_legacy, nvmlPciInfo_t, busIdLegacy);
   SAME_PLACE(nvml::PciInfo, domain, nvmlPciInfo_t, domain);
@@ -53,7 +53,7 @@ TEST(Nvml, DeclarationsAreTheToolkits) {
                                     nvmlProcessInfo_t*>);
 }
 #else
-TEST(Nvml, DeclarationsAreTheToolkits) {
+TEST(Nvml, DeclarationsMatchTheToolkits) {
   GTEST_SKIP() << "nvml.h is not installed (CUDA toolkit)";
 }
 #endif

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostMapsBytes = 32 << 20;
 
-// Takes the next word off the text.
+// Removes and returns the next word of the text.
 absl::string_view Word(absl::string_view* text) {
   const size_t begin = std::min(text->find_first_not_of(' '), text->size());
   text->remove_prefix(begin);
@@ -37,7 +37,6 @@ bool ParseLine(absl::string_view line, Mapping* out) {
     return false;
   if (!Hex(offset, &out->offset) || !absl::SimpleAtoi(inode, &out->inode)) return false;
   out->readable = rights[0] == 'r';
-  out->writable = rights[1] == 'w';
   out->executable = rights[2] == 'x';
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
   out->deleted = absl::EndsWith(line, " (deleted)");
@@ -80,11 +79,11 @@ std::vector<MappedFile> MappedFiles(const std::vector<Mapping>& maps) {
     MappedFile file{first.path, first.start, first.end, first.inode, first.deleted, first.executable};
     ++i;
     if (!named || first.offset != 0) continue;
-    // Its zero-initialized part has no file; later mappings of the file still belong to it.
+    // The zero-initialized part is mapped without a file; later mappings of the file still belong to it.
     for (size_t next = i; next < maps.size(); ++next) {
       const Mapping& m = maps[next];
-      // Small files have their code in their first page, which is then mapped twice; a second copy of a whole file
-      // begins with its head again, which is not executable.
+      // Small files have their code in their first page, which is then mapped twice. A second copy of a whole file
+      // begins with its header again, which is not executable.
       const bool goes_on = m.offset > 0 || (m.executable && !first.executable && m.start == maps[next - 1].end);
       const bool same = m.path == first.path && m.inode == first.inode && goes_on;
       const bool gap = m.path.empty() && m.start == maps[next - 1].end;

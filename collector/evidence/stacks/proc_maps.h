@@ -1,6 +1,5 @@
-// /proc/PID/maps.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PROC_MAPS_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PROC_MAPS_H_
+// Parses /proc/PID/maps.
+#pragma once
 
 #include <sys/types.h>
 
@@ -14,28 +13,26 @@ namespace lockstep {
 
 struct Mapping {
   uint64_t start = 0, end = 0, offset = 0, inode = 0;
-  bool readable = false, writable = false, executable = false;
+  bool readable = false, executable = false;
   bool deleted = false;  // the file was unlinked
   std::string path;      // "[stack]", "[vdso]", "" for memory without a file
 };
 
-// Skips lines that are no mappings; at most `limit` mappings. Sorted by address.
+// Skips lines that are not mappings; returns at most `limit` mappings, sorted by address.
 std::vector<Mapping> ParseMaps(absl::string_view text, size_t limit = 65536);
 std::vector<Mapping> ReadMaps(pid_t pid);
 
-// The mapping of the address; null: none.
+// The mapping that contains the address; null if none does.
 const Mapping* FindMapping(const std::vector<Mapping>& maps, uint64_t address);
 
-// An ELF file in memory: consecutive mappings of one file, the first of them from its start.
+// An ELF file in memory: consecutive mappings of one file, the first of which starts at the beginning of the file.
 struct MappedFile {
   std::string path;
-  uint64_t start = 0, end = 0;  // of all its mappings
+  uint64_t start = 0, end = 0;  // range of all mappings of the file
   uint64_t inode = 0;
   bool deleted = false;
-  bool executable = false;  // one of them is executable
+  bool executable = false;  // one of the file's mappings is executable
 };
 std::vector<MappedFile> MappedFiles(const std::vector<Mapping>& maps);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PROC_MAPS_H_

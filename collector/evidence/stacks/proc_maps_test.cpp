@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-TEST(ProcMaps, FilesAreMappingsThatFollowEachOther) {
+TEST(ProcMaps, FilesAreConsecutiveMappings) {
   const std::vector<Mapping> maps = ParseMaps(
       "55d000000000-55d000001000 r--p 00000000 fe:00 11 /opt/my app/bin\n"
       "55d000001000-55d000002000 r-xp 00001000 fe:00 11 /opt/my app/bin\n"
@@ -28,7 +28,7 @@ TEST(ProcMaps, FilesAreMappingsThatFollowEachOther) {
   EXPECT_TRUE(files[0].executable);
   EXPECT_EQ(files[1].path, "/lib/a.so");
   EXPECT_TRUE(files[1].deleted);
-  EXPECT_EQ(files[1].end, 0x7f0000003000u) << "the file mapped a second time begins anew";
+  EXPECT_EQ(files[1].end, 0x7f0000003000u) << "a second mapping of the file must be separate";
   EXPECT_EQ(files[3].path, "[vdso]");
   EXPECT_EQ(FindMapping(maps, 0x7ffc00000010)->path, "[stack]");
   EXPECT_EQ(FindMapping(maps, 0x7ffc00021000), nullptr);
@@ -36,7 +36,7 @@ TEST(ProcMaps, FilesAreMappingsThatFollowEachOther) {
   EXPECT_FALSE(ReadMaps(getpid()).empty());
 }
 
-TEST(ProcMaps, CodeInTheFirstPageIsOfTheSameFile) {
+TEST(ProcMaps, CodeInTheFirstPageBelongsToTheFile) {
   const std::vector<MappedFile> files = MappedFiles(ParseMaps(
       "559d70ac5000-559d70ac6000 r--p 00000000 fe:00 5 /small\n559d70ac6000-559d70ac8000 r-xp 00000000 fe:00 5 /small\n"
       "559d70ac8000-559d70ac9000 r--p 00001000 fe:00 5 /small\n"));
@@ -45,7 +45,7 @@ TEST(ProcMaps, CodeInTheFirstPageIsOfTheSameFile) {
   EXPECT_EQ(files[0].end, 0x559d70ac9000u);
 }
 
-TEST(ProcMaps, HostileTextDoesNoHarm) {
+TEST(ProcMaps, HostileTextIsHarmless) {
   const std::string good =
       "55d000000000-55d000001000 r--p 00000000 fe:00 11 /opt/a\n55d000001000-55d000002000 r-xp 00001000 fe:00 11 "
       "/opt/a\n";

@@ -73,7 +73,7 @@ std::unique_ptr<ProcessHelper> ProcessHelper::Open(int ring, int64_t limit_ns, s
     return nullptr;
   }
   helper->map_ = map;
-  // One at a time.
+  // The helper answers one question at a time.
   for (const int64_t end = MonotonicNs() + limit_ns; flock(helper->fd_.get(), LOCK_EX | LOCK_NB) != 0;) {
     if (MonotonicNs() > end) {
       *why = "somebody else is asking its recorder's helper";
@@ -117,7 +117,7 @@ int64_t ProcessHelper::Ask(HelperQuestion question, uint64_t address, uint64_t l
       dead_ = true;
       return -ETIMEDOUT;
     }
-    // The kernel compares the word. In short steps: a thread of a stopped process wakes nobody.
+    // The kernel compares the word. Waits in short steps, because a thread of a stopped process wakes nobody.
     const timespec step{0, std::min<long>(left, 20 * kMs)};
     syscall(SYS_futex, answered_at, FUTEX_WAIT, answered, &step, nullptr, 0);
   }

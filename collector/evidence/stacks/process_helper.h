@@ -1,8 +1,7 @@
-// Asks the recorder's own thread in a process (LOCKSTEP_HELPER=on, recorder/core/helper.h) through the process's ring
-// file for memory and a few files of /proc, if the system refuses them to us. The file is not trusted: it is not mapped
-// for reading, and its answers count no more than the process's memory.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PROCESS_HELPER_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PROCESS_HELPER_H_
+// Queries the recorder's own thread in a process (LOCKSTEP_HELPER=on, recorder/core/helper.h) through the process's
+// ring file. The thread returns memory and a few files of /proc that the system refuses. The ring file is untrusted: it
+// is not mapped for reading, and answers are trusted no more than the process's memory.
+#pragma once
 
 #include <sys/types.h>
 
@@ -17,19 +16,19 @@ namespace lockstep {
 
 class ProcessHelper {
  public:
-  // `ring`: descriptor of the ring file, not taken over; it is opened again for writing. Null: the process has no such
-  // thread, or access is refused, or another program asks for longer than `limit_ns`; *why has the reason (empty: it
-  // was started without one).
+  // `ring`: descriptor of the ring file, which is not owned; it is opened again for writing. Returns null if the
+  // process has no such thread, if access is refused, or if another program uses the thread for longer than `limit_ns`;
+  // *why has the reason (empty if it was started without one).
   static std::unique_ptr<ProcessHelper> Open(int ring, int64_t limit_ns, std::string* why);
   ~ProcessHelper();
   ProcessHelper(const ProcessHelper&) = delete;
   ProcessHelper& operator=(const ProcessHelper&) = delete;
 
-  // Like process_vm_readv: as much as is readable from the start; -1 and errno. After half a second without an answer
-  // the thread is not asked again (ETIMEDOUT).
+  // Like process_vm_readv: reads as much as is readable from the start, or returns -1 and sets errno. After half a
+  // second without an answer the thread is not used again (ETIMEDOUT).
   ssize_t Memory(uint64_t address, void* out, size_t size) const;
   std::string Maps() const;
-  // `thread` as the process numbers it.
+  // `thread` is the process's own number.
   std::string Wchan(pid_t thread) const;
   std::string Syscall(pid_t thread) const;
 
@@ -39,10 +38,8 @@ class ProcessHelper {
 
   UniqueFd fd_;
   uint64_t place_ = 0;
-  void* map_ = nullptr;  // the first page, only for the futexes: never read or written here
+  void* map_ = nullptr;  // the first page, used only for the futexes and never read or written here
   mutable bool dead_ = false;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PROCESS_HELPER_H_

@@ -16,9 +16,8 @@ namespace {
 
 constexpr int kCapSysPtrace = 19;
 constexpr char kGrantCapability[] =
-    "give the agent CAP_SYS_PTRACE (systemd: AmbientCapabilities=CAP_SYS_PTRACE; Docker: --cap-add SYS_PTRACE; "
-    "Kubernetes: "
-    "securityContext.capabilities.add: [SYS_PTRACE])";
+    "or give it CAP_SYS_PTRACE (systemd: AmbientCapabilities=CAP_SYS_PTRACE; Docker: --cap-add "
+    "SYS_PTRACE; Kubernetes: securityContext.capabilities.add: [SYS_PTRACE])";
 
 uint64_t HexField(const std::string& status, const char* name) {
   uint64_t value = 0;
@@ -56,7 +55,8 @@ PtraceFacts ReadPtraceFacts(pid_t pid, int error) {
   const std::string space = absl::StrCat("/proc/", pid, "/ns/user");
   if (stat("/proc/self/ns/user", &here) == 0 && stat(space.c_str(), &there) == 0)
     facts.other_user_namespace = here.st_ino != there.st_ino;
-  // The link may be refused as well; the mapping of ids may not, and it is the same for all processes of a namespace.
+  // Reading the link may be refused too, but not the mapping of ids, which is the same for all processes of a
+  // namespace.
   const std::string own_map = ReadSmallFile("/proc/self/uid_map"),
                     other_map = ReadSmallFile(absl::StrCat("/proc/", pid, "/uid_map"));
   if (!own_map.empty() && !other_map.empty() && own_map != other_map) facts.other_user_namespace = true;
@@ -91,50 +91,55 @@ std::string ExplainPtraceRefusal(const PtraceFacts& f) {
         "kernel.yama.ptrace_scope is 3, which forbids it to all until the host is started again with another value");
   if (!f.own_ptrace_capability) {
     if (f.own_uid != f.uid) {
-      return absl::StrCat(refused, "the process runs as user ", f.uid, ", we as user ", f.own_uid,
-                          "; run the agent as that user or as root, or ", kGrantCapability);
+      return absl::StrCat(refused, "the process runs as user ", f.uid, ", Lockstep as user ", f.own_uid,
+                          "; run it as that user or as root, ", kGrantCapability);
     }
     if (f.undumpable) {
-      return absl::StrCat(
-          refused, "the process has made itself undumpable (a set-user-ID or set-capability program, or prctl); ",
-          kGrantCapability);
+      return absl::StrCat(refused,
+                          "the process has made itself undumpable (a set-user-ID or set-capability program, or prctl); "
+                          "run Lockstep as root, ",
+                          kGrantCapability);
     }
     if (f.other_user_namespace) {
       return absl::StrCat(
-          refused,
-          "the process is in another user namespace (a rootless container); run the agent as root on the host");
+          refused, "the process is in another user namespace (a rootless container); run Lockstep as root on the host");
     }
     if (f.more_capabilities)
-      return absl::StrCat(refused, "the process has more capabilities than the agent; run the agent as root, or ",
+      return absl::StrCat(refused, "the process has more capabilities than Lockstep; run it as root, ",
                           kGrantCapability);
     if (f.yama_scope == 1) {
-      return absl::StrCat(refused, "kernel.yama.ptrace_scope is 1, which allows it to a process's ancestors alone; ",
-                          kGrantCapability, ", or for the whole host: sysctl kernel.yama.ptrace_scope=0");
+      return absl::StrCat(
+          refused,
+          "kernel.yama.ptrace_scope is 1, which allows it to a process's ancestors alone; run Lockstep as root, ",
+          kGrantCapability, ", or for the whole host: sysctl kernel.yama.ptrace_scope=0");
     }
     if (f.yama_scope == 2) {
-      return absl::StrCat(refused, "kernel.yama.ptrace_scope is 2, which allows it to administrators alone; ",
-                          kGrantCapability);
+      return absl::StrCat(
+          refused, "kernel.yama.ptrace_scope is 2, which allows it to administrators alone; run Lockstep as root, ",
+          kGrantCapability);
     }
   } else if (f.other_user_namespace) {
     return absl::StrCat(refused,
-                        "the process is in another user namespace, where our CAP_SYS_PTRACE does not count; run the "
-                        "agent as root on the host");
+                        "the process is in another user namespace, where Lockstep's CAP_SYS_PTRACE does not count; run "
+                        "it as root on the host");
   }
   if (!f.own_profile.empty() || !f.profile.empty()) {
     return absl::StrCat(refused,
-                        "a security module decides (ours: ", f.own_profile.empty() ? "unconfined" : f.own_profile,
+                        "a security module decides (Lockstep's: ", f.own_profile.empty() ? "unconfined" : f.own_profile,
                         ", the process's: ", f.profile.empty() ? "unconfined" : f.profile,
                         "); grant ptrace between them (AppArmor: a ptrace rule in both profiles; Docker: "
                         "--security-opt apparmor=unconfined)");
   }
   if (f.own_seccomp) {
     return absl::StrCat(refused,
-                        "nothing else forbids it, so a seccomp filter on the agent does; grant it with a profile that "
+                        "nothing else forbids it, so a seccomp filter on Lockstep does; grant it with a profile that "
                         "allows ptrace and process_vm_readv");
   }
-  if (!f.own_ptrace_capability) return absl::StrCat(refused, "the kernel gives no reason; ", kGrantCapability);
+  if (!f.own_ptrace_capability)
+    return absl::StrCat(refused, "the kernel gives no reason; run Lockstep as root, ", kGrantCapability);
   return absl::StrCat(
-      refused, "although we have CAP_SYS_PTRACE: a kernel thread, or a security module; nothing to grant is known");
+      refused,
+      "although Lockstep has CAP_SYS_PTRACE: a kernel thread, or a security module; nothing to grant is known");
 }
 
 }  // namespace lockstep

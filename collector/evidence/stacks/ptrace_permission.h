@@ -1,6 +1,5 @@
 // Why the kernel refuses access to a process, and how to permit it.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PTRACE_PERMISSION_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PTRACE_PERMISSION_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -9,20 +8,20 @@
 
 namespace lockstep {
 
-// The facts that decide over ptrace, as far as they are visible from outside (ptrace(2), "Ptrace access mode
-// checking").
+// The facts that decide whether ptrace is permitted, as far as they are visible from outside (ptrace(2), "Ptrace access
+// mode checking").
 struct PtraceFacts {
   int error = 0;               // errno of ptrace
-  uid_t own_uid = 0, uid = 0;  // effective, of us and of the process
+  uid_t own_uid = 0, uid = 0;  // effective users of this process and of the other
   bool own_ptrace_capability = false;
   bool other_user_namespace = false;
-  bool undumpable = false;         // its /proc files belong to root although it does not run as root
-  bool more_capabilities = false;  // it has capabilities that we lack
-  int yama_scope = -1;             // kernel.yama.ptrace_scope; -1: no Yama
+  bool undumpable = false;         // the process's /proc files belong to root although the process does not run as root
+  bool more_capabilities = false;  // the process has capabilities that this process does not have
+  int yama_scope = -1;             // kernel.yama.ptrace_scope; -1 without Yama
   pid_t tracer = 0;                // the current tracer
   std::string tracer_name;
-  bool own_seccomp = false;          // a seccomp filter restricts us
-  std::string own_profile, profile;  // security module's labels; empty: none
+  bool own_seccomp = false;          // a seccomp filter restricts this process
+  std::string own_profile, profile;  // the security module's labels; empty if none
 };
 PtraceFacts ReadPtraceFacts(pid_t pid, int error);
 
@@ -30,5 +29,3 @@ PtraceFacts ReadPtraceFacts(pid_t pid, int error);
 std::string ExplainPtraceRefusal(const PtraceFacts& facts);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PTRACE_PERMISSION_H_

@@ -19,11 +19,11 @@ PtraceFacts Refused() {
   return facts;
 }
 
-TEST(PtracePermission, EveryRefusalSaysWhatAndHowToGrantIt) {
+TEST(PtracePermission, EveryRefusalNamesTheCauseAndHowToAllow) {
   PtraceFacts f = Refused();
   f.uid = 1001;
-  EXPECT_THAT(ExplainPtraceRefusal(f),
-              AllOf(HasSubstr("the process runs as user 1001, we as user 1000"), HasSubstr("--cap-add SYS_PTRACE")));
+  EXPECT_THAT(ExplainPtraceRefusal(f), AllOf(HasSubstr("the process runs as user 1001, Lockstep as user 1000"),
+                                             HasSubstr("--cap-add SYS_PTRACE")));
   f = Refused();
   f.yama_scope = 1;
   EXPECT_THAT(ExplainPtraceRefusal(f),
@@ -38,7 +38,7 @@ TEST(PtracePermission, EveryRefusalSaysWhatAndHowToGrantIt) {
   EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("undumpable"));
   f = Refused();
   f.more_capabilities = true;
-  EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("more capabilities than the agent"));
+  EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("more capabilities than Lockstep"));
   f = Refused();
   f.tracer = 77;
   f.tracer_name = "gdb";
@@ -61,7 +61,7 @@ TEST(PtracePermission, EveryRefusalSaysWhatAndHowToGrantIt) {
   EXPECT_THAT(ExplainPtraceRefusal(Refused()), Not(HasSubstr("\n")));
 }
 
-TEST(PtracePermission, FactsOfAProcessThatIsThereAndOfOneThatIsNot) {
+TEST(PtracePermission, FactsOfAnExistingAndAMissingProcessAreRead) {
   const PtraceFacts own = ReadPtraceFacts(getpid(), EPERM);
   EXPECT_EQ(own.uid, geteuid());
   EXPECT_FALSE(own.other_user_namespace);

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <set>
 
-#include "absl/strings/match.h"
 #include "analyzer/util/printable.h"
 
 namespace lockstep {
@@ -63,7 +62,7 @@ uint32_t RangesLine(const std::string& table, int64_t line, int64_t at) {
   return 0;
 }
 
-// From 3.11 on: entries of several bytes, whose first has its highest bit set.
+// From 3.11 on: entries of several bytes; the highest bit of the first byte is set.
 uint32_t LocationsLine(const std::string& table, int64_t line, int64_t at) {
   int64_t end = 0;
   for (size_t i = 0; i < table.size();) {
@@ -120,7 +119,7 @@ std::string ShortPythonFile(const std::string& file) {
 
 std::vector<PythonThread> ReadPythonThreads(const RemoteMemory& memory, const PythonLayout& layout, uint64_t runtime) {
   std::vector<PythonThread> threads;
-  std::set<uint64_t> seen;  // lists that go in circles end
+  std::set<uint64_t> seen;  // detects a circular list
   uint64_t interpreter = 0;
   if (!memory.Get(runtime + layout.interpreters_head, &interpreter)) return threads;
   for (size_t i = 0; i < kMostInterpreters && interpreter != 0 && seen.insert(interpreter).second; ++i) {
@@ -153,7 +152,7 @@ std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const P
   if (!memory.Get(thread_state + layout.thread_frame, &frame)) return frames;
   if (layout.by_cframe && (frame == 0 || !memory.Get(frame + layout.cframe_frame, &frame))) return frames;
   std::vector<char> bytes(layout.frame_size);
-  // A list that goes in a circle is cut by the limit.
+  // A circular list is cut by the limit.
   for (size_t looked = 0; frame != 0 && looked < 4 * limit; ++looked) {
     if (frames.size() == limit) {
       *truncated = true;
@@ -224,7 +223,7 @@ const PythonCode::Code& PythonCode::Load(uint64_t address) {
   Code& code = codes_[address];
   std::vector<char> bytes(layout_.code_size);
   if (!memory_.Read(address, bytes.data(), bytes.size())) return code;
-  // Memory that is no code object (any more) must not become a name.
+  // Memory that is not a code object (any more) must not become a name.
   const uint64_t type = At<uint64_t>(bytes, layout_.object_type);
   if (type != code_type_) {
     uint64_t name = 0;

@@ -1,7 +1,7 @@
-// Tracebacks of a Python process, read from its memory. Runs no code in the process and takes none of its locks, so the
-// holder of the interpreter lock does not matter. In two steps: pointers while the thread is stopped, texts afterwards.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_FRAMES_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_FRAMES_H_
+// Tracebacks of a Python process, read from its memory. Runs no code in the process and takes none of its locks, so it
+// does not matter who holds the interpreter lock. Works in two steps: pointers while the thread is stopped, texts
+// afterwards.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -18,33 +18,34 @@ namespace lockstep {
 struct PythonThread {
   uint64_t state = 0;      // PyThreadState
   uint64_t thread_id = 0;  // pthread_t
-  uint64_t native_id = 0;  // in the process's pid namespace; 0: not stored
+  uint64_t native_id = 0;  // in the process's PID namespace; 0 if not stored
   bool holds_lock = false;
 };
-// All threads of all interpreters, at most 4,096. The process may change them meanwhile: inconsistent data is left out.
+// All threads of all interpreters, at most 4,096. The process may change them meanwhile; inconsistent data is skipped.
 std::vector<PythonThread> ReadPythonThreads(const RemoteMemory& memory, const PythonLayout& layout, uint64_t runtime);
 
 // A frame in memory.
 struct PythonFrameRef {
   uint64_t code = 0;
-  int64_t instruction = 0;         // byte offset into the code, or the address if the layout has one
-  bool outermost_of_call = false;  // the frame that C code called: one native evaluation frame covers those up to here
+  int64_t instruction = 0;  // byte offset into the code, or the address if the layout has one
+  // The frame that C code called; one native evaluation frame covers all frames up to this one.
+  bool outermost_of_call = false;
 };
 // Innermost first. `truncated`: there were more than `limit`.
 std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const PythonLayout& layout,
                                              uint64_t thread_state, size_t limit, bool* truncated);
 
 struct PythonFrame {
-  std::string function, file;  // file: relative to its package ("torch/serialization.py") if it is in one
-  uint32_t line = 0;           // 0 not known
+  std::string function, file;  // `file` is relative to the package ("torch/serialization.py") if there is one
+  uint32_t line = 0;           // 0 if unknown
   bool outermost_of_call = false;
 };
 
-// Turns references into texts; caches code objects.
+// Converts references to texts; caches code objects.
 class PythonCode {
  public:
   PythonCode(const RemoteMemory& memory, const PythonLayout& layout) : memory_(memory), layout_(layout) {}
-  // nullopt: not a code object (any more).
+  // Returns nullopt if the memory is not a code object (any more).
   std::optional<PythonFrame> Describe(const PythonFrameRef& frame);
 
  private:
@@ -61,15 +62,13 @@ class PythonCode {
   const RemoteMemory& memory_;
   const PythonLayout layout_;
   std::map<uint64_t, Code> codes_;
-  size_t held_ = 0;  // bytes of their tables
+  size_t held_ = 0;  // size of the held tables
   uint64_t code_type_ = 0;
 };
 
-// Line of the byte offset `at` in a table of one of the three formats; 0: none.
+// The line for the byte offset `at` in a table of one of the three formats; 0 if none.
 uint32_t PythonLine(PythonLayout::Lines format, const std::string& table, int32_t first_line, int64_t at);
 // "/usr/lib/python3/dist-packages/torch/serialization.py" -> "torch/serialization.py".
 std::string ShortPythonFile(const std::string& file);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_FRAMES_H_

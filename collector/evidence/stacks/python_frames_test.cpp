@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Memory of an imaginary process: only what was written.
+// Memory of a simulated process. It contains only what was written.
 class FakeMemory : public RemoteMemory {
  public:
   bool Read(uint64_t address, void* out, size_t size) const override {
@@ -24,7 +24,7 @@ class FakeMemory : public RemoteMemory {
     }
     return true;
   }
-  // Room of `size` zero bytes, without neighbors.
+  // Returns the address of `size` zero bytes without neighbors.
   uint64_t Room(size_t size) {
     const uint64_t at = next_;
     for (size_t i = 0; i < size; ++i) bytes_[at + i] = 0;
@@ -36,7 +36,7 @@ class FakeMemory : public RemoteMemory {
     uint8_t raw[sizeof value];
     memcpy(raw, &value, sizeof value);
     for (size_t i = 0; i < sizeof value; ++i) {
-      ASSERT_TRUE(bytes_.count(address + i)) << "the layout points out of the structure";
+      ASSERT_TRUE(bytes_.count(address + i)) << "the layout points outside the structure";
       bytes_[address + i] = raw[i];
     }
   }
@@ -49,7 +49,7 @@ class FakeMemory : public RemoteMemory {
   uint64_t next_ = 0x10000;
 };
 
-// An interpreter in such memory, built after the version's layout.
+// An interpreter in that memory, laid out as in the given version.
 struct FakePython {
   explicit FakePython(const PythonLayout& layout) : l(layout) {
     code_type = memory.Room(256);
@@ -126,7 +126,7 @@ struct FakePython {
   uint64_t code_type = 0, runtime = 0, interpreter = 0;
 };
 
-// Byte 0..3 is line 10, from byte 4 on line 12.
+// Bytes 0 to 3 are line 10; from byte 4 on it is line 12.
 std::string TwoLines(PythonLayout::Lines format) {
   switch (format) {
     case PythonLayout::Lines::kLnotab:
@@ -140,7 +140,7 @@ std::string TwoLines(PythonLayout::Lines format) {
   return "";
 }
 
-// An interpreter's description of itself: words of _Py_DebugOffsets that differ from those of 3.13.
+// Writes an interpreter's description of itself: words of _Py_DebugOffsets that differ from those of 3.13.
 uint64_t Offsets(FakeMemory* memory, int minor, bool free_threaded = false) {
   const PythonLayout l = *LayoutOf(13);
   const uint64_t at = memory->Room(80 * 8);
@@ -234,7 +234,7 @@ TEST_P(EveryVersion, ThreadsFramesAndLinesAreFoundByTheLayout) {
   EXPECT_TRUE(truncated);
 }
 
-TEST_P(EveryVersion, CirclesEndAndNonsenseIsNoFrame) {
+TEST_P(EveryVersion, CyclesEndAndNonsenseIsNotAFrame) {
   const PythonLayout layout = LayoutFor(GetParam());
   FakePython python(layout);
   const uint64_t code = python.Code(python.Text("f"), "f.py", 1, "");
@@ -252,7 +252,7 @@ TEST_P(EveryVersion, CirclesEndAndNonsenseIsNoFrame) {
   EXPECT_FALSE(codes.Describe({1, 0, false}));
 }
 
-TEST_P(EveryVersion, DamagedMemoryDoesNoHarm) {
+TEST_P(EveryVersion, DamagedMemoryIsHarmless) {
   const PythonLayout layout = LayoutFor(GetParam());
   FakePython python(layout);
   const uint64_t code = python.Code(python.Text("function"), "file.py", 1, TwoLines(layout.lines));
@@ -276,9 +276,9 @@ TEST_P(EveryVersion, DamagedMemoryDoesNoHarm) {
 INSTANTIATE_TEST_SUITE_P(Python, EveryVersion, ::testing::Range(kOldestPython, kNewestPython + 1),
                          [](const auto& info) { return "v3_" + std::to_string(info.param); });
 
-TEST(PythonLayout, OthersAreNotKnown) {
+TEST(PythonLayout, UnknownVersionsHaveNoLayout) {
   EXPECT_FALSE(LayoutOf(7));
-  EXPECT_FALSE(LayoutOf(14)) << "the process alone has it";
+  EXPECT_FALSE(LayoutOf(14)) << "only the process itself has this layout";
   FakeMemory memory;
   const uint64_t at = memory.Room(80 * 8);
   bool free_threaded = false;
@@ -286,25 +286,26 @@ TEST(PythonLayout, OthersAreNotKnown) {
   memory.PutBytes(at, "xdebugpy");
   for (const uint64_t version : {0x030d00f0u, 0x030e00f0u}) {
     memory.Put(at + 8, version);
-    EXPECT_FALSE(LayoutFromDebugOffsets(memory, at, &free_threaded)) << "a frame of no size";
+    EXPECT_FALSE(LayoutFromDebugOffsets(memory, at, &free_threaded)) << "a frame has size 0";
   }
   EXPECT_TRUE(LayoutFromDebugOffsets(memory, Offsets(&memory, 13), &free_threaded));
-  EXPECT_FALSE(LayoutFromDebugOffsets(memory, Offsets(&memory, 15), &free_threaded)) << "other fields again";
+  EXPECT_FALSE(LayoutFromDebugOffsets(memory, Offsets(&memory, 15), &free_threaded)) << "the fields have changed again";
   EXPECT_FALSE(free_threaded);
   EXPECT_FALSE(LayoutFromDebugOffsets(memory, Offsets(&memory, 14, true), &free_threaded));
   EXPECT_TRUE(free_threaded);
 }
 
-TEST(PythonLine, OfCodeWithoutALineIsNone) {
+TEST(PythonLine, CodeWithoutALineHasNone) {
   EXPECT_EQ(PythonLine(PythonLayout::Lines::kRanges, std::string("\x04\x00\x04\x80\x04\x01", 6), 7, 5), 0u);
   EXPECT_EQ(PythonLine(PythonLayout::Lines::kRanges, std::string("\x04\x00\x04\x80\x04\x01", 6), 7, 9), 8u);
   EXPECT_EQ(PythonLine(PythonLayout::Lines::kLocations, std::string("\xf9", 1), 7, 1), 0u);
-  EXPECT_EQ(PythonLine(PythonLayout::Lines::kLocations, std::string("\xe8\x05", 2), 7, 0), 5u) << "lines may go back";
+  EXPECT_EQ(PythonLine(PythonLayout::Lines::kLocations, std::string("\xe8\x05", 2), 7, 0), 5u)
+      << "line numbers may decrease";
   EXPECT_EQ(PythonLine(PythonLayout::Lines::kLnotab, std::string("\x02\xff\x02\x05", 4), 7, 2), 6u);
   EXPECT_EQ(PythonLine(PythonLayout::Lines::kLocations, "\x01", 7, 0), 0u);
 }
 
-TEST(PythonFile, IsToldFromThePackageOn) {
+TEST(PythonFile, IsShownFromThePackageOn) {
   EXPECT_EQ(ShortPythonFile("/opt/conda/lib/python3.10/site-packages/torch/serialization.py"),
             "torch/serialization.py");
   EXPECT_EQ(ShortPythonFile("/usr/lib/python3.11/threading.py"), "threading.py");

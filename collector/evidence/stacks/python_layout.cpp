@@ -47,7 +47,7 @@ std::optional<PythonLayout> LayoutOf(int minor) {
     l.frame_entry = minor == 11 ? 68 : 70;
     l.code_size = minor == 11 ? 192 : minor == 12 ? 200 : 208;
     l.code_file = 112;
-    l.code_name = 128;  // the qualified one
+    l.code_name = 128;  // the qualified name
     l.code_lines = 136;
     l.code_first_line = minor == 11 ? 72 : 68;
     l.code_bytes = minor == 11 ? 184 : minor == 12 ? 192 : 200;
@@ -59,7 +59,7 @@ std::optional<PythonLayout> LayoutOf(int minor) {
 
 std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime, bool* free_threaded) {
   *free_threaded = false;
-  // _Py_DebugOffsets: a cookie, the version, then numbers of eight bytes, to which 3.14 added some in between.
+  // _Py_DebugOffsets: a cookie, the version, then numbers of eight bytes; 3.14 inserted some.
   constexpr size_t kWords = 80;
   uint64_t words[kWords];
   if (!memory.Read(runtime, words, sizeof words) || memcmp(words, "xdebugpy", 8) != 0) return std::nullopt;
@@ -76,7 +76,7 @@ std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, u
     l.first_shim = 3;
   }
   const auto at = [&words](size_t byte) { return words[byte / 8]; };
-  // Where 3.13 has them. 3.14 has three words more in front: the interpreter's main thread, a frame's stack pointer,
+  // Positions in 3.13. 3.14 has three more words before them: the interpreter's main thread, a frame's stack pointer,
   // and, before texts, the four of sets.
   const size_t after_threads = newer ? 8 : 0, after_frame = newer ? 16 : 0, after_lists = newer ? 48 : 0;
   const struct {
@@ -111,12 +111,12 @@ std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, u
     if (at(field.byte) > 1 << 20) return std::nullopt;
     *field.field = static_cast<uint32_t>(at(field.byte));
   }
-  // Derived from the start of the interpreter, which contains the lock's own structure.
+  // Relative to the start of the interpreter, which contains the lock's structure.
   const uint64_t lock = at(120 + after_threads);
   if (l.gil_holder < lock || l.gil_locked < lock) return std::nullopt;
   l.gil_holder -= static_cast<uint32_t>(lock);
   l.gil_locked -= static_cast<uint32_t>(lock);
-  // A structure that is copied whole must contain the wanted fields.
+  // A structure that is copied whole must contain the required fields.
   if (l.frame_size < 16 || l.frame_size > 4096 || l.frame_back + 8 > l.frame_size || l.frame_code + 8 > l.frame_size ||
       l.frame_instruction + 8 > l.frame_size || l.frame_entry >= l.frame_size || l.code_size > 4096 ||
       l.code_file + 8 > l.code_size || l.code_name + 8 > l.code_size || l.code_lines + 8 > l.code_size ||

@@ -1,8 +1,7 @@
-// The places of CPython's data for a traceback, for 64-bit builds of 3.8 to 3.14. The numbers are offsets from the
-// public headers of each version (evidence_test reads the stacks of running interpreters). From 3.13 on an interpreter
-// has its own in memory; of 3.14 only these are used.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_LAYOUT_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_LAYOUT_H_
+// Where CPython stores the data for a traceback, for 64-bit builds of 3.8 to 3.14. The numbers are offsets from the
+// public headers of each version (evidence_test reads the stacks of running interpreters). From 3.13 on, an interpreter
+// has these numbers in memory; for 3.14 only those are used.
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -18,19 +17,19 @@ struct PythonLayout {
   uint32_t interpreters_head = 0;  // in _PyRuntime
   uint32_t interpreter_next = 0, interpreter_threads = 0;
   uint32_t thread_next = 0, thread_id = 0;
-  uint32_t native_thread_id = 0;  // 0: not kept
+  uint32_t native_thread_id = 0;  // 0 if not stored
   uint32_t thread_frame = 0;      // newest frame, or the structure that points to it
   bool by_cframe = false;
   uint32_t cframe_frame = 0;
-  // The interpreter lock: inside _PyRuntime, or (gil_pointer != 0) at the place to which the interpreter points.
+  // The interpreter lock: inside _PyRuntime or, if gil_pointer is not 0, where that pointer of the interpreter leads.
   uint32_t gil = 0, gil_pointer = 0, gil_holder = 0, gil_locked = 0;
 
   uint32_t frame_size = 0, frame_back = 0, frame_code = 0, frame_instruction = 0;
   enum class Instruction { kByteIndex, kUnitIndex, kPointer } instruction = Instruction::kPointer;
-  // Marks an entry from C code: every frame (one C call each), a flag of the oldest frame of a call (3.11), or an extra
-  // frame for the C call (3.12). Such a frame has an owner of `first_shim` or above.
+  // How an entry from C code is marked: every frame is an entry (one C call each), a flag of the oldest frame of a call
+  // (3.11), or an extra frame for the C call (3.12). Such a frame has an owner of `first_shim` or above.
   enum class Entry { kEveryFrame, kFlag, kShim } entry = Entry::kShim;
-  uint32_t frame_entry = 0;  // byte: the flag, or the frame's owner
+  uint32_t frame_entry = 0;  // a byte: the flag, or the frame's owner
   uint8_t first_shim = 3;
   uint64_t code_tag = 0;  // bits of a frame's pointer to its code that are not part of the address
 
@@ -41,12 +40,10 @@ struct PythonLayout {
   uint32_t object_type = 8, type_name = 24;
 };
 
-// For Python 3.`minor`; nullopt: unknown, or only available from the process (3.14).
+// For Python 3.`minor`; nullopt if unknown, or only available from the process (3.14).
 std::optional<PythonLayout> LayoutOf(int minor);
-// From the process's memory, from 3.13 on; nullopt: missing, invalid, or a build without the interpreter lock
-// (*free_threaded), whose frames run code that no code object holds.
+// From the process's memory, from 3.13 on. nullopt if missing or invalid, or for a build without the interpreter lock
+// (*free_threaded), whose frames run code that no code object contains.
 std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime, bool* free_threaded);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_LAYOUT_H_

@@ -1,6 +1,5 @@
-// Memory of another process. The contents are hostile.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_REMOTE_MEMORY_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_REMOTE_MEMORY_H_
+// Memory of another process. The contents are untrusted.
+#pragma once
 
 #include <sys/types.h>
 
@@ -14,7 +13,7 @@ class ProcessHelper;
 class RemoteMemory {
  public:
   virtual ~RemoteMemory() = default;
-  // All `size` bytes, or false with useless contents of `out`.
+  // Reads all `size` bytes, or returns false with undefined contents of `out`.
   virtual bool Read(uint64_t address, void* out, size_t size) const = 0;
 
   template <typename T>
@@ -23,14 +22,14 @@ class RemoteMemory {
   }
 };
 
-// By process_vm_readv: takes no lock of the process and does not stop it. Needs the rights of ptrace; if they are
-// refused, asks the recorder's helper in the process, if there is one.
+// Uses process_vm_readv, which takes no lock of the process and does not stop it. Needs ptrace rights. If they are
+// refused, it uses the recorder's helper in the process, if there is one.
 class ProcessMemory : public RemoteMemory {
  public:
   // `helper` may be null, and must outlive it.
   explicit ProcessMemory(pid_t pid, const ProcessHelper* helper = nullptr) : pid_(pid), helper_(helper) {}
   bool Read(uint64_t address, void* out, size_t size) const override;
-  // As much as is readable from the start; -1 and errno if nothing is.
+  // Reads as much as is readable from the start; returns -1 and sets errno if nothing is.
   ssize_t ReadSome(uint64_t address, void* out, size_t size) const;
 
  private:
@@ -40,5 +39,3 @@ class ProcessMemory : public RemoteMemory {
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_REMOTE_MEMORY_H_

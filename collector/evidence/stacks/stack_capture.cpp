@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
 #include "absl/strings/ascii.h"
@@ -63,7 +62,8 @@ std::vector<std::string> KernelFrames(pid_t pid, pid_t tid) {
   return frames;
 }
 
-// Stack pointer and pc of a thread in a system call: "202 0x7f.. 0x80 .. SP PC". Needs no stop.
+// Stack pointer and pc of a thread in a system call: "202 0x7f.. 0x80 .. SP PC". The thread does not have to be
+// stopped.
 bool ReadSyscallPlace(pid_t pid, pid_t tid, const ProcessHelper* helper, ThreadCapture* thread) {
   std::string text = TaskFile(pid, tid, "syscall", 512);
   if (text.empty() && helper != nullptr) text = helper->Syscall(thread->inner_tid);
@@ -85,7 +85,7 @@ bool ReadRegisters(pid_t tid, ThreadCapture* thread) {
   iovec part{&regs, sizeof regs};
   if (ptrace(PTRACE_GETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &part) != 0) return false;
 #if defined(__x86_64__)
-  // A 32-bit process has other registers; the kernel reveals it by their size.
+  // A 32-bit process has other registers, which their size shows.
   if (part.iov_len != sizeof regs) return false;
   const uint64_t values[kStackRegisters] = {regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi,
                                             regs.rbp, regs.rsp, regs.r8,  regs.r9,  regs.r10, regs.r11,
@@ -108,7 +108,7 @@ bool ReadRegisters(pid_t tid, ThreadCapture* thread) {
   return true;
 }
 
-// A timer with an uncatchable signal: the last resort against a thread that we keep stopped.
+// A timer with an uncatchable signal: the last resort if a thread stays stopped.
 class SelfKiller {
  public:
   explicit SelfKiller(int64_t after_ns) : after_ns_(after_ns) {
@@ -152,12 +152,13 @@ class Capturer {
         scratch_(options.most_stack) {}
 
   Capture Run() {
-    // A stopped thread must not wait for our turn on a busy host. Works without the priority if it is refused.
+    // On a busy host, a stopped thread must not wait until this process is scheduled. Works without the priority if it
+    // is refused.
     setpriority(PRIO_PROCESS, 0, -20);
     sched_param real_time{};
     real_time.sched_priority = 1;
     sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &real_time);
-    std::fill(scratch_.begin(), scratch_.end(), 1);  // no page faults later
+    std::fill(scratch_.begin(), scratch_.end(), 1);  // avoids page faults later
 
     const std::vector<pid_t> tids = ThreadsOf(pid_);
     capture_.total = tids.size();
@@ -196,7 +197,7 @@ class Capturer {
       if (!Stop(tid, &thread, &stopped)) return;
     }
     if (!stopped) {
-      // Also shows whether these were readable at all.
+      // The attempt also shows whether these registers can be read at all.
       if (ReadSyscallPlace(pid_, tid, options_.helper, &thread)) CopyStack(&thread, MonotonicNs());
       if (options_.while_stopped) options_.while_stopped(&thread);
     }
@@ -204,7 +205,7 @@ class Capturer {
     capture_.threads.push_back(std::move(thread));
   }
 
-  // false: the thread is gone.
+  // Returns false if the thread is gone.
   bool Stop(pid_t tid, ThreadCapture* thread, bool* stopped) {
     if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
       if (errno == ESRCH) return false;
@@ -216,7 +217,7 @@ class Capturer {
       return true;
     }
     const int64_t begin = MonotonicNs();
-    int64_t running = begin;  // when it was last seen running
+    int64_t running = begin;  // when the thread was last seen running
     killer_.Arm();
     ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
     int status = 0;
@@ -232,8 +233,8 @@ class Capturer {
         return false;
       }
       if (MonotonicNs() - begin > options_.halt_limit_ns) {
-        // It sleeps where no signal reaches it. Detaching requires a stopped thread: it is released as soon as it
-        // stops, and with the end of this thread at the latest.
+        // The thread sleeps where no signal reaches it. Detaching requires a stopped thread. So the thread is released
+        // when it stops, at the latest when the tracing thread ends.
         late_.push_back(tid);
         killer_.Disarm();
         thread->refused =
@@ -262,7 +263,7 @@ class Capturer {
     return true;
   }
 
-  // A signal that arrived first is delivered; another program's stop stays.
+  // A signal that arrived first is delivered; another program's stop is kept.
   void LetGo(pid_t tid, int status) {
     const bool signal = WIFSTOPPED(status) && status >> 16 == 0;
     ptrace(PTRACE_DETACH, tid, nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(signal ? WSTOPSIG(status) : 0)));
@@ -278,7 +279,7 @@ class Capturer {
     });
   }
 
-  // From the stack pointer, with what lies below it and is still in use, to the end of the mapping.
+  // Copies from the stack pointer, including the used part below it, to the end of the mapping.
   void CopyStack(ThreadCapture* thread, int64_t begin) {
     constexpr uint64_t kRedZone = 128;
     const uint64_t sp = thread->registers[kStackPointerRegister];
@@ -313,7 +314,7 @@ class Capturer {
 }  // namespace
 
 Capture CaptureThreads(pid_t pid, const std::vector<Mapping>& maps, const CaptureOptions& options) {
-  // The kernel lets a tracer's threads go when the tracing thread ends: nothing can be forgotten.
+  // The kernel releases a tracer's threads when the tracing thread ends, so none can be forgotten.
   Capture capture;
   std::thread thread([&] { capture = Capturer(pid, maps, options).Run(); });
   thread.join();

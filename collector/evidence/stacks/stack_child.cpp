@@ -2,13 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +30,7 @@
 #include "collector/evidence/stacks/stack_capture.h"
 #include "collector/evidence/stacks/stack_merge.h"
 #include "collector/evidence/stacks/stack_unwind.h"
+#include "collector/host/owner_rights.h"
 #include "collector/host/proc.h"
 
 namespace lockstep {
@@ -42,39 +39,6 @@ namespace {
 constexpr size_t kMostNativeFrames = 256;
 constexpr size_t kMostPythonFrames = 256;
 constexpr int64_t kSendEvery = 150'000'000;
-
-// What the owner of the process may read, and no more: its files may be made to mislead their reader. Says why that
-// cannot be had; empty: it was.
-std::string DropRights(pid_t pid) {
-  const struct {
-    int what;
-    rlim_t limit;
-  } limits[] = {{RLIMIT_CORE, 0}, {RLIMIT_AS, rlim_t{32} << 30}, {RLIMIT_FSIZE, 0}};
-  for (const auto& limit : limits) {
-    const rlimit value{limit.limit, limit.limit};
-    setrlimit(static_cast<decltype(RLIMIT_CORE)>(limit.what), &value);
-  }
-  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  const std::string status = ReadSmallFile(absl::StrCat("/proc/", pid, "/status"));
-  const std::vector<int64_t> uids = ProcNumbers(status, "Uid"), gids = ProcNumbers(status, "Gid");
-  const bool known = uids.size() > 1 && gids.size() > 1;  // real, effective
-  const uid_t uid = known ? static_cast<uid_t>(uids[1]) : 0;
-  const gid_t gid = known ? static_cast<gid_t>(gids[1]) : 0;
-  std::string why;
-  if (!known && geteuid() == 0) {
-    why = "whose the process is could not be read";
-  } else if (geteuid() == 0 && uid != 0) {
-    if (setgroups(0, nullptr) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0 ||
-        geteuid() != uid)
-      why = absl::StrCat("root may not become user ", uid, " here (", strerror(errno),
-                         "; grant CAP_SETUID and CAP_SETGID)");
-  }
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct none[2] = {};
-  if (syscall(SYS_capset, &header, none) != 0 && why.empty())
-    why = absl::StrCat("capabilities could not be given up (", strerror(errno), ")");
-  return why;
-}
 
 struct Python {
   PythonLayout layout;
@@ -90,15 +54,16 @@ int MinorInName(const std::string& path) {
   return absl::SimpleAtoi(path.substr(at + strlen("python3."), end - at - strlen("python3.")), &minor) ? minor : -1;
 }
 
-// Addresses of the interpreter's state in the process, from the symbols of its file.
+// Addresses of the interpreter's state in the process, from the symbols of the interpreter's file.
 struct PythonSymbols {
-  int32_t file = kNoFile;                                // index of that file
-  static constexpr int32_t kNoFile = -1, kNotRead = -2;  // kNotRead: could not take on the rights of the process's user
+  int32_t file = kNoFile;  // index of the interpreter's file
+  // kNotRead: could not switch to the rights of the process's user.
+  static constexpr int32_t kNoFile = -1, kNotRead = -2;
   uint64_t runtime = 0, version = 0;
 };
 
 PythonSymbols FindSymbols(const std::vector<MappedFile>& files, Unwinder* unwinder) {
-  // The library, else the program itself; a program of another name may have the interpreter inside.
+  // Tries the library first, then the program itself. A program with another name may also contain the interpreter.
   std::vector<const MappedFile*> order;
   for (const MappedFile& file : files) {
     if (file.executable && absl::StrContains(file.path, "libpython3.")) order.push_back(&file);
@@ -117,8 +82,8 @@ PythonSymbols FindSymbols(const std::vector<MappedFile>& files, Unwinder* unwind
   return {};
 }
 
-// FindSymbols in a separate process without privileges, because the file is hostile input. This process still needs its
-// own: it stops the threads next, and reads their Python frames while they are stopped.
+// Runs FindSymbols in a separate process without privileges, because the file is hostile input. This process still
+// needs its privileges: it stops the threads next, and reads their Python frames while they are stopped.
 PythonSymbols FindSymbolsWithoutRights(pid_t pid, const std::vector<MappedFile>& files, Unwinder* unwinder,
                                        int64_t limit_ns) {
   int ends[2];
@@ -128,8 +93,8 @@ PythonSymbols FindSymbolsWithoutRights(pid_t pid, const std::vector<MappedFile>&
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) {
-    const bool dropped = DropRights(pid).empty();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // after DropRights: a change of user clears it
+    const bool dropped = TakeOwnersRights(pid).empty();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // after TakeOwnersRights, because a change of user clears it
     if (getppid() != parent) _exit(1);
     const PythonSymbols found = dropped ? FindSymbols(files, unwinder) : PythonSymbols{.file = PythonSymbols::kNotRead};
     _exit(write(to.get(), &found, sizeof found) == sizeof found ? 0 : 1);
@@ -147,7 +112,7 @@ PythonSymbols FindSymbolsWithoutRights(pid_t pid, const std::vector<MappedFile>&
   return symbols;
 }
 
-// The addresses come from a hostile file: everything read there is checked.
+// The addresses come from a hostile file, so everything read there is checked.
 std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<MappedFile>& files,
                                  const PythonSymbols& symbols, ProcessEvidence* evidence) {
   if (symbols.file == PythonSymbols::kNotRead) {
@@ -186,12 +151,12 @@ std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<M
   return python;
 }
 
-// Which of the interpreter's threads this is. By the kernel's number where the interpreter keeps it (after a fork it
-// may be the parent's), else by the thread's own structure, in which glibc keeps the number.
+// Finds the interpreter's thread for this kernel thread. Uses the kernel's number if the interpreter stores it, though
+// after a fork that may be the parent's. Otherwise uses the thread's own structure, in which glibc stores the number.
 const PythonThread* FindThread(const Python& python, const RemoteMemory& memory, const ThreadCapture& thread) {
   for (const PythonThread& known : python.threads) {
     if (thread.thread_pointer != 0 && known.thread_id == thread.thread_pointer) return &known;
-    // Where the thread pointer is behind the structure, not at its start.
+    // For architectures on which the thread pointer is behind the structure, not at its start.
     if (thread.thread_pointer > known.thread_id && thread.thread_pointer - known.thread_id < 4096) return &known;
   }
   constexpr uint64_t kTidInGlibcThread = 720;
@@ -216,7 +181,7 @@ class StackChild {
 
   int Run() {
     if (options_.drop_rights) {
-      // Should memory run out, we go first.
+      // If memory runs out, this process is killed first.
       const UniqueFd fd(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
       if (fd.ok()) {
         (void)!write(fd.get(), "1000", 4);
@@ -239,8 +204,8 @@ class StackChild {
     }
     Take(maps, python ? &*python : nullptr);
     if (!Describe(python ? &*python : nullptr)) return 1;
-    if (const std::string why = options_.drop_rights ? DropRights(pid_) : ""; !why.empty()) {
-      // A file that misleads the unwinder must never meet the rights of root.
+    if (const std::string why = options_.drop_rights ? TakeOwnersRights(pid_) : ""; !why.empty()) {
+      // A file that misleads the unwinder must never be read with root's rights.
       evidence_.set_stacks_refused(absl::StrCat(evidence_.stacks_refused(),
                                                 evidence_.stacks_refused().empty() ? "" : "; ",
                                                 "native stacks were not unwound: ", why));
@@ -290,7 +255,7 @@ class StackChild {
       evidence_.set_stacks_refused("the process has no threads any more");
   }
 
-  // What needs no foreign file: Python's texts, kernel frames, states.
+  // First collects everything that needs no foreign file: Python's texts, kernel frames, states.
   bool Describe(const Python* python) {
     std::optional<PythonCode> code;
     if (python != nullptr) code.emplace(memory_, python->layout);
@@ -370,7 +335,7 @@ class StackChild {
   }
 
   bool AddLines(Unwinder* unwinder) {
-    // Innermost frames first: they are what people look at if time runs out.
+    // Innermost frames come first, because those are the most useful if time runs out.
     std::set<uint64_t> done;
     for (size_t depth = 0; depth < kMostNativeFrames; ++depth) {
       for (const std::vector<uint64_t>& pcs : pcs_) {
@@ -397,7 +362,7 @@ class StackChild {
   const pid_t pid_;
   const StackChildOptions options_;
   const int out_;
-  std::string no_helper_;  // why it cannot be asked, if there is one
+  std::string no_helper_;  // why the helper cannot be used; empty if it can
   const std::unique_ptr<ProcessHelper> helper_;
   const ProcessMemory memory_;
   ProcessEvidence evidence_;

@@ -1,6 +1,5 @@
-// The work of the disposable child that takes the stacks of a process.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_CHILD_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_CHILD_H_
+// The work of the disposable child process that takes the stacks of a process.
+#pragma once
 
 #include <sys/types.h>
 
@@ -12,19 +11,16 @@ struct StackChildOptions {
   bool may_stop = true;
   // Stopping threads takes at most a third of the available time.
   int64_t limit_ns = 4'500'000'000;
-  // May kill itself with SIGKILL rather than keep a thread of the process stopped too long. Not for tests in one
-  // process.
+  // May kill itself with SIGKILL so that no thread of the process stays stopped too long. Not for tests in one process.
   bool kill_self = true;
-  // Drops its rights, and limits itself, before it reads foreign files.
+  // The child drops its rights and sets its limits before it reads foreign files.
   bool drop_rights = true;
-  // The process's ring file, whose helper is asked for data that the system refuses; -1: unknown.
+  // The process's ring file, whose helper is asked for data that the system refuses; -1 if unknown.
   int ring = -1;
 };
 
-// Writes its results to `out` in steps (child_pipe.h): states and Python stacks first, then native stacks with function
+// Writes the results to `out` in steps (child_pipe.h): states and Python stacks first, then native stacks with function
 // names, then source lines. Returns the exit status.
 int RunStackChild(pid_t pid, const StackChildOptions& options, int out);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_CHILD_H_

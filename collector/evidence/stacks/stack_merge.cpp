@@ -95,7 +95,7 @@ std::vector<StackFrame> MergeStacks(const std::vector<StackFrame>& native, const
   };
   for (const StackFrame& frame : native) {
     if (Evaluates(frame) && next < python.size()) {
-      // Frames of calls from Python to C lead there too; a more informative name stays.
+      // Frames of calls from Python to C also lead there; a more informative name is kept.
       while (!merged.empty() && merged.back().kind() == StackFrame::NATIVE && OnlyLeads(merged.back(), interpreter) &&
              (merged.size() > 1 || !merged.back().function().empty())) {
         merged.pop_back();

@@ -1,6 +1,5 @@
 // Merges native and Python frames into one stack.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_MERGE_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_MERGE_H_
+#pragma once
 
 #include <vector>
 
@@ -9,11 +8,10 @@
 
 namespace lockstep {
 
-// Puts Python's frames in the place of the interpreter's evaluation frames, and leaves out the interpreter's own frames
-// that only lead from one Python function to the next. Both innermost first. Python frames for which the native stack
-// has no place (it ended early) come last. The C library's frames before main() or a thread's function are left out.
+// Replaces the interpreter's evaluation frames by Python's frames, and removes the interpreter's own frames that only
+// lead from one Python function to the next. Both are innermost first. Python frames without a place in the native
+// stack (because it ended early) are added at the end. The C library's frames before main() or a thread's function are
+// removed.
 std::vector<StackFrame> MergeStacks(const std::vector<StackFrame>& native, const std::vector<PythonFrame>& python);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_MERGE_H_

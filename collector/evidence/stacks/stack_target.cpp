@@ -1,5 +1,5 @@
-// A process whose stacks are known, for evidence_test: stack_target MODE [NUMBER]. Writes "ready" when it is as it will
-// stay.
+// A process with known stacks, for evidence_test: stack_target MODE [NUMBER]. Writes "ready" when it has reached its
+// final state.
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ __attribute__((noinline)) uint64_t SpinForever(volatile uint64_t* out) {
 
 void* Waiter(void*) {
   WaitInNobodysName(1);
-  there += 1000;  // not a tail call
+  there += 1000;  // prevents a tail call
   return nullptr;
 }
 

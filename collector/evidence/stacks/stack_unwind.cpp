@@ -36,18 +36,18 @@ struct SymbolEntry {
 
 struct CodeFile {
   MappedFile mapped;
-  std::string path;  // as it can be opened from here; empty: it cannot
+  std::string path;  // the path under which the file can be opened here; empty if it cannot
   UniqueFd fd;
-  std::vector<char> image;  // of the kernel's own, which is in no file
-  std::string problem;      // why it is not read
+  std::vector<char> image;  // the kernel's own code, which is in no file
+  std::string problem;      // why the file is not read
   Dwfl_Module* module = nullptr;
-  uint32_t number = 0;  // 1 + index into the reported modules; 0: not reported yet
+  uint32_t number = 0;  // 1 + index into the reported modules; 0 if not reported yet
   bool indexed = false;
   std::vector<SymbolEntry> symbols;  // sorted
   bool lines = true;
 };
 
-// The error text of the last call of libdw. It may fail without giving one.
+// Returns the error text of libdw's last call. A call may fail without a text.
 std::string LastProblem() {
   const char* const text = dwfl_errmsg(-1);
   return text == nullptr ? "the unwinder fails without a reason" : text;
@@ -77,7 +77,7 @@ uint64_t BiasOf(Elf* elf, uint64_t start) {
   return 0;
 }
 
-// Cuts "(...)" of the parameters off; those of "(anonymous namespace)", "operator()" and lambdas stay.
+// Removes "(...)" of the parameters; keeps "(anonymous namespace)", "operator()" and lambdas.
 std::string WithoutParameters(const std::string& name) {
   int angle = 0, brace = 0;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -102,7 +102,7 @@ std::string WithoutParameters(const std::string& name) {
   return name;
 }
 
-// Demangled function templates begin with their return type.
+// The names of demangled function templates begin with their return type.
 std::string WithoutReturnType(const std::string& name) {
   if (absl::StrContains(name, "operator ")) return name;
   int depth = 0;
@@ -138,7 +138,7 @@ std::string ShortFunction(const std::string& symbol, size_t limit) {
     if (name.empty()) name = symbol;
     if (name.size() > limit / 2) name = WithoutTemplates(name);
   } else {
-    name = name.substr(0, name.find('@'));  // a version
+    name = name.substr(0, name.find('@'));  // removes a version
   }
   // Parts that the compiler split off a function.
   for (const char* piece : {".constprop", ".isra", ".part", ".cold", ".lto_priv", ".localalias", " [clone"}) {
@@ -152,13 +152,13 @@ std::string ShortFunction(const std::string& symbol, size_t limit) {
 struct Unwinder::State {
   pid_t pid = 0;
   const ProcessMemory memory;
-  std::vector<CodeFile> files;  // never grows after the start: pointers into it are kept
+  std::vector<CodeFile> files;  // never grows after the start, because pointers into it are stored
   Dwfl* dwfl = nullptr;
   bool attached = false;
   std::string attach_problem;
   std::vector<uint32_t> reported;  // files by module number
   std::map<uint64_t, StackFrame> frames;
-  // Of the unwinding that is under way.
+  // State of the current unwinding.
   const ThreadCapture* thread = nullptr;
   Addresses* out = nullptr;
   size_t limit = 0, live_reads = 0;
@@ -225,7 +225,7 @@ struct Unwinder::State {
       memcpy(result, t.stack.data() + (address - t.stack_base), sizeof *result);
       return true;
     }
-    // Another stack (of signals), or more than was copied: as it is now.
+    // This is another stack (of signals), or more than was copied. Read the current memory.
     if (++state->live_reads > kMostLiveReads) return false;
     return state->memory.Read(address, result, sizeof *result);
   }
@@ -252,9 +252,9 @@ struct Unwinder::State {
       return;
     }
     const std::string named = absl::StrCat("/proc/", pid, "/root", file->mapped.path);
-    // What is mapped, even if its name is gone; only for the privileged.
+    // The mapped file, which exists even if the file's name is gone. Only privileged processes may open it.
     const std::string mapped = absl::StrFormat("/proc/%d/map_files/%x-%x", pid, file->mapped.start, file->mapped.end);
-    // If neither may be followed, the name as it is here: the mapped contents are compared.
+    // If neither can be opened, tries the name as seen from here, and compares the contents with the mapping.
     for (const std::string& path : {named, mapped, file->mapped.path}) {
       UniqueFd fd = OpenRegular(path);
       if (!fd.ok()) continue;
@@ -285,7 +285,7 @@ struct Unwinder::State {
       if (address < file->mapped.start || address >= file->mapped.end) continue;
       file->symbols.push_back({address, symbol.st_size, name});
     }
-    // Of several names at one place: the one with a size, then the first.
+    // If one address has several names, a name with a size is preferred, then the first.
     std::stable_sort(file->symbols.begin(), file->symbols.end(), [](const SymbolEntry& a, const SymbolEntry& b) {
       return a.address != b.address ? a.address < b.address : (a.size != 0) < (b.size != 0);
     });
@@ -295,7 +295,7 @@ struct Unwinder::State {
     if (!file->indexed) Index(file);
     auto after = std::upper_bound(file->symbols.begin(), file->symbols.end(), pc,
                                   [](uint64_t a, const SymbolEntry& s) { return a < s.address; });
-    // A small function inside a larger one's range is rare; a few steps back find what covers the address.
+    // A small function inside a larger one's range is rare; a few steps back find the one that covers the address.
     for (int step = 0; step < 16 && after != file->symbols.begin(); ++step) {
       --after;
       if (after->size != 0 ? pc - after->address < after->size : step == 0 && pc - after->address < kSizelessReach)
@@ -309,7 +309,7 @@ Unwinder::Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHel
     : state_(std::make_unique<State>(pid, helper)) {
   State& s = *state_;
   elf_version(EV_CURRENT);
-  // A look-up of debug files over the network would be neither quick nor wanted.
+  // Does not look up debug files over the network, which would be slow and unwanted.
   unsetenv("DEBUGINFOD_URLS");
   for (MappedFile& mapped : MappedFiles(maps)) {
     if (!mapped.executable || s.files.size() >= kMostFiles) continue;
@@ -366,7 +366,7 @@ Unwinder::Addresses Unwinder::Unwind(const ThreadCapture& thread, size_t limit) 
   } else {
     addresses.problem = s.attach_problem;
   }
-  // Without any file or table the place itself is known still.
+  // Without any file or table, at least the current position is known.
   if (addresses.pcs.empty()) addresses.pcs.push_back(thread.pc);
   return addresses;
 }

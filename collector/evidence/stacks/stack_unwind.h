@@ -1,7 +1,6 @@
-// Call stacks from captured registers and stack memory, by elfutils' libdwfl. Reads ELF and DWARF of a foreign
-// process's files, which may be damaged or hostile: only for processes that may die.
-#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_UNWIND_H_
-#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_UNWIND_H_
+// Unwinds call stacks from captured registers and stack memory, with elfutils' libdwfl. Reads ELF and DWARF of a
+// foreign process's files, which may be damaged or hostile, so only processes that may crash use this.
+#pragma once
 
 #include <sys/types.h>
 
@@ -19,14 +18,16 @@ class ProcessHelper;
 
 class Unwinder {
  public:
-  // Opens the files of code: later ones need only read rights. Symbols come from the files themselves and from separate
-  // debug files below /usr/lib/debug of this host and of the process's. `helper` may be null, and must outlive it.
+  // Opens the code files; later calls need only the right to read. Symbols come from the files themselves and from
+  // separate debug files below /usr/lib/debug of this host and of the process's. `helper` may be null, and must outlive
+  // it.
   Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHelper* helper = nullptr);
   ~Unwinder();
 
-  // Addresses of the frames, innermost first, at most `limit`. `problem`: why it ends early; empty: it does not.
+  // Addresses of the frames, innermost first, at most `limit`. `problem`: why the stack ends early; empty if it does
+  // not.
   struct Addresses {
-    std::vector<uint64_t> pcs;  // already inside the calling instruction
+    std::vector<uint64_t> pcs;  // these addresses already point into the calling instruction
     bool truncated = false;
     std::string problem;
   };
@@ -34,12 +35,12 @@ class Unwinder {
 
   // Function, module and offset of an address; cached.
   const StackFrame& Describe(uint64_t pc);
-  // Adds source file and line if there is DWARF; may take long.
+  // Adds source file and line if there is DWARF. This may take long.
   void AddLine(uint64_t pc);
 
   // The files of the described frames; StackFrame::module counts from 1.
   std::vector<StackModule> Modules() const;
-  // Address of a symbol of a mapped file; 0: no such symbol.
+  // Address of a symbol in a mapped file; 0 if there is no such symbol.
   uint64_t Symbol(const MappedFile& file, const std::string& name);
 
  private:
@@ -52,5 +53,3 @@ class Unwinder {
 std::string ShortFunction(const std::string& symbol, size_t limit = 200);
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_UNWIND_H_

@@ -1,4 +1,4 @@
-// The part of Relay that keeps jobs of the same name apart, and knows which of them still have reporters.
+// The part of Relay that separates jobs with the same name, and knows which of them still have reporters.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostEarly = 4096;  // small ones: late reports and ends
+constexpr size_t kMostEarly = 4096;  // maximum number of small messages: late reports and ends
 constexpr size_t kMostEarlyBytes = 16384;
 
 std::string BaseOf(JobIdentity identity) {
@@ -23,8 +23,8 @@ std::string ChildKey(uint32_t number, uint32_t life) {
 
 }  // namespace
 
-// The child's job among those of the same name. A child that seemed to belong to another one is asked to report
-// everything again.
+// Returns the child's job among those with the same name. A child that seemed to belong to another job is asked to
+// report everything again.
 void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   ChildJob& said = child->jobs[key];
   std::vector<uint64_t> comms;
@@ -70,7 +70,7 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   }
 }
 
-// This relay's identity for the child's job `said`. False: unknown yet, the message waits.
+// Finds this relay's identity for the child's job `said`. Returns false if it is unknown yet; then the message waits.
 bool Relay::Named(const wire::Received& received, const JobIdentity& said, JobIdentity* ours) {
   *ours = said;
   const Child* child = ChildOf(received.peer);
@@ -99,7 +99,7 @@ void Relay::TakeEarly(uint64_t peer) {
   }
 }
 
-// The child no longer reports the job; when no child does, neither does this relay.
+// The child no longer reports the job. If no child does, neither does this relay.
 void Relay::Leave(Child* child, const std::string& said) {
   const auto entry = child->jobs.find(said);
   if (entry == child->jobs.end()) return;
@@ -141,7 +141,7 @@ void Relay::TellOver(const JobIdentity& job) {
     (void)upstream_->Send(*frame);
 }
 
-// Of a job that no child speaks of any more a new collector need not hear.
+// A new collector does not need to know a job that no child reports any more.
 void Relay::ForgetGhosts() {
   std::set<std::string> lived;
   for (const auto& [peer, child] : children_) {
@@ -158,7 +158,7 @@ void Relay::ForgetGhosts() {
   std::erase_if(jobs_, [&](const auto& job) { return lived.count(job.first) == 0; });
 }
 
-// What a silent child claims others may have.
+// Other children may have the ranks that a silent child claims.
 void Relay::Quiet(const Child& child) {
   for (const auto& [said, entry] : child.jobs) {
     JobIdentity identity;

@@ -13,17 +13,18 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kLateExpires = 60 * kSecond;
-constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped and another's continue
+constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped while another's continue
 constexpr size_t kMostLate = 65536;
 constexpr int kMostSilentNamed = 64;
-constexpr size_t kMostStacks = 64;  // number of requests with open stacks
+constexpr size_t kMostStacks = 64;  // maximum number of requests with open stacks
 constexpr int kMostRefused = 64;
 constexpr int kBeatsPerHeartbeat = 4096;
 constexpr int kReadAtOnce = 1024;
-constexpr size_t kReusedBytes = 16384;  // of a heartbeat: the memory of a larger one is not kept
-// A lost heartbeat leaves numbers behind that never come again if nothing moves: all are sent again.
+constexpr size_t kReusedBytes = 16384;  // maximum for a heartbeat: the memory of a larger one is not kept
+// If a heartbeat is lost, its numbers are not sent again unless something moves. So all are sent again at this
+// interval.
 constexpr int64_t kEverythingEvery = 30 * kSecond;
-constexpr int64_t kRetryFull = 5'000'000;  // the upstream's queue is full
+constexpr int64_t kRetryFull = 5'000'000;  // pause before the next try if the upstream's queue is full
 constexpr size_t kMostName = 256;
 constexpr size_t kMostJobsOfHost = 64;
 constexpr int kMostBlind = 64, kMostBlindOfHost = 4;
@@ -120,8 +121,7 @@ void Relay::FromUpstream(wire::Message message) {
   message.header.route.pop_back();
   counters_.answers++;
   if (!server_->Send(peer, message).ok())
-    counters_.answers_lost++;  // requested, or sent, again by the side that
-                               // misses it
+    counters_.answers_lost++;  // the side that lacks the answer requests or sends it again
 }
 
 void Relay::Welcomed(const Welcome& welcome) {
@@ -130,10 +130,10 @@ void Relay::Welcomed(const Welcome& welcome) {
     return;
   }
   welcomed_ = true;
-  everything_ = true;  // also after a mere reconnection: messages in transit may be lost
+  everything_ = true;  // also after a mere reconnection, because messages in transit may be lost
   if (upstream_instance_ == welcome.instance()) return;
-  // Another collector, or another relay above. The children report again what is not kept here: ends, waits, members.
-  // Unsent ends and waits are dropped: a wait that was late then may be long over.
+  // The upstream is another collector, or another relay. The children report again what is not kept here: ends, waits,
+  // members. Unsent ends and waits are dropped, because a wait that was late then may be over.
   std::erase_if(urgent_, [this](const wire::Message& message) {
     const bool told_again = message.header.type == wire::Type::kLate || message.header.type == wire::Type::kEnded;
     if (told_again) urgent_bytes_ -= message.body.size();
@@ -148,7 +148,7 @@ void Relay::Welcomed(const Welcome& welcome) {
 void Relay::WelcomeChild(uint64_t peer) {
   Welcome welcome;
   welcome.set_version(options_.version);
-  // Of this relay and of its upstream: when either is new, the children report everything again.
+  // The number depends on this relay and its upstream. If either is new, the children report everything again.
   welcome.set_instance(upstream_instance_ * 0x9e3779b97f4a7c15 + options_.instance);
   welcome.set_protocol(wire::kProtocol);
   welcome.set_real_ns(RealtimeNs());
@@ -192,7 +192,7 @@ void Relay::FromChild(wire::Received received) {
     case wire::Type::kChunk:
       return Forward(std::move(received));
     default:
-      // Tools ask the collector itself.
+      // Tools connect to the collector directly.
       counters_.malformed++;
   }
 }
@@ -210,7 +210,8 @@ void Relay::OnHello(const wire::Received& received) {
       return;
     }
     Child fresh;
-    // The same process over another connection continues; a restarted one on the same host replaces its predecessor.
+    // The same process over another connection continues. A restarted process on the same host replaces its
+    // predecessor.
     for (auto old = children_.begin(); old != children_.end();) {
       const bool same = hello.instance() != 0 && old->second.instance == hello.instance();
       const bool predecessor = old->second.host == hello.host() && (old->second.gone || !server_->Knows(old->first));
@@ -317,7 +318,7 @@ void Relay::OnLate(const wire::Received& received) {
   const std::string key = LateKey(report);
   auto entry = late_.find(key);
   if (entry == late_.end()) {
-    if (late_.size() >= kMostLate) return;  // its heartbeats report it, too
+    if (late_.size() >= kMostLate) return;  // the child's heartbeats also report it
     entry = late_.emplace(key, Late{}).first;
     entry->second.report = report;
   }
@@ -325,7 +326,7 @@ void Relay::OnLate(const wire::Received& received) {
   LateReport& merged = late.report;
   late.waiting.Unite(Ranks::FromOrNone(report.waiting()));
   late.missing.Unite(Ranks::FromOrNone(report.missing()));
-  // The longest wait speaks for all, with the limit it is measured against.
+  // The longest wait represents all waits, with the limit that applies to it.
   if (report.in_flight_ns() > merged.in_flight_ns()) {
     merged.set_in_flight_ns(report.in_flight_ns());
     merged.set_limit_ns(report.limit_ns());
@@ -336,17 +337,15 @@ void Relay::OnLate(const wire::Received& received) {
   if (late.sent_ns != 0) merged.clear_host();
   late.heard_ns = now_;
   late.dirty = true;
-  // The first goes at once; those that follow go together.
+  // The first report is sent at once; those that follow are sent together.
   if (late.sent_ns == 0 && welcomed_) SendLate(&late);
 }
 
 void Relay::SendLate(Late* late) {
   late->waiting.To(late->report.mutable_waiting());
   late->missing.To(late->report.mutable_missing());
-  if (absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kLate, late->report); frame.ok()) {
-    counters_.late_out++;
+  if (absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kLate, late->report); frame.ok())
     SendUp(*std::move(frame));
-  }
   late->waiting = late->missing = Ranks();
   late->report.set_in_flight_ns(0);
   late->sent_ns = now_;
@@ -385,10 +384,7 @@ void Relay::SendStacks(Stacks* stacks) {
 
 void Relay::Forward(wire::Received received) {
   wire::Message& message = received.message;
-  if (message.header.route.size() >= wire::kMostHops) {
-    counters_.too_many_hops++;
-    return;
-  }
+  if (message.header.route.size() >= wire::kMostHops) return;
   message.header.route.push_back(received.peer);
   counters_.forwarded++;
   counters_.forwarded_bytes += message.body.size();
@@ -424,7 +420,7 @@ bool Relay::Concerned(const Child& child, const ChildJob& known, const std::stri
          known.in_d.Intersects(ranks);
 }
 
-// As each child numbers jobs of one name.
+// Each child has its own numbers for jobs with one name.
 void Relay::Distribute(const wire::Message& message) {
   CollectRequest request;
   if (!wire::DecodeBody(message, &request).ok()) {
@@ -433,10 +429,10 @@ void Relay::Distribute(const wire::Message& message) {
   }
   counters_.requests++;
   const std::string job = request.job().SerializeAsString();
-  Ranks ranks = request.cancel() ? Ranks() : Ranks::FromOrNone(request.ranks());
-  if (!request.cancel()) ranks.Unite(Ranks::FromOrNone(request.merged()));
+  Ranks ranks = Ranks::FromOrNone(request.ranks());
+  ranks.Unite(Ranks::FromOrNone(request.merged()));
   for (const auto& [peer, child] : children_) {
-    if (!child.gone && child.jobs.empty()) (void)server_->Send(peer, message);  // nothing is known of it yet
+    if (!child.gone && child.jobs.empty()) (void)server_->Send(peer, message);  // the child's jobs are not known yet
     for (const auto& [said, known] : child.jobs) {
       if (!Concerned(child, known, job, ranks)) continue;
       if (said == job) {
@@ -510,7 +506,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     size_t next = 0;
     do {
       beat.clear_moved();
-      if (next > 0) {  // sent in the first
+      if (next > 0) {  // sent in the first part
         beat.clear_recorders();
         beat.clear_blind();
       }
@@ -534,7 +530,7 @@ void Relay::Housekeep() {
   counters_.children_silent = 0;
   std::vector<uint64_t> over;
   for (auto& [peer, child] : children_) {
-    child.heard_ns = std::max(child.heard_ns, server_->HeardNs(peer));  // an agent without jobs sends pings alone
+    child.heard_ns = std::max(child.heard_ns, server_->HeardNs(peer));  // an agent without jobs only sends pings
     const int64_t unheard = now_ - child.heard_ns;
     if (unheard <= options_.silent_after_ns && !child.gone) child.silent = false;
     if (!child.gone && unheard > options_.silent_after_ns / 2) {
@@ -542,7 +538,7 @@ void Relay::Housekeep() {
       ping.header.type = wire::Type::kPing;
       (void)server_->Send(peer, ping);  // shows whether the connection still exists
       if (!server_->Knows(peer)) {
-        // Its ranks may report another way: its numbers no longer count.
+        // The child's ranks may report through another child, so its numbers no longer count.
         child.gone = child.silent = true;
         for (const auto& [key, said] : child.jobs) {
           if (const auto job = jobs_.find(said.job); job != jobs_.end())
@@ -555,7 +551,7 @@ void Relay::Housekeep() {
       Quiet(child);
     }
     if (unheard > options_.forget_after_ns || (child.gone && child.jobs.empty())) over.push_back(peer);
-    // It reports, but not this job any more: that has ended, or another generation of it has begun.
+    // The child reports, but not this job any more. The job has ended, or another generation of it has begun.
     std::vector<std::string> left;
     for (const auto& [key, said] : child.jobs) {
       const bool passed_over = child.beat_ns - said.heard_ns > kPassedOver;

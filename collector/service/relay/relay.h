@@ -1,10 +1,9 @@
 // A relay connects agents (or other relays) to the collector, so that neither the collector's connections nor its
-// messages grow with the hosts. Digests, evidence, chunks and ends of processes pass through unchanged, with the token
-// of their connection added to the route. Answers follow the route back, so the relay stores none of them. It merges
-// heartbeats and late reports of its children. It keeps no file: after its death the children report everything again,
-// because their next Welcome names another instance.
-#ifndef LOCKSTEP_COLLECTOR_SERVICE_RELAY_RELAY_H_
-#define LOCKSTEP_COLLECTOR_SERVICE_RELAY_RELAY_H_
+// messages grow with the number of hosts. Digests, evidence, chunks and ends of processes pass through unchanged, with
+// the token of their connection added to the route. Answers follow the route back, so the relay stores none of them. It
+// merges heartbeats and late reports of its children. It stores no file: after its death the children report everything
+// again, because their next Welcome names another instance.
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -28,37 +27,37 @@
 namespace lockstep {
 
 struct RelayOptions {
-  wire::ServerOptions server;         // where the children connect
+  wire::ServerOptions server;         // address to which the children connect
   wire::ClientOptions upstream;       // the collector, or the next relay
-  std::vector<std::string> fallback;  // sent to the children; empty: the upstream endpoints
+  std::vector<std::string> fallback;  // sent to the children; empty for the upstream endpoints
   std::string host, boot_id, version;
-  uint64_t instance = 0;  // random, of this process
+  uint64_t instance = 0;  // random for each process
   int64_t heartbeat_ns = 1'000'000'000;
-  int64_t late_ns = 250'000'000;  // late reports of one wait that follow the first are sent together
+  int64_t late_ns = 250'000'000;  // late reports of one wait that follow the first are sent together after this time
   int64_t silent_after_ns = 5'000'000'000;
   int64_t forget_after_ns = 600'000'000'000;  // a child that is silent for this long is forgotten
-  // What waits for the upstream while that takes nothing. Chunks beyond are dropped (they come again); beyond the
-  // other, the children are not read, and the network holds them back.
+  // Limits for data that waits while the upstream accepts none. Chunks beyond the first limit are dropped (they are
+  // sent again). Beyond the second, the children are not read, so the network holds them back.
   size_t most_chunk_bytes = size_t{64} << 20;
   size_t most_urgent_bytes = size_t{128} << 20;
   size_t most_children = 16384, most_jobs = 1024;
 };
 
-// Since the start.
+// Counted since the start.
 struct RelayCounters {
   uint64_t forwarded = 0, forwarded_bytes = 0, requests = 0, answers = 0, answers_lost = 0;
-  uint64_t heartbeats_in = 0, heartbeats_out = 0, late_in = 0, late_out = 0;
-  uint64_t chunks_dropped = 0, malformed = 0, too_many_hops = 0;
-  uint64_t children = 0, children_silent = 0;  // now
+  uint64_t heartbeats_in = 0, heartbeats_out = 0, late_in = 0;
+  uint64_t chunks_dropped = 0, malformed = 0;
+  uint64_t children = 0, children_silent = 0;  // current numbers
 };
 
-// One thread owns it.
+// One thread owns this object.
 class Relay {
  public:
   static absl::StatusOr<std::unique_ptr<Relay>> Start(const RelayOptions& options);
   ~Relay();
 
-  // Does what there is to do now. Call when one of the descriptors is readable, and at NextNs() at the latest. Returns
+  // Does all work that is due. Call it if one of the descriptors is readable, and at the latest at NextNs(). Returns
   // how many messages of children it took.
   int Step(int64_t mono_ns, int64_t real_ns);
   int server_fd() const { return server_->fd(); }
@@ -68,14 +67,14 @@ class Relay {
   const std::vector<std::string>& endpoints() const { return server_->endpoints(); }
   const RelayCounters& counters() const { return counters_; }
   const wire::Server& server() const { return *server_; }
-  // Welcomed by the upstream and not silent since.
+  // Returns whether the upstream has sent a Welcome and has not been silent since.
   bool connected() const { return welcomed_ && upstream_->connected(); }
   std::string upstream_error() const { return upstream_->last_error(); }
 
  private:
   // One job in a child's last heartbeat.
   struct ChildJob {
-    std::string job;  // this relay's number in the job's identity; empty: unknown
+    std::string job;  // this relay's number in the job's identity; empty if unknown
     Ranks alive, stopped, in_d, ended;
     uint64_t lost = 0;
     Facts facts;
@@ -89,14 +88,15 @@ class Relay {
     uint64_t instance = 0;
     std::string host;
     int64_t heard_ns = 0;
-    int64_t beat_ns = 0;  // its last heartbeat for any job
+    int64_t beat_ns = 0;  // the child's last heartbeat for any job
     bool silent = false, gone = false;
-    std::map<std::string, ChildJob> jobs;  // by serialized identity, as the child separates jobs of one name
+    // By serialized identity; the child already separates jobs with the same name.
+    std::map<std::string, ChildJob> jobs;
   };
   struct Job {
     JobIdentity identity;
     MergedProgress progress{true};
-    bool fresh = false;  // something came since the last heartbeat
+    bool fresh = false;  // something arrived since the last heartbeat
     int64_t heard_ns = 0;
   };
   // Reports of one wait by many children.
@@ -107,7 +107,7 @@ class Relay {
     int64_t sent_ns = 0, heard_ns = 0;
   };
 
-  // Stacks of many children for one request. Only unsent ones: the receiver merges again.
+  // Stacks of many children for one request, only those not yet sent: the receiver merges again.
   struct Stacks {
     StackReport report;  // without tree and ranks
     StackTree tree;
@@ -151,28 +151,26 @@ class Relay {
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<wire::Client> upstream_;
   RelayCounters counters_;
-  Heartbeat beat_;                                    // the one that is being read: its memory is used again
+  Heartbeat beat_;                                    // reused for the message being read, to save allocations
   std::map<uint64_t, Child> children_;                // by connection
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
-  std::map<std::string, Namesakes> namesakes_;        // by serialized identity without its life; senders by ChildKey()
+  std::map<std::string, Namesakes> namesakes_;        // by serialized identity without the life; senders by ChildKey()
   struct Early {
     wire::Received received;
     int64_t at_ns = 0;
   };
   static constexpr int64_t kEarlyExpires = 10'000'000'000;
-  std::deque<Early> early_;  // overtook the heartbeat that identifies the job
+  std::deque<Early> early_;  // messages that arrived before the heartbeat that identifies the job
   std::map<std::string, Late> late_;
   std::map<uint64_t, Stacks> stacks_;          // by request
-  std::deque<wire::Message> urgent_, chunks_;  // wait for the upstream
+  std::deque<wire::Message> urgent_, chunks_;  // waiting for the upstream
   size_t urgent_bytes_ = 0, chunk_bytes_ = 0;
   uint32_t numbers_ = 0;
   bool welcomed_ = false;
   uint64_t upstream_instance_ = 0;
-  bool everything_ = false;  // the upstream knows nothing: the next heartbeats contain all
+  bool everything_ = false;  // the upstream has no state, so the next heartbeats contain everything
   int64_t told_all_ns_ = 0;
   int64_t now_ = 0, next_ = 0, next_heartbeat_ = 0, next_late_ = 0, next_housekeeping_ = 0;
 };
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_COLLECTOR_SERVICE_RELAY_RELAY_H_

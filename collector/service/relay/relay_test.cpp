@@ -51,13 +51,13 @@ Message HelloOf(const std::string& host, uint64_t instance) {
   return *Encode(Type::kHello, hello);
 }
 
-// An agent of the test: sends Hello, and its messages whenever it is welcome.
+// A simulated agent. It sends Hello, and its other messages after each Welcome.
 struct Agent {
   std::string host;
   uint64_t instance = 0;
   std::unique_ptr<wire::Client> client;
   std::vector<Message> received;
-  std::vector<uint64_t> welcomes;  // instances named
+  std::vector<uint64_t> welcomes;  // instance numbers of the Welcomes
 
   Agent(const std::string& name, uint64_t number, const std::vector<std::string>& endpoints)
       : host(name), instance(number) {
@@ -135,7 +135,7 @@ class RelayTest : public ::testing::Test {
   bool Wait(const std::function<bool()>& done) {
     return Until(done, [this] { Step(); });
   }
-  // The newest merged beat of a communicator; nullptr: none.
+  // Returns the newest merged heartbeat of a communicator, or nullptr.
   const CommunicatorBeat* Newest(uint64_t comm) const {
     for (auto beat = beats_.rbegin(); beat != beats_.rend(); ++beat) {
       for (const CommunicatorBeat& moved : beat->moved()) {
@@ -160,7 +160,7 @@ class RelayTest : public ::testing::Test {
   uint64_t relay_peer_ = 0;
 };
 
-TEST_F(RelayTest, HeartbeatsOfChildrenAreOne) {
+TEST_F(RelayTest, HeartbeatsOfChildrenAreMerged) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
   ASSERT_TRUE(a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41)).ok());
@@ -189,7 +189,7 @@ TEST_F(RelayTest, HeartbeatsOfChildrenAreOne) {
   EXPECT_EQ(Newest(0xa1)->members().first_size(), 0);
 }
 
-TEST_F(RelayTest, AnswersFindTheirWayBackByTheRoute) {
+TEST_F(RelayTest, AnswersFollowTheRouteBack) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
   Chunk chunk;
@@ -207,20 +207,20 @@ TEST_F(RelayTest, AnswersFindTheirWayBackByTheRoute) {
   ASSERT_TRUE(root_->server->Send(came.peer, answer).ok());
   ASSERT_TRUE(Wait([&] { return b->Count(Type::kAck) == 1; }));
   EXPECT_EQ(a->Count(Type::kAck), 0u);
-  // A route that leads nowhere is counted, and harms nobody.
+  // An invalid route is counted and has no effect.
   answer.header.route = {12345};
   ASSERT_TRUE(root_->server->Send(came.peer, answer).ok());
   ASSERT_TRUE(Wait([&] { return relay_->counters().answers_lost == 1; }));
 }
 
-TEST_F(RelayTest, RequestsGoToThoseConcerned) {
+TEST_F(RelayTest, RequestsGoToTheHostsOfTheirRanks) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
   Agent* other = Add("node2", 3);
   ASSERT_TRUE(a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 1)).ok());
   ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(4, 7), 1)).ok());
   Heartbeat foreign;
-  *foreign.mutable_job() = JobOf(1);  // another generation, the same ranks
+  *foreign.mutable_job() = JobOf(1);  // another generation with the same ranks
   Ranks::Between(0, 7).To(foreign.mutable_alive());
   ASSERT_TRUE(other->client->Send(*Encode(Type::kHeartbeat, foreign)).ok());
   ASSERT_TRUE(Wait([&] { return relay_->counters().heartbeats_in == 3 && relay_->connected(); }));
@@ -266,13 +266,13 @@ TEST_F(RelayTest, LateReportsOfOneWaitAreMerged) {
   EXPECT_LT(Of(Type::kLate).size(), 8u);
 }
 
-TEST_F(RelayTest, SilentChildrenAreHoles) {
+TEST_F(RelayTest, SilentChildrenAreReportedAsGaps) {
   Agent* a = Add("node0", 1);
   Add("node1", 2);
   ASSERT_TRUE(a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41)).ok());
   ASSERT_TRUE(agents_[1]->client->Send(BeatOf("node1", Ranks::Between(4, 7), 40)).ok());
   ASSERT_TRUE(Wait([&] { return !beats_.empty() && beats_.back().hosts() == 2; }));
-  agents_.pop_back();  // its connection ends
+  agents_.pop_back();  // the child's connection ends
   const auto lives = [&] { (void)a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41)); };
   ASSERT_TRUE(Wait([&] {
     lives();
@@ -280,7 +280,7 @@ TEST_F(RelayTest, SilentChildrenAreHoles) {
   }));
   EXPECT_EQ(beats_.back().silent_host(0), "node1");
   EXPECT_EQ(*Ranks::From(beats_.back().alive()), Ranks::Between(0, 3));
-  // Restarted on the same host: no gap any more.
+  // The agent restarted on the same host, so there is no gap.
   Agent* again = Add("node1", 3);
   ASSERT_TRUE(again->client->Send(BeatOf("node1", Ranks::Between(4, 7), 41)).ok());
   ASSERT_TRUE(Wait([&] {
@@ -291,7 +291,7 @@ TEST_F(RelayTest, SilentChildrenAreHoles) {
 }
 
 // A generation that has ended is not reported to a later collector.
-TEST_F(RelayTest, AJobThatHasEndedIsForgotten) {
+TEST_F(RelayTest, AJobThatEndedIsForgotten) {
   Agent* a = Add("node0", 1);
   ASSERT_TRUE(a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41)).ok());
   ASSERT_TRUE(Wait([&] { return !beats_.empty(); }));
@@ -309,7 +309,7 @@ TEST_F(RelayTest, AJobThatHasEndedIsForgotten) {
   }));
 }
 
-// A generation ends without a collector, with a late wait in it: the next collector hears of neither.
+// A generation with a late wait ends while no collector is connected. The next collector hears of neither.
 TEST_F(RelayTest, ANewCollectorHearsNothingOfAGenerationThatEndedBefore) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
@@ -351,8 +351,8 @@ TEST_F(RelayTest, ANewCollectorHearsNothingOfAGenerationThatEndedBefore) {
   EXPECT_TRUE(Of(Type::kLate).empty());
 }
 
-// Two jobs of one name behind one relay: heartbeats, late reports, ends and requests of each stay its own.
-TEST_F(RelayTest, JobsOfOneNameStayApart) {
+// Two jobs with one name behind one relay: heartbeats, late reports, ends and requests of each stay separate.
+TEST_F(RelayTest, JobsWithTheSameNameStaySeparate) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
   Agent* both = Add("node2", 3);
@@ -360,7 +360,7 @@ TEST_F(RelayTest, JobsOfOneNameStayApart) {
   ASSERT_TRUE(Wait([&] { return relay_->counters().heartbeats_in == 1; }));
   ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(0, 3), 52, 0xb1)).ok());
   ASSERT_TRUE(Wait([&] { return relay_->counters().heartbeats_in == 2; }));
-  // On the third host run ranks of both, which its agent has numbered the other way round.
+  // The third host runs ranks of both jobs. Its agent has numbered the jobs in the opposite order.
   const auto numbered = [](uint32_t life, uint64_t issued, uint64_t comm) {
     Heartbeat beat;
     EXPECT_TRUE(wire::DecodeBody(BeatOf("node2", Ranks::Between(4, 7), issued, comm), &beat).ok());
@@ -383,7 +383,7 @@ TEST_F(RelayTest, JobsOfOneNameStayApart) {
   EXPECT_EQ(*Ranks::From(last(0)->alive()), Ranks::Between(0, 7));
   EXPECT_EQ(*Ranks::From(last(1)->alive()), Ranks::Between(0, 7));
 
-  // A request goes to the hosts of its job, by the number that each of them gave it.
+  // A request goes to the hosts of its job, with the number that each host gave the job.
   CollectRequest request;
   *request.mutable_job() = JobOf();
   request.mutable_job()->set_life(1);
@@ -425,8 +425,8 @@ TEST_F(RelayTest, JobsOfOneNameStayApart) {
   EXPECT_EQ(Of(Type::kEnded)[0]->message.header.route.size(), 1u);
 }
 
-// Hosts that seemed to be of one job turn out to be of two: the wrongly assigned one reports everything again.
-TEST_F(RelayTest, AHostThatWasTakenForAnotherJobsIsAskedAgain) {
+// Hosts that seemed to belong to one job belong to two. The wrongly assigned host reports everything again.
+TEST_F(RelayTest, AHostAssignedToTheWrongJobReportsEverythingAgain) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
   Agent* rest = Add("node2", 3);
@@ -437,7 +437,7 @@ TEST_F(RelayTest, AHostThatWasTakenForAnotherJobsIsAskedAgain) {
   const size_t welcomes = b->welcomes.size();
   ASSERT_TRUE(rest->client->Send(BeatOf("node2", Ranks::Between(4, 7), 41, 0xa1)).ok());
   ASSERT_TRUE(Wait([&] { return b->welcomes.size() > welcomes; }));
-  EXPECT_EQ(b->welcomes.back(), b->welcomes.front());  // the same instance: nothing else starts again
+  EXPECT_EQ(b->welcomes.back(), b->welcomes.front());  // the same instance, so nothing else starts again
   beats_.clear();
   ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(4, 7), 52, 0xb1)).ok());
   ASSERT_TRUE(Wait([&] {
@@ -447,8 +447,8 @@ TEST_F(RelayTest, AHostThatWasTakenForAnotherJobsIsAskedAgain) {
   }));
 }
 
-// Said by an agent whose job has ended for good, and passed on at once.
-TEST_F(RelayTest, ThatAJobIsOverIsPassedOnWhenTheLastSaysSo) {
+// An agent sends this when its job has ended for good. The relay forwards it at once.
+TEST_F(RelayTest, TheEndOfAJobIsForwardedWhenTheLastChildReportsIt) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
   ASSERT_TRUE(a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41)).ok());
@@ -467,7 +467,7 @@ TEST_F(RelayTest, ThatAJobIsOverIsPassedOnWhenTheLastSaysSo) {
   ASSERT_TRUE(Wait([&] { return beats_.back().over(); }));
 }
 
-// Equal stacks of many hosts are one on their way up; what arrives in several messages makes the same tree.
+// Equal stacks of many hosts are merged on their way up. Stacks that arrive in several messages give the same tree.
 TEST_F(RelayTest, StacksOfManyHostsAreOneTree) {
   StackTree all;
   Ranks ranks;
@@ -512,8 +512,8 @@ TEST_F(RelayTest, StacksOfManyHostsAreOneTree) {
   EXPECT_EQ(refused, std::vector<std::string>{"node2: ptrace is refused"});
 }
 
-// What top shows: versions and modes of all, folded; the costs that are highest.
-TEST_F(RelayTest, WhatRecordersAreAndCostIsUnited) {
+// Checks what `lockstep top` shows: all versions and modes combined, and the highest costs.
+TEST_F(RelayTest, VersionsAndCostsOfRecordersAreCombined) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
   const auto beat = [](const std::string& host, const Ranks& ranks, const std::string& version, uint32_t call_ns,
@@ -545,8 +545,8 @@ TEST_F(RelayTest, WhatRecordersAreAndCostIsUnited) {
   EXPECT_EQ(beats_.back().blind(1), "node1: no new rings are found");
 }
 
-// An agent that goes back to its own relay.
-TEST_F(RelayTest, WhoSaysByeIsNoHole) {
+// The agent returns to its own relay.
+TEST_F(RelayTest, AChildThatLeavesIsNotAGap) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
   ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(4, 7), 40)).ok());
@@ -567,7 +567,7 @@ TEST_F(RelayTest, WhoSaysByeIsNoHole) {
   EXPECT_EQ(*Ranks::From(beats_.back().alive()), Ranks::Between(0, 3));
 }
 
-TEST_F(RelayTest, WhatIsOnItsWayOutlivesTheUpstreamsAbsence) {
+TEST_F(RelayTest, QueuedMessagesSurviveTheUpstreamsAbsence) {
   Agent* a = Add("node0", 1);
   const std::string endpoint = root_->endpoint();
   root_.reset();
@@ -580,14 +580,14 @@ TEST_F(RelayTest, WhatIsOnItsWayOutlivesTheUpstreamsAbsence) {
   wire::ServerOptions options = LoopbackServer();
   options.endpoints = {endpoint};
   root_ = std::make_unique<TestServer>(options);
-  Root(78);  // another collector
+  Root(78);  // a new collector at the same address
   ASSERT_TRUE(Wait([&] { return Of(Type::kDigest).size() == 1 && Of(Type::kChunk).size() == 1; }));
-  // The children learn that the asker is a new one.
+  // The children learn that there is a new collector.
   ASSERT_TRUE(Wait([&] { return a->welcomes.size() >= 2; }));
   EXPECT_NE(a->welcomes.front(), a->welcomes.back());
 }
 
-TEST_F(RelayTest, ARelayThatIsStartedAnewIsAnotherInstance) {
+TEST_F(RelayTest, ARestartedRelayIsAnotherInstance) {
   Agent* a = Add("node0", 1);
   const std::string endpoint = relay_->endpoints()[0];
   relay_.reset();
@@ -607,7 +607,7 @@ TEST_F(RelayTest, ADeadRelayIsRoutedAround) {
   EXPECT_TRUE(Wait([&] { return !beats_.empty() && beats_.back().host() == "node0"; }));
 }
 
-TEST_F(RelayTest, RelaysStandBehindRelays) {
+TEST_F(RelayTest, RelaysConnectToRelays) {
   RelayOptions options;
   options.server = LoopbackServer();
   options.upstream.endpoints = {relay_->endpoints()[0]};
@@ -637,7 +637,7 @@ TEST_F(RelayTest, RelaysStandBehindRelays) {
   EXPECT_TRUE(Until([&] { return agent.Count(Type::kCollect) == 1; }, step));
 }
 
-TEST_F(RelayTest, HostileChildrenHarmNobody) {
+TEST_F(RelayTest, HostileChildrenDoNotHarmOthers) {
   Agent* a = Add("node0", 1);
   Agent* hostile = Add("node1", 2);
   Message bad = BeatOf("node1", Ranks::Between(4, 7), 1);

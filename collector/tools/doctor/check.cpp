@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/words.h"
 #include "analyzer/util/printable.h"
 
 namespace lockstep::doctor {

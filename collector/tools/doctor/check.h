@@ -1,6 +1,5 @@
-// One thing that `lockstep doctor` looked at: a line for people, an object in JSON.
-#ifndef LOCKSTEP_COLLECTOR_TOOLS_DOCTOR_CHECK_H_
-#define LOCKSTEP_COLLECTOR_TOOLS_DOCTOR_CHECK_H_
+// A check of `lockstep doctor`: a line for people, an object in JSON.
+#pragma once
 
 #include <string>
 #include <vector>
@@ -9,12 +8,12 @@ namespace lockstep::doctor {
 
 enum class Health {
   kGood,
-  kNote,  // works, with less than there could be, or is not needed here
-  kBad,   // recording, gathering or the command asked for does not work
+  kNote,  // works with restrictions, or is not needed here
+  kBad,   // recording, gathering or the requested command does not work
 };
 
 struct Check {
-  std::string name;  // "shared memory": short, the same in every version
+  std::string name;  // "shared memory": short, and the same in every version
   Health health = Health::kGood;
   std::string text;    // the result
   std::string advice;  // the remedy; empty if none is needed
@@ -30,12 +29,11 @@ inline Check Bad(std::string name, std::string text, std::string advice) {
   return {std::move(name), Health::kBad, std::move(text), std::move(advice)};
 }
 
-// "ok    shared memory   ..." lines, wrapped at 100 columns; the advice below its line. Ends with a line that counts.
+// Lines "ok    shared memory   ...", wrapped at 100 columns, with the advice below its line. The last line has the
+// totals.
 std::string ChecksText(const std::vector<Check>& checks);
 // {"healthy": bool, "checks": [{"name", "health": "ok|note|bad", "text", "advice"}]}, ends in a newline.
 std::string ChecksJson(const std::vector<Check>& checks);
 bool Healthy(const std::vector<Check>& checks);
 
 }  // namespace lockstep::doctor
-
-#endif  // LOCKSTEP_COLLECTOR_TOOLS_DOCTOR_CHECK_H_

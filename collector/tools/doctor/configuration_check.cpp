@@ -23,7 +23,7 @@ std::vector<Check> ConfigurationChecks(const absl::Status& problem) {
     if (file.found)
       absl::StrAppend(&found, found.empty() ? "" : ", then ", file.path, " (", file.entries.size(),
                       file.entries.size() == 1 ? " setting" : " settings", ")");
-    for (const settings::Told& told : file.told) checks.push_back(Note(name, told.text, "mend the file"));
+    for (const settings::Told& told : file.told) checks.push_back(Note(name, told.text, "fix the file"));
   }
   if (const absl::StatusOr<settings::Merged> recorder = settings::Merge("recorder"); recorder.ok()) {
     for (const settings::Value& value : recorder->values) {

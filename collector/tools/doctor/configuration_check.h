@@ -1,6 +1,5 @@
-// The configuration files that apply.
-#ifndef LOCKSTEP_COLLECTOR_TOOLS_DOCTOR_CONFIGURATION_CHECK_H_
-#define LOCKSTEP_COLLECTOR_TOOLS_DOCTOR_CONFIGURATION_CHECK_H_
+// Checks the configuration files that apply.
+#pragma once
 
 #include <vector>
 
@@ -9,9 +8,7 @@
 
 namespace lockstep::doctor {
 
-// `problem`: what kept the doctor itself from using them; OK where nothing did.
+// `problem`: why the doctor itself could not use them; OK if it could.
 std::vector<Check> ConfigurationChecks(const absl::Status& problem);
 
 }  // namespace lockstep::doctor
-
-#endif  // LOCKSTEP_COLLECTOR_TOOLS_DOCTOR_CONFIGURATION_CHECK_H_

@@ -4,10 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/report/words.h"
@@ -34,12 +32,12 @@ Check KeysCheck(const ToolOptions& options) {
   files.erase(std::unique(files.begin(), files.end()), files.end());
   std::vector<std::string> good;
   for (const std::string& file : files) {
-    // Keys of other users are theirs to check.
+    // Does not check keys of other users.
     if (file != options.key && access(file.c_str(), R_OK) != 0) continue;
     const absl::StatusOr<wire::KeyPair> keys = wire::ReadSecretKey(file);
     if (!keys.ok())
       return Bad("keys", std::string(keys.status().message()),
-                 "make it again with lockstep keygen, or mend its mode (0600) and owner");
+                 "make it again with lockstep keygen, or correct its mode (0600) and owner");
     good.push_back(absl::StrCat(file, " (", wire::RoleName(keys->role), ")"));
   }
   if (good.empty()) {
@@ -66,7 +64,7 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   if (!client.ok())
     return Bad(name, absl::StrCat(at, ": ", std::string(client.status().message())), "see docs/security.md");
   Hello hello;
-  // The key's role; without keys everybody is admitted as a reader.
+  // The role is that of the key. Without keys, everyone is admitted as a reader.
   const absl::StatusOr<wire::KeyPair> own =
       address->security.own_key.empty() ? absl::NotFoundError("") : wire::ReadSecretKey(address->security.own_key);
   hello.set_role(own.ok() && own->role == wire::Role::kOperator ? Hello::OPERATOR : Hello::READER);

@@ -1,6 +1,5 @@
-// Keys, and whether the collector answers.
-#ifndef LOCKSTEP_COLLECTOR_TOOLS_DOCTOR_NETWORK_CHECKS_H_
-#define LOCKSTEP_COLLECTOR_TOOLS_DOCTOR_NETWORK_CHECKS_H_
+// Checks keys, and whether the collector answers.
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -10,11 +9,9 @@
 
 namespace lockstep::doctor {
 
-// Every key file in the places where the tools look.
+// Checks every key file in the places that the tools search.
 Check KeysCheck(const ToolOptions& options);
 // Connects to the collector as a reader and waits for its answer, within the limit.
 Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns);
 
 }  // namespace lockstep::doctor
-
-#endif  // LOCKSTEP_COLLECTOR_TOOLS_DOCTOR_NETWORK_CHECKS_H_

@@ -25,6 +25,7 @@
 #include "analyzer/report/words.h"
 #include "analyzer/settings/table.h"
 #include "analyzer/settings/types.h"
+#include "analyzer/util/scratch_folder.h"
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/system.h"
 #include "analyzer/util/unique_fd.h"
@@ -44,7 +45,7 @@ std::string RingFolder(const Environment& environment) {
   return set.empty() ? absl::StrCat("/dev/shm/lockstep-", geteuid()) : set;
 }
 
-// What of `path` is there: itself, or the nearest folder above it.
+// Returns `path` itself if it exists, or else the nearest folder above it.
 std::string Existing(std::string path) {
   while (path.size() > 1 && access(path.c_str(), F_OK) != 0) {
     const size_t slash = path.rfind('/');
@@ -54,7 +55,7 @@ std::string Existing(std::string path) {
   return path;
 }
 
-// What every variable of ours is, for saying which ones nothing reads.
+// All known variables, to report unknown ones.
 const std::set<std::string>& KnownVariables() {
   static const auto& known = *[] {
     auto* names = new std::set<std::string>;
@@ -66,8 +67,9 @@ const std::set<std::string>& KnownVariables() {
 }
 
 struct Ran {
-  std::string error;     // could not be run, or ended badly
-  bool too_new = false;  // the loader refused it: this host's glibc is older than the probe's, not than the recorder's
+  std::string error;  // the probe could not be run, or ended abnormally
+  // The loader refused the probe (not the recorder), because this host's glibc is older than the probe needs.
+  bool too_new = false;
   std::map<std::string, std::string> said;
 };
 
@@ -95,39 +97,22 @@ Ran RunProbe(const std::vector<std::string>& words, const Environment& environme
   return ran;
 }
 
-// A private folder beside the rings, removed by the destructor.
-class Folder {
- public:
-  explicit Folder(const Environment& environment) {
-    std::string parent = RingFolder(environment);
-    if (access(parent.c_str(), W_OK) != 0) parent = Existing(std::filesystem::path(parent).parent_path().string());
-    path_ = absl::StrCat(parent, "/doctor-XXXXXX");
-    if (mkdtemp(path_.data()) == nullptr)
-      error_ = absl::StrCat("cannot make a folder in ", parent, ": ", strerror(errno)), path_.clear();
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  const std::string& error() const { return error_; }
+// Where probes may make a folder: beside the rings.
+std::string ProbeParent(const Environment& environment) {
+  const std::string parent = RingFolder(environment);
+  return access(parent.c_str(), W_OK) == 0 ? parent : Existing(std::filesystem::path(parent).parent_path().string());
+}
 
-  // The only ring below it, if there is one.
-  bool Ring(ring::Snapshot* snapshot, std::string* error) const {
-    std::error_code ignored;
-    for (auto it = std::filesystem::recursive_directory_iterator(path_, ignored);
-         it != std::filesystem::recursive_directory_iterator(); it.increment(ignored)) {
-      if (it->path().extension() == ".ring") return ring::ReadRingFile(it->path().string(), {}, snapshot, error);
-    }
-    *error = "";
-    return false;
+// Reads the only ring below the folder, if there is one.
+bool ReadOnlyRing(const std::string& folder, ring::Snapshot* snapshot, std::string* error) {
+  std::error_code ignored;
+  for (auto it = std::filesystem::recursive_directory_iterator(folder, ignored);
+       it != std::filesystem::recursive_directory_iterator(); it.increment(ignored)) {
+    if (it->path().extension() == ".ring") return ring::ReadRingFile(it->path().string(), {}, snapshot, error);
   }
-
- private:
-  std::string path_, error_;
-};
+  *error = "";
+  return false;
+}
 
 Environment ProbeEnvironment(Environment environment, const std::string& library, const std::string& folder) {
   PrependPreload(&environment, library);
@@ -136,7 +121,7 @@ Environment ProbeEnvironment(Environment environment, const std::string& library
   SetVariable(&environment, "LOCKSTEP_GPU", "off");
   SetVariable(&environment, "RANK", "0");
   SetVariable(&environment, "WORLD_SIZE", "1");
-  // No GPU is touched, whatever uses them.
+  // Hides all GPUs, so that the probe uses none.
   SetVariable(&environment, "CUDA_VISIBLE_DEVICES", "");
   return environment;
 }
@@ -145,7 +130,7 @@ bool SymbolsOnly(const Environment& environment) {
   return absl::EqualsIgnoreCase(GetVariable(environment, "LOCKSTEP_HOOK"), "symbols");
 }
 
-// Whether NCCL was linked into a program or library: its banner is in it.
+// Returns whether NCCL was linked into a program or library, which then contains its banner.
 bool HoldsNccl(const std::string& path) {
   constexpr absl::string_view kBanner = "NCCL version 2.";
   constexpr int64_t kMostBytes = int64_t{8} << 30;
@@ -156,7 +141,7 @@ bool HoldsNccl(const std::string& path) {
   }
   std::string bytes(size_t{1} << 20, 0);
   bool found = false;
-  size_t kept = 0;  // of the last piece, which may hold the banner's beginning
+  size_t kept = 0;  // size of the end of the last piece, which may contain the banner's beginning
   for (int64_t at = 0; !found && at < kMostBytes;) {
     const ssize_t got = pread(fd.get(), bytes.data() + kept, bytes.size() - kept, at);
     if (got <= 0) break;
@@ -212,7 +197,7 @@ std::vector<Check> SwitchChecks(const Environment& environment) {
       unknown.push_back(Printable(name, 60));
   }
   for (const std::string& wrong : settings::WrongRecorderVariables())
-    checks.push_back(Note("switches", Printable(wrong), "mend or unset it"));
+    checks.push_back(Note("switches", Printable(wrong), "correct or unset it"));
   if (!unknown.empty())
     checks.push_back(
         Note("switches", absl::StrCat("nothing reads ", absl::StrJoin(unknown, ", ")), "check the spelling"));
@@ -290,9 +275,10 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
               {"opened by hand", {probe.program, "opened", probe.library}}};
   bool said_library = false;
   for (const auto& way : ways) {
-    const Folder folder(environment);
-    if (folder.path().empty())
-      return {Bad("recorder", folder.error(), "set LOCKSTEP_DIR to a folder that can be written to")};
+    const ScratchFolder folder("doctor", ProbeParent(environment));
+    if (!folder.status().ok())
+      return {Bad("recorder", std::string(folder.status().message()),
+                  "set LOCKSTEP_DIR to a folder that can be written to")};
     Ran ran = RunProbe(way.words, ProbeEnvironment(environment, *library, folder.path()));
     if (ran.too_new) {
       return {
@@ -307,7 +293,7 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
     }
     ring::Snapshot snapshot;
     std::string error;
-    if (!folder.Ring(&snapshot, &error)) {
+    if (!ReadOnlyRing(folder.path(), &snapshot, &error)) {
       if (error.empty() && SymbolsOnly(environment) && way.words.size() > 2) {
         checks.push_back(Note(way.name, "not recorded, because LOCKSTEP_HOOK=symbols is set",
                               "LOCKSTEP_HOOK=dlsym, the default, records them"));
@@ -352,7 +338,7 @@ std::vector<std::string> FindNccl(const Environment& environment) {
   for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
                              "/usr/local/lib", "/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/nccl/lib"})
     folders.push_back(folder);
-  // Wheels bring their own.
+  // Python wheels contain their own NCCL.
   std::vector<std::string> prefixes;
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (const std::string value = GetVariable(environment, name); !value.empty()) prefixes.push_back(value + "/lib");
@@ -398,8 +384,9 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
       checks.push_back(Note("NCCL", paths[i] + "; not tried"));
       continue;
     }
-    const Folder folder(environment);
-    if (folder.path().empty()) return {Note("NCCL", paths[i] + "; not tried: " + folder.error())};
+    const ScratchFolder folder("doctor", ProbeParent(environment));
+    if (!folder.status().ok())
+      return {Note("NCCL", absl::StrCat(paths[i], "; not tried: ", folder.status().message()))};
     Ran ran = RunProbe({probe.program, "opened", paths[i]}, ProbeEnvironment(environment, *library, folder.path()));
     if (ran.too_new) {
       checks.push_back(Note(
@@ -407,7 +394,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
       continue;
     }
     const std::string what = absl::StrCat(NcclVersion(ran.said["version"]), " at ", paths[i]);
-    // A library of NCCL's own name that cannot be opened is not one that NCCL is linked into.
+    // NCCL is not linked into a library with NCCL's own name that cannot be opened.
     const bool own_name = absl::StartsWith(paths[i].substr(paths[i].rfind('/') + 1), "libnccl.so");
     if (!ran.error.empty() && !own_name && HoldsNccl(paths[i])) {
       checks.push_back(Bad("NCCL", absl::StrCat("is linked into ", paths[i], ", where hooks do not see its calls"),
@@ -423,7 +410,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     }
     ring::Snapshot snapshot;
     std::string error;
-    if (!folder.Ring(&snapshot, &error)) {
+    if (!ReadOnlyRing(folder.path(), &snapshot, &error)) {
       if (error.empty() && SymbolsOnly(environment)) {
         checks.push_back(
             Note("NCCL", what + ": not tried, because LOCKSTEP_HOOK=symbols is set", "it is opened by hand here"));
@@ -431,14 +418,14 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
       }
       if (!recorded) {
         checks.push_back(
-            Note("NCCL", what + ": not known whether its calls are recorded", "first mend what is bad above"));
+            Note("NCCL", what + ": not known whether its calls are recorded", "first fix what is bad above"));
         continue;
       }
       checks.push_back(Bad("NCCL", absl::StrCat(what, ": calls are not recorded", error.empty() ? "" : ": " + error),
                            "see 'switches'; please report this with the output of lockstep doctor --json"));
       continue;
     }
-    // With every GPU hidden the communicator cannot be created: the record of this failure is the proof.
+    // With every GPU hidden, the communicator cannot be created; the record of this failure is the proof.
     const bool failed = ran.said["init"] != "0";
     checks.push_back(
         Good("NCCL", absl::StrCat(what, ": calls are recorded", failed ? " (tried with every GPU hidden)" : "")));

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Scores the analyzer over the labelled corpus: generates each case with lockstep-corpus, or plays it with real processes
-(trainsim under lockstep run), runs lockstep-analyze on it, compares the verdict with the truth that came with the case, and
-prints who was right how often, and how sure.
-
-A run can be ended and started again: cases that were scored by the same programs are not run a second time. Each case's
-files are deleted once it is scored."""
+"""Scores the analyzer on the labelled corpus. Generates each case with lockstep-corpus, or runs it with real processes
+(trainsim under lockstep run), runs lockstep-analyze on it and compares the verdict with the case's truth. Prints how
+often the answers were right, and how sure they were.
+A run can be interrupted and started again: cases that the same programs already scored are not run a second time. Each
+case's files are deleted after scoring."""
 
 import argparse
 import collections
@@ -31,11 +30,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 VARIANTS = ("plain", "missing1", "missing10", "overwritten", "skew", "skewstep", "cut", "shuffled", "nostart", "firstfile", "rank0",
             "lastrank", "twofaults", "shared")
 FORMATS = ("lsd", "fr", "run")
-SCALES = (8, 16, 64, 1024, 24576)  # 16: played only
-ONE_PERCENT = 20  # with fewer ranks missing1 is missing10 once more: one rank
-# From here on a case takes gigabytes: two at a time.
+SCALES = (8, 16, 64, 1024, 24576)  # at 16 ranks there are only played cases
+ONE_PERCENT = 20  # with fewer ranks, missing1 and missing10 both mean one rank
+# At this size a case takes gigabytes, so two run at a time.
 LARGE = 4096
-NOT_APPLICABLE = 4  # exit status of lockstep-corpus: this scenario does not exist in this format or variant
+NOT_APPLICABLE = 4  # exit status of lockstep-corpus if the scenario does not exist in this format or variant
 
 Case = collections.namedtuple("Case", "scenario ranks seed format variant depth", defaults=(0,))
 
@@ -68,8 +67,9 @@ def words(allowed):
 
 
 def default_set(scenario, ranks, form, variant):
-    """What a full run holds: all at 8 and 64 ranks; at 1,024 every scenario plain and every second variant, the formats taking
-    turns; at more ranks every scenario plain in our own format, and under one other variant, the variants and formats taking turns."""
+    """The cases of a full run: all at 8 and 64 ranks; at 1,024 ranks every scenario plain and every second variant, with
+    alternating formats; above that every scenario plain in our own format and with one other variant, with alternating
+    variants and formats."""
     if form == "run":
         return True
     if ranks <= 64:
@@ -95,7 +95,8 @@ class Run:
         self.options = options
         self.corpus = os.path.join(options.build, "bin/lockstep-corpus")
         self.analyze = os.path.join(options.build, "bin/lockstep-analyze")
-        # What a result depends on, by whether it is played.
+        # The programs that determine a case's result; the key is whether the case is
+        # played.
         programs = {False: [self.corpus, self.analyze],
                     True: [self.analyze, played.__file__, *(os.path.join(options.build, name) for name in
                            ("bin/lockstep", "bin/lockstep-run", "bin/trainsim", "standin/lib/libnccl.so.2"))]}
@@ -159,7 +160,7 @@ class Run:
                     try:
                         result = json.loads(line)
                     except ValueError:
-                        continue  # the line that was being written when a run was killed
+                        continue  # the run was killed while it wrote this line
                     if result.get("version") == self.versions.get(result.get("format") == "run"):
                         self.known[result["case"], result["marks"]] = result
         self.store = open(path, "a", buffering=1)
@@ -212,7 +213,7 @@ class Run:
         return result
 
     def generate(self, case, folder):
-        """Exit status, and what went wrong."""
+        """Returns the exit status and a description of what went wrong."""
         if case.format == "run":
             text = played.generate(self.options.build, case.scenario, case.ranks, case.seed, folder, marks=self.options.marks)
             return int(bool(text)), text
@@ -381,7 +382,7 @@ def parse(arguments):
 
 
 def acceptable(result):
-    """What --check demands of a case."""
+    """Returns what --check requires of a case."""
     if result["outcome"] in ("right", "kind"):
         return not result.get("blame_behind") and result.get("verdict_right", True) and result.get("activity_right") is not False
     return result["outcome"] in ("set", "silent", "wide")
@@ -397,12 +398,13 @@ def main(arguments):
     if not cases:
         sys.exit("accuracy: no case is left by the filters")
     run.open_store()
-    # What an earlier run left when it was killed.
+    # Removes what an earlier killed run left.
     shutil.rmtree(options.scratch, ignore_errors=True)
     os.makedirs(options.scratch)
     progress = sys.stderr if options.markdown == "-" else sys.stdout
     results, began = [], time.monotonic()
-    # Played jobs mostly wait for their limits: beside the others.
+    # Played jobs spend most time waiting for their timeouts, so they run beside the
+    # other cases.
     pools = {False: concurrent.futures.ThreadPoolExecutor(options.jobs), True: concurrent.futures.ThreadPoolExecutor(options.play_jobs)}
     futures = [pools[case.format == "run"].submit(run.run_case, case) for case in cases]
     interrupted = False

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The scorer scored: marks for verdicts whose worth is plain, and whole runs over programs that say what they are told."""
+"""Tests the scorer with verdicts whose score is obvious, and whole runs
+with programs that print prepared answers."""
 
 import contextlib
 import io
@@ -36,7 +37,7 @@ class Scoring(unittest.TestCase):
     def outcome(self, what, *findings, word=None):
         return scoring.score(what, verdict(*findings, word=word))["outcome"]
 
-    def test_one_rank(self):
+    def test_one_named_rank_is_scored(self):
         self.assertEqual(self.outcome(truth(), finding()), "right")
         self.assertEqual(self.outcome(truth(), finding(kind="RANK_DEAD")), "kind")
         self.assertEqual(self.outcome(truth(), finding(ranks=(4,))), "blame")
@@ -53,61 +54,61 @@ class Scoring(unittest.TestCase):
         self.assertTrue(marks["blame_behind"])
         self.assertFalse(scoring.score(truth(), verdict(finding(), finding(ranks=(4,), confidence=0.5)))["blame_behind"])
 
-    def test_sets(self):
+    def test_named_sets_are_scored(self):
         self.assertEqual(self.outcome(truth(), finding(ranks=(3, 9))), "set")
         self.assertEqual(self.outcome(truth(), finding(ranks=range(8))), "set", "one host")
         self.assertEqual(self.outcome(truth(), finding(ranks=range(9))), "blame", "two hosts")
-        self.assertEqual(self.outcome(truth(ranks=8), finding(ranks=(1, 3, 5))), "blame", "the only host there is")
-        self.assertEqual(self.outcome(truth(), finding(ranks=(8, 9))), "blame", "the truth is not in it")
+        self.assertEqual(self.outcome(truth(ranks=8), finding(ranks=(1, 3, 5))), "blame", "there is no other host")
+        self.assertEqual(self.outcome(truth(), finding(ranks=(8, 9))), "blame", "the set lacks the culprit")
         switch = {"kind": "switch", "name": "leaf3", "culprits": 16, "members": 16}
         self.assertEqual(self.outcome(truth(), finding(ranks=range(16), common_factor=switch)), "set")
         self.assertEqual(self.outcome(truth(set_allowed=[[3, 9, 20]]), finding(ranks=(20, 9, 3))), "right")
-        self.assertEqual(self.outcome(truth(set_allowed=[[3, 9]]), finding(ranks=(9,))), "blame", "the partner without the culprit")
+        self.assertEqual(self.outcome(truth(set_allowed=[[3, 9]]), finding(ranks=(9,))), "blame", "only the culprit's partner")
 
-    def test_hosts(self):
+    def test_named_hosts_are_scored(self):
         host = truth(culprit_ranks=list(range(8, 16)), culprit_hosts=["node1"], host_is_culprit=True)
         self.assertEqual(self.outcome(host, finding(ranks=range(8, 16))), "right")
         self.assertEqual(self.outcome(host, finding(ranks=range(7, 16))), "blame")
-        self.assertEqual(self.outcome(host, finding(ranks=(8,))), "partial", "one rank of a host is not the host")
+        self.assertEqual(self.outcome(host, finding(ranks=(8,))), "partial", "a rank is not the host")
         factor = {"kind": "host", "name": "node1"}
         self.assertEqual(self.outcome(host, finding(ranks=(8, 9), common_factor=factor)), "right", "the host is named")
         self.assertEqual(self.outcome(host, finding(ranks=(7, 8, 9), common_factor=factor)), "blame")
-        # A rank and its host: the host's other ranks are no second name for the rank.
+        # The culprit is one rank: naming the host's other ranks is wrong.
         self.assertEqual(self.outcome(truth(culprit_hosts=["node0"]), finding(ranks=(5,))), "blame")
 
-    def test_healthy(self):
+    def test_verdicts_on_healthy_jobs_are_scored(self):
         healthy = truth(healthy=True, culprit_ranks=[], verdicts_allowed=["HEALTHY"])
         self.assertEqual(self.outcome(healthy), "right")
         self.assertEqual(self.outcome(healthy, finding(), word="HUNG"), "blame")
         self.assertEqual(self.outcome(healthy, word="LATE"), "kind")
 
-    def test_not_identifiable(self):
+    def test_answers_without_an_identifiable_culprit_are_scored(self):
         blind = truth(identifiable=False, verdicts_allowed=["HUNG", "HEALTHY"])
-        self.assertEqual(self.outcome(blind), "silent", "nothing to see")
-        self.assertFalse(scoring.score(blind, verdict())["abstained_well"], "who says nothing does not abstain")
+        self.assertEqual(self.outcome(blind), "silent", "the record shows nothing")
+        self.assertFalse(scoring.score(blind, verdict())["abstained_well"], "silence is not an abstention")
         self.assertEqual(self.outcome(truth(identifiable=False, verdicts_allowed=["HUNG"])), "missed")
         self.assertEqual(self.outcome(blind, finding(ranks=range(64), confidence=0.6)), "wide")
         self.assertEqual(self.outcome(blind, finding(ranks=range(64), confidence=0.95)), "blame")
         self.assertEqual(self.outcome(blind, finding(ranks=range(64), confidence=0.6, kind="RANK_DEAD")), "blame")
         self.assertEqual(self.outcome(blind, finding(ranks=(5,), confidence=0.6)), "blame")
-        self.assertEqual(self.outcome(truth(), finding(ranks=range(64), confidence=0.6)), "blame", "the record tells who")
+        self.assertEqual(self.outcome(truth(), finding(ranks=range(64), confidence=0.6)), "blame", "the record identifies the culprit")
 
-    def test_a_wide_set_is_for_the_fault_that_the_record_hides(self):
+    def test_a_wide_set_counts_if_the_record_hides_the_fault(self):
         two = truth(identifiable=False, second_fault={"culprit_ranks": [9], "kinds_allowed": ["RANK_DEAD"]})
         self.assertEqual(self.outcome(two, finding(ranks=range(64), confidence=0.6)), "wide")
-        self.assertEqual(self.outcome(two, finding(ranks=range(4, 64), confidence=0.6)), "blame", "it holds the other fault only")
+        self.assertEqual(self.outcome(two, finding(ranks=range(4, 64), confidence=0.6)), "blame", "the set contains only the other culprit")
         self.assertFalse(scoring.score(two, verdict(finding(ranks=range(64), confidence=0.6)))["right_culprit"])
 
-    def test_unseen(self):
+    def test_unseen_ranks_may_be_named_with_low_confidence(self):
         blind = truth(identifiable=False, verdicts_allowed=["HUNG", "INCOMPLETE_DATA"], unseen_ranks=[7, 9])
         no_data = dict(kind="RANK_NO_DATA", confidence=0.5)
         self.assertEqual(self.outcome(blind, finding(ranks=(9,), **no_data)), "wide", "says that nothing is known of rank 9")
-        self.assertEqual(self.outcome(blind, finding(ranks=(8, 9), **no_data)), "blame", "rank 8 is seen, or nobody waits for it")
+        self.assertEqual(self.outcome(blind, finding(ranks=(8, 9), **no_data)), "blame", "rank 8 has data, or no rank waits for it")
         self.assertEqual(self.outcome(blind, finding(ranks=(9,), kind="RANK_NO_DATA", confidence=0.95)), "blame")
         self.assertEqual(self.outcome(blind, finding(ranks=(9,), kind="RANK_NOT_ARRIVED", confidence=0.5)), "blame")
-        self.assertEqual(self.outcome(truth(unseen_ranks=[9]), finding(ranks=(9,), **no_data)), "blame", "the record tells who")
+        self.assertEqual(self.outcome(truth(unseen_ranks=[9]), finding(ranks=(9,), **no_data)), "blame", "the record identifies the culprit")
 
-    def test_two_faults(self):
+    def test_the_second_of_two_faults_is_scored_separately(self):
         two = truth(second_fault={"culprit_ranks": [9], "kinds_allowed": ["RANK_DEAD"]})
         marks = scoring.score(two, verdict(finding(kind="RANK_DEAD", ranks=(9,)), finding()))
         self.assertEqual((marks["outcome"], marks["second_found"], marks["blame_behind"]), ("right", True, False))
@@ -115,35 +116,35 @@ class Scoring(unittest.TestCase):
         self.assertEqual((marks["outcome"], marks["second_found"]), ("right", False))
         marks = scoring.score(two, verdict(finding(ranks=(3, 9))))
         self.assertEqual((marks["outcome"], marks["second_found"], marks["findings"]), ("right", True, [(0.95, True)]))
-        self.assertFalse(scoring.score(two, verdict(finding(ranks=(3, 9, 17))))["second_found"], "a set that holds everybody finds nobody")
+        self.assertFalse(scoring.score(two, verdict(finding(ranks=(3, 9, 17))))["second_found"], "a set with an innocent rank finds no culprit")
         self.assertEqual(scoring.score(two, verdict(finding(), finding(ranks=(17,))))["blame_behind"], True)
 
-    def test_of_two_faults_the_hidden_one_may_come_first(self):
+    def test_the_hidden_fault_of_two_may_be_named_first(self):
         two = truth(unseen_ranks=[7, 9], second_fault={"culprit_ranks": [9], "kinds_allowed": ["RANK_DEAD"], "identifiable": False})
         hidden = finding(kind="RANK_NO_DATA", ranks=(7, 9), confidence=0.5)
         marks = scoring.score(two, verdict(hidden, finding()))
         self.assertEqual((marks["outcome"], marks["right_culprit"], marks["false_blame"]), ("right", True, False))
-        self.assertEqual(scoring.score(two, verdict(hidden, finding(ranks=(4,))))["outcome"], "set", "nobody names the other one")
+        self.assertEqual(scoring.score(two, verdict(hidden, finding(ranks=(4,))))["outcome"], "set", "no finding names the other culprit")
         self.assertEqual(scoring.score(two, verdict(finding(ranks=(17,)), finding()))["outcome"], "blame")
 
-    def test_activity(self):
+    def test_activity_of_the_culprit_is_scored(self):
         seen = truth(activity_allowed=["data loading"], moving_allowed=["not moving"])
         right = finding(activity="data loading", moving="not moving")
         self.assertIs(scoring.score(seen, verdict(right))["activity_right"], True)
         self.assertIs(scoring.score(seen, verdict(finding(activity="storage", moving="not moving")))["activity_right"], False)
         self.assertIs(scoring.score(seen, verdict(finding(activity="data loading")))["activity_right"], False)
-        self.assertIsNone(scoring.score(truth(), verdict(right))["activity_right"], "none is asked for")
+        self.assertIsNone(scoring.score(truth(), verdict(right))["activity_right"], "the truth states no activity")
         self.assertIsNone(scoring.score(seen, verdict(finding(ranks=(4,))))["activity_right"], "another rank's")
 
-    def test_what_tells_a_set_apart(self):
+    def test_sets_without_a_distinguishing_fact_are_counted(self):
         def of(*findings):
             marks = scoring.score(truth(), verdict(*findings))
             return marks["sets"], marks["untold"]
         self.assertEqual(of(finding(ranks=(3, 4), confidence=0.6), finding(ranks=(3, 4), confidence=0.6, tells_apart="Xid errors")), (2, 1))
-        self.assertEqual(of(finding(ranks=(3, 4))), (0, 0), "sure of both")
+        self.assertEqual(of(finding(ranks=(3, 4))), (0, 0), "the finding is sure of both ranks")
         self.assertEqual(of(finding(ranks=(3, 4), confidence=0.6, common_factor={"kind": "host", "name": "node0"})), (0, 0))
 
-    def test_calibration(self):
+    def test_calibration_counts_findings_by_confidence(self):
         marks = [scoring.score(truth(), verdict(finding(confidence=0.95))), scoring.score(truth(), verdict(finding(ranks=(4,))))]
         self.assertEqual([row[2:] for row in scoring.calibration(marks)], [(0, 0)] * 5 + [(2, 1)])
         pair = [scoring.score(truth(), verdict(finding(ranks=(3, 9), confidence=sure))) for sure in (0.95, 0.6)]
@@ -198,7 +199,7 @@ class Runs(unittest.TestCase):
             status = accuracy.main(["--build", self.build, "--scales", "8", "--formats", "lsd,fr", *arguments])
         return status, out.getvalue()
 
-    def test_check(self):
+    def test_check_fails_on_a_wrong_answer_or_a_crash(self):
         self.assertEqual(self.play("--variants", "plain,shuffled", "--check")[0], 0)
         status, out = self.play("--variants", "skew", "--check")
         self.assertEqual(status, 1)
@@ -207,7 +208,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("ended with 139", out)
 
-    def test_known_wrong(self):
+    def test_known_wrong_answers_pass_the_check(self):
         known = os.path.join(self.build, "known")
         with open(known, "w") as file:
             file.write("# SCENARIO FORMAT VARIANT REASON\n7 lsd skew the clock is not believed\n")
@@ -219,7 +220,7 @@ class Runs(unittest.TestCase):
         self.play("--variants", "plain")
         with open(store) as file:
             first = file.read()
-        self.assertEqual(first.count("\n"), 4)  # one of them no case
+        self.assertEqual(first.count("\n"), 4)  # one of the five is not a case
         with open(store, "a") as file:
             file.write('{"case": "torn')
         self.play("--variants", "plain")
@@ -230,16 +231,16 @@ class Runs(unittest.TestCase):
             self.assertEqual(file.read().count("\n"), 4)
         self.assertEqual(os.listdir(os.path.join(self.build, "accuracy")), ["results.jsonl"])
 
-    def test_keeps_the_wrong_ones(self):
+    def test_keeps_wrongly_answered_cases(self):
         self.play("--variants", "plain,skew", "--formats", "lsd", "--keep-wrong")
         self.assertEqual(os.listdir(os.path.join(self.build, "accuracy/kept")), ["07.8.lsd.skew.8"])
 
-    def test_one_of_eight_is_both_one_and_ten_percent(self):
+    def test_one_percent_of_eight_ranks_equals_ten_percent(self):
         self.play("--variants", "missing1,missing10", "--formats", "lsd")
         with open(os.path.join(self.build, "accuracy/results.jsonl")) as file:
             self.assertEqual({json.loads(line)["variant"] for line in file}, {"missing10"})
 
-    def test_depth_is_a_case_of_its_own(self):
+    def test_each_depth_is_a_separate_case(self):
         self.play("--variants", "plain", "--formats", "lsd")
         status, out = self.play("--variants", "plain", "--formats", "lsd", "--depth", "2048", "--keep", "--markdown", "-")
         self.assertEqual(status, 0)
@@ -247,7 +248,7 @@ class Runs(unittest.TestCase):
         with open(os.path.join(self.build, "accuracy/kept/07.8.lsd.plain.8.deep2048/data/given")) as file:
             self.assertEqual(json.load(file)["--depth"], "2048")
 
-    def test_marks_are_a_case_of_their_own(self):
+    def test_each_kind_of_marks_is_a_separate_case(self):
         self.play("--variants", "plain", "--formats", "lsd")
         status, out = self.play("--variants", "plain", "--formats", "lsd", "--marks", "timed", "--keep", "--markdown", "-")
         self.assertEqual(status, 0)
@@ -257,17 +258,17 @@ class Runs(unittest.TestCase):
         with open(os.path.join(self.build, "accuracy/results.jsonl")) as file:
             self.assertEqual(sorted(json.loads(line)["marks"] for line in file), ["full", "full", "timed", "timed"])
 
-    def test_marks_of_played_cases_are_words_of_lockstep_run(self):
+    def test_played_cases_name_marks_as_lockstep_run_does(self):
         for marks, word in (("off", "off"), ("done", "done"), ("full", "full"), ("timed", "events")):
             command = played.command_of("build", 36, 8, [0], "", "here", marks)
             self.assertEqual(command[command.index("--gpu") + 1], word)
 
-    def test_what_a_played_case_needs_is_named(self):
+    def test_names_what_a_played_case_needs(self):
         with self.assertRaises(SystemExit) as ended:
             self.play("--scales", "8", "--formats", "run")
         self.assertRegex(str(ended.exception), r"bin/lockstep is missing; build first")
 
-    def test_saying_nothing_and_naming_a_set_are_told_apart(self):
+    def test_silence_and_a_named_set_are_different_outcomes(self):
         blind = truth(identifiable=False, verdicts_allowed=["HUNG", "HEALTHY"])
         results = [{"identifiable": False, "seconds": 1.0, "cpu_seconds": 2.5, "rss_mib": 7, **scoring.score(blind, said)}
                    for said in (verdict(), verdict(finding(ranks=(3, 9), confidence=0.6)), verdict(finding(ranks=(3, 9), confidence=0.6)))]
@@ -276,7 +277,7 @@ class Runs(unittest.TestCase):
         times = dict(zip(tables.TIMES, tables.times_row(results)))
         self.assertEqual((times["s most"], times["CPU s median"], times["CPU s most"], times["MiB most"]), ("1.00", "2.50", "2.50", 7))
 
-    def test_a_wrong_word_is_wrong(self):
+    def test_a_wrong_verdict_word_counts_as_wrong(self):
         self.assertFalse(accuracy.acceptable({"outcome": "right", "verdict_right": False}))
         self.assertTrue(accuracy.acceptable({"outcome": "right", "verdict_right": True, "activity_right": None}))
         self.assertFalse(accuracy.acceptable({"outcome": "right", "verdict_right": True, "activity_right": False}))
@@ -288,7 +289,7 @@ class Runs(unittest.TestCase):
         parts = dict(zip(tables.TOTALS, cells))
         self.assertEqual(int(parts["cases"]), sum(int(parts[name]) for name in ("right", "abstained", "silent", "wide", "partial", "none", "false blame")))
 
-    def test_markdown(self):
+    def test_tables_are_written_as_markdown(self):
         status, out = self.play("--variants", "plain,skew,cut", "--markdown", "-")
         self.assertEqual(status, 0)
         self.assertRegex(out, r"\| +7 +\| data loader +\| ok +\| BLAME +\| ERROR")

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Makes analyzer/engine/calibration/confidence_table.inc: how often findings of each grade and reason named the ranks at fault.
+"""Makes analyzer/engine/calibration/confidence_table.inc: how often
+findings of each grade and reason named the ranks at fault.
 
     calibrate.py --build build-release --out TABLE RESULTS.jsonl FOLDER...
 
-RESULTS.jsonl is what ./dev accuracy or bench/slow_table --graded left. A FOLDER holds labelled cases from elsewhere: each a folder
-with truth.json (culprit_ranks, healthy) and the dumps in in/ or data/. With --check the table is not written but compared: the exit status
-is 1 if a band of stated confidence with 30 findings or more is further from its share of right ones than three standard
-deviations. Use other seeds for that than those that made the table."""
+RESULTS.jsonl is the output of ./dev accuracy or bench/slow_table --graded. A
+FOLDER holds labelled cases of other origin: each is a folder with truth.json
+(culprit_ranks, healthy) and the dumps in in/ or data/. --check compares the
+table instead of writing it. The exit status is 1 if the stated confidence of a
+band with at least 30 findings is more than three standard deviations from its
+share of right findings. Use other seeds for --check than for the table."""
 
 import argparse
 import collections
@@ -33,7 +36,8 @@ def cases_below(folder):
 
 
 def analyzed(analyze, case):
-    """[[grade, reason, several, framework, confidence, right]] of a labelled folder."""
+    """Returns [[grade, reason, several, framework, confidence, right]] for
+    a labelled folder."""
     truth_path, data = case
     with open(truth_path) as file:
         truth = json.load(file)
@@ -64,7 +68,8 @@ def table(rows):
 
 
 def check(rows):
-    """Prints stated confidence against the share that was right. True where every band with enough findings holds."""
+    """Prints stated confidence beside the share of right findings. Returns
+    whether the confidence is right in every band with enough findings."""
     good = True
     for low in range(0, 100, 10):
         band = [(confidence, right) for *_, confidence, right in rows if low <= round(confidence * 100) < low + 10]

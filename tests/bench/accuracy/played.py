@@ -1,6 +1,5 @@
-"""The scenarios of the corpus that real processes can show: trainsim under `lockstep run` on the stand-in libraries.
-
-The truth of a case is written before the job is started, from the scenario, the rank and the communicator alone."""
+"""The corpus scenarios that real processes can show: trainsim under `lockstep run` on the stand-in libraries.
+The truth of a case is written before the job starts, from only the scenario, the rank and the communicator."""
 
 import json
 import os
@@ -15,10 +14,10 @@ SHAPES = {8: "tp2-cp1-pp2-dp2-ep1-vpp1", 16: "tp2-cp1-pp2-dp4-ep1-vpp1"}
 LONG_PIPELINES = {8: "tp1-cp1-pp4-dp2-ep1-vpp1", 16: "tp2-cp1-pp4-dp2-ep1-vpp1"}
 EXPERTS = {8: "tp2-cp1-pp1-dp4-ep4-vpp1", 16: "tp2-cp1-pp2-dp4-ep4-vpp1"}
 SCALES = tuple(SHAPES)
-MARK = "LOCKSTEP_PLAYED_CASE"  # in the environment of every process of a case
+MARK = "LOCKSTEP_PLAYED_CASE"  # every process of a case has this environment variable
 ALL = ("world", "tp", "dp", "pp")
 COLLECTIVE = ("world", "tp", "dp")
-LARGE = ("--elements", "65536")  # operations of several chunks, larger than what a send may leave in a buffer
+LARGE = ("--elements", "65536")  # operations of several chunks, too large to fit into a send buffer
 STALLED = ("HOST_STALL", "RANK_NOT_ARRIVED")
 STEP = 20
 
@@ -29,7 +28,8 @@ def size_of(layout):
 
 
 class Scenario:
-    """One way to play: `kind` is trainsim's fault, given with the role of the communicator if there are `roles` to choose from."""
+    """One way to play a scenario. `kind` is trainsim's fault; `roles` are
+    the communicator roles to choose from."""
 
     def __init__(self, name, kind=None, kinds=(), verdicts=("HUNG",), roles=(), fixed="", arguments=(), run=(), layouts=None,
                  healthy=False, stage=None, environment=None):
@@ -38,10 +38,10 @@ class Scenario:
         self.layouts = layouts or SHAPES
         self.healthy = healthy
         self.environment = environment or {}
-        self.stage = stage  # of the culprit: a pipeline stage, -1 the last; None: any
+        self.stage = stage  # the culprit's pipeline stage, -1: the last; None: any
 
     def choose(self, ranks, seed):
-        """Culprits and role, by the seed."""
+        """Chooses culprits and role by the seed."""
         dice = random.Random(seed)
         sizes = size_of(self.layouts[ranks])
         rank = dice.randrange(ranks)
@@ -51,7 +51,7 @@ class Scenario:
         return [rank], dice.choice(self.roles) if self.roles else ""
 
     def words(self, ranks, role, layout):
-        """trainsim's arguments."""
+        """Returns trainsim's arguments."""
         words = []
         if self.kind:
             place = f",comm={role}" if role and self.roles else ""
@@ -65,7 +65,7 @@ class Scenario:
 
 
 class Pair(Scenario):
-    """Two neighbours of a pipeline are the culprits together."""
+    """The culprits are two neighbors of a pipeline."""
 
     def choose(self, ranks, seed):
         sizes = size_of(self.layouts[ranks])
@@ -75,7 +75,7 @@ class Pair(Scenario):
 
 
 class Two(Scenario):
-    """Two faults that have nothing to do with each other: in different tensor groups."""
+    """Plays two independent faults, in different tensor groups."""
 
     def choose(self, ranks, seed):
         dice = random.Random(seed)
@@ -130,7 +130,8 @@ SCENARIOS = {
     36: healthy("pipeline bubbles, idle by design", layouts=LONG_PIPELINES),
     38: healthy("a group aborted and made anew", "--recreate", str(STEP)),
     39: Two("two independent faults", verdicts=CRASH),
-    # Its reduce-scatters take seven seconds each, and are on their way all the time.
+    # The job's reduce-scatters take seven seconds each, and one is always in
+    # flight.
     40: healthy("a long but legal operation", "--steps", "2", "--layers", "1", "--micro-batches", "1", *LARGE,
                 layouts={8: "tp1-cp1-pp1-dp8-ep1-vpp1", 16: "tp1-cp1-pp1-dp16-ep1-vpp1"}, environment={"STANDIN_CHUNK_DELAY_US": "1000000"}),
 }
@@ -145,7 +146,7 @@ def arguments_of(number, ranks, culprits, role):
 
 
 def kill_marked(mark):
-    """Ends every process that carries the mark."""
+    """Ends every process that has MARK in its environment."""
     wanted = f"{MARK}={mark}".encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -157,14 +158,15 @@ def kill_marked(mark):
 
 
 def command_of(build, number, ranks, culprits, role, folder, marks):
-    """`marks` as lockstep-corpus has them; what it calls timed are the recorder's events."""
+    """`marks` uses lockstep-corpus's names. "timed" selects the recorder's
+    GPU events."""
     return [os.path.join(build, "bin/lockstep"), "run", "-n", str(ranks), "--gpu", "events" if marks == "timed" else marks,
             "--out", os.path.join(folder, "data"), "--kill-on-hang", *SCENARIOS[number].run,
             "--", os.path.join(build, "bin/trainsim"), *arguments_of(number, ranks, culprits, role)]
 
 
 def run_job(build, number, ranks, culprits, role, folder, timeout=150, marks="full"):
-    """Plays the scenario; what was recorded is in folder/data. Returns why it could not be played, or ""."""
+    """Plays the scenario; the recording is in folder/data. Returns why it could not be played, or ""."""
     scenario = SCENARIOS[number]
     command = command_of(build, number, ranks, culprits, role, folder, marks)
     rings = tempfile.mkdtemp(prefix="lockstep-played-", dir="/dev/shm")
@@ -181,7 +183,7 @@ def run_job(build, number, ranks, culprits, role, folder, timeout=150, marks="fu
             try:
                 process.wait(timeout)
             except subprocess.TimeoutExpired:
-                # It writes the incident when it is asked to end.
+                # lockstep run writes the incident when it receives SIGTERM.
                 process.terminate()
                 try:
                     process.wait(30)
@@ -198,7 +200,7 @@ def run_job(build, number, ranks, culprits, role, folder, timeout=150, marks="fu
 
 
 def generate(build, number, ranks, seed, folder, timeout=150, marks="full"):
-    """As lockstep-corpus does: folder/data and folder/truth.json. Returns why not, or ""."""
+    """Writes folder/data and folder/truth.json, as lockstep-corpus does. Returns why it could not, or ""."""
     scenario = SCENARIOS[number]
     culprits, role = scenario.choose(ranks, seed)
     layout = scenario.layouts[ranks]

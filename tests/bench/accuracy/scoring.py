@@ -1,12 +1,12 @@
-"""Compares what the analyzer said of one case with the truth that was written before it.
-
-A truth is what `lockstep-corpus generate` leaves in truth.json. A verdict is the JSON of `lockstep analyze`. Nothing here
-knows a scenario: every rule reads only these two.
+"""Compares the analyzer's verdict on a case with the truth that was written before it.
+A truth is the truth.json of `lockstep-corpus generate`. A verdict is the JSON of `lockstep analyze`. No rule here knows
+a scenario: every rule reads only these two.
 """
 
-# Findings at least this sure must be right nine times in ten, and may blame nobody wrongly behind the first one either.
+# Findings with at least this confidence must be right nine times in ten. Later findings with it must not blame a wrong
+# rank either.
 SURE = 0.9
-SMALL_SET = 2  # ranks that an abstention may name where they share no host and no switch
+SMALL_SET = 2  # number of ranks that an abstention may name if they share no host and no switch
 
 
 def _truths(truth):
@@ -18,7 +18,7 @@ def _truths(truth):
 
 
 def identifiable(truth):
-    """Whether the record tells who: of two faults, one of them."""
+    """Returns whether the record identifies the culprit; for two faults, at least one of them."""
     return any(each.get("identifiable", True) for each in _truths(truth))
 
 
@@ -27,13 +27,13 @@ def _hosts(finding):
 
 
 def culprit_is_right(finding, truth):
-    """Exactly the culprits, a set that the truth allows in their place, or exactly the host."""
+    """Returns whether a finding names exactly the culprits, a set that the truth allows instead, or exactly the host."""
     named = set(finding.get("culprit_ranks") or [])
     if named == set(truth.get("culprit_ranks") or []) and named:
         return True
     if named and any(named == set(allowed) for allowed in truth.get("set_allowed") or []):
         return True
-    # Where one rank of a host is the culprit, the host is too much.
+    # If one rank of a host is the culprit, naming the host is too broad.
     hosts = set(truth.get("culprit_hosts") or [])
     if not hosts or not named or not truth.get("host_is_culprit", not truth.get("culprit_ranks")):
         return False
@@ -42,19 +42,19 @@ def culprit_is_right(finding, truth):
     factor = finding.get("common_factor") or {}
     if len(hosts) == 1 and factor.get("kind") == "host" and factor.get("name") in hosts:
         return True
-    # Ranks of the right hosts only, and all of the culprits among them: a host's slowest rank is not the host.
+    # Only ranks of the right hosts, including all culprits: naming a host's slowest rank does not name the host.
     return set(truth.get("culprit_ranks") or []) <= named
 
 
 def abstained_well(finding, truth):
-    """The truth lies in the named set, and the set is no larger than two ranks, one host or one switch."""
+    """Returns whether the named set contains the truth and is no larger than two ranks, one host or one switch."""
     named = set(finding.get("culprit_ranks") or [])
     wanted = set(truth.get("culprit_ranks") or [])
     if not named or not wanted or not wanted <= named:
         return False
     if len(named) <= SMALL_SET:
         return True
-    # A host or a switch says something only where there are others.
+    # Naming a host or a switch means something only if there are others.
     if len(named) * 4 > truth.get("ranks", 0):
         return False
     hosts = _hosts(finding)
@@ -65,7 +65,8 @@ def abstained_well(finding, truth):
 
 
 def _holds(finding, truth):
-    """The named set holds the truth, says so by its kind, and does not pretend to be sure; or it says who cannot be seen."""
+    """Returns whether the named set contains the truth, its kind says so, and its confidence is low; or whether the
+    finding says which ranks cannot be seen."""
     wanted = set(truth.get("culprit_ranks") or [])
     if says_unseen(finding, truth):
         return True
@@ -74,8 +75,8 @@ def _holds(finding, truth):
 
 
 def says_unseen(finding, truth):
-    """Says of ranks without data, which others wait for as far as the others' records show, that they left none, and no more: the
-    honest answer where the record does not tell who."""
+    """Returns whether the finding only reports ranks without data that other ranks wait for. That is the honest
+    answer if the record does not identify the culprit."""
     named = set(finding.get("culprit_ranks") or [])
     return not truth.get("identifiable", True) and finding.get("kind") == "RANK_NO_DATA" and finding.get("confidence", 0) < SURE and \
         bool(named) and named <= set(truth.get("unseen_ranks") or [])
@@ -87,8 +88,9 @@ def kind_is_right(finding, truth):
 
 
 def _blames_wrongly(finding, truths):
-    """Names a rank that no fault of the case has, and is no permitted set or good abstention. Members of a set that the truth allows
-    are no culprits without the one for whose sake it is allowed."""
+    """Returns whether the finding names a rank that no fault of the case has, and is neither a permitted set nor a
+    good abstention. Members of a permitted set count as culprits only together with the rank for which the set
+    is permitted."""
     if any(culprit_is_right(finding, truth) or abstained_well(finding, truth) or says_unseen(finding, truth) for truth in truths):
         return False
     named = set(finding.get("culprit_ranks") or [])
@@ -99,12 +101,12 @@ def _blames_wrongly(finding, truths):
 
 
 def _names_a_set(finding):
-    """Several ranks, and not as one thing that they are."""
+    """Returns whether the finding names several ranks that share nothing."""
     return len(finding.get("culprit_ranks") or []) > 1 and not (finding.get("common_factor") or {}).get("kind")
 
 
 def activity_is_right(finding, truth):
-    """What the culprit is seen in, and whether it moves; None where the truth asks for neither."""
+    """Compares the culprit's activity and whether it moves. Returns None if the truth states neither."""
     wanted = [(truth.get("activity_allowed"), finding.get("activity")), (truth.get("moving_allowed"), finding.get("moving"))]
     wanted = [(allowed, told) for allowed, told in wanted if allowed]
     return all(told in allowed for allowed, told in wanted) if wanted else None
@@ -113,16 +115,16 @@ def activity_is_right(finding, truth):
 def score(truth, verdict):
     """The marks of one case, as a dict:
 
-    outcome   right: culprits and kind; kind: culprits right, kind wrong; set: abstained well; silent: said nothing where the
-              record shows nothing; wide: the record does not tell who, and a larger set that holds the truth is named;
-              missed: nobody named; partial: of the culprits only some; blame: a healthy rank was named
+    outcome   right: culprits and kind are right; kind: only the culprits are; set: a good abstention; silent: nobody is named, and
+              the record shows nothing; wide: a set too large for an abstention contains the truth; missed: nobody is named;
+              partial: only some culprits are named; blame: a healthy rank is named
     right_culprit, right_kind, false_blame, abstained_well: bool
-    activity_right  of the finding that names the culprits; None where the truth asks for none, or nobody is rightly named
-    sets, untold  findings under 0.9 that name several ranks; of these, without what would tell them apart
-    blame_behind  a finding behind the first that is sure and blames wrongly
+    activity_right  for the finding that names the culprits; None if the truth states no activity or no finding names the culprits
+    sets, untold  findings under 0.9 that name several ranks; those of them that do not say what would distinguish the ranks
+    blame_behind  whether a later finding is sure and blames a healthy rank
     second_found  None unless the record shows two faults, else whether the findings name both
-    verdict_right whether the word is among those that the truth allows
-    findings  [(confidence, right)] of every finding, for the calibration
+    verdict_right whether the truth allows the verdict's word
+    findings  (confidence, right) for each finding, for the calibration
     """
     findings = verdict.get("findings") or []
     allowed = truth.get("verdicts_allowed") or []
@@ -143,24 +145,24 @@ def score(truth, verdict):
     truths = _truths(truth)
     both = set().union(*(set(each.get("culprit_ranks") or []) for each in truths))
     for finding in findings:
-        # Who is sure does not abstain.
+        # A finding with high confidence is not an abstention.
         sure = finding.get("confidence", 0) >= SURE
         good = any((culprit_is_right(finding, each) or (not sure and abstained_well(finding, each))) and kind_is_right(finding, each)
                    for each in truths)
-        # Two faults that look alike may be told as one finding.
+        # Two faults that look alike may be reported as one finding.
         good = good or (len(truths) > 1 and set(finding.get("culprit_ranks") or []) == both and any(kind_is_right(finding, each) for each in truths))
         marks["findings"].append((finding.get("confidence", 0), good))
-    # A fault that the other one hid from every record is nobody's to find.
+    # If one fault hides the other from every record, the other cannot be found.
     if len(truths) > 1 and all(each.get("identifiable", True) for each in truths):
         marks["second_found"] = all(
             any(culprit_is_right(finding, each) or abstained_well(finding, each) for finding in findings) or
-            # Two faults of one kind may be told as one finding that names both, and nobody else.
+            # Two faults of one kind may be reported as one finding that names both ranks and no other.
             any(set(finding.get("culprit_ranks") or []) == both for finding in findings)
             for each in truths)
     marks["blame_behind"] = any(finding.get("confidence", 0) >= SURE and _blames_wrongly(finding, truths) for finding in findings[1:])
     if not findings:
         marks["outcome"] = "missed"
-        # Where the record shows nothing, to say nothing is what is asked for.
+        # If the record shows nothing, the right answer is silence.
         if not identifiable(truth) and marks["verdict_right"]:
             marks["outcome"] = "silent"
         return marks
@@ -177,7 +179,8 @@ def score(truth, verdict):
         marks["abstained_well"] = any(abstained_well(first, each) for each in truths)
         wide = not marks["abstained_well"] and any(_holds(first, each) for each in truths if not each.get("identifiable", True))
         marks["false_blame"] = not marks["abstained_well"] and not wide and _blames_wrongly(first, truths)
-        # Of two faults the record hides one: a set that holds it, said with doubt, and right behind it the other one by name.
+        # The record hides one of two faults: the right answer is an uncertain set that contains it, followed by the
+        # other one by name.
         hidden = [each for each in truths if not each.get("identifiable", True)]
         if len(hidden) == 1 and len(truths) == 2 and len(findings) > 1 and (abstained_well(first, hidden[0]) or _holds(first, hidden[0])):
             other = next(each for each in truths if each is not hidden[0])
@@ -199,8 +202,8 @@ def score(truth, verdict):
 
 
 def graded(truth, verdict, framework):
-    """[[grade, reason, several, framework, confidence, right]] of each finding; right: it names the ranks at fault, or a set that
-    holds them."""
+    """Returns [[grade, reason, several, framework, confidence, right]] of each finding. right: it names the ranks at
+    fault, or a set that contains them."""
     truths = [] if truth.get("healthy") else _truths(truth)
     rows = []
     for finding in verdict.get("findings") or []:

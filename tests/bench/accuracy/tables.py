@@ -1,15 +1,16 @@
-"""The printed result of a run: Markdown that results/accuracy keeps as it is."""
+"""Prints the result of a run as Markdown, which results/accuracy stores unchanged."""
 
 import scoring
 
 WORDS = {"right": "ok", "kind": "kind", "set": "set", "silent": "-", "wide": "wide", "missed": "none", "partial": "part", "blame": "BLAME", "error": "ERROR"}
-# Of several cases behind one cell the worst is shown.
+# If several cases share a cell, it shows the worst.
 ORDER = ["error", "blame", "missed", "partial", "kind", "wide", "set", "silent", "right"]
 FORMATS = {"lsd": "own dumps", "fr": "Flight Recorder dumps", "run": "real processes (trainsim under lockstep run)"}
 
 
 def table(header, rows, left=1):
-    """A Markdown table with columns as wide as their widest cell; the first `left` columns are aligned left."""
+    """Returns a Markdown table whose columns are as wide as their widest
+    cell. The first `left` columns are aligned left."""
     cells = [[str(cell) for cell in row] for row in [header, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     def line(row):
@@ -39,7 +40,8 @@ def count(results, key):
 
 
 def totals_row(results):
-    """TOTALS of these cases. `right` to `false blame` add up to the cases."""
+    """Counts TOTALS for these cases. `right` to `false blame` add up to the
+    number of cases."""
     identifiable = [result for result in results if result["identifiable"]]
     words = [result for result in results if "verdict_right" in result]
     activity = [result for result in results if result.get("activity_right") is not None]
@@ -94,7 +96,7 @@ def calibration_table(results):
 
 
 def markdown(results, scenarios, variants, heading):
-    """`heading`: lines that say with what, when and where this was measured."""
+    """`heading`: lines that say what was measured, when and where."""
     parts = ["# How often the analyzer is right", "", *heading, ""]
     parts += [LEGEND]
     parts += ["## Totals", "", table(["ranks", "format", *TOTALS],

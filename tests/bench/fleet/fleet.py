@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """A fleet of simulated agents, real relays in two levels and the real collector, over loopback with CURVE on.
 
-For each size: what the connections cost in a minute in which nothing happens; then a fault at a random rank, again and again,
-each time with a collector that has just been started: how long from the learned limit to the detection, from there until all
-digests are in, to the verdict, and until every ring is on disk; and whether the verdict names the rank. `--markdown FILE`
-writes the tables.
+For each size it measures the cost of the connections during an idle minute. Then it plays faults at random ranks, each
+with a newly started collector. It measures the times from the learned limit to detection, to the last digest, to the
+verdict, and until every ring is on disk. It also checks that the verdict names the rank. `--markdown FILE` writes the
+tables.
 
-The agents are the real protocol (AgentSession, transport, keys) over synthetic rings, many in one process; their own cost is
-printed apart. Nothing leaves loopback."""
+The agents speak the real protocol (AgentSession, transport, keys) over synthetic rings, many in one process. Their own
+cost is printed separately."""
 
 import argparse
 import json
@@ -24,15 +24,16 @@ import threading
 import time
 import urllib.request
 
-LIMIT_S = 5.0  # the least limit: tensor-parallel gaps are milliseconds
+LIMIT_S = 5.0  # the smallest limit: tensor-parallel gaps are milliseconds
 STEPS_BEFORE_FAULT = 16
 RANKS_PER_HOST = 8
-# More agents than this, each with a heartbeat a second, are more than two cores can simulate (let alone the relays beside them):
-# these send one every two seconds, which is told. What is late is reported at once either way.
+# Two cores cannot simulate more agents than this with one heartbeat per second (and run the relays beside them). Above
+# this number, agents send a heartbeat every two seconds, and the output says so. Agents report a late communicator at
+# once in both cases.
 AGENTS_AT_FULL_RATE = 4096
 SLOW_HEARTBEAT_S = 2.0
-# In a cluster the collector and each relay have a machine of their own; here the simulation of thousands of hosts must not take
-# their time.
+# In a cluster the collector and each relay have their own machine; here their priority must be higher than that of the
+# thousands of simulated hosts.
 RELAY_NICE, AGENT_NICE = 5, 10
 
 
@@ -41,7 +42,7 @@ def mono():
 
 
 class Program:
-    """A child with its standard error (and output) read by a thread: lines with the time at which they came."""
+    """A child process. A thread reads its standard error and output: lines with their arrival times."""
 
     def __init__(self, command, log, nice=0, **more):
         self.lines = []
@@ -83,7 +84,7 @@ class Program:
         return json.loads(found[1].group(0))
 
     def usage(self):
-        """CPU seconds so far, resident bytes, most resident bytes."""
+        """Returns CPU seconds so far, resident bytes and peak resident bytes."""
         with open(f"/proc/{self.process.pid}/stat") as file:
             fields = file.read().rsplit(")", 1)[1].split()
         memory = {}
@@ -94,7 +95,8 @@ class Program:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), memory["VmRSS"], memory["VmHWM"]
 
     def worked(self):
-        """CPU seconds of all its threads so far, and seconds in which they were ready and had no processor."""
+        """Returns the CPU seconds of all threads of the process, and the seconds in which they were runnable
+        without a processor."""
         ran = waited = 0
         try:
             for thread in os.listdir(f"/proc/{self.process.pid}/task"):
@@ -102,7 +104,7 @@ class Program:
                     one = file.read().split()
                 ran, waited = ran + int(one[0]), waited + int(one[1])
         except (OSError, IndexError):
-            pass  # a thread that ended meanwhile
+            pass  # the thread ended meanwhile
         return ran / 1e9, waited / 1e9
 
     def end(self):
@@ -116,7 +118,8 @@ class Program:
 
 
 class Meter:
-    """Processor time of groups of programs, looked at ten times a second: a phase's bounds are known only afterwards."""
+    """Measures processor time of groups of programs. It samples ten times a second, because a phase's bounds are
+    known only afterwards."""
 
     def __init__(self, groups):
         self.groups, self.samples, self.stop = groups, [], threading.Event()
@@ -145,7 +148,8 @@ class Meter:
         return tuple(a + part * (b - a) for a, b in zip(low[name], high[name]))
 
     def between(self, begin, end):
-        """Group -> CPU seconds, seconds in which its threads were ready and had no processor, CPU seconds of its busiest program."""
+        """For each group: CPU seconds, seconds in which its threads were runnable without a processor, and CPU
+        seconds of its busiest program."""
         return {name: [b - a for a, b in zip(self.at(begin, name), self.at(end, name))] for name in self.groups}
 
 
@@ -216,7 +220,7 @@ class Fleet:
                  self.key("relay.pub"), "--records", str(self.options.records), "--heartbeat-ms", str(int(self.heartbeat_s * 1000))],
                 self.log, nice=AGENT_NICE))
         begin = mono()
-        self.command_all(f"run 0 {int((begin + 1e6) * 1e9)} 0 -1")  # the job stands until all are there
+        self.command_all(f"run 0 {int((begin + 1e6) * 1e9)} 0 -1")  # the job starts when all its agents are connected
         while True:
             stats = self.stats()
             if stats["welcome"] == self.hosts:
@@ -258,7 +262,7 @@ class Fleet:
         return 0.0
 
     def wait_for_ranks(self, seconds):
-        """Until the collector has heard of every rank."""
+        """Waits until the collector has heard from every rank."""
         end = mono() + seconds
         while mono() < end:
             if self.counter("collector_ranks") >= self.ranks:
@@ -267,7 +271,7 @@ class Fleet:
         return False
 
     def quiet(self):
-        """One minute in which nothing happens."""
+        """Measures one minute in which nothing happens."""
         if not self.wait_for_ranks(120):
             raise SystemExit(f"the collector hears of {self.counter('collector_ranks'):.0f} of {self.ranks} ranks")
         time.sleep(self.options.settle + 2 * self.heartbeat_s)
@@ -293,15 +297,15 @@ class Fleet:
         return row
 
     def fault(self, number):
-        """One fault with a cold collector. Times in seconds."""
+        """Measures one fault with a newly started collector. Times are in seconds."""
         self.collector.end()
         shutil.rmtree(self.out, ignore_errors=True)
         self.restart += 1
         rank = random.Random(self.options.seed * 1000 + number).randrange(self.ranks)
         t0 = mono() + 1.0
-        steps = STEPS_BEFORE_FAULT + self.ranks // 2048 + 4 * int(self.heartbeat_s - 1)  # the collector has to hear of all ranks before the fault
+        steps = STEPS_BEFORE_FAULT + self.ranks // 2048 + 4 * int(self.heartbeat_s - 1)  # the collector must hear from all ranks before the fault
         self.command_all(f"run {self.restart} {int(t0 * 1e9)} {rank} {steps}")
-        time.sleep(2 * self.heartbeat_s)  # the agents have begun it: what they then say of the one before is wrong
+        time.sleep(2 * self.heartbeat_s)  # by then the agents have started the new run; later messages about the old run are wrong
         self.start_collector(f"run{number}")
         collector = self.collector
         job = rf"job fleet/0/{self.restart}: "
@@ -323,12 +327,12 @@ class Fleet:
         read = float(digests[1].group(5)) / (1000 if digests[1].group(6) == "ms" else 1)
         row["named_at"] = digests[0] - late[0]
         row["digests"] = row["named_at"] - read
-        time.sleep(0.2)  # the meter has a sample behind it
+        time.sleep(0.2)  # gives the meter time for one more sample
         meter.end()
         all_in = digests[0] - read
         row["work_digests"] = meter.between(late[0], all_in)
         row["work_named"] = meter.between(all_in, digests[0])
-        # A second of heartbeats alone, before the fault.
+        # One second of heartbeats before the fault.
         begin = meter.samples[0][0]
         row["work_idle"] = {name: work[0] / (fault - begin) for name, work in meter.between(begin, fault).items()} if fault > begin + 1 else {}
         row["digest_ranks"] = int(digests[1].group(1).replace(",", ""))
@@ -340,7 +344,7 @@ class Fleet:
         row["hung"] = hung[0] - late[0]
         row["verdict"] = verdict[0] - hung[0]
         row["named"] &= int(verdict[1].group(1)) == rank
-        # What was said of a generation that had ended.
+        # Messages about a generation that had already ended.
         row["ghosts"] = sum(bool(re.search(r"job fleet/0/\d+: (late|hung|digests|verdict)", line)) and not re.search(job, line)
                             for _, line in list(collector.lines))
         row["named"] &= row["ghosts"] == 0
@@ -397,7 +401,7 @@ def fault_table(sizes):
 
 
 def work_table(sizes):
-    """What the seconds from detection to the name were worked at."""
+    """Shows what took the time from detection to the verdict."""
     yield ("| ranks | detection to all digests: CPU s of root, relays, simulation | of these for heartbeats | microseconds a rank without them | "
            "all digests to the name: CPU s of the root | microseconds a rank |")
     yield "| --- | --- | --- | --- | --- | --- |"

@@ -1,7 +1,8 @@
-// Many agents in one process: the agents' own session and transport over synthetic ranks. fleet.py starts some of these
-// and gives them commands on standard input:
-//   run RESTART T0_NS FAULT_RANK FAULT_STEP   the job begins anew at T0 (CLOCK_MONOTONIC); FAULT_STEP -1: without a
-//   fault stats                                     answered by one line of JSON quit
+// Many agents in one process: real sessions and transport, synthetic ranks. fleet.py starts some of these and sends
+// commands on standard input:
+//   run RESTART T0_NS FAULT_RANK FAULT_STEP   the job starts again at T0 (CLOCK_MONOTONIC); FAULT_STEP -1: no fault
+//   stats                                     answers with one line of JSON
+//   quit
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -33,7 +34,7 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kGrid = 10'000'000;
-constexpr size_t kConnecting = 64;  // at a time
+constexpr size_t kConnecting = 64;  // handshakes at a time
 
 int64_t Now(clockid_t clock) {
   timespec now{};
@@ -69,7 +70,7 @@ class Fleet {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
     context_ = zmq_ctx_new();
-    zmq_ctx_set(context_, ZMQ_MAX_SOCKETS, 8 * options_.hosts + 64);  // closed ones count until they are reaped
+    zmq_ctx_set(context_, ZMQ_MAX_SOCKETS, 8 * options_.hosts + 64);  // closed sockets count until libzmq reaps them
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     job_.Restart(0, Now(CLOCK_MONOTONIC), 0, -1);
     fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
@@ -81,8 +82,8 @@ class Fleet {
     size_t made = 0;
     std::vector<epoll_event> events(1024);
     while (!quit_) {
-      // Not all at once: real agents do not start in the same millisecond either, and handshakes that wait for each
-      // other would reach their limits and start again.
+      // Connects the agents in portions, because real agents do not start in the same millisecond either. Handshakes
+      // that wait for each other would time out and start again.
       while (welcomed_ < made && agents_[welcomed_].session->welcome()) welcomed_++;
       for (int i = 0; i < 16 && made < std::min(agents_.size(), welcomed_ + kConnecting); i++) {
         if (!Make(made)) return 1;
@@ -115,7 +116,7 @@ class Fleet {
     const int host = options_.first_host + static_cast<int>(index);
     agent.source = std::make_unique<SyntheticHost>(options_.host, job_, host, &agent.store);
     wire::ClientOptions client;
-    // Spread over the relays, each with the others as fallbacks.
+    // Distributes the agents over the relays; each has the other relays as fallbacks.
     for (size_t i = 0; i < options_.endpoints.size(); i++) {
       client.endpoints.push_back(options_.endpoints[(static_cast<size_t>(host) + i) % options_.endpoints.size()]);
     }
@@ -134,7 +135,8 @@ class Fleet {
     session.version = "fleet";
     session.instance = (uint64_t{random_()} << 32) | random_();
     session.heartbeat_ns = options_.heartbeat_ns;
-    session.look_ns = 2 * options_.heartbeat_ns;  // each heartbeat looks, and so does a limit that passes
+    // The agent reads its rings for each heartbeat and when a limit passes.
+    session.look_ns = 2 * options_.heartbeat_ns;
     wire::Client* const link = agent.client.get();
     agent.session =
         std::make_unique<AgentSession>(session, agent.source.get(), &agent.store,
@@ -159,8 +161,8 @@ class Fleet {
     if (agent.client->Tick(now)) agent.session->Connected(now);
     while (std::optional<wire::Message> message = agent.client->Receive()) agent.session->Receive(*message, now);
     if (due || now >= agent.session->next()) agent.session->Tick(now, Now(CLOCK_REALTIME));
-    // Agents that are due at about the same time are stepped together: a process with a thousand of them would wake for
-    // each.
+    // Steps agents that are due at about the same time together. Otherwise a process with a thousand agents would wake
+    // once for each.
     const int64_t next =
         (std::clamp<int64_t>(agent.session->next(), now, now + options_.heartbeat_ns) / kGrid + 1) * kGrid;
     if (due || next < agent.due_ns) Schedule(index, next);
@@ -230,7 +232,7 @@ class Fleet {
   std::vector<SimulatedAgent> agents_;
   std::priority_queue<std::pair<int64_t, size_t>, std::vector<std::pair<int64_t, size_t>>, std::greater<>> due_;
   std::string typed_;
-  size_t welcomed_ = 0;  // the first ones, up to the first that is not
+  size_t welcomed_ = 0;  // the number of leading agents that are welcomed
   bool quit_ = false;
   std::mt19937 random_{std::random_device{}()};
 };

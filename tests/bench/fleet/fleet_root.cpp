@@ -1,7 +1,7 @@
-// What a collector does with the digests of a hang, step by step, at any number of ranks, on one core and with nobody
-// else: so that it shows which step grows faster than the ranks do. The digests are a real agent's messages
-// (fleet_agents sends the same over the network), of a job in which one rank stopped, in an order of chance; once all
-// of them, once without those of every eighth host or so, whose agents do not answer.
+// Measures what a collector does with the digests of a hang, step by step, at any number of ranks, alone on one core:
+// this shows which step grows faster than the number of ranks. One rank of the job has stopped. The digests are those
+// that a real agent sends, in random order: once all of them, and once without those of about every eighth host, whose
+// agents do not answer.
 //   fleet_root [--runs N] [--silent N] RANKS...      prints a table: the median of N runs of each size; one host in N
 //   is silent (8)
 #include <sys/resource.h>
@@ -103,13 +103,13 @@ Run RunOnce(const std::vector<wire::Message>& digests, const MergedProgress& pro
   return run;
 }
 
-// `silent_one_in`: 0, or of how many hosts one is silent.
+// `silent_one_in`: one host in this number does not answer; 0: all answer.
 bool Size(int ranks, int runs, int silent_one_in) {
   const bool holes = silent_one_in > 0;
   SyntheticJob job(ranks, ranks < 4096 ? 8 : 16, kSecond);
   std::mt19937 random(static_cast<unsigned>(ranks));
   const int fault_rank = static_cast<int>(random() % static_cast<unsigned>(ranks));
-  job.Restart(0, Now(CLOCK_MONOTONIC) - 40 * kSecond, fault_rank, 16);  // it has been stuck for more than 20 s
+  job.Restart(0, Now(CLOCK_MONOTONIC) - 40 * kSecond, fault_rank, 16);  // the rank has been stuck for more than 20 s
   const SyntheticHostOptions options;
   std::vector<wire::Message> digests;
   MergedProgress progress;
@@ -193,7 +193,7 @@ int Main(int argc, char** argv) {
   bool named = true;
   for (const int one_in : {0, silent}) {
     for (const int ranks : sizes)
-      named &= Size(ranks, runs, one_in) || one_in > 0;  // silent ranks may be named beside it
+      named &= Size(ranks, runs, one_in) || one_in > 0;  // the finding may also name silent ranks
   }
   return named ? 0 : 1;
 }

@@ -21,7 +21,7 @@ namespace lockstep::fleet {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr int kPrepareAt = 3;  // looks, one a heartbeat
+constexpr int kPrepareAt = 3;  // number of heartbeats after which the host prepares its digest
 
 int64_t Now(clockid_t clock) {
   timespec now{};
@@ -53,7 +53,7 @@ void SyntheticHost::Prepare() {
 }
 
 void SyntheticHost::Look(int64_t mono_ns) {
-  // Not all in the same moment.
+  // Spreads the hosts' preparations over time.
   if (job_.will_stand() && ++looks_ == kPrepareAt + host_ % (job_.ranks() > 32768 ? 24 : 10)) Prepare();
   job_.Move(First(), kRanksPerHost, mono_ns, snapshots_.data());
   for (int i = 0; i < kRanksPerHost; i++) {
@@ -83,7 +83,7 @@ void SyntheticHost::FillDigest(const CollectRequest& request, Digest* out) {
   for (RankDigest& digest : *out->mutable_ranks()) {
     digest.set_progress_age_ns(job_.Stalled(now) ? now - job_.fault_ns() : 1'000'000);
     digest.set_activity_age_ns(digest.progress_age_ns());
-    // As samples that begin when nothing has moved for a while would have it.
+    // Samples would set this value after a while without movement.
     if (job_.Stalled(now)) digest.set_idle_ns(std::max<int64_t>(0, now - job_.fault_ns() - 3 * kSecond));
   }
 }

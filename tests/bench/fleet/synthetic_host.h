@@ -1,7 +1,6 @@
-// One simulated host as the agent's session sees it (collector/agent/source.h): eight ranks of a SyntheticJob, and its
-// chunks. Digests, evidence and files are made by the code that a real agent uses, from rings that the job makes up.
-#ifndef LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_HOST_H_
-#define LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_HOST_H_
+// One simulated host as the agent's session sees it (collector/agent/source.h): eight ranks of a SyntheticJob. The
+// agent's real code makes digests, evidence and files from synthetic rings.
+#pragma once
 
 #include <cstdint>
 #include <cstdio>
@@ -19,7 +18,7 @@
 
 namespace lockstep::fleet {
 
-// Chunks in memory, in the order of their making; evidence first.
+// Chunks in memory, in the order of their creation; evidence first.
 class MemoryStore : public ChunkStore {
  public:
   void Put(Chunk chunk, bool evidence) {
@@ -50,11 +49,6 @@ class MemoryStore : public ChunkStore {
       }
     }
   }
-  void Cancel(uint64_t request) override {
-    for (std::deque<Chunk>* queue : {&evidence_, &everything_}) {
-      std::erase_if(*queue, [&](const Chunk& chunk) { return chunk.request() == request; });
-    }
-  }
   size_t held() const override { return evidence_.size() + everything_.size() + out_.size(); }
   uint64_t bytes = 0, acked = 0, refused = 0;
 
@@ -64,14 +58,14 @@ class MemoryStore : public ChunkStore {
 };
 
 struct SyntheticHostOptions {
-  size_t records = 256;              // of each rank's ring
-  std::string scratch = "/dev/shm";  // a folder: files are made there
+  size_t records = 256;              // records of each rank's ring
+  std::string scratch = "/dev/shm";  // the folder for temporary files
 };
 
 // The eight ranks of one host.
 class SyntheticHost : public AgentSource {
  public:
-  // All must outlive it.
+  // The host uses all arguments until its end.
   SyntheticHost(const SyntheticHostOptions& options, const SyntheticJob& job, int host, MemoryStore* store);
 
   // The job starts again.
@@ -85,7 +79,6 @@ class SyntheticHost : public AgentSource {
   void TellAgain() override {}
   void FillDigest(const CollectRequest& request, Digest* out) override;
   void Gather(const CollectRequest& request) override;
-  void Cancel(uint64_t) override {}
   bool NextEvidence(HostEvidence* out) override;
 
  private:
@@ -103,14 +96,11 @@ class SyntheticHost : public AgentSource {
   std::vector<RankSight> sights_;
   std::deque<HostEvidence> evidence_;
   std::set<std::pair<uint64_t, int>> done_;
-  // What its rings show of a job that stands, as a Digest of all its ranks: thousands of hosts have each its own
-  // processor, those of the bench have two, so this is made before it is asked for. A host makes it in about a
-  // millisecond.
+  // The digest of all ranks of a hung job. The bench has two cores for thousands of hosts, so it makes the digest,
+  // about a millisecond a host, before the request comes.
   std::string standing_;
-  int looks_ = 0;  // of this run
+  int looks_ = 0;  // heartbeats since the start of this run
   std::mt19937 random_{std::random_device{}()};
 };
 
 }  // namespace lockstep::fleet
-
-#endif  // LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_HOST_H_

@@ -13,12 +13,12 @@ using namespace jobmodel;
 using ring::CallKind;
 
 constexpr int kMicrobatches = 8;
-constexpr int64_t kAhead = 6;  // calls a host issues beyond what its GPU is in
+constexpr int64_t kAhead = 6;  // calls that a CPU thread issues ahead of its GPU
 constexpr Family kFamilies[] = {Family::kTp, Family::kDp, Family::kPp, Family::kWorld, Family::kEmb};
 constexpr int kGroups = 5;
 constexpr uint64_t kCheckpointEvery = 64;
 constexpr size_t kCheckpoints = 8, kRecent = 2;
-constexpr int64_t kCreated = 30'000'000'000;  // before the first step, on the clock of the machine
+constexpr int64_t kCreated = 30'000'000'000;  // before the first step, on the machine's clock
 
 uint64_t IdOf(uint64_t id, const std::string& name) {
   for (const char c : name) id = Mix(id * 131 + static_cast<unsigned char>(c));
@@ -119,7 +119,7 @@ ring::OpSnapshot SyntheticJob::OpAt(int rank, int64_t position, int64_t gpu) con
   const auto at = static_cast<size_t>(position % program.length());
   const Call& call = program.calls[at];
   const Lane call_lane = program.lanes[at];
-  constexpr uint32_t kGroupOf[] = {0, 1, 4, 3, 2, 2, 2, 2};  // by lane
+  constexpr uint32_t kGroupOf[] = {0, 1, 4, 3, 2, 2, 2, 2};  // group of each lane
   ring::OpSnapshot op;
   op.comm = kGroupOf[call_lane];
   op.kind = call.kind;
@@ -136,7 +136,7 @@ ring::OpSnapshot SyntheticJob::OpAt(int rank, int64_t position, int64_t gpu) con
   for (int lane = 0; lane < kLanes; lane++) {
     if (LaneStream(lane) == LaneStream(call_lane)) op.ticket += static_cast<uint64_t>(program.Count(position, lane));
   }
-  // The host runs ahead of its GPU.
+  // The CPU thread runs ahead of its GPU.
   op.enter_ns = TimeOf(stage, std::max<int64_t>(0, position - kAhead));
   op.return_ns = op.enter_ns + 4'000;
   op.caller = 0x41d200 + op.index % 97 * 148;
@@ -178,10 +178,10 @@ SyntheticJob::Motion SyntheticJob::MotionOf(int rank, int64_t now) const {
     motion.stream_issued[LaneStream(lane)] += motion.count[lane];
     motion.stream_completed[LaneStream(lane)] += static_cast<uint64_t>(program.Count(motion.gpu, lane));
   }
-  // Every stream's first operation that is not completed waits on its GPU, but only the one that is due has begun.
+  // Every stream's first incomplete operation waits on its GPU, but only the next one in the program has begun.
   if (motion.gpu < motion.issued)
     motion.due_stream = LaneStream(program.lanes[static_cast<size_t>(motion.gpu % length)]);
-  // When the last call of each lane was issued, looking back from `issued`.
+  // The time of each lane's last call, searching back from `issued`.
   std::fill(motion.last, motion.last + kLanes, int64_t{-1});
   int found = 0;
   for (int64_t at = motion.issued - 1; at >= 0 && at >= motion.issued - length && found < kLanes; at--) {
@@ -194,7 +194,7 @@ SyntheticJob::Motion SyntheticJob::MotionOf(int rank, int64_t now) const {
 }
 
 void SyntheticJob::Move(int first, int count, int64_t now, ring::Snapshot* snapshots) const {
-  // The ranks of a host make the same calls, except for the one that stops.
+  // The ranks of a host make the same calls, except for the rank that stops.
   const Motion common = MotionOf(fault_rank_ == first ? first + 1 : first, now);
   for (int i = 0; i < count; i++) Apply(first + i == fault_rank_ ? MotionOf(first + i, now) : common, &snapshots[i]);
 }

@@ -1,7 +1,6 @@
-// The large job of tests/jobmodel at any size, as its recorders would show it. Its ranks advance evenly. In a step of
-// choice one rank stops before a tensor-parallel call, and the others wait where that leaves them.
-#ifndef LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_JOB_H_
-#define LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_JOB_H_
+// The large job of tests/jobmodel at any size, as its recorders would show the job. All ranks advance at the same
+// speed. In a chosen step one rank stops before a tensor-parallel call, and the others get stuck accordingly.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -18,18 +17,18 @@ class SyntheticJob {
  public:
   SyntheticJob(int ranks, int stages, int64_t step_ns);
 
-  // Starts again at `t0`; `fault_rank` stops in step `fault_step` (-1: none does).
+  // Starts the job again at `t0`. `fault_rank` stops in step `fault_step`; -1: no rank stops.
   void Restart(uint32_t restart_count, int64_t t0, int fault_rank, int64_t fault_step);
-  // When the rank stops; INT64_MAX: never.
+  // Returns the time at which the faulty rank stops; INT64_MAX: never.
   int64_t fault_ns() const;
   uint32_t restart_count() const { return restart_count_; }
 
-  // What never changes of a rank's digest, and what does.
+  // Sets the constant part of a rank's digest.
   void Fill(int rank, ring::Snapshot* snapshot) const;
-  // Of ranks `first` to `first + count - 1`, which must be one host's.
+  // Sets the changing part for ranks `first` to `first + count - 1`, which must be on one host.
   void Move(int first, int count, int64_t now, ring::Snapshot* snapshots) const;
-  // After Move: operations in flight and the last of each communicator (as in a digest), or the newest ones (as in a
-  // whole ring).
+  // Call after Move. Adds operations in flight and the last operation of each communicator, as in a digest, or the
+  // newest operations, as in a whole ring.
   void AddRecent(int rank, ring::Snapshot* snapshot) const;
   void AddOps(int rank, size_t most, ring::Snapshot* snapshot) const;
   static constexpr int64_t kSettleNs = 20'000'000;  // until all ranks have stopped because of the fault
@@ -40,7 +39,7 @@ class SyntheticJob {
   std::string HostOf(int host) const;
 
  private:
-  // The place of a rank.
+  // A rank's progress at one time.
   struct Motion {
     int stage = 0;
     int64_t now = 0, gpu = 0, issued = 0;
@@ -63,7 +62,7 @@ class SyntheticJob {
   const int ranks_, stages_;
   const int64_t step_ns_;
   jobmodel::Layout layout_;
-  const std::vector<jobmodel::StageProgram> programs_;  // by stage
+  const std::vector<jobmodel::StageProgram> programs_;  // program of each stage
   uint32_t restart_count_ = 0;
   int64_t t0_ = 0, fault_step_ = -1;
   int fault_rank_ = -1;
@@ -71,5 +70,3 @@ class SyntheticJob {
 };
 
 }  // namespace lockstep::fleet
-
-#endif  // LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_JOB_H_

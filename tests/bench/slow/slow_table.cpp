@@ -1,13 +1,13 @@
-// Prints how often healthy jobs are called SLOW and how often stragglers and slow links are found, by form of the
-// times, fault and size; then how often each confidence was right.
-//
-//   slow_table [--healthy N] [--each N] [--seed S] [--check | --sample] [--graded FILE] [HEALTHY_FOLDER...]
-//
-// --healthy: healthy jobs (1000); --each: stragglers of each form, fault, share and size (4). Each folder below a
-// HEALTHY_FOLDER holds the dumps of one healthy job. --check fails on more than one healthy job in 1,000 called SLOW,
-// and on a confidence that the share of right ones of 30 or more findings is below by more than three standard
-// deviations. --sample takes 63 healthy jobs and 24 stragglers of 50 %, and fails if one of the former is called SLOW
-// or fewer than 20 of the latter are right. --graded writes what tests/bench/accuracy/calibrate.py counts.
+// Prints how often healthy jobs are called SLOW, and how often stragglers and slow links are found, by form of the
+// times, fault and size. Then prints how often findings of each confidence were right.
+//   slow_table [--healthy N] [--each N] [--seed S] [--form NAME] [--show] [--check | --sample] [--graded FILE]
+//              [HEALTHY_FOLDER...]
+// --healthy: healthy jobs (1000); --each: stragglers of each form, fault, share and size (4). --form: only this form of
+// times. --show: print each job that is not judged right. Each folder below a
+// HEALTHY_FOLDER holds the dumps of one healthy job. --check fails if more than one healthy job in 1,000 is called
+// SLOW. It also fails if a confidence with at least 30 findings is too high by more than three standard deviations.
+// --sample runs 63 healthy jobs and 24 stragglers of 50 %, and fails if a healthy one is called SLOW or fewer than 20
+// stragglers are found. --graded writes the input of tests/bench/accuracy/calibrate.py.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -36,7 +36,8 @@ struct Band {
 
 class Table {
  public:
-  void Add(const std::string& name, const Bundle& bundle, const std::vector<int32_t>& culprits) {
+  // Returns what is wrong; empty if the job is judged right.
+  std::string Add(const std::string& name, const Bundle& bundle, const std::vector<int32_t>& culprits) {
     Row& row = rows_[name];
     if (row.jobs++ == 0) order_.push_back(name);
     const Verdict verdict = Analyze(bundle);
@@ -57,7 +58,7 @@ class Table {
     const auto honest = [&](const Finding& f) {
       return holds(f) && f.culprit_ranks_size() <= 4 && f.confidence() < 0.9;
     };
-    // Several findings may name the ranks of a host one by one.
+    // Several findings may each name one rank of a host.
     const auto part = [&](const Finding& f) {
       return std::all_of(f.culprit_ranks().begin(), f.culprit_ranks().end(),
                          [&](int32_t r) { return std::find(culprits.begin(), culprits.end(), r) != culprits.end(); });
@@ -81,9 +82,17 @@ class Table {
     } else {
       ++(exact(*found[0]) ? row.right : honest(*found[0]) ? row.set : row.wrong);
     }
+    if (culprits.empty() ? found.empty() : !found.empty() && exact(*found[0])) return "";
+    std::string text = "culprits";
+    for (const int32_t r : culprits) text += " " + std::to_string(r);
+    for (const Finding* f : found) {
+      text += ", named";
+      for (const int32_t r : f->culprit_ranks()) text += " " + std::to_string(r);
+    }
+    return text;
   }
 
-  // Whether alarms and confidences are as they should be.
+  // Returns whether false alarms and confidences are within their limits.
   bool Print() const {
     std::printf("%-58s %6s %6s %6s %6s %6s %6s\n", "", "jobs", "SLOW", "right", "set", "wrong", "missed");
     for (const std::string& name : order_) {
@@ -114,20 +123,21 @@ class Table {
  private:
   std::map<std::string, Row> rows_;
   std::vector<std::string> order_;
-  std::map<int, Band> bands_;  // by confidence in percent
-  std::string graded_;         // of each finding, as calibrate.py reads it
+  std::map<int, Band> bands_;  // key: confidence in percent
+  std::string graded_;         // all findings, in calibrate.py's input format
   int healthy_ = 0, alarms_ = 0;
 };
 
 int Main(int argc, char** argv) {
   int healthy = 1000, each = 4;
   uint64_t seed = 1;
-  bool check = false, sample = false;
-  std::string graded;
+  bool check = false, sample = false, show = false;
+  std::string graded, only;
   std::vector<std::string> folders;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    const bool valued = word == "--healthy" || word == "--each" || word == "--seed" || word == "--graded";
+    const bool valued =
+        word == "--healthy" || word == "--each" || word == "--seed" || word == "--graded" || word == "--form";
     if (valued && i + 1 == argc) return std::fprintf(stderr, "slow_table: %s needs a value\n", word.c_str()), 2;
     if (word == "--healthy") {
       healthy = std::atoi(argv[++i]);
@@ -137,6 +147,10 @@ int Main(int argc, char** argv) {
       seed = std::strtoull(argv[++i], nullptr, 10);
     } else if (word == "--graded") {
       graded = argv[++i];
+    } else if (word == "--form") {
+      only = argv[++i];
+    } else if (word == "--show") {
+      show = true;
     } else if (word == "--check") {
       check = true;
     } else if (word == "--sample") {
@@ -147,13 +161,23 @@ int Main(int argc, char** argv) {
     }
   }
   Table table;
+  const auto add = [&](const std::string& name, Form form, Fault fault, double share, int ranks, double jitter,
+                       uint64_t number) {
+    if (!only.empty() && only != FormName(form)) return;
+    const auto job = MakeJob(form, fault, share, ranks, jitter, number);
+    if (!job) return;
+    const std::string wrong = table.Add(name, job->bundle, job->culprits);
+    if (!show || wrong.empty()) return;
+    std::printf("%s, %d ranks, jitter %.2f, seed %llu: %s\n", name.c_str(), ranks, jitter,
+                static_cast<unsigned long long>(number), wrong.c_str());
+  };
   constexpr int kSizes[] = {8, 16, 64};
   for (int i = 0; i < healthy; ++i) {
     const Form form = kForms[static_cast<size_t>(i) % std::size(kForms)];
     const int ranks = kSizes[i / 7 % 10 == 9 ? 2 : i / 7 % 2];
     const double jitter = 0.05 * (i / 7 % 11);
-    const auto job = MakeJob(form, Fault::kNone, 0, ranks, jitter, seed * 1'000'000 + static_cast<uint64_t>(i));
-    if (job) table.Add(std::string("healthy: ") + FormName(form), job->bundle, {});
+    add(std::string("healthy: ") + FormName(form), form, Fault::kNone, 0, ranks, jitter,
+        seed * 1'000'000 + static_cast<uint64_t>(i));
   }
   for (const std::string& folder : folders) {
     std::error_code code;
@@ -172,10 +196,8 @@ int Main(int argc, char** argv) {
               (form == Form::kEvents || form == Form::kPolled || form == Form::kDurations || form == Form::kOwnDump);
           for (int i = 0; i < each; ++i) {
             if (sample && !easy) continue;
-            const auto job = MakeJob(form, fault, percent / 100.0, ranks, 0.02, ++number);
-            if (!job) continue;
-            table.Add(std::string(FaultName(fault)) + " +" + std::to_string(percent) + " %: " + FormName(form),
-                      job->bundle, job->culprits);
+            add(std::string(FaultName(fault)) + " +" + std::to_string(percent) + " %: " + FormName(form), form, fault,
+                percent / 100.0, ranks, 0.02, ++number);
           }
         }
       }

@@ -1,6 +1,5 @@
-// Figures with their goals beside them, one a line.
-#ifndef LOCKSTEP_TESTS_BENCH_VIEW_GOALS_H_
-#define LOCKSTEP_TESTS_BENCH_VIEW_GOALS_H_
+// Prints measurements with their goals, one per line.
+#pragma once
 
 #include <time.h>
 
@@ -19,7 +18,7 @@ inline double ProcessorMs(clockid_t clock) {
 
 class Goals {
  public:
-  // On a busy machine the clock includes other work: `processor`, if not negative, is this program's own time.
+  // On a busy machine, wall time includes other work. `processor`, if not negative, is this program's own time.
   void Print(const std::string& what, double value, double goal, const char* unit, double processor = -1) {
     const bool met = value <= goal;
     std::printf("%-58s %9.1f %-4s goal %6.0f %-4s %s", what.c_str(), value, unit, goal, unit, met ? "met" : "MISSED");
@@ -30,7 +29,7 @@ class Goals {
     far_ |= value > 2 * goal && (processor < 0 || processor > 2 * goal);
   }
   int missed() const { return missed_; }
-  // Twice the goal and more, which no busy neighbour explains.
+  // Returns whether a value missed its goal by a factor of two or more, which a busy machine does not explain.
   bool far() const { return far_; }
 
  private:
@@ -45,5 +44,3 @@ inline double Share(std::vector<double> values, double share) {
 }
 
 }  // namespace lockstep
-
-#endif  // LOCKSTEP_TESTS_BENCH_VIEW_GOALS_H_

@@ -1,5 +1,5 @@
 // Writes the index of a large incident (scale_job.h) as the viewer opens it: index.lsi and verdict.json in a folder
-// without dumps. The facts come from the analysis of each rank's newest operations, as with dumps of that size.
+// without dumps. The facts come from an analysis of each rank's newest operations, as with dumps of that size.
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -18,9 +18,9 @@
 namespace lockstep {
 namespace {
 
-constexpr int kNewest = 64;  // of each rank, for the analysis
+constexpr int kNewest = 64;  // per rank, for the analysis
 
-// The node's ranks into the job's, its communicators found by identity.
+// Adds the node's ranks to the job and matches communicators by identity.
 void Join(Bundle node, absl::flat_hash_map<std::string, uint32_t>* comms, Bundle* job) {
   std::vector<uint32_t> place;
   for (Communicator& comm : node.comms) {
@@ -36,7 +36,7 @@ void Join(Bundle node, absl::flat_hash_map<std::string, uint32_t>* comms, Bundle
   job->ranks_expected = node.ranks_expected;
 }
 
-// Jobs of many shapes have more of them than this one: pairs of neighbours, in which all is done.
+// Adds pairs of neighbors with completed work, because jobs of many shapes have more communicators than this one.
 void AddPairs(size_t communicators, Bundle* job) {
   for (size_t i = 0; job->comms.size() < communicators; ++i) {
     const size_t first = i * 2 % (job->ranks.size() / 2 * 2);
@@ -66,7 +66,7 @@ absl::Status Write(const ScaleOptions& options, size_t communicators, const std:
   AddPairs(communicators, &all);
   const Verdict verdict = Analyze(all);
   std::ofstream(folder + "/verdict.json") << ReportJson(verdict);
-  // Every operation that the ranks recorded.
+  // The number of operations that each rank recorded.
   std::vector<uint64_t> operations;
   for (const Rank& rank : all.ranks) operations.push_back(rank.ops.size() + rank.not_loaded);
   const std::string path = folder + "/index.lsi";

@@ -1,5 +1,6 @@
-// How long the timeline takes to read all times of an index, and to draw a frame at 1600 x 900 while panning and
-// zooming. timeline_frames INDEX
+// Measures how long the timeline takes to read all times of an index. Also measures drawing a frame at 1600 x 900 while
+// panning and zooming.
+// Usage: timeline_frames INDEX
 #include <time.h>
 
 #include <QApplication>
@@ -28,7 +29,7 @@ long AnonymousKib() {
   return 0;
 }
 
-// Of the window's thread: on a busy machine the clock includes other work.
+// Returns CPU time of the window's thread. On a busy machine, wall time includes other work.
 double CpuMs() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -40,7 +41,7 @@ void Settle(TimelineView* view) {
   while (!view->Idle()) QApplication::processEvents(QEventLoop::WaitForMoreEvents, 20);
 }
 
-// `step` moves the picture. The time covers the immediate drawing, not the sharpening on the other thread.
+// `step` moves the picture. The measured time covers the immediate drawing, not the sharpening on the other thread.
 template <typename Step>
 void Measure(const char* name, TimelineView* view, const Step& step) {
   Settle(view);

@@ -1,5 +1,5 @@
-// The whole window over a large incident: how long people wait for it, and whether its thread is ever held up.
-// window_speed DIR   (scale_index writes one)
+// Measures how long people wait for the window with a large incident, and whether the window's thread is ever blocked.
+// Usage: window_speed DIR (scale_index writes one)
 #include <QApplication>
 #include <QElapsedTimer>
 #include <QMouseEvent>
@@ -29,11 +29,11 @@ long Kib(const char* field) {
   return 0;
 }
 
-// What the window's thread has used so far, and what the machine lost to its neighbours.
+// The time that the window's thread used so far, and the time that other virtual machines took.
 struct Used {
-  double processor = 0, system = 0;  // ms, of which in the kernel
-  long faults = 0, reads = 0;        // pages mapped; of which read from disk
-  double stolen = 0;                 // ms, of all cores: a host that runs other machines meanwhile
+  double processor = 0, system = 0;  // ms; `system` is the kernel's share
+  long faults = 0, reads = 0;        // pages mapped; those read from disk
+  double stolen = 0;                 // ms of all cores, used by other virtual machines of the host
 
   static Used Now() {
     rusage usage{};
@@ -54,7 +54,8 @@ struct Used {
   }
 };
 
-// The longest time without an answer from the window's thread, its CPU time in it, and the longest uninterrupted work.
+// The longest time in which the window's thread did not answer, its CPU time in that time, and the longest
+// uninterrupted work.
 class Heartbeat : public QObject {
  public:
   Heartbeat() {
@@ -130,7 +131,7 @@ void Search(const Document& document, Goals* goals) {
     for (int i = 0; i < 4; ++i) {
       auto run = [&] { found = RunQuery(document, *query).hit_count; };
       if (i == 0)
-        run();  // the first brings the columns into memory
+        run();  // the first run reads the columns into memory
       else
         times.Measure(run);
     }

@@ -8,15 +8,15 @@
 
 namespace standin {
 
-// One sequence of captured work, over all streams that joined it.
+// A sequence of captured work, over all streams that joined the capture.
 struct Capture {
   uint64_t id = 0;
   int mode = kModeGlobal;
-  const void* thread = nullptr;  // that began it
+  const void* thread = nullptr;  // the thread that began the capture
   const Stream* origin = nullptr;
   std::shared_ptr<Graph> graph;
   bool invalidated = false;
-  std::map<const Stream*, std::vector<size_t>> frontier;  // the newest nodes of every stream in it
+  std::map<const Stream*, std::vector<size_t>> frontier;  // for each stream in the capture, its newest nodes
 };
 
 namespace {
@@ -28,7 +28,7 @@ struct State {
   std::vector<std::shared_ptr<Capture>> active;
   std::unordered_map<void*, std::shared_ptr<Graph>> graphs;
   std::unordered_map<void*, std::shared_ptr<GraphExec>> execs;
-  std::mutex launches;  // the order of launches is the order of the numbers
+  std::mutex launches;  // held during a launch, so that launches run in the order of their numbers
 };
 
 State& TheState() {
@@ -40,13 +40,13 @@ std::atomic<int> active_captures{0};
 thread_local char this_thread;
 thread_local int this_mode = kModeGlobal;
 
-// Caller holds the mutex.
+// Returns the stream's capture. The caller holds the mutex.
 std::shared_ptr<Capture> Of(State& state, const Stream* stream) {
   const auto at = state.of_stream.find(stream);
   return at == state.of_stream.end() ? nullptr : at->second;
 }
 
-// A blocking stream captures on the device of this legacy stream. Caller holds the mutex.
+// A blocking stream joins the capture of its device's legacy stream. The caller holds the mutex.
 std::shared_ptr<Capture> Implied(State& state, const Stream& legacy) {
   for (const auto& [stream, capture] : state.of_stream) {
     if (!StreamNonBlocking(*stream) && StreamDevice(*stream) == StreamDevice(legacy)) {
@@ -86,7 +86,7 @@ void MakeLanes(GraphExec* exec) {
 
 GraphExec::~GraphExec() {
   for (const auto& [captured, own] : lanes) {
-    DestroyStream(own);  // launched work still runs
+    DestroyStream(own);  // the stream's launched work still runs
   }
 }
 
@@ -152,7 +152,7 @@ bool KnownExec(void* handle) {
 
 bool ForgetExec(void* handle) {
   State& state = TheState();
-  std::shared_ptr<GraphExec> exec;  // its streams end outside the lock
+  std::shared_ptr<GraphExec> exec;  // destroyed, with its streams, after the lock is released
   const std::lock_guard lock(state.mutex);
   const auto at = state.execs.find(handle);
   if (at == state.execs.end()) {
@@ -257,7 +257,7 @@ int EndCapture(const std::shared_ptr<Stream>& stream, std::shared_ptr<Graph>* gr
   if (capture->mode != kModeRelaxed && capture->thread != &this_thread) {
     return kCaptureWrongThread;
   }
-  // Every stream that joined must have come back: its last work precedes some work of the origin.
+  // Every stream that joined must have been joined back: some work of the origin must follow the stream's last work.
   bool joined = true;
   std::vector<bool> reached(capture->graph->nodes.size(), false);
   std::vector<size_t> open = capture->frontier[stream.get()];

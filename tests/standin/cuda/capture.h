@@ -1,8 +1,7 @@
-// Stream capture and graphs of the CPU stand-in: streams that record instead of running, the graphs that come of it,
-// and their launches. The rules are CUDA's (capture modes, joined streams, implicit dependencies); what is forbidden
-// during a capture returns CUDA's error and spoils the capture, as the driver does.
-#ifndef LOCKSTEP_TESTS_STANDIN_CUDA_CAPTURE_H_
-#define LOCKSTEP_TESTS_STANDIN_CUDA_CAPTURE_H_
+// Stream capture and graphs of the CPU stand-in: capturing streams record operations instead of running them, and
+// launches run the resulting graphs. The rules for modes, joined streams and implicit dependencies are CUDA's. A call
+// that CUDA forbids during a capture returns CUDA's error and invalidates the capture, as in the driver.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +22,7 @@ inline constexpr int kModeGlobal = 0, kModeThreadLocal = 1, kModeRelaxed = 2;
 struct GraphNode {
   Make make;
   std::vector<size_t> after;
-  const void* lane = nullptr;  // the stream it was captured on: nodes of one run one after another
+  const void* lane = nullptr;  // the captured stream; nodes of one lane run one after another
 };
 
 struct Graph {
@@ -37,45 +36,43 @@ struct GraphExec {
   ~GraphExec();
 };
 
-// Handles. Null where there is no such thing.
+// Handles of graphs. Null: the graph does not exist.
 STANDIN_EXPORT void* KeepGraph(std::shared_ptr<Graph> graph);
 STANDIN_EXPORT std::shared_ptr<Graph> FindGraph(void* handle);
 STANDIN_EXPORT bool ForgetGraph(void* handle);
 STANDIN_EXPORT void* Instantiate(const Graph& graph);
-STANDIN_EXPORT bool UpdateExec(void* handle, const Graph& graph);  // false: another shape
+STANDIN_EXPORT bool UpdateExec(void* handle, const Graph& graph);  // false: the graph has another shape
 STANDIN_EXPORT bool KnownExec(void* handle);
 STANDIN_EXPORT bool ForgetExec(void* handle);
-// 0, or an error. On a stream that captures the nodes become part of that capture.
+// Launches the graph and returns 0 or an error. On a capturing stream, the nodes become part of that capture.
 STANDIN_EXPORT int LaunchExec(void* handle, const std::shared_ptr<Stream>& stream);
 
-// 0, or an error. `into`: a graph to add to, or null.
+// Begins a capture and returns 0 or an error. `into` is a graph to add to, or null.
 STANDIN_EXPORT int BeginCapture(const std::shared_ptr<Stream>& stream, int mode, std::shared_ptr<Graph> into);
 STANDIN_EXPORT int EndCapture(const std::shared_ptr<Stream>& stream, std::shared_ptr<Graph>* graph);
-// 0 none, 1 active, 2 invalidated; *id as CUDA numbers captures. An error for the legacy stream while a blocking one
-// captures.
+// Sets `*status` to 0 (no capture), 1 (active) or 2 (invalidated), and `*id` to CUDA's number of the capture. Returns
+// an error for the legacy stream while a blocking stream captures.
 STANDIN_EXPORT int CaptureStatus(const std::shared_ptr<Stream>& stream, int* status, uint64_t* id);
 STANDIN_EXPORT int ExchangeMode(int mode);
 
-// Before anything is put on the stream: 0, or why it cannot be, in which case captures may have been spoilt.
+// Call before putting work on a stream. Returns 0, or an error; an error may have invalidated captures.
 STANDIN_EXPORT int CheckUse(const std::shared_ptr<Stream>& stream);
-// Before a stream is synchronised or queried.
+// Call before synchronizing or querying a stream.
 STANDIN_EXPORT int CheckWait(const std::shared_ptr<Stream>& stream);
-// Before a call that CUDA calls unsafe (allocation, registration, synchronisation of a device, a blocking copy, a query
-// of an event).
+// Call before anything that CUDA calls unsafe: an allocation, a registration, a device synchronization, a blocking
+// copy, or an event query.
 STANDIN_EXPORT int CheckUnsafe();
-// Before an event that was recorded at `point` is queried or synchronised.
+// Call before querying or synchronizing an event that was recorded at `point`.
 STANDIN_EXPORT int CheckEvent(const StreamPoint& point);
-// Before a stream is made to wait for `point`; takes the stream into the capture that the point belongs to.
+// Call before making a stream wait for `point`. The stream joins the capture that `point` belongs to.
 STANDIN_EXPORT int CheckStreamWait(const std::shared_ptr<Stream>& stream, const StreamPoint& point);
-// The capture that the stream is part of, else null.
+// Returns the capture that the stream is part of, or null.
 STANDIN_EXPORT std::shared_ptr<Capture> CaptureOf(const std::shared_ptr<Stream>& stream);
 
-// Used by Enqueue: false where the stream does not capture.
+// For Enqueue. Returns false if the stream is not capturing.
 bool AppendToCapture(const std::shared_ptr<Stream>& stream, Make make, const std::vector<StreamPoint>& after,
                      StreamPoint* point);
-// Whether anything in this process captures: one load.
+// Returns whether any stream of this process captures. Costs one load.
 bool AnyCapture();
 
 }  // namespace standin
-
-#endif  // LOCKSTEP_TESTS_STANDIN_CUDA_CAPTURE_H_

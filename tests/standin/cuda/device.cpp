@@ -33,7 +33,7 @@ Memory& TheMemory() {
   return *memory;
 }
 
-// The range that holds `address`, or the end. Caller holds the mutex.
+// Returns the range that contains `address`, or the end. The caller holds the mutex.
 std::map<uintptr_t, Range>::iterator Holding(Memory& memory, uintptr_t address) {
   auto at = memory.ranges.upper_bound(address);
   if (at == memory.ranges.begin()) {
@@ -85,7 +85,7 @@ void DevicePciBusId(int device, char* text, size_t size) {
 
 void* Allocate(size_t size, MemoryKind kind) {
   void* pointer = nullptr;
-  // Page alignment is what NCCL asks of window memory; the real allocators give at least that much.
+  // NCCL needs page-aligned window memory; the real allocators align at least that much.
   const size_t rounded = std::max<size_t>(size, 1);
   if (posix_memalign(&pointer, 4096, rounded) != 0) {
     return nullptr;

@@ -1,4 +1,4 @@
-// libcuda.so.1: the driver functions a recorder reaches for, on the engine's streams.
+// libcuda.so.1: the driver functions that a recorder may call. The engine's streams implement them.
 #include <cuda.h>
 #include <standin.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "tests/standin/cuda/capture.h"
 #include "tests/standin/cuda/engine.h"
 
-// A context is its device's primary one and nothing else.
+// The stand-in's only contexts are the devices' primary ones.
 struct CUctx_st {
   int device;
 };
@@ -38,7 +38,8 @@ bool Valid(CUdevice device) {
   return device >= 0 && device < standin::DeviceCount();
 }
 
-// The stream for an operation, checked as the driver does: a context must be current, and it must be the stream's own.
+// Finds the stream for an operation, with the driver's checks: a context must be current, and the stream must belong to
+// that context.
 CUresult StreamFor(CUstream handle, std::shared_ptr<standin::Stream>* stream) {
   if (standin::BoundDevice() < 0) {
     return CUDA_ERROR_INVALID_CONTEXT;
@@ -50,7 +51,7 @@ CUresult StreamFor(CUstream handle, std::shared_ptr<standin::Stream>* stream) {
   return static_cast<CUresult>(standin::StickyError(standin::BoundDevice()));
 }
 
-// STANDIN_NO_MEM_OPS and STANDIN_NO_HOST_REGISTER: features that some devices, drivers and sandboxes do not have.
+// STANDIN_NO_MEM_OPS and STANDIN_NO_HOST_REGISTER remove features that some devices, drivers or sandboxes do not have.
 bool Lacks(const char* variable) {
   const char* value = getenv(variable);
   return value != nullptr && value[0] == '1';
@@ -72,7 +73,8 @@ CUresult WriteValue(CUstream handle, CUdeviceptr address, T value, unsigned int 
   if (!standin::KnownMemory(target, sizeof(T))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  // Drivers treat it differently during a capture (580.159 makes it a node of the graph); here it is the worst case.
+  // During a capture, driver 580.159 makes this call a node of the graph. The stand-in refuses the call, which is the
+  // worst case.
   if (const int refused = standin::CheckWait(stream)) {
     return static_cast<CUresult>(refused);
   }
@@ -361,8 +363,8 @@ STANDIN_CUDA cuStreamGetId(CUstream handle, unsigned long long* id) {
   if (!stream || !id) {
     return stream ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
   }
-  // Not documented: of a stream that captures it is refused in every mode and spoils the capture (seen with driver
-  // 580.159 on an H100).
+  // Undocumented: on a capturing stream, this call fails in every mode and invalidates the capture. Driver 580.159 does
+  // this on an H100.
   if (const int refused = standin::CheckWait(stream)) {
     return static_cast<CUresult>(refused);
   }
@@ -458,8 +460,8 @@ STANDIN_CUDA cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuin
   return WriteValue(stream, address, value, flags);
 }
 
-// The first version of these works only with a driver option that nobody sets; a caller that looks the plain name up
-// gets it.
+// The first version of these functions works only with a driver option that is almost never set. Looking up the plain
+// name returns the first version.
 #undef cuStreamWriteValue32
 #undef cuStreamWriteValue64
 STANDIN_CUDA cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int) {
@@ -592,7 +594,7 @@ STANDIN_CUDA cuGetProcAddress_v2(const char* symbol, void** function, int versio
     if (entry.name != symbol) {
       continue;
     }
-    // Before CUDA 11.7 the plain names of the stream memory operations meant the first version.
+    // Before CUDA 11.7 the plain names of the stream memory operations meant their first version.
     if (version < 11070 && entry.name.substr(0, 18) == "cuStreamWriteValue") {
       *function = entry.name == "cuStreamWriteValue32" ? reinterpret_cast<void*>(&cuStreamWriteValue32)
                                                        : reinterpret_cast<void*>(&cuStreamWriteValue64);

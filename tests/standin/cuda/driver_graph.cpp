@@ -1,4 +1,4 @@
-// libcuda: stream capture, graphs, and a stream's wait for an event.
+// libcuda: stream capture, graphs, and streams that wait for events.
 #include <cuda.h>
 
 #include "tests/standin/cuda/capture.h"

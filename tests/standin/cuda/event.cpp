@@ -20,7 +20,8 @@ struct Event {
   int device = 0;
   bool timing = true;
   bool blocking = false;
-  // The last recording; each has its own time, so that one still queued cannot change an earlier measurement.
+  // The last recording. Each recording has its own time, so that a queued recording cannot change an earlier
+  // measurement.
   bool recorded = false;
   StreamPoint point;
   std::shared_ptr<Clock::time_point> time;
@@ -80,7 +81,7 @@ size_t EventCount() {
 }
 
 int RecordEvent(void* handle, const std::shared_ptr<Stream>& stream) {
-  // Before the lock: others may ask for events while this one waits.
+  // This happens before the lock is taken, because other threads may need events while this thread waits.
   if (!CaptureOf(stream)) {
     WaitForRoom(*stream);
   }
@@ -161,7 +162,7 @@ bool EventPoint(void* handle, StreamPoint* point) {
 
 namespace {
 
-// What the driver does with a destroyed event's handle is not defined; nothing may rely on an error.
+// CUDA does not define the effect of a destroyed event's handle, so no caller may rely on an error.
 CUresult Result(int result) {
   if (result == CUDA_ERROR_INVALID_HANDLE) {
     fprintf(stderr, "stand-in: the driver was given an event that does not exist, or of another context\n");

@@ -1,4 +1,5 @@
-// What HIP has and CUDA's runtime has not. Compiled into libamdhip64.so.6 only, with CUDA's names mapped to HIP's.
+// HIP functions that CUDA's runtime does not have. They are compiled only into libamdhip64.so.6, with CUDA's names
+// mapped to HIP's.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 

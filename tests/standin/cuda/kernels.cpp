@@ -1,5 +1,5 @@
-// Kernels of the stand-in driver: the three of tests/gpu/kernels.cu, simulated on the CPU. A module only reads the
-// names of its PTX's entries.
+// Kernels of the stand-in driver. The CPU simulates the three kernels of tests/gpu/kernels.cu. Loading a module only
+// reads the entry names of its PTX.
 #include <cuda.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #include "tests/standin/cuda/engine.h"
 
-// Takes the parameters' values at once, as a launch does, and gives what the stream is to run.
+// Reads the parameter values at once, as a launch does, and returns what the stream will run.
 using Played = std::function<void()> (*)(void** parameters);
 
 struct CUfunc_st {

@@ -1,6 +1,5 @@
-// Shared by the files of the libcudart stand-in.
-#ifndef LOCKSTEP_TESTS_STANDIN_CUDA_RUNTIME_H_
-#define LOCKSTEP_TESTS_STANDIN_CUDA_RUNTIME_H_
+// Declarations that the files of the libcudart stand-in share.
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -13,17 +12,18 @@
 
 namespace standin {
 
-// Remembers an error as the calling thread's last one and returns it.
+// Stores an error as the calling thread's last error and returns it.
 cudaError_t Report(cudaError_t error);
 bool ValidDevice(int device);
 
-// The runtime finds the driver as the real one does: by dlsym of cuGetProcAddress, and all else by that.
+// Finds a driver function as the real runtime does: cuGetProcAddress through dlsym, and everything else through
+// cuGetProcAddress.
 template <typename F>
 F* Driver(const char* name, F* linked) {
   using Find = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
   static const auto find = reinterpret_cast<Find>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2"));
   if (find == nullptr) {
-    return linked;  // HIP's runtime has the driver inside
+    return linked;  // HIP's runtime contains the driver
   }
   void* function = nullptr;
   CUdriverProcAddressQueryResult status;
@@ -38,5 +38,3 @@ F* Driver(const char* name, F* linked) {
     static auto* const function = standin::Driver(#NAME, &NAME); \
     return function;                                             \
   }()
-
-#endif  // LOCKSTEP_TESTS_STANDIN_CUDA_RUNTIME_H_

@@ -15,7 +15,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 }
 
 cudaError_t Report(cudaError_t error) {
-  // Not being ready is an answer, no error.
+  // cudaErrorNotReady is an answer, not an error.
   if (error != cudaSuccess && error != cudaErrorNotReady) {
     last_error = error;
   }
@@ -241,7 +241,7 @@ STANDIN_CUDART cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
-// CUDA 12's header maps the plain name to this one; the structure only grew at its end.
+// CUDA 12's header maps the plain name to this function. The structure only grew at its end.
 STANDIN_CUDART cudaGetDeviceProperties_v2(cudaDeviceProp* properties, int device) {
   return cudaGetDeviceProperties(properties, device);
 }

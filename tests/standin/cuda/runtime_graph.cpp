@@ -45,7 +45,7 @@ STANDIN_CUDART cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatu
   return cudaStreamGetCaptureInfo(handle, status, nullptr, nullptr, nullptr, nullptr, nullptr);
 }
 
-// The name by which programs built with CUDA 12 ask.
+// Programs built with CUDA 12 use this name.
 STANDIN_CUDART cudaStreamGetCaptureInfo_v2(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long* id,
                                            cudaGraph_t* graph, const cudaGraphNode_t** dependencies, size_t* count) {
   return cudaStreamGetCaptureInfo(handle, status, id, graph, dependencies, nullptr, count);
@@ -96,14 +96,14 @@ STANDIN_CUDART cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
 
 STANDIN_CUDART cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t* nodes, size_t* count) {
   const auto graph = standin::FindGraph(handle);
-  if (!count || !graph || nodes) {  // it can only return the number
+  if (!count || !graph || nodes) {  // the stand-in can return only the count
     return Report(cudaErrorInvalidValue);
   }
   *count = graph->nodes.size();
   return cudaSuccess;
 }
 
-// Its nodes follow all present nodes of the graph, whatever dependencies are named.
+// Ignores the named dependencies. Its nodes follow all present nodes of the graph.
 STANDIN_CUDART cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t handle, const cudaGraphNode_t*, size_t,
                                           cudaGraph_t child_handle) {
   const auto graph = standin::FindGraph(handle);
@@ -161,7 +161,7 @@ STANDIN_CUDART cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   return Error(DRIVER(cuGraphLaunch)(exec, stream));
 }
 
-// Of programs built for per-thread default streams.
+// Programs built for per-thread default streams use this name.
 STANDIN_CUDART cudaGraphLaunch_ptsz(cudaGraphExec_t exec, cudaStream_t stream) {
   return cudaGraphLaunch(exec, stream ? stream : cudaStreamPerThread);
 }

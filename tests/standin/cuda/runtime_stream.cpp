@@ -21,7 +21,7 @@ bool ValidKind(cudaMemcpyKind kind) {
   return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;
 }
 
-// The error that ended the stream's context: every call about it gives it, for ever.
+// Returns the error that ended the stream's context. Every later call for the stream returns that error.
 cudaError_t Sticky(const standin::Stream& stream) {
   return Report(static_cast<cudaError_t>(standin::StickyError(standin::StreamDevice(stream))));
 }
@@ -58,11 +58,11 @@ STANDIN_CUDART cudaStreamSynchronize(cudaStream_t handle) {
     return Error(refused);
   }
   if (reinterpret_cast<uintptr_t>(handle) > 2) {
-    // In the driver, as with the real runtime: a program that looked this function up itself is seen waiting there.
+    // Waits in the driver, as the real runtime does, so that a program that hooked this driver function sees the wait.
     DRIVER(cuStreamSynchronize)(reinterpret_cast<CUstream>(handle));
     return Sticky(*stream);
   }
-  // An empty operation, so that the legacy stream also waits for the blocking streams.
+  // An empty operation makes the legacy stream wait for the blocking streams too.
   standin::HostWaitFor(reinterpret_cast<uintptr_t>(handle) <= 1 ? standin::Enqueue(stream, {}) : standin::Tail(stream));
   return Sticky(*stream);
 }
@@ -154,7 +154,7 @@ STANDIN_CUDART cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 
-// That something is not ready is no error that the thread remembers.
+// The thread does not remember "not ready" as an error.
 STANDIN_CUDART cudaEventQuery(cudaEvent_t event) {
   const auto result = static_cast<cudaError_t>(standin::QueryEvent(event));
   return result == cudaErrorNotReady ? result : Report(result);
@@ -215,7 +215,7 @@ STANDIN_CUDART cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemc
   return cudaMemcpy2DAsync(to, size, from, size, size, 1, kind, handle);
 }
 
-// Of programs built for per-thread default streams.
+// Programs built for per-thread default streams use this name.
 STANDIN_CUDART cudaMemcpyAsync_ptsz(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
   return cudaMemcpyAsync(to, from, size, kind, stream ? stream : cudaStreamPerThread);
 }

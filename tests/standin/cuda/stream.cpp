@@ -56,7 +56,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool Reached(uint64_t ticket) const { return done_.load(std::memory_order_acquire) >= ticket; }
   bool Full() const { return bounded_ && enqueued_.load() - done_.load() >= kLaunchQueue; }
 
-  // Ends without being reached where an error ended the context.
+  // Waits for the ticket. Returns early if an error ended the context.
   void Wait(uint64_t ticket) {
     WaitUntil([&] { return Reached(ticket); }, HostWait::kBlock);
   }
@@ -114,7 +114,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
       }
       work = {};
       lock.lock();
-      // What was under way when the context ended, and all behind it, never completes.
+      // When the context has ended, neither the current operation nor any later one completes.
       if (StickyError(device_) != 0) {
         continue;
       }
@@ -141,10 +141,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
 namespace {
 
 struct Device {
-  std::mutex mutex;  // orders enqueueing between the legacy stream and the blocking ones
+  std::mutex mutex;  // orders enqueueing on the legacy stream and the blocking streams
   std::shared_ptr<Stream> legacy;
   std::unordered_map<void*, std::shared_ptr<Stream>> streams;
-  StreamPoint holds_up;  // HoldUpOthers
+  StreamPoint holds_up;  // set by HoldUpOthers
 };
 
 struct Registry {
@@ -167,7 +167,7 @@ Registry& TheRegistry() {
 }
 
 std::shared_ptr<Stream> ThreadStream(int device) {
-  // Ended with its thread: enqueued work still runs.
+  // A thread's own stream, which ends with the thread. Enqueued work still runs.
   struct Own {
     std::unordered_map<int, void*> handles;
     ~Own() {
@@ -288,7 +288,8 @@ namespace {
 
 std::atomic<HostWait> host_waits[kMostDevices];
 
-// CUDA spins. Its machines have processors to spare; here spinning ranks would take all of them from their observers.
+// CUDA spins because its machines have spare processors. On test machines, spinning ranks would take every processor
+// from the programs that observe them.
 HostWait AutomaticWait() {
   static const HostWait chosen = [] {
     const char* wanted = getenv("STANDIN_WAIT");
@@ -303,14 +304,14 @@ HostWait AutomaticWait() {
         break;
       }
     }
-    // A process may drive a device for each of several ranks.
+    // One process may drive devices for several ranks.
     ranks = std::max(ranks, devices_used.load());
     return ranks < sysconf(_SC_NPROCESSORS_ONLN) ? HostWait::kSpin : HostWait::kBlock;
   }();
   return chosen;
 }
 
-// Threads of one process that spin beside each other give way, too.
+// Spinning threads of one process also yield to each other.
 template <typename Condition>
 void WaitAsHost(Stream& stream, Condition condition, HostWait wait) {
   static std::atomic<long> waiting{0};

@@ -1,6 +1,5 @@
 // The part of the CUDA 13 driver interface that the stand-in provides; names, values and layouts are CUDA's.
-#ifndef LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_H_
-#define LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -102,7 +101,7 @@ typedef enum CUevent_flags_enum {
 #define CU_MEMHOSTREGISTER_IOMEMORY 0x04
 #define CU_MEMHOSTREGISTER_READ_ONLY 0x08
 
-// As in CUDA's header, the plain names mean today's version of these functions.
+// As in CUDA's header, the plain names mean the current version of these functions.
 #define cuMemHostGetDevicePointer cuMemHostGetDevicePointer_v2
 #define cuMemHostRegister cuMemHostRegister_v2
 #define cuDeviceGetUuid cuDeviceGetUuid_v2
@@ -178,5 +177,3 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned int
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_H_

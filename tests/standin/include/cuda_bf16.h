@@ -1,4 +1,2 @@
-// nccl.h includes this name; the stand-in has no device types to declare.
-#ifndef LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_BF16_H_
-#define LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_BF16_H_
-#endif  // LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_BF16_H_
+// nccl.h includes this header; the stand-in has no device types to declare.
+#pragma once

@@ -1,11 +1,10 @@
-// The CUDA runtime's header, as far as the stand-in supports it.
-#ifndef LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_RUNTIME_H_
-#define LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_RUNTIME_H_
+// The part of the CUDA runtime's C++ header that the stand-in supports.
+#pragma once
 
 #include <cuda_runtime_api.h>
 
 #ifdef __cplusplus
-// The typed conveniences that C++ callers of the runtime expect.
+// Typed overloads that C++ callers of the runtime expect.
 template <class T>
 static inline cudaError_t cudaMalloc(T** pointer, size_t size) {
   return ::cudaMalloc(reinterpret_cast<void**>(pointer), size);
@@ -19,5 +18,3 @@ static inline cudaError_t cudaHostAlloc(T** pointer, size_t size, unsigned int f
   return ::cudaHostAlloc(reinterpret_cast<void**>(pointer), size, flags);
 }
 #endif
-
-#endif  // LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_RUNTIME_H_

@@ -1,6 +1,5 @@
 // The part of the CUDA 13 runtime that the stand-in provides; names, values and layouts are CUDA's.
-#ifndef LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_RUNTIME_API_H_
-#define LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_RUNTIME_API_H_
+#pragma once
 
 #include <stddef.h>
 
@@ -321,5 +320,3 @@ cudaError_t cudaMemsetAsync(void* pointer, int value, size_t size, cudaStream_t 
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_RUNTIME_API_H_

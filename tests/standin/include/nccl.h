@@ -1,4 +1,4 @@
-// The public interface of NCCL 2.32 as far as a program on the CPU can use it; names, values and layouts are NCCL's.
+// The public interface of NCCL 2.32 that a program on the CPU can use; names, values and layouts are NCCL's.
 #ifndef NCCL_H_
 #define NCCL_H_
 
@@ -209,7 +209,7 @@ typedef enum {
   ncclStatGpuMemTotal = 3
 } ncclCommMemStat_t;
 
-// Every function has a twin whose name begins with p, at the same address.
+// Every function has a twin at the same address, whose name begins with p.
 #define NCCL_STANDIN_FUNCTION(type, name, params) \
   type name params;                               \
   type p##name params
@@ -282,7 +282,7 @@ NCCL_STANDIN_FUNCTION(ncclResult_t, ncclRecv,
                       (void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        cudaStream_t stream));
 
-// Since 2.31: every collective again, with a configuration of the one call. NULL: as without one.
+// Since 2.31 every collective has a second form with a per-call configuration. NULL means no configuration.
 NCCL_STANDIN_FUNCTION(ncclResult_t, ncclAllReduceConfig,
                       (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                        ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config));

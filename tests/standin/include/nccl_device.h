@@ -1,7 +1,6 @@
 // The host side of NCCL's device interface: the exported names, with opaque structures. No kernel can run on the
 // stand-in.
-#ifndef LOCKSTEP_TESTS_STANDIN_INCLUDE_NCCL_DEVICE_H_
-#define LOCKSTEP_TESTS_STANDIN_INCLUDE_NCCL_DEVICE_H_
+#pragma once
 
 #include <nccl.h>
 #include <stdbool.h>
@@ -89,5 +88,3 @@ NCCL_STANDIN_FUNCTION(ncclResult_t, ncclLLA2ACreateRequirement,
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // LOCKSTEP_TESTS_STANDIN_INCLUDE_NCCL_DEVICE_H_

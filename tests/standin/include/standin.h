@@ -1,6 +1,5 @@
-// Functions of the stand-in alone: ways to make a GPU fail.
-#ifndef LOCKSTEP_TESTS_STANDIN_INCLUDE_STANDIN_H_
-#define LOCKSTEP_TESTS_STANDIN_INCLUDE_STANDIN_H_
+// Functions that only the stand-in has, mostly ways to make a GPU fail.
+#pragma once
 
 #include <cuda.h>
 
@@ -8,14 +7,12 @@
 extern "C" {
 #endif
 
-// Queues an operation on `stream` that breaks the device's context when it is reached, as an illegal address does:
-// nothing on the device completes any more, and every call gives `error` from then on.
+// Queues an operation that breaks the device's context when it runs, as an illegal address does. Afterwards nothing on
+// the device completes, and every call returns `error`.
 CUresult standinFault(CUstream stream, CUresult error);
-// All existing CUDA events.
+// Returns the number of existing CUDA events.
 size_t standinEvents(void);
 
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // LOCKSTEP_TESTS_STANDIN_INCLUDE_STANDIN_H_

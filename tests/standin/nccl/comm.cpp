@@ -40,8 +40,8 @@ int DebugLevel() {
 
 }  // namespace
 
-// What was freed last is given out first: a destroyed communicator's handle comes back at once, as malloc often does
-// it.
+// Reuses the most recently freed handle first. So a destroyed communicator's handle returns at once, as it often does
+// with malloc.
 template <class T>
 struct LastFreedFirst {
   using value_type = T;
@@ -144,7 +144,7 @@ bool AllGatherBoot(ncclComm& comm, const void* data, size_t bytes, std::vector<s
                    const std::vector<int>* members) {
   const uint64_t seq = ++comm.boot_seq;
   RankBlock& own = comm.segment->rank(comm.rank);
-  // Two slots suffice: a rank is at most one message ahead of the readers of its last one.
+  // Two slots are enough: a rank is at most one message ahead of the readers of its last message.
   BootSlot& slot = own.boot_slots[seq & 1];
   memcpy(slot.data, data, bytes);
   slot.seq.store(seq, std::memory_order_release);
@@ -221,7 +221,7 @@ ncclResult_t ReadConfig(const ncclConfig_t* given, const ncclComm* parent, ncclC
   comm->blocking = config.blocking != 0;
   config.blocking = comm->blocking ? 1 : 0;
   comm->name = config.commName ? config.commName : inherited_name;
-  config.commName = nullptr;  // the caller's string may be gone later
+  config.commName = nullptr;  // the caller may free the string later
   config.netName = nullptr;
   comm->config = config;
   return ncclSuccess;

@@ -1,6 +1,5 @@
-// The communicator of the NCCL stand-in, and the names its files share.
-#ifndef LOCKSTEP_TESTS_STANDIN_NCCL_COMM_H_
-#define LOCKSTEP_TESTS_STANDIN_NCCL_COMM_H_
+// The communicator of the NCCL stand-in, and the declarations that its files share.
+#pragma once
 
 #include <nccl.h>
 
@@ -18,10 +17,10 @@
 #include "tests/standin/nccl/reduce.h"
 #include "tests/standin/nccl/segment.h"
 
-// Defines a public function as NCCL does: a weak, default-visibility ncclX, which therefore is called through the PLT
-// even from inside this library, and a strong pncclX at the same address.
+// Defines a public function as NCCL does. The weak, visible ncclX sends even this library's own calls through the PLT.
+// The strong pncclX has the same address.
 #ifdef STANDIN_HIDDEN
-// In the static library nothing is shown, as in an NCCL that was linked statically with hidden symbols.
+// The static library exports nothing, like an NCCL that is linked statically with hidden symbols.
 #define STANDIN_VISIBILITY "hidden"
 #else
 #define STANDIN_VISIBILITY "default"
@@ -34,9 +33,10 @@ namespace standin {
 class ProfilerPlugin;
 }
 
-// A communicator is owned by the table of handles, by the threads that work on it and by the operations queued for it.
+// Shared owners of a communicator are the table of handles, the threads that work on it, and the operations queued for
+// it.
 struct ncclComm {
-  // Set when initialization ends; 0 ranks before.
+  // Set when initialization ends; before that there are 0 ranks.
   int rank = -1;
   int nranks = 0;
   int device = 0;
@@ -54,7 +54,7 @@ struct ncclComm {
   std::atomic<bool> finalized{false};
   std::atomic<bool> suspended{false};
 
-  // Touched by the one thread that uses the communicator.
+  // Only the thread that uses the communicator touches the next members.
   uint64_t boot_seq = 0;
   uint64_t coll_seq = 0;
   uint64_t launches = 0;
@@ -63,22 +63,22 @@ struct ncclComm {
   standin::StreamPoint last_launch;
   standin::IdContent grow_id;
 
-  // Touched by the operation that runs; they run one after another.
+  // Only the running operation touches the next members. Operations run one after another.
   std::mutex turn_mutex;
   std::condition_variable turn_changed;
   uint64_t turn = 0;
   uint64_t published = 0;
   std::atomic<int> running{0};
-  std::vector<uint32_t> signals_taken;  // of each peer, by waits that have ended
+  std::vector<uint32_t> signals_taken;  // by peer: how many of the peer's signals were used by waits that ended
 
   std::mutex mutex;
-  std::map<int, standin::Reduction> reductions;  // by plain number, 5 and up
-  std::map<int, const void*> device_scalars;     // of those whose scalar lies in device memory
+  std::map<int, standin::Reduction> reductions;  // by handle number, from 5 on
+  std::map<int, const void*> device_scalars;     // scalars in device memory, by handle number
   int next_reduction = ncclNumOps;
   std::map<void*, size_t> registrations;
   std::string last_error;
 
-  // Of the profiler plugin; null when there is none.
+  // The profiler plugin; null if there is none.
   standin::ProfilerPlugin* profiler = nullptr;
   void* profiler_context = nullptr;
   std::shared_ptr<standin::ProfilerProgress> progress;
@@ -88,25 +88,24 @@ namespace standin {
 
 using CommPtr = std::shared_ptr<ncclComm>;
 
-// The table of handles. A handle that is no live communicator gives null.
+// The table of handles. Returns null for a handle that is not a live communicator.
 CommPtr NewComm(ncclComm_t* handle);
 CommPtr FindComm(ncclComm_t handle);
 void ForgetComm(ncclComm_t handle);
 
-// Fails unless `handle` is a communicator that may be used now; asks through the public ncclCommGetAsyncError, as NCCL
-// does.
+// Fails unless `handle` is a usable communicator. Calls the public ncclCommGetAsyncError, as NCCL does.
 ncclResult_t EnsureReady(ncclComm_t handle, CommPtr* comm);
 
-// Every member (or every one of `members`) puts `data` and gets everybody's; false if aborted.
+// Every member (or each of `members`) contributes `data` and gets everyone's data. Returns false if aborted.
 bool AllGatherBoot(ncclComm& comm, const void* data, size_t bytes, std::vector<std::vector<unsigned char>>* all,
                    const std::vector<int>* members = nullptr);
 
-// Waits for a bell, a bounded time; false if the communicator was aborted. With STANDIN_REMOTE_ERROR=1 a dead peer
-// becomes the communicator's asynchronous error; the wait continues.
+// Waits for a bell for a bounded time. Returns false if the communicator was aborted. With STANDIN_REMOTE_ERROR=1, a
+// dead peer causes an asynchronous error of the communicator, and the wait continues.
 bool WaitBell(ncclComm& comm, Bell& bell, uint32_t seen);
 
-// Reads a caller's configuration by NCCL's rule: its own size first, never beyond it. Null means the defaults (or
-// `parent`'s).
+// Reads a caller's configuration as NCCL does: reads its size first and nothing beyond that size. Null means the
+// defaults, or `parent`'s configuration.
 ncclResult_t ReadConfig(const ncclConfig_t* given, const ncclComm* parent, ncclComm* comm);
 
 // NCCL's 64-bit hash.
@@ -142,47 +141,45 @@ struct Task {
   ncclDataType_t type = ncclInt8;
   Reduction reduction;
   const void* device_scalar = nullptr;
-  int peer = 0;  // or root
+  int peer = 0;  // peer, or root
   std::shared_ptr<Stream> stream;
   uint64_t seq = 0;
-  std::function<void(ncclComm&)> one_sided;  // instead of `kind`
-  // Of the profiler plugin.
+  std::function<void(ncclComm&)> one_sided;  // runs instead of `kind`
+  // The next fields are for the profiler plugin.
   void* stream_handle = nullptr;
   void* api_handle = nullptr;
-  int profiler_mask = 0;  // as it was when the host called
+  int profiler_mask = 0;  // the mask at the time of the call
   std::shared_ptr<ProfilerWork> work;
 };
 
-// A call that creates or changes a communicator; run at the outermost group end, each on its own thread if there are
-// several. `publish` runs afterwards, once all jobs of the group ended well; `drop` instead if the group is abandoned.
+// A call that creates or changes a communicator. It runs when the outermost group ends. Each of several jobs runs on
+// its own thread. `publish` runs after all jobs of the group succeeded; `drop` runs if the group is abandoned.
 struct Job {
   CommPtr comm;
   std::function<ncclResult_t()> run;
   std::function<void(ncclResult_t)> finish;
-  std::function<void()> drop = {};  // instead of `finish` where the group never ran it
+  std::function<void()> drop = {};  // runs instead of `finish` if the group never ran the job
 };
 
-// The group of the calling thread.
+// Begins or ends the calling thread's group.
 ncclResult_t GroupStart();
 ncclResult_t GroupEnd(bool simulate);
 int GroupDepth();
-// Adds to the open group, or makes a group of this alone.
+// Adds the task to the open group, or runs a group of this task alone.
 ncclResult_t AddTask(Task task);
 ncclResult_t AddJob(Job job);
-// Remembers an error of a call inside a group; returns it.
+// Stores the error of a call inside a group and returns it.
 ncclResult_t GroupError(ncclResult_t result);
 
-// Puts the tasks of one communicator, in the order of their calls, on their streams.
+// Puts one communicator's tasks on their streams, in call order.
 ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks);
 
-// Operations as stream work. They return early when the communicator is aborted.
+// These run on a stream, and return early if the communicator is aborted.
 void RunCollective(ncclComm& comm, const Task& task);
 void RunPointToPoint(ncclComm& comm, const std::vector<Task>& tasks);
 
-// Says one line on stderr if NCCL_DEBUG is WARN (or INFO), and keeps it for ncclGetLastError.
+// Prints a line to stderr if NCCL_DEBUG is WARN or INFO, and keeps it for ncclGetLastError.
 void Warn(ncclComm* comm, const char* format, ...) __attribute__((format(printf, 2, 3)));
 void Info(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 }  // namespace standin
-
-#endif  // LOCKSTEP_TESTS_STANDIN_NCCL_COMM_H_

@@ -1,4 +1,4 @@
-// The public collectives and send/receive: check, then queue.
+// Implements the public collectives, sends and receives: checks the arguments, then queues.
 #include <string.h>
 
 #include "tests/standin/nccl/comm.h"
@@ -8,8 +8,8 @@ namespace standin {
 
 namespace {
 
-// Plain number of a reduction handle; custom ones are mangled with the communicator's address, so that one used with a
-// wrong communicator is noticed and numbers mean nothing elsewhere.
+// Converts a reduction's number to its handle, and back. Custom handles are mixed with the communicator's address, so
+// that a handle of another communicator is noticed.
 int Mangle(const ncclComm* comm, int op) {
   auto h = reinterpret_cast<uint64_t>(comm);
   h ^= h >> 29;
@@ -85,7 +85,7 @@ ncclResult_t Check(const Arguments& arguments, const char* name, Task* task) {
       task->device_scalar = at == comm->device_scalars.end() ? nullptr : at->second;
     }
   }
-  // The legacy stream is that of the communicator's device, whichever device the thread is on.
+  // The legacy stream belongs to the communicator's device, whichever device is current on the thread.
   const int bound = BoundDevice();
   BindDevice(comm->device);
   task->stream = FindStream(arguments.stream);
@@ -104,14 +104,14 @@ ncclResult_t Queue(const Arguments& arguments, const char* name) {
   if (const ncclResult_t checked = Check(arguments, name, &task); checked != ncclSuccess) {
     return GroupError(checked);
   }
-  // Empty collectives are dropped; an empty send still meets its receive.
+  // Empty collectives are dropped; an empty send still needs its receive.
   if (arguments.count == 0 && arguments.kind < Kind::kSend) {
     return ncclSuccess;
   }
   return AddTask(std::move(task));
 }
 
-// By NCCL's rule: the size first, then no more than that.
+// Like NCCL, reads the size first and nothing beyond that size.
 ncclResult_t CheckConfig(const ncclCollConfig_t* given, const char* name) {
   if (given == nullptr) {
     return ncclSuccess;
@@ -294,7 +294,7 @@ STANDIN_API(ncclResult_t, ncclRedOpCreatePreMulSum,
   if (residence == ncclScalarHostImmediate) {
     memcpy(made.scalar, scalar, bytes);
   } else {
-    comm->device_scalars[number] = scalar;  // read when the operation runs
+    comm->device_scalars[number] = scalar;  // the operation reads this when it runs
   }
   comm->reductions[number] = made;
   *op = static_cast<ncclRedOp_t>(standin::Mangle(comm.get(), number));
@@ -312,7 +312,8 @@ STANDIN_API(ncclResult_t, ncclRedOpDestroy, (ncclRedOp_t op, ncclComm_t handle))
   return comm->reductions.erase(standin::Mangle(comm.get(), number)) ? ncclSuccess : ncclInvalidArgument;
 }
 
-// Every collective again, with a configuration of the one call. NCCL's do not call the plain function either.
+// Defines every collective again, with a per-call configuration. As in NCCL, these functions do not call the plain
+// ones.
 #define STANDIN_CONFIG(NAME, PARAMETERS, ARGUMENTS)                            \
   STANDIN_API(ncclResult_t, nccl##NAME##Config, PARAMETERS) {                  \
     const ncclResult_t checked = standin::CheckConfig(config, #NAME "Config"); \

@@ -1,6 +1,5 @@
-// Operations as the "GPU" carries them out. Every chunk carries an exact tag (operation, kind, root, step), and whoever
-// waits for a tag waits for that one: so it is settled beforehand whether a wrong argument hangs or completes (see
-// README.md).
+// Runs operations as the GPU does. Every chunk carries an exact tag (operation, kind, root, step), and a reader waits
+// for exactly one tag. So it is deterministic whether a wrong argument hangs or completes (see README.md).
 #include <string.h>
 #include <unistd.h>
 
@@ -16,8 +15,7 @@ namespace standin {
 
 namespace {
 
-// A network that takes its time with every chunk but the first, so that large operations are long and small ones are
-// not.
+// Simulates a network that is slow for every chunk except the first, so that only large operations take long.
 void SlowNetwork() {
   static const useconds_t delay = [] {
     const char* text = getenv("STANDIN_CHUNK_DELAY_US");
@@ -36,7 +34,7 @@ bool Reduces(Kind kind) {
   return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
 }
 
-// Each destination gets its own part of a slot.
+// Returns whether each destination gets its own part of a slot.
 bool InParts(Kind kind) {
   return kind == Kind::kReduceScatter || kind == Kind::kAlltoAll || kind == Kind::kScatter;
 }
@@ -59,7 +57,7 @@ class Collective {
 
   void Run() {
     const bool root = comm_.rank == task_.peer;
-    // The senders, and the number of readers of each of my chunks.
+    // Finds the senders, and the number of readers of each of this rank's chunks.
     bool sends = true;
     auto readers = static_cast<uint32_t>(comm_.nranks - 1);
     if (task_.kind == Kind::kBroadcast || task_.kind == Kind::kScatter) {
@@ -81,8 +79,8 @@ class Collective {
         return;
       }
     }
-    // The end of a rooted operation is known to its senders: they leave when everything was taken, as NCCL's do when a
-    // message is larger than its buffers. So a wrong root never completes by luck.
+    // The senders of a rooted operation leave when everything was read. NCCL's senders do so if a message is larger
+    // than their buffers. So a wrong root never completes by luck.
     if (Rooted(task_.kind) && sends) {
       Drain(0) && Drain(1);
     }
@@ -152,7 +150,7 @@ class Collective {
     return true;
   }
 
-  // The slot of `from` that holds this step; -1 when aborted.
+  // Returns the slot of `from` that holds this step, or -1 if aborted.
   int Await(int from, size_t step) {
     RankBlock& other = segment_.rank(from);
     const uint64_t tag = Tag(step);
@@ -190,7 +188,7 @@ class Collective {
       if (InParts(task_.kind)) {
         data += static_cast<size_t>(comm_.rank) * chunk_;
       }
-      // A peer with less data has sent less of it.
+      // A peer with less data has sent fewer bytes.
       const size_t take = std::min<size_t>(length, held.bytes);
       if (sum_) {
         sum_->Add(data, take / element_);
@@ -221,7 +219,7 @@ class Collective {
   Segment& segment_;
   const size_t element_;
   Reduction reduction_;
-  size_t bytes_ = 0;  // of one rank's block
+  size_t bytes_ = 0;  // bytes of one rank's block
   size_t chunk_ = 0;
   std::unique_ptr<Accumulator> sum_;
 };
@@ -241,7 +239,7 @@ class PointToPoint {
       Transfer transfer;
       transfer.task = &task;
       transfer.bytes = task.count * TypeBytes(task.type);
-      // Nothing at all is still one step: the peers meet.
+      // A transfer of 0 bytes takes one step, in which the peers meet.
       transfer.steps = std::max<uint64_t>(1, (transfer.bytes + segment_.mail_bytes() - 1) / segment_.mail_bytes());
       lanes_[{task.kind == Kind::kSend, task.peer}].push_back(transfer);
     }
@@ -273,7 +271,7 @@ class PointToPoint {
   }
 
  private:
-  using Lane = std::vector<Transfer>;  // one direction with one peer, in the order of the calls
+  using Lane = std::vector<Transfer>;  // one direction with one peer, in call order
 
   void CopyToSelf() {
     const auto sends = lanes_.find({true, comm_.rank});
@@ -313,7 +311,7 @@ class PointToPoint {
     return moved;
   }
 
-  // A send that fits the mailbox completes at once; a larger one when all of it was taken.
+  // A send that fits into the mailbox completes at once. A larger send completes when all of it was read.
   bool Left(const Transfer& transfer) {
     if (transfer.task->kind != Kind::kSend || transfer.steps <= 2) {
       return true;
@@ -382,7 +380,7 @@ class PointToPoint {
 
 }  // namespace
 
-// An operation that was given up has not stopped: its kernel was killed.
+// An aborted operation does not report its end, because its kernel was killed.
 void RunCollective(ncclComm& comm, const Task& task) {
   Collective(comm, task).Run();
   if (task.work && !comm.aborted.load() && !comm.revoked.load()) {
@@ -436,8 +434,8 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
   if (StickyError(StreamDevice(*streams[0])) != 0) {
     return ncclUnhandledCudaError;
   }
-  // One fused launch: it waits for every stream of the group and for the communicator's launch before it, and every
-  // stream of the group waits for it. Launches of graphs and others take their turn where they run.
+  // One fused launch. It waits for every stream of the group and for the communicator's previous launch. Every stream
+  // of the group then waits for this launch. Graph launches and other launches take their turn where they run.
   std::vector<StreamPoint> after;
   if (comm->last_launch.capture == capture) {
     after.push_back(comm->last_launch);
@@ -445,8 +443,8 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
   for (size_t i = 1; i < streams.size(); ++i) {
     after.push_back(capture ? Enqueue(streams[i], {}) : Tail(streams[i]));
   }
-  // Numbers are given when it is launched, and so anew at each launch of a graph.
-  // The plugin is told after the launch by the thread that launches, of a graph's by the driver's at every replay.
+  // A launch assigns the sequence numbers, so each graph launch assigns new ones. After the launch, the launching
+  // thread calls the plugin; for a graph, the driver's thread does so at every replay.
   auto launched = std::make_shared<std::vector<Task>>();
   const bool captured = capture != nullptr;
   const Make make = [comm, collectives, transfers, captured, launched]() -> std::function<void()> {

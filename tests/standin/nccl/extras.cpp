@@ -1,4 +1,4 @@
-// Parameters, and the host side of the device interface.
+// Implements parameters and the host side of the device interface.
 #include <nccl_device.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ struct ncclParamHandle {
 
 namespace {
 
-// NCCL parameters that the stand-in itself reads.
+// The NCCL parameters that the stand-in reads.
 ncclParamHandle parameters[] = {{"NCCL_COMM_BLOCKING"}, {"NCCL_DEBUG"}};
 
 template <class T>
@@ -27,7 +27,8 @@ ncclResult_t GetNumber(ncclParamHandle_t handle, T* value) {
   return ncclSuccess;
 }
 
-// One node, all of whose ranks reach each other: the whole communicator is one team, and each rank its own rail.
+// There is one node, whose ranks all reach each other. So the whole communicator is one team, and each rank is its own
+// rail.
 ncclTeam_t Team(ncclComm_t handle, bool whole) {
   const auto comm = standin::FindComm(handle);
   if (!comm) {
@@ -164,7 +165,7 @@ STANDIN_API(int, ncclLLA2ACalcSlots, (int elements, int bytes)) {
   return elements * ((bytes + 7) / 8);
 }
 
-// Kernels cannot run here: no device communicator can be made.
+// Kernels cannot run here, so creating a device communicator fails.
 STANDIN_API(ncclResult_t, ncclDevCommCreate, (ncclComm_t handle, const ncclDevCommRequirements_t*, ncclDevComm_t*)) {
   standin::CommPtr comm;
   const ncclResult_t ready = standin::EnsureReady(handle, &comm);
@@ -191,7 +192,7 @@ STANDIN_API(ncclResult_t, ncclGetPeerDeviceLeInfo, (ncclWindow_t, size_t, int, n
 STANDIN_API(ncclResult_t, ncclGetMultimemDeviceLeInfo, (ncclWindow_t, size_t, ncclCftLeId*, size_t*)) {
   return ncclInvalidUsage;
 }
-// Returns its arguments, so that a forwarder that loses an argument is detected.
+// Stores its arguments in the result, so that a test notices a forwarder that loses one.
 STANDIN_API(ncclResult_t, ncclGetCftDeviceLeInfo,
             (ncclWindow_t window, size_t offset, int peer, ncclTeam_t team, ncclCftLeId* id, size_t* le_offset)) {
   if (window == nullptr || id == nullptr || le_offset == nullptr) {

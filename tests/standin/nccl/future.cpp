@@ -1,5 +1,5 @@
-// Linked into the library of a version beyond ours: a function whose name nobody knows, which stands on known ones, and
-// one of a known name with another prototype.
+// Functions of an NCCL version newer than all known versions: a function with an unknown name that calls known
+// functions, and a known name with another prototype.
 #include <nccl.h>
 
 #include "tests/standin/nccl/comm.h"
@@ -11,7 +11,7 @@ extern "C" ncclResult_t ncclAllGatherEverything(const void* send, void* recv, si
 STANDIN_API(ncclResult_t, ncclAllGatherEverything,
             (const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)) {
   const ncclResult_t result = ncclAllGather(send, recv, count, type, comm, stream);
-  standin::Info("all gathered: %d", result);  // no tail call: the inner one comes from this library
+  standin::Info("all gathered: %d", result);  // prevents a tail call, so that the inner call comes from this library
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Groups: calls only queue, the outermost end does the work.
+// Implements groups: calls are only queued, and the end of the outermost group does the work.
 #include <string.h>
 #include <unistd.h>
 
@@ -16,14 +16,14 @@ namespace {
 struct Group {
   int depth = 0;
   ncclResult_t error = ncclSuccess;
-  int blocking = -1;  // of the communicators in it; -1: none yet
+  int blocking = -1;  // blocking mode of the group's communicators; -1: no communicator yet
   std::vector<Job> jobs;
   std::vector<Task> tasks;
 };
 
 thread_local Group group;
 
-// Runs the jobs side by side: those of one process may wait for each other.
+// Runs the jobs in parallel, because jobs of one process may wait for each other.
 ncclResult_t RunJobs(const std::vector<Job>& jobs) {
   std::vector<ncclResult_t> results(jobs.size(), ncclSuccess);
   if (jobs.size() == 1) {
@@ -65,7 +65,7 @@ ncclResult_t RunGroup(std::vector<Job> jobs, std::vector<Task> tasks) {
   if (result != ncclSuccess) {
     return result;
   }
-  // Communicator by communicator, ordered by hash and not by the program, as NCCL does.
+  // Launches one communicator after another, in hash order and not in program order, as NCCL does.
   std::vector<CommPtr> comms;
   for (const Task& task : tasks) {
     if (std::find(comms.begin(), comms.end(), task.comm) == comms.end()) {
@@ -89,7 +89,7 @@ ncclResult_t RunGroup(std::vector<Job> jobs, std::vector<Task> tasks) {
   return result;
 }
 
-// Keeps a non-blocking communicator's work in the background for a while, so that callers can be tested against it.
+// Delays a non-blocking communicator's background work, so that callers must wait in tests.
 void AsyncDelay() {
   static const useconds_t delay = [] {
     const char* text = getenv("STANDIN_ASYNC_DELAY_US");
@@ -249,7 +249,7 @@ STANDIN_API(ncclResult_t, ncclGroupEnd, ()) {
 }
 STANDIN_API(ncclResult_t, ncclGroupSimulateEnd, (ncclSimInfo_t * info)) {
   if (info) {
-    // Callers of other versions may pass a shorter structure.
+    // Callers built with other versions may pass a shorter structure.
     size_t size = 0;
     memcpy(&size, info, sizeof size);
     if (size < 16 || info->magic != NCCL_SIM_INFO_MAGIC) {

@@ -1,4 +1,4 @@
-// Making communicators: from a unique id, and from one another.
+// Creates communicators, from a unique id or from other communicators.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ uint64_t Combine(uint64_t magic, int number) {
   return hash.Digest();
 }
 
-// Meets the other members; returns when all are there.
+// Waits until all members have joined.
 ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uint64_t hash) {
   if (nranks > kMaxRanks) {
     Warn(&comm, "the stand-in takes at most %d ranks, not %d", kMaxRanks, nranks);
@@ -67,11 +67,11 @@ ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uin
     Warn(&comm, "Error while creating shared memory segment /dev/shm/nccl-XXXXXX: No space left on device");
     return ncclSystemError;
   }
-  // The rank that failed closes its connections, and so all others fail too.
+  // If a rank fails, it closes its connections, so all other ranks fail too.
   if (std::any_of(all.begin(), all.end(), [](const std::vector<unsigned char>& said) { return said[0] == 0; })) {
     return ncclRemoteError;
   }
-  // Like NCCL's init, which runs on any thread with the communicator's device current.
+  // As in NCCL, initialization may run on any thread, with the communicator's device current.
   const int bound = BoundDevice();
   BindDevice(comm.device);
   ProfilerInit(comm);
@@ -81,7 +81,7 @@ ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uin
   return ncclSuccess;
 }
 
-// The handle is known at once, also inside a group; it stays when a grouped or background initialization fails.
+// The handle is set at once, even inside a group. It stays set if a grouped or background initialization fails.
 ncclResult_t InitRank(ncclComm_t* handle, int nranks, const ncclUniqueId& id, int rank, const ncclConfig_t* config,
                       int device, bool grow = false) {
   if (!handle || nranks < 1 || rank < 0 || rank >= nranks) {
@@ -125,8 +125,8 @@ struct IdVote {
   int32_t result;
 };
 
-// The child shared by `members` (ranks of the parent, in the child's order): its first member creates the meeting
-// place, and all of `voters` learn its address.
+// Joins the child of `members` (ranks of the parent, in the child's order). The first member creates the meeting place,
+// and all `voters` get its address.
 ncclResult_t JoinChild(ncclComm& parent, ncclComm& child, const std::vector<int>& members,
                        const std::vector<int>* voters, uint64_t hash) {
   IdVote vote{};
@@ -152,8 +152,9 @@ ncclResult_t JoinChild(ncclComm& parent, ncclComm& child, const std::vector<int>
   return joined;
 }
 
-// The late handle: stored when all jobs of the group have ended, by whichever thread runs them, and also where its
-// making failed: it is to be aborted then. A group that is given up before its jobs ran stores none.
+// Stores the handle late: when all jobs of the group have ended, on the thread that runs them. The handle of a failed
+// communicator is stored too, and the caller must abort that communicator. A group abandoned before its jobs run stores
+// no handle.
 Job LateJob(const CommPtr& parent, std::function<ncclResult_t()> run, ncclComm_t* handle, ncclComm_t made) {
   Job job{parent, std::move(run), {}};
   job.finish = [handle, made](ncclResult_t ended) {
@@ -276,7 +277,7 @@ STANDIN_API(ncclResult_t, ncclCommSplit,
     for (const auto& [own_key, r] : order) {
       members.push_back(r);
     }
-    // Members without a color have a hidden child of their own.
+    // Members without a color join a hidden child communicator.
     return standin::JoinChild(*parent, child ? *child : *parent, members, nullptr, digest);
   };
   return standin::AddJob(standin::LateJob(parent, run, child_handle, made));
@@ -339,7 +340,7 @@ STANDIN_API(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t handle, ncclUniqueId*
   if (!id || standin::FixedId(&content)) {
     return id ? ncclInvalidUsage : ncclInvalidArgument;
   }
-  // Members without the id can still compute its first word: the communicator is grown by it.
+  // Members without the id can still compute its first word, which identifies the grown communicator.
   const uint64_t magic = standin::Combine(comm->magic, comm->child_count + 1);
   if (const ncclResult_t made = standin::Segment::NewId(&content, &magic); made != ncclSuccess) {
     return made;

@@ -8,7 +8,7 @@
 
 namespace standin {
 
-// Beyond the header's version: one datatype (of a byte) and one reduction (a maximum) that no header of ours names.
+// Beyond the header's version: a datatype of 1 byte and a reduction (a maximum) that no header names.
 constexpr int kCode = STANDIN_NCCL_VERSION;
 extern const int kVersion = kCode;
 extern const int kDatatypes = kCode > NCCL_VERSION_CODE ? 13 : kCode >= 22400 ? 12 : kCode >= 21000 ? 10 : 9;

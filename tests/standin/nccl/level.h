@@ -1,13 +1,11 @@
-// Which NCCL the library plays. The same objects are linked once per version, each with its own list of exported names.
-#ifndef LOCKSTEP_TESTS_STANDIN_NCCL_LEVEL_H_
-#define LOCKSTEP_TESTS_STANDIN_NCCL_LEVEL_H_
+// The NCCL version that the library imitates. The same objects are linked once for each version, with that version's
+// export list.
+#pragma once
 
 namespace standin {
 
-extern const int kVersion;     // as ncclGetVersion gives it
+extern const int kVersion;     // what ncclGetVersion returns
 extern const int kDatatypes;   // ncclNumTypes of that version
-extern const int kReductions;  // ncclNumOps
+extern const int kReductions;  // ncclNumOps of that version
 
 }  // namespace standin
-
-#endif  // LOCKSTEP_TESTS_STANDIN_NCCL_LEVEL_H_

@@ -1,4 +1,4 @@
-// Ending communicators, and asking about them.
+// Ends communicators and answers queries about them.
 #include <unistd.h>
 
 #include "tests/standin/nccl/comm.h"
@@ -8,8 +8,8 @@ namespace standin {
 
 namespace {
 
-// Until no operation of the communicator runs and nothing works on it in the background. Bounded by the abort flag's
-// latency.
+// Waits until no operation of the communicator runs and no background work uses it. After an abort, this takes a
+// bounded time.
 void WaitUntilIdle(ncclComm& comm) {
   while (comm.running.load() != 0 || comm.async_result.load() == ncclInProgress) {
     usleep(1000);
@@ -75,7 +75,7 @@ STANDIN_API(ncclResult_t, ncclCommDestroy, (ncclComm_t handle)) {
   if (!comm) {
     return ncclInvalidArgument;
   }
-  // As in NCCL, also here the state is asked for through the public name.
+  // As in NCCL, the public function returns the state.
   ncclResult_t state = ncclSuccess;
   ncclCommGetAsyncError(handle, &state);
   while (comm->async_result.load() == ncclInProgress) {
@@ -117,7 +117,7 @@ STANDIN_API(ncclResult_t, ncclCommRevoke, (ncclComm_t handle, int flags)) {
   return ncclSuccess;
 }
 
-// Nothing of ours can be given back and taken again, but a suspended communicator is not to be used.
+// The stand-in has no resources to release, but a suspended communicator is unusable.
 STANDIN_API(ncclResult_t, ncclCommSuspend, (ncclComm_t handle, int flags)) {
   CommPtr comm;
   if (const ncclResult_t ready = standin::EnsureReady(handle, &comm); ready != ncclSuccess) {
@@ -181,7 +181,7 @@ STANDIN_API(const char*, ncclGetErrorString, (ncclResult_t result)) {
 }
 
 STANDIN_API(void, ncclResetDebugInit, ()) {}
-// Some versions export this one too, without a twin.
+// Some versions export this function too, without a twin.
 extern "C" __attribute__((visibility(STANDIN_VISIBILITY))) void ncclResetDebugInitInternal() {}
 
 STANDIN_API(ncclResult_t, ncclSetEncryption, (const ncclEncryptionConfig_t* config)) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kFixedMagic = 0x0280028002800280;
 
-// An abstract socket of the address's name: nothing is left behind.
+// Uses an abstract socket named after the address, which leaves no file behind.
 socklen_t Address(sockaddr_un* to) {
   *to = {};
   to->sun_family = AF_UNIX;

@@ -1,4 +1,4 @@
-// Memory, registration and windows.
+// Implements memory, registration and windows.
 #include <string.h>
 #include <unistd.h>
 
@@ -52,7 +52,7 @@ STANDIN_API(ncclResult_t, ncclCommDeregister, (const ncclComm_t handle, void* re
   return ncclSuccess;
 }
 
-// Collective: all ranks register their part of the window, and all know when it is complete.
+// Collective: each rank registers its part of the window and waits until the window is complete.
 STANDIN_API(ncclResult_t, ncclCommWindowRegister,
             (ncclComm_t handle, void* buffer, size_t size, ncclWindow_t* window, int flags)) {
   CommPtr comm;

@@ -30,7 +30,7 @@ int Number(const char* name, int otherwise) {
   return text ? atoi(text) : otherwise;
 }
 
-// The plugin, shared by all communicators; closed when the last one is freed.
+// The plugin that all communicators share. It is closed when the last communicator is freed.
 struct Loaded {
   std::mutex mutex;
   void* library = nullptr;
@@ -43,7 +43,7 @@ Loaded& TheLoaded() {
   return *loaded;
 }
 
-// One mask for the process, whose address every plugin's init gets; read again at every operation.
+// The process has one mask. Every plugin's init gets its address, and each operation reads the mask again.
 std::atomic<int> event_mask{0};
 
 int Mask() {
@@ -61,7 +61,7 @@ void* TryOpen(const char* name) {
 }
 
 void* OpenPlugin(const char* name) {
-  char path[255];  // longer names are cut, as NCCL does
+  char path[255];  // longer names are truncated, as in NCCL
   snprintf(path, sizeof path, "%s", name && *name ? name : "libnccl-profiler.so");
   if (void* library = TryOpen(path)) {
     return library;
@@ -117,7 +117,7 @@ void ReleasePlugin() {
   loaded.library = nullptr;
 }
 
-// A separate clock, like the GPU's: neither the CPU's monotonic nor its wall clock.
+// Reads the simulated GPU's clock, which is neither the CPU's monotonic clock nor its wall clock.
 uint64_t GpuNow() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -128,7 +128,8 @@ int Channels() {
   return std::clamp(Number("STANDIN_CHANNELS", 2), 1, 64);
 }
 
-// Ranks of one node reach each other without a network. 0: all are on one node.
+// Returns whether data passes over the network: ranks of one node reach each other without it. 0: all ranks are on one
+// node.
 bool OverNetwork(const ncclComm& comm, int peer) {
   static const int node = Number("STANDIN_NODE_RANKS", 0);
   return node > 0 && peer / node != comm.rank / node;
@@ -172,7 +173,7 @@ bool ByParts(Kind kind) {
   return kind == Kind::kAlltoAll || kind == Kind::kGather || kind == Kind::kScatter;
 }
 
-// A task that NCCL makes of a collective which it carries out as sends and receives.
+// A task that NCCL creates if a collective runs as sends and receives.
 struct Part {
   const char* func;
   int peer;
@@ -207,7 +208,7 @@ std::vector<Part> PartsOf(const ncclComm& comm, const Task& task) {
 struct ApiState {
   void* group = nullptr;
   void* call = nullptr;
-  ProfilerPlugin* plugin = nullptr;  // of `group` and `call`
+  ProfilerPlugin* plugin = nullptr;  // owner of `group` and `call`
 };
 thread_local ApiState api;
 
@@ -222,7 +223,7 @@ void ProfilerWork::Stop() {
   stopped.store(GpuNow(), std::memory_order_release);
 }
 
-// Reports operations' events after their launch to the plugin, like NCCL's proxy thread.
+// Reports the events of launched operations to the plugin, as NCCL's proxy thread does.
 class ProfilerProgress {
  public:
   explicit ProfilerProgress(ncclComm& comm)
@@ -248,7 +249,7 @@ class ProfilerProgress {
       for (const bool send : {false, true}) {
         if (send ? item.work->sends_to[static_cast<size_t>(p)] : item.work->receives_from[static_cast<size_t>(p)]) {
           item.proxies.push_back(
-              {p, send, static_cast<uint8_t>((p + comm_.rank) % Channels())});  // the same at both ends
+              {p, send, static_cast<uint8_t>((p + comm_.rank) % Channels())});  // the same channel at both ends
         }
       }
     }
@@ -266,7 +267,7 @@ class ProfilerProgress {
     uint8_t channel;
     bool begun = false, ended = false;
     void* handle = nullptr;
-    void* borrowed = nullptr;  // the same operation as another process's (PXN)
+    void* borrowed = nullptr;  // the same operation, as if done for another process (PXN)
     std::array<void*, kStepsUnderWay> steps{};
     uint32_t posted = 0, handed = 0, done = 0;
   };
@@ -298,7 +299,7 @@ class ProfilerProgress {
       }
       lock.lock();
     }
-    // Operations that have ended by now are still reported.
+    // Operations that have already ended are reported as well.
     for (Item& item : posted_) {
       active.push_back(std::move(item));
     }
@@ -357,7 +358,8 @@ class ProfilerProgress {
     }
     static const bool pxn = Number("STANDIN_PROFILER_PXN", 0) != 0;
     if (pxn) {
-      // For another process: its pid, its parent, its context. Here they look valid, or lead nowhere.
+      // An event for another process carries that process's pid, parent and context. These values look valid here, or
+      // point nowhere.
       event.proxy_op.pid = getpid() + 1;
       event.rank = comm_.nranks - 1 - comm_.rank;
       if (proxy.send) {
@@ -607,7 +609,7 @@ void ProfilerLaunched(const CommPtr& comm, const std::vector<Task>& tasks) {
     event.rank = comm->rank;
     size_t count = task.count;
     ncclDataType_t datatype = task.type;
-    // NCCL turns these into bytes.
+    // NCCL converts these counts to bytes, so the stand-in does too.
     if (type == kProfileColl && (task.kind == Kind::kAllGather || task.kind == Kind::kBroadcast)) {
       count *= TypeBytes(datatype);
       datatype = ncclInt8;
@@ -645,7 +647,7 @@ void ProfilerLaunched(const CommPtr& comm, const std::vector<Task>& tasks) {
       tell(task, kProfileColl, FuncOf(task.kind), task.peer, task.recv);
     }
   }
-  // The stop says that it is queued; what the GPU does with it comes later, from the other thread.
+  // The stop event means that the operation is queued. Later, the other thread reports the GPU's progress.
   for (const Told& each : told) {
     if (!copy_engine) {
       comm->progress->Post(each.task->work, each.handle, each.peer, each.task->profiler_mask);

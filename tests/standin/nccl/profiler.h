@@ -1,7 +1,6 @@
-// Profiler plugins, loaded and called as in NCCL. The stream's thread records the work of a kernel and the network in a
-// ProfilerWork, as NCCL's kernels write time stamps; a progress thread for each communicator reports it to the plugin.
-#ifndef LOCKSTEP_TESTS_STANDIN_NCCL_PROFILER_H_
-#define LOCKSTEP_TESTS_STANDIN_NCCL_PROFILER_H_
+// Loads and calls profiler plugins as NCCL does. The stream's thread records kernel and network work in a ProfilerWork,
+// as NCCL's kernels write time stamps. Each communicator has a progress thread that reports the work to the plugin.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -16,12 +15,12 @@ struct Task;
 
 // One operation, from its launch to its end.
 struct ProfilerWork {
-  void* task_handle = nullptr;                   // of the plugin's Coll or P2p event
-  std::atomic<uint64_t> started{0}, stopped{0};  // the GPU's clock
-  std::atomic<uint32_t> published{0};            // steps that this GPU has handed to the network
-  std::vector<std::atomic<uint32_t>> received;   // by peer: steps taken
-  std::vector<uint32_t> sent_before;             // by peer: of its reads of our steps, those before this operation
-  std::vector<bool> sends_to, receives_from;     // by peer
+  void* task_handle = nullptr;                   // handle of the plugin's Coll or P2p event
+  std::atomic<uint64_t> started{0}, stopped{0};  // times on the GPU's clock
+  std::atomic<uint32_t> published{0};            // number of steps that this GPU has passed to the network
+  std::vector<std::atomic<uint32_t>> received;   // by peer: number of steps received
+  std::vector<uint32_t> sent_before;  // by peer: number of this GPU's steps that it had read before this operation
+  std::vector<bool> sends_to, receives_from;  // by peer: whether this operation sends there, receives from there
   uint32_t steps = 0;
 
   explicit ProfilerWork(size_t ranks) : received(ranks), sent_before(ranks), sends_to(ranks), receives_from(ranks) {}
@@ -31,24 +30,23 @@ struct ProfilerWork {
 
 class ProfilerProgress;
 
-// At the end of a communicator's initialization, and when it is freed.
+// Called at the end of a communicator's initialization, and when it is freed.
 void ProfilerInit(ncclComm& comm);
 void ProfilerFinalize(ncclComm& comm);
 
-// Around the queueing of an operation by the host, and of the group around it.
+// Called around the queueing of an operation, and around its group.
 void ProfilerBeginCall(Task& task, int group_depth);
 void ProfilerEndCall();
 void ProfilerBeginGroupEnd();
 void ProfilerEndGroup();
 
-// The operations of one launch: before it, `work` is created if the plugin wants events; after it, they are reported.
+// Called for the operations of one launch. Before the launch, creates `work` if the plugin wants events. After the
+// launch, reports the operations.
 void ProfilerPrepare(ncclComm& comm, std::vector<Task>& tasks);
 void ProfilerLaunched(const std::shared_ptr<ncclComm>& comm, const std::vector<Task>& tasks);
 
-// STANDIN_NET_STUCK=FROM:TO:STEP[:OPERATION]: what rank FROM sends to rank TO never comes from that step (of that
-// operation) on.
+// STANDIN_NET_STUCK=FROM:TO:STEP[:OPERATION]: from that step (of that operation) on, data from rank FROM never reaches
+// rank TO.
 bool NetworkIsStuck(const ncclComm& comm, int from, uint64_t operation, uint64_t step);
 
 }  // namespace standin
-
-#endif  // LOCKSTEP_TESTS_STANDIN_NCCL_PROFILER_H_

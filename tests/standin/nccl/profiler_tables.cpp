@@ -284,7 +284,7 @@ void Fill(P2p* to, const Event& e) {
   }
 }
 
-// As NCCL's own adapters: what a version does not know is not passed on.
+// Leaves out what the plugin's version does not know, as NCCL's adapters do.
 template <int kVersion, typename D>
 class Adapter : public ProfilerPlugin {
  public:

@@ -1,8 +1,7 @@
-// NCCL's profiler interface, versions 1 to 7, as this stand-in calls it: whoever is called sees the structures of the
-// version it exports. Written down from NCCL's published headers; not shared with the recorder, whose reading it
-// checks.
-#ifndef LOCKSTEP_TESTS_STANDIN_NCCL_PROFILER_TABLES_H_
-#define LOCKSTEP_TESTS_STANDIN_NCCL_PROFILER_TABLES_H_
+// NCCL's profiler interface, versions 1 to 7, as the stand-in calls it: a plugin gets the structures of the version
+// that it exports. Written from NCCL's published headers. The recorder does not share this code, because the code
+// checks the recorder's reading.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +35,7 @@ enum {
   kGroupEndApiStart = 24,
 };
 
-// The stand-in's data of an event, in the form of the newest version.
+// An event's data, in the form of the newest version.
 struct Event {
   uint64_t type = 0;
   void* parent = nullptr;
@@ -65,7 +64,7 @@ struct Event {
     uint8_t channels;
     void* parent_group;
     void* stream;
-  } coll = {};  // also a send or receive: `root` is the peer, `recv` the buffer
+  } coll = {};  // used for sends and receives too: `root` is the peer, `recv` the buffer
   struct {
     int pid;
     uint8_t channel;
@@ -74,12 +73,12 @@ struct Event {
   int step = 0;
   uint8_t channel = 0;
   uint64_t gpu_ns = 0;
-  uint64_t user_tag = 0;  // of a call with a configuration
+  uint64_t user_tag = 0;  // tag of a call with a configuration
 };
 
 class ProfilerPlugin {
  public:
-  // The newest version up to `newest` that the library shows; null when there is none.
+  // Returns the newest version up to `newest` that the library exports, or null.
   static ProfilerPlugin* Find(void* library, int newest);
   virtual ~ProfilerPlugin() = default;
   virtual int Init(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank) = 0;
@@ -91,5 +90,3 @@ class ProfilerPlugin {
 };
 
 }  // namespace standin
-
-#endif  // LOCKSTEP_TESTS_STANDIN_NCCL_PROFILER_TABLES_H_

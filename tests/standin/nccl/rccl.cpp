@@ -1,9 +1,9 @@
-// Linked into the library that plays RCCL: the functions it has beside NCCL's.
+// Functions that RCCL has beyond NCCL's. They are linked into the library that imitates RCCL.
 #include <nccl.h>
 
 #include "tests/standin/nccl/comm.h"
 
-// No header of NCCL's declares them.
+// No header of NCCL declares these functions.
 extern "C" ncclResult_t ncclAlltoAllv(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*,
                                       ncclDataType_t, ncclComm_t, cudaStream_t);
 
@@ -34,7 +34,7 @@ STANDIN_API(ncclResult_t, ncclAlltoAllv,
   return result != ncclSuccess ? result : ended;
 }
 
-// The older spelling.
+// RCCL's older spelling.
 STANDIN_API(ncclResult_t, ncclAllToAllv,
             (const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
              const size_t* recv_counts, const size_t* recv_offsets, ncclDataType_t type, ncclComm_t comm,
@@ -45,7 +45,7 @@ STANDIN_API(ncclResult_t, ncclAllToAllv,
 STANDIN_API(ncclResult_t, ncclAllReduceWithBias,
             (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
              cudaStream_t stream, const void* acc)) {
-  // RCCL adds `acc` in the same kernel: nothing that a host sees differs but the extra argument.
+  // RCCL adds `acc` in the same kernel. The caller sees no difference except for the argument.
   return acc == nullptr ? ncclInvalidArgument : ncclAllReduce(send, recv, count, type, op, comm, stream);
 }
 

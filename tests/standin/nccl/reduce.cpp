@@ -14,8 +14,8 @@ namespace standin {
 
 namespace {
 
-// A small float: one sign bit, then `kExponent` and `kMantissa` bits. kFinite: no infinity, the topmost code alone is
-// not a number (e4m3). kSaturate: too large a value becomes the largest finite one (both 8-bit types).
+// A small float: one sign bit, then `kExponent` and `kMantissa` bits. kFinite: there is no infinity, and only the
+// topmost code is NaN (e4m3). kSaturate: too large values become the largest finite value (both 8-bit types).
 template <int kExponent, int kMantissa, bool kFinite, bool kSaturate>
 struct SmallFloat {
   using Bits = std::conditional_t<kExponent + kMantissa == 7, uint8_t, uint16_t>;
@@ -55,10 +55,10 @@ struct SmallFloat {
     } else if (size != 0) {
       int exponent = 0;
       std::frexp(size, &exponent);
-      // The unit in the last place; below the smallest normal number it stays that of the subnormals.
+      // The unit in the last place. Below the smallest normal number, it is the unit of the subnormal numbers.
       const int unit = std::max(exponent - 1, 1 - kBias) - kMantissa;
       const double steps = std::nearbyint(std::ldexp(size, -unit));
-      // Rounding up past the mantissa carries into the exponent by itself.
+      // Rounding up past the mantissa carries into the exponent.
       const double wide = steps + static_cast<double>(unit + kMantissa + kBias - 1) * (1 << kMantissa);
       const double limit = kLargest;
       code = wide <= limit ? static_cast<uint32_t>(wide)
@@ -119,7 +119,7 @@ void WithType(ncclDataType_t type, F visit) {
   }
 }
 
-// Integers wrap round, without signed overflow.
+// Integers wrap around, without signed overflow.
 template <class T>
 T Plus(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -128,7 +128,7 @@ T Plus(T a, T b) {
     return a + b;
   }
 }
-// Wide enough for any number of ranks.
+// The type is wide enough for any number of ranks.
 template <class T>
 auto Divisor(int nranks) {
   if constexpr (std::is_signed_v<T> && std::is_integral_v<T>) {

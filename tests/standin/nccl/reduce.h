@@ -1,6 +1,5 @@
-// NCCL's datatypes and reductions on the CPU.
-#ifndef LOCKSTEP_TESTS_STANDIN_NCCL_REDUCE_H_
-#define LOCKSTEP_TESTS_STANDIN_NCCL_REDUCE_H_
+// Computes NCCL's datatypes and reductions on the CPU.
+#pragma once
 
 #include <nccl.h>
 
@@ -8,24 +7,23 @@
 
 namespace standin {
 
-// 0: no such datatype.
+// Returns 0 for an unknown datatype.
 size_t TypeBytes(ncclDataType_t type);
 
-// A reduction as a rank carries it out: PreMulSum is a sum whose inputs are multiplied by `scalar` before they are
-// sent.
+// A reduction as a rank runs it. PreMulSum is a sum; each rank multiplies its input by `scalar` before sending it.
 struct Reduction {
   ncclRedOp_t op = ncclSum;
   bool premultiply = false;
-  alignas(8) unsigned char scalar[8] = {};  // of the operation's datatype
+  alignas(8) unsigned char scalar[8] = {};  // value in the operation's datatype
 };
 
-// Sums up chunks of the ranks in rank order. Small floats are accumulated as float and rounded once, at Finish().
+// Reduces chunks of the ranks, in rank order. Small floats are accumulated as float and rounded once, in Finish().
 class Accumulator {
  public:
   Accumulator(ncclDataType_t type, ncclRedOp_t op) : type_(type), op_(op) {}
-  // The first call starts a chunk of `count` elements; later ones may bring fewer.
+  // The first call starts a chunk of `count` elements. Later calls may bring fewer elements.
   void Add(const void* data, size_t count);
-  // Writes the chunk's result and forgets it. `nranks` divides an average.
+  // Writes the chunk's result and resets. `nranks` divides an average.
   void Finish(void* out, size_t count, int nranks);
 
   static constexpr size_t kMaxElements = 32 * 1024;
@@ -37,13 +35,11 @@ class Accumulator {
   alignas(8) unsigned char sum_[kMaxElements * 8];
 };
 
-// to[i] = from[i] * scalar.
+// Sets to[i] = from[i] * scalar.
 void Multiply(ncclDataType_t type, void* to, const void* from, size_t count, const void* scalar);
 
-// One element, for tests and for the small floats: value as double and back, rounded to nearest even.
+// Convert one element, for tests and for small floats: to double, and back with rounding to nearest even.
 double ToDouble(ncclDataType_t type, const void* element);
 void FromDouble(ncclDataType_t type, double value, void* element);
 
 }  // namespace standin
-
-#endif  // LOCKSTEP_TESTS_STANDIN_NCCL_REDUCE_H_

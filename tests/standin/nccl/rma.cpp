@@ -1,4 +1,4 @@
-// One-sided calls: data goes into the peer's part of a window, and a counter shows its arrival.
+// One-sided calls. They write data to the peer's part of a window, and a counter shows the arrival.
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -101,7 +101,7 @@ STANDIN_API(ncclResult_t, ncclWaitSignal,
       return standin::GroupError(ncclInvalidArgument);
     }
   }
-  // Waits for ever if the signal never comes.
+  // Waits forever if the signal never comes.
   task.one_sided = [waits](ncclComm& comm) {
     comm.signals_taken.resize(static_cast<size_t>(comm.nranks));
     for (const ncclWaitSignalDesc_t& wait : waits) {

@@ -38,7 +38,7 @@ size_t Setting(const char* name, size_t otherwise) {
 struct Header {
   uint64_t magic;
   std::atomic<uint32_t> nranks;
-  Bell state;  // its value is one of the four above
+  Bell state;  // holds one of the four values above
 };
 
 struct Layout {
@@ -78,7 +78,7 @@ int OpenUnnamed() {
   return fd;
 }
 
-// Space is reserved, never sparse: a later write cannot fail.
+// Reserves space instead of leaving the file sparse, so that a later write cannot fail.
 bool Reserve(int fd, size_t bytes) {
   int error = 0;
   do {
@@ -101,7 +101,7 @@ uint64_t StartTicks(int pid, char* state) {
     return 0;
   }
   text[got] = 0;
-  // The command's name may hold anything; fields are counted from its closing parenthesis.
+  // The command name may contain anything, so fields are counted from its closing parenthesis.
   const char* at = strrchr(text, ')');
   if (!at) {
     return 0;
@@ -186,7 +186,7 @@ ncclResult_t Segment::Attach(const IdContent& id, int nranks, int rank, int devi
   if (fd < 0) {
     return ncclSystemError;
   }
-  // A number reused by another process may name any file.
+  // The process number may have been reused. Then the descriptor may be any file.
   struct stat info = {};
   void* page = MAP_FAILED;
   if (fstat(fd, &info) == 0 && info.st_size >= static_cast<off_t>(kHeaderBytes)) {
@@ -229,7 +229,7 @@ ncclResult_t Segment::Attach(const IdContent& id, int nranks, int rank, int devi
   made->base_ = base;
   made->bytes_ = layout.total;
   made->nranks_ = nranks;
-  // The file came zeroed, and zero is the initial state of everything in it.
+  // The file starts zeroed, and zero is the initial state of everything in it.
   made->blocks_ = reinterpret_cast<RankBlock*>(bytes + layout.blocks);
   made->mailboxes_ = reinterpret_cast<Mailbox*>(bytes + layout.mailboxes);
   made->outboxes_ = bytes + layout.outboxes;
@@ -251,7 +251,7 @@ bool Segment::ReserveTransport() {
   if (nranks_ < 2 || Setting("NCCL_P2P_DISABLE", 0) == 0 || Setting("NCCL_SHM_DISABLE", 0) != 0) {
     return true;
   }
-  // One receive buffer a channel: its control page and the buffers of the three protocols.
+  // Each channel has one receive buffer: a control page and the buffers of the three protocols.
   const size_t bytes = kReceiveMemBytes + Setting("NCCL_BUFFSIZE", 4 << 20) + Setting("NCCL_LL_BUFFSIZE", 524288) +
                        Setting("NCCL_LL128_BUFFSIZE", 4915200);
   const size_t channels = std::clamp<size_t>(Setting("NCCL_MAX_NCHANNELS", kChannels), 1, kChannels);

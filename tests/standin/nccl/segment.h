@@ -1,8 +1,7 @@
-// The shared memory in which the ranks of one communicator meet. It is an unnamed file on /dev/shm: nothing is left
-// behind however the processes end, and a full /dev/shm is an error, never a SIGBUS. Others open it through
-// /proc/PID/fd/FD.
-#ifndef LOCKSTEP_TESTS_STANDIN_NCCL_SEGMENT_H_
-#define LOCKSTEP_TESTS_STANDIN_NCCL_SEGMENT_H_
+// The shared memory in which the ranks of one communicator meet. The memory is an unnamed file on /dev/shm. It leaves
+// nothing behind, however the processes end. A full /dev/shm is an error, never a SIGBUS. Other processes open the file
+// through /proc/PID/fd/FD.
+#pragma once
 
 #include <nccl.h>
 
@@ -14,20 +13,20 @@
 
 namespace standin {
 
-// What a ncclUniqueId of ours holds; the rest of its 128 bytes is zero.
+// The content of the stand-in's ncclUniqueId; the rest of its 128 bytes is zero.
 struct IdContent {
-  uint64_t magic = 0;  // random
+  uint64_t magic = 0;  // random number
   int32_t pid = 0;
   int32_t fd = 0;
 };
 
-// A counter other processes wait for.
+// A counter that other processes wait for.
 struct Bell {
   std::atomic<uint32_t> value{0};
   std::atomic<uint32_t> waiters{0};
 
   void Ring();
-  // Returns once the value is no longer `seen`, or after a bounded time (about 50 ms).
+  // Returns when the value is no longer `seen`, or after a bounded time (about 50 ms).
   void Wait(uint32_t seen);
 };
 
@@ -42,12 +41,12 @@ struct BootSlot {
 
 struct OutSlot {
   std::atomic<uint64_t> tag{0};      // the chunk and its operation; 0: never used
-  std::atomic<uint32_t> pending{0};  // readers that have not taken it yet
+  std::atomic<uint32_t> pending{0};  // readers that have not read the chunk yet
   uint32_t bytes = 0;
 };
 
 struct alignas(64) RankBlock {
-  std::atomic<int32_t> pid{0};  // 0: rank not here yet
+  std::atomic<int32_t> pid{0};  // 0: the rank has not joined yet
   int32_t device = 0;
   uint64_t start_ticks = 0;
   alignas(64) Bell boot;       // this rank put a boot message
@@ -64,23 +63,23 @@ struct alignas(64) Mailbox {
   std::atomic<uint32_t> got{0};
   uint64_t tags[2] = {0, 0};
   uint32_t bytes[2] = {0, 0};
-  std::atomic<uint32_t> signals{0};  // one-sided ones, ever sent
-  // Steps of an imaginary network, in collectives as well.
+  std::atomic<uint32_t> signals{0};  // number of one-sided signals sent so far
+  // Steps of a simulated network. Collectives use them too.
   std::atomic<uint32_t> given_steps{0}, taken_steps{0};
 };
 
 class Segment {
  public:
-  // Makes the file behind a new unique id. ncclSystemError where /dev/shm has no room.
-  // `given`: instead of a random magic.
+  // Creates the file behind a new unique id. ncclSystemError: /dev/shm is full. `given` is a fixed magic instead of a
+  // random one.
   static ncclResult_t NewId(IdContent* id, const uint64_t* given = nullptr);
-  // Maps the file of `id` as rank `rank` of `nranks`; the first to come gives it its size. ncclSystemError: no room, or
-  // the process that made the id is gone; ncclInvalidUsage: that rank is taken, or another rank named another size.
+  // Maps the file of `id` as rank `rank` of `nranks`. The first rank sets the size. ncclSystemError: no space, or the
+  // id's creator has ended. ncclInvalidUsage: the rank is taken, or another rank gave another size.
   static ncclResult_t Attach(const IdContent& id, int nranks, int rank, int device, std::unique_ptr<Segment>* segment);
-  // Closes this process's own descriptor of an id it created, once all have attached.
+  // Closes this process's descriptor of an id that it created, once all ranks are attached.
   static void ForgetId(const IdContent& id);
-  // Reserves what NCCL's shared-memory transport takes for this rank: nothing unless NCCL_P2P_DISABLE is set, for GPUs
-  // that reach each other's memory need none. Kept as long as the segment. False: /dev/shm has no room.
+  // Reserves the memory that NCCL's shared-memory transport needs for this rank, for the life of the segment. This is
+  // nothing unless NCCL_P2P_DISABLE is set, because otherwise GPUs reach each other's memory. False: /dev/shm is full.
   bool ReserveTransport();
   ~Segment();
 
@@ -92,7 +91,7 @@ class Segment {
   unsigned char* mail(int from, int to, uint32_t slot) const {
     return mail_ + (Pair(from, to) * 2 + slot) * mail_bytes_;
   }
-  // The size of a mailbox slot: a lone send of up to two of them ends before its receive comes.
+  // The size of a mailbox slot. A send of up to two slots ends before its receive begins.
   size_t mail_bytes() const { return mail_bytes_; }
 
  private:
@@ -116,9 +115,7 @@ class Segment {
   std::vector<Buffer> transport_;
 };
 
-// True while the process that `block` names is there and no zombie.
+// Returns whether the process in `block` exists and is not a zombie.
 bool Alive(const RankBlock& block);
 
 }  // namespace standin
-
-#endif  // LOCKSTEP_TESTS_STANDIN_NCCL_SEGMENT_H_

@@ -1,6 +1,5 @@
-// A window: every member's part of it, known to all members.
-#ifndef LOCKSTEP_TESTS_STANDIN_NCCL_WINDOW_H_
-#define LOCKSTEP_TESTS_STANDIN_NCCL_WINDOW_H_
+// A window. All members know every member's part.
+#pragma once
 
 #include <nccl.h>
 
@@ -22,7 +21,5 @@ struct ncclWindow_vidmem {
   void* pointer;
   size_t size;
   void* registration;
-  std::vector<standin::WindowPart> parts;  // by rank
+  std::vector<standin::WindowPart> parts;  // by member rank
 };
-
-#endif  // LOCKSTEP_TESTS_STANDIN_NCCL_WINDOW_H_

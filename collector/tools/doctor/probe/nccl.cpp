@@ -1,4 +1,4 @@
-// The few NCCL functions that `lockstep doctor` calls to see whether calls are recorded: a library that does nothing,
+// The few NCCL functions that `lockstep doctor` calls to check whether calls are recorded: a library that does nothing,
 // for hosts without NCCL or a GPU. Never on a library path. Prototypes: nccl.h of NCCL 2.28.
 #include <stddef.h>
 #include <string.h>

@@ -1,0 +1,73 @@
+#include "analyzer/engine/legal.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+// How long the members have been in a cause's collective; -1: unknown. A damaged file may not contain its capture time,
+// so every member is tried.
+int64_t AgeOf(const Model& model, const Cause& c) {
+  const auto tells = [](const Rank& rank, const Op& op) {
+    return !rank.damaged && rank.captured_ns > 0 && op.enter_ns > 0 && op.enter_ns <= rank.captured_ns;
+  };
+  const Rank& first = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
+  if (tells(first, *c.op)) return first.captured_ns - c.op->enter_ns;
+  for (const Member& m : model.comms[c.comm].members) {
+    const Op* op = model.FindCollective(m, c.op->seq);
+    if (op == nullptr) continue;
+    const Rank& rank = model.bundle.ranks[static_cast<size_t>(m.rank_index)];
+    if (tells(rank, *op)) return rank.captured_ns - op->enter_ns;
+  }
+  return first.captured_ns > 0 ? first.captured_ns - c.op->enter_ns : -1;
+}
+
+}  // namespace
+
+std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cause>* causes) {
+  constexpr int64_t kMayConnect = 120'000'000'000, kMayCompute = 120'000'000'000;
+  std::vector<NotTheCause> legal;
+  const auto add = [&legal](NotTheCause::NotYet why) {
+    NotTheCause& out = legal.emplace_back();
+    out.set_what(NotTheCause::HANG);
+    out.set_not_yet(why);
+    return out.mutable_detail();
+  };
+  std::erase_if(*causes, [&](const Cause& c) {
+    const bool unseen = c.kind == RANK_NO_DATA && c.first_only;
+    if (c.first_lost != kNoIndex && c.op == nullptr && (unseen || c.kind != RANK_NO_DATA)) {
+      // Its record is gone because the job continued beside it. The newest call limits how long ago that was.
+      const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
+      int64_t newest = 0;
+      for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
+      if (rank.captured_ns <= 0 || rank.captured_ns - newest > kMayConnect) return false;
+      Detail* detail = add(NotTheCause::CONNECTING_UNSEEN);
+      detail->set_flag(unseen);
+      detail->set_name(CommText(model.bundle.comms[c.first_lost]));
+      return true;
+    }
+    if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
+    const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
+    // If the waiting rank's own record is lost, the operation may be the one that another member recorded.
+    const auto m = std::find_if(rank.memberships.begin(), rank.memberships.end(),
+                                [&](const Membership& ms) { return ms.comm == c.comm; });
+    if (m == rank.memberships.end()) return false;
+    const int64_t age = AgeOf(model, c);
+    if (c.not_begun) {
+      if (age > kMayCompute) return false;
+      *add(NotTheCause::NOT_BEGUN)->mutable_call() = BriefCall(model.bundle, rank, *c.op);
+      return true;
+    }
+    // A rank that left no data may be in it as well.
+    if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m->first_seq || age < 0 || age > kMayConnect)
+      return false;
+    Detail* detail = add(NotTheCause::CONNECTING);
+    detail->set_flag(unseen);
+    *detail->mutable_call() = BriefCall(model.bundle, rank, *c.op);
+    return true;
+  });
+  return legal;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "analyzer/engine/facts/cause.h"
+#include "analyzer/engine/facts/model.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// The first operation of a communicator connects its members, which takes time. If all members are in it at the first
+// look at the job, that is at most late. The same holds for an operation that no GPU has reached because computation is
+// ahead of it. Removes such causes and says why each is not a hang yet.
+std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cause>* causes);
+
+}  // namespace lockstep

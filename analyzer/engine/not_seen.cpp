@@ -1,0 +1,110 @@
+#include "analyzer/engine/not_seen.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "analyzer/engine/facts/process_place.h"
+
+namespace lockstep {
+
+Detail* AddNotSeen(NotSeen::Kind kind, const std::vector<int32_t>& ranks, Verdict* verdict) {
+  NotSeen* not_seen = verdict->add_not_seen();
+  not_seen->set_kind(kind);
+  not_seen->mutable_detail()->mutable_ranks()->Assign(ranks.begin(), ranks.end());
+  return not_seen->mutable_detail();
+}
+
+std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict) {
+  std::vector<int32_t> refused;
+  std::string why;
+  for (const Rank& rank : bundle.ranks) {
+    if (PlaceOfProcess(rank.process).where != Whereabouts::kUnknown) continue;
+    refused.push_back(rank.rank);
+    if (why.empty()) why = rank.process.stack_refused;
+  }
+  if (!refused.empty()) {
+    Detail* detail = AddNotSeen(NotSeen::STACKS_REFUSED, refused, verdict);
+    if (!why.empty()) detail->set_name(why);
+  }
+  return refused;
+}
+
+namespace {
+
+// For a verdict that names no rank, in a job of which only stacks are known.
+void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
+  verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
+  std::vector<int32_t> moved, stopped;
+  for (const Rank& rank : bundle.ranks) {
+    const ProcessPlace place = PlaceOfProcess(rank.process);
+    if (place.moved || place.works) moved.push_back(rank.rank);
+    if (place.where == Whereabouts::kStopped) stopped.push_back(rank.rank);
+  }
+  if (!stopped.empty()) AddNotSeen(NotSeen::RANKS_STOPPED, stopped, verdict);
+  if (!moved.empty()) AddNotSeen(NotSeen::RANKS_MOVING, moved, verdict);
+  if (SayWhatWasRefused(bundle, verdict).size() == bundle.ranks.size()) return;
+  AddNotSeen(NotSeen::ONLY_STACKS, {}, verdict);
+}
+
+}  // namespace
+
+void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict) {
+  const std::vector<Rank>& ranks = model.bundle.ranks;
+  if (OnlyProcessesKnown(model.bundle)) return SayWhatStacksLeaveOpen(model.bundle, verdict);
+  if (ranks.size() < 2) return;
+  const bool frameworks =
+      std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.source == Source::kFlightRecorder; });
+  const auto called = [](const Rank& r) {
+    return !r.ops.empty() ||
+           std::any_of(r.memberships.begin(), r.memberships.end(), [](const Membership& ms) { return ms.issued > 0; });
+  };
+  if (frameworks && std::none_of(ranks.begin(), ranks.end(), called)) {
+    verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
+    AddNotSeen(NotSeen::NO_CALL_IN_DUMPS, {}, verdict);
+    return;
+  }
+  if (frameworks && model.bundle.known_stalled) AddNotSeen(NotSeen::CREATIONS, {}, verdict);
+  if (frameworks && !model.bundle.known_stalled && verdict->verdict() == VERDICT_HEALTHY) {
+    constexpr int64_t kMoves = 2'000'000'000;  // a running job calls NCCL more often than this
+    int64_t newest = 0, taken = 0;
+    for (const Rank& rank : ranks) {
+      taken = std::max(taken, rank.captured_ns);
+      for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
+    }
+    if (taken == 0 || taken - newest > kMoves) {
+      verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
+      Detail* detail = AddNotSeen(NotSeen::STILL_RUNNING, {}, verdict);
+      if (taken != 0) detail->set_duration_ns(taken - newest);
+    }
+  }
+  // Without GPU marks, a finished operation and one that never ends look the same. The waits of the CPU threads do not.
+  int64_t least = INT64_MAX;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const auto* thread = model.ranks[i].thread;
+    const bool waits = model.ranks[i].host == HostState::kInWait && thread != nullptr && thread->wait_since_ns > 0 &&
+                       ranks[i].captured_ns > 0 && ranks[i].gpu_marks == ring::GpuMarks::kOff;
+    if (!waits) return;
+    least = std::min(least, ranks[i].captured_ns - thread->wait_since_ns);
+  }
+  if (least < late_after_ns) return;
+  verdict->set_verdict(model.bundle.known_stalled ? VERDICT_HUNG : VERDICT_LATE);
+  AddNotSeen(NotSeen::GPUS_WITHOUT_MARKS, {}, verdict)->set_duration_ns(least);
+}
+
+void SayWhatHadNoRoom(const std::vector<Rank>& ranks, Verdict* verdict) {
+  std::map<uint64_t, std::vector<int32_t>> small;  // by the ring's size
+  std::vector<int32_t> in_memory;
+  for (const Rank& rank : ranks) {
+    if (rank.ring_place == ring::RingPlace::kMemory) {
+      in_memory.push_back(rank.rank);
+    } else if (rank.ring_bytes > 0 && rank.ring_bytes < rank.wanted_ring_bytes) {
+      small[rank.ring_bytes].push_back(rank.rank);
+    }
+  }
+  for (const auto& [bytes, of] : small)
+    AddNotSeen(NotSeen::RING_SMALL, of, verdict)->set_number(static_cast<int64_t>(bytes));
+  if (!in_memory.empty()) AddNotSeen(NotSeen::RING_IN_MEMORY, in_memory, verdict);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,26 @@
+// What the records cannot show about the job. A verdict that names no rank says so, and does not call a job healthy
+// whose recording a hang would also leave.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/engine/facts/model.h"
+#include "analyzer/model/bundle.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+Detail* AddNotSeen(NotSeen::Kind kind, const std::vector<int32_t>& ranks, Verdict* verdict);
+
+// For a job without recorded calls: lists the ranks whose stacks could not be read, and the first reason.
+std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict);
+
+// For a verdict that names no rank: lists the hangs that would leave the same recording. The job is then not called
+// healthy.
+void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict);
+
+// Lists ranks whose rings are smaller than wanted, or only in memory, because the file system was full.
+void SayWhatHadNoRoom(const std::vector<Rank>& ranks, Verdict* verdict);
+
+}  // namespace lockstep

@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "analyzer/engine/rules/causes.h"
+#include "analyzer/model/call_kinds.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+
+bool Causes::MetLater(int32_t rank_index, int32_t holder, const Op& op) const {
+  const Rank& theirs = bundle_.ranks[holder];
+  for (const Op& later : theirs.ops) {
+    if (later.membership == kNoIndex || later.state != OpState::kCompleted || !NeedsEveryMember(later.kind)) continue;
+    if (op.record_id >= 0 ? later.record_id <= op.record_id : later.enter_ns <= op.enter_ns) continue;
+    if (later.membership == op.membership) continue;
+    for (const Member& m : model_.comms[model_.CommOf(theirs, later)].members) {
+      if (m.rank_index == rank_index && m.membership != kNoIndex && m.arrived >= later.seq) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<Cause> Causes::FromAbsence() {
+  std::vector<Cause> causes;
+  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+    const CommView& view = model_.comms[c];
+    // The calls of each member, by (sequence, number of calls with that number).
+    std::map<int64_t, std::vector<int32_t>> counts;
+    for (size_t m = 0; m < view.members.size(); ++m) {
+      const Member& member = view.members[m];
+      if (member.rank_index < 0 || member.membership == kNoIndex) continue;
+      for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
+        auto& list = counts[bundle_.ranks[member.rank_index].ops[i].seq];
+        list.resize(view.members.size(), 0);
+        ++list[m];
+      }
+    }
+    for (const auto& [seq, list] : counts) {
+      const int32_t most = *std::max_element(list.begin(), list.end());
+      Cause cause;
+      for (size_t m = 0; m < list.size(); ++m) {
+        const Member& member = view.members[m];
+        if (member.rank_index < 0 || list[m] == most) continue;
+        const Rank& rank = bundle_.ranks[member.rank_index];
+        if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
+        if (model_.ranks[member.rank_index].seen_moving) continue;  // other ranks may have been read later
+        if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
+        if (list[m] > 0 && member.arrived > seq) continue;
+        if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;
+        cause.ranks.push_back(member.rank_index);
+      }
+      if (cause.ranks.empty()) continue;
+      // Only an operation that cannot end without them, and ended or is ending elsewhere, proves that they are missing.
+      const Op *first = nullptr, *proof = nullptr;
+      int32_t holder = -1;
+      for (size_t m = 0; m < list.size(); ++m) {
+        if (list[m] != most) continue;
+        const Member& member = view.members[m];
+        const Rank& rank = bundle_.ranks[member.rank_index];
+        if (rank.damaged) continue;  // a call that only this rank's record contains may come from the damage
+        int32_t nth = 0;
+        const int32_t lacking = list[0] == most ? 0 : list[0];
+        for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
+          const Op& op = rank.ops[i];
+          if (op.seq != seq) continue;
+          if (nth++ < lacking) continue;
+          if (first == nullptr) first = &op, holder = member.rank_index;
+          if (NeedsEveryMember(op.kind) || op.kind == CallKind::kCoalesced || op.batch_end) proof = &op;
+        }
+        break;
+      }
+      // The ranks of a moving job are not read at the same moment: a rank that was read first has not reached recent
+      // operations.
+      if (first == nullptr || proof == nullptr || model_.Young(bundle_.ranks[holder], *first)) continue;
+      // Ranks that completed a later operation with the holder gave this one up too, as when a communicator is aborted
+      // and created again.
+      std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(r, holder, *first); });
+      if (cause.ranks.empty()) continue;
+      cause.kind = RANK_NOT_ARRIVED;
+      cause.comm = c;
+      cause.op = first;
+      cause.op_rank = holder;
+      cause.grade = GRADE_GOOD;
+      cause.reason = REASON_NEVER_ENTERED;
+      *cause.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[holder], *first);
+      cause.Add(Evidence::RECORDED_BY, {holder}).Naming(bundle_);
+      causes.push_back(std::move(cause));
+      break;
+    }
+  }
+  return causes;
+}
+
+}  // namespace lockstep

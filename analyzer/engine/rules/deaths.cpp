@@ -1,0 +1,168 @@
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/process_place.h"
+#include "analyzer/engine/rules/causes.h"
+#include "proto/process.pb.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+
+namespace {
+
+// The line of the kernel log about the end of this process; null: none.
+const HardwareEvent* KernelOnEndOf(const Rank& rank) {
+  constexpr int64_t kNear = 30'000'000'000;  // a core dump and a busy log take time
+  const ProcessEvidence* evidence = rank.process.evidence.get();
+  if (evidence == nullptr || rank.pid <= 0 || rank.process.life != Life::kKilled) return nullptr;
+  const HardwareEvent* found = nullptr;
+  for (const HardwareEvent& event : evidence->hardware()) {
+    const bool out_of_memory = event.kind() == HardwareEvent::OUT_OF_MEMORY;
+    if (event.pid() != rank.pid || out_of_memory != (rank.process.signal == SIGKILL) ||
+        (!out_of_memory && event.kind() != HardwareEvent::CRASH))
+      continue;
+    // The kernel reuses process numbers.
+    if (rank.process.ended_mono_ns != 0 && evidence->taken_ns() != 0 &&
+        std::abs(evidence->taken_ns() - event.age_ns() - rank.process.ended_mono_ns) > kNear)
+      continue;
+    found = &event;
+  }
+  return found;
+}
+
+}  // namespace
+
+Cause Causes::DeathCause(int32_t rank_index) const {
+  const Rank& rank = bundle_.ranks[rank_index];
+  Cause c;
+  c.kind = RANK_DEAD;
+  c.ranks = {rank_index};
+  c.grade = GRADE_RECORDED;
+  switch (rank.process.life) {
+    case Life::kKilled:
+      c.reason = REASON_KILLED;
+      c.detail.set_number(rank.process.signal);
+      break;
+    case Life::kExited:
+      c.reason = REASON_EXITED;
+      c.detail.set_number(rank.process.exit_code);
+      if (!rank.process.exception.empty()) c.detail.set_name(rank.process.exception);
+      break;
+    default:
+      c.reason = REASON_GONE;
+      c.grade = GRADE_GOOD;
+  }
+  if (const HardwareEvent* event = KernelOnEndOf(rank); event != nullptr) {
+    c.Add(Evidence::KERNEL_LOG, {rank_index}).Name(event->text());
+    if (event->kind() == HardwareEvent::OUT_OF_MEMORY) c.reason = REASON_KILLED_FOR_MEMORY;
+  } else if (rank.process.life == Life::kKilled && rank.process.signal == SIGKILL && rank.process.evidence != nullptr &&
+             rank.process.evidence->hardware_unread().empty()) {
+    c.detail.set_flag(true);
+  }
+  // A watchdog ends its process because of another rank. The operation that this rank waited in is lost.
+  const bool in_own_code =
+      !rank.threads.empty() && std::none_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) {
+        return t.wait != CallKind::kNone || t.call != CallKind::kNone;
+      });
+  const bool unrecorded = rank.damaged || (rank.source == Source::kFlightRecorder && rank.memberships.empty());
+  if (unrecorded && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
+    c.grade = GRADE_WEAK;
+    c.AddRival(Rival::WATCHDOG);
+  }
+  // The last call of the process: its records outlive it.
+  const Op* last = nullptr;
+  for (const Op& op : rank.ops) {
+    if (op.membership == kNoIndex || op.recent_only) continue;
+    if (last == nullptr || op.enter_ns > last->enter_ns) last = &op;
+  }
+  if (last != nullptr) {
+    Evidence call;
+    call.set_kind(Evidence::LAST_CALL);
+    call.set_operation(OpText(bundle_, rank, *last));
+    *call.mutable_communicator() = Labelled(bundle_.comms[rank.memberships[last->membership].comm]);
+    c.evidence.push_back({std::move(call), {rank_index}});
+  }
+  for (size_t s = 0; s < rank.streams.size(); ++s) {
+    const ring::StreamSnapshot& stream = rank.streams[s];
+    if (stream.late_completed == 0) continue;
+    const Op* newest = nullptr;
+    for (const Op& op : rank.ops) {
+      if (op.stream != s || op.membership == kNoIndex || op.ticket <= 0 ||
+          static_cast<uint64_t>(op.ticket) > stream.completed)
+        continue;
+      if (static_cast<uint64_t>(op.ticket) <= stream.completed - stream.late_completed) continue;
+      if (newest == nullptr || op.ticket > newest->ticket) newest = &op;
+    }
+    EvidenceItem& late = c.Add(Evidence::LATE_ON_GPU, {rank_index}).Count(stream.late_completed);
+    if (newest != nullptr) late.Call(CallNamed(OpText(bundle_, rank, *newest), ""));
+  }
+  return c;
+}
+
+std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
+  // If a cause is known, a later death is its consequence. FromStacks judges ends beside what the others are in.
+  if (!known.empty() || ProcessesLookedAt(bundle_)) return {};
+  std::map<std::string, int32_t> first;  // first of each host, whose clock orders the ends there
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    const Rank& rank = bundle_.ranks[r];
+    const Process& p = rank.process;
+    const bool abnormal = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
+    if (!abnormal || model_.ranks[r].host != HostState::kDead) continue;
+    auto [it, fresh] = first.try_emplace(absl::StrCat(rank.host, "/", rank.boot_id), static_cast<int32_t>(r));
+    if (!fresh && p.ended_mono_ns < bundle_.ranks[it->second].process.ended_mono_ns)
+      it->second = static_cast<int32_t>(r);
+  }
+  std::vector<int32_t> ranks;
+  ranks.reserve(first.size());
+  for (const auto& [host, r] : first) ranks.push_back(r);
+  if (ranks.empty()) return {};
+  std::sort(ranks.begin(), ranks.end());
+  Cause c = DeathCause(ranks[0]);
+  if (ranks.size() > 1) {
+    c.ranks = ranks;
+    c.grade = GRADE_OPEN;
+    c.Add(Evidence::FIRST_TO_END, ranks);
+  }
+  return {c};
+}
+
+std::vector<Cause> Causes::FromAsyncErrors() {
+  std::vector<Cause> causes;
+  const Membership* first = nullptr;
+  int32_t first_rank = -1;
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    for (const Membership& ms : bundle_.ranks[r].memberships) {
+      if (ms.async_error == 0) continue;
+      const int64_t at = ms.recorded->async_error_ns + bundle_.ranks[r].real_minus_mono_ns;
+      if (first == nullptr || at < first->recorded->async_error_ns + bundle_.ranks[first_rank].real_minus_mono_ns) {
+        first = &ms;
+        first_rank = static_cast<int32_t>(r);
+      }
+    }
+  }
+  if (first == nullptr) return causes;
+  Cause c;
+  c.kind = ASYNC_ERROR;
+  c.ranks = {first_rank};
+  c.comm = first->comm;
+  c.grade = GRADE_OPEN;
+  constexpr int32_t kNcclUnhandledCudaError = 1;
+  c.detail.set_name(CommText(bundle_.comms[first->comm]));
+  if (first->async_error == kNcclUnhandledCudaError) {
+    c.cause = "gpu";
+    c.reason = REASON_CUDA_ERROR_REPORTED;
+  } else {
+    c.reason = REASON_ERROR_REPORTED;
+    c.detail.set_number(first->async_error);
+  }
+  causes.push_back(std::move(c));
+  return causes;
+}
+
+}  // namespace lockstep

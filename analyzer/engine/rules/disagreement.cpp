@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "analyzer/engine/rules/causes.h"
+
+namespace lockstep {
+
+using ring::IsCollective;
+
+// A member that skipped, added or moved a call shifts its later ones, which causes the mismatch. For a changed call,
+// the majority of the members decides if there is one.
+std::vector<Cause> Causes::Explain(const Mismatch& m) const {
+  std::vector<Cause> here;
+  for (const Member& member : model_.comms[m.comm].members) {
+    const Divergence* d = member.rank_index >= 0 ? DivergenceOf(member.rank_index) : nullptr;
+    if (d != nullptr && d->type != Divergence::Type::kChanged) here.push_back(FromDivergence(*d));
+  }
+  if (m.sender >= 0 && here.empty()) return {FromMismatch(m)};
+  for (int32_t r : m.odd_ranks) {
+    const Divergence* d = DivergenceOf(r);
+    if (here.empty() && !m.majority && d != nullptr) here.push_back(FromDivergence(*d));
+  }
+  if (here.empty()) here.push_back(FromMismatch(m));
+  return here;
+}
+
+std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
+  std::vector<Cause> causes;
+  // A framework's dump has no checksums, so a number in a damaged file may come from the damage. Alone, that is no
+  // second cause. A cause built on operations that may be complete does not explain calls that are seen to differ.
+  std::vector<Cause> sure = known;
+  std::erase_if(sure, [](const Cause& c) { return c.doubtful; });
+  auto garbled = [&](int32_t r) {
+    return bundle_.ranks[r].damaged && bundle_.ranks[r].source == Source::kFlightRecorder;
+  };
+  for (const Mismatch& m : mismatches_) {
+    std::vector<Cause> here = Explain(m);
+    if (!known.empty())
+      std::erase_if(here, [&](const Cause& c) { return std::all_of(c.ranks.begin(), c.ranks.end(), garbled); });
+    for (Cause& c : here) {
+      bool explained = false;
+      for (int32_t r : c.ranks) explained |= Names(sure, r) || Names(causes, r);
+      if (!explained) causes.push_back(std::move(c));
+    }
+  }
+  return causes;
+}
+
+std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
+  const int32_t r = graph_->RankOf(node);
+  if (r < 0 || bundle_.ranks[r].source != Source::kFlightRecorder) return {};
+  const Rank& rank = bundle_.ranks[r];
+  const Op* last = nullptr;
+  for (const Op& op : rank.ops) {
+    if (op.membership == kNoIndex || !IsCollective(op.kind)) continue;
+    if (last == nullptr || op.record_id > last->record_id) last = &op;
+  }
+  if (last == nullptr) return {};
+  if (!model_.ranks[r].in_flight.empty() && !model_.InFlight(r, *last)) return {};
+  const uint32_t comm = model_.CommOf(rank, *last);
+  for (const Mismatch& m : mismatches_) {
+    if (m.comm == comm && m.seq == last->seq && m.sender < 0) return Explain(m);
+  }
+  return {};
+}
+
+std::vector<Cause> Causes::FromHashes() {
+  std::vector<Cause> causes;
+  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+    bool shown = false;
+    for (const Mismatch& m : mismatches_) shown |= m.comm == c && m.sender < 0;
+    if (shown) continue;
+    std::map<int64_t, std::map<uint64_t, std::vector<int32_t>>> at;
+    for (const Member& m : model_.comms[c].members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      const Membership& ms = bundle_.ranks[m.rank_index].memberships[m.membership];
+      for (const HashCheckpoint& h : ms.checkpoints) at[h.seq][h.hash].push_back(m.rank_index);
+      if (ms.signature_hash != 0 && ms.issued > 0) {
+        auto& list = at[ms.issued][ms.signature_hash];
+        if (std::find(list.begin(), list.end(), m.rank_index) == list.end()) list.push_back(m.rank_index);
+      }
+    }
+    int64_t last_equal = 0;
+    for (const auto& [seq, hashes] : at) {
+      size_t members = 0;
+      for (const auto& [hash, list] : hashes) members += list.size();
+      if (hashes.size() == 1) {
+        if (members > 1) last_equal = seq;
+        continue;
+      }
+      std::vector<std::vector<int32_t>> classes;
+      for (const auto& [hash, list] : hashes) classes.push_back(list);
+      std::sort(classes.begin(), classes.end(),
+                [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
+      const bool majority = classes[0].size() > classes[1].size();
+      Cause cause;
+      cause.kind = SILENT_DESYNC;
+      cause.comm = c;
+      for (size_t i = majority ? 1 : 0; i < classes.size(); ++i) {
+        cause.ranks.insert(cause.ranks.end(), classes[i].begin(), classes[i].end());
+      }
+      std::sort(cause.ranks.begin(), cause.ranks.end());
+      cause.grade = majority ? GRADE_GOOD : GRADE_OPEN;
+      cause.reason = REASON_HASHES_DIFFER;
+      cause.detail.set_name(CommText(bundle_.comms[c]));
+      cause.detail.set_number(last_equal);
+      cause.detail.set_other_number(seq);
+      causes.push_back(std::move(cause));
+      break;
+    }
+  }
+  return causes;
+}
+
+}  // namespace lockstep

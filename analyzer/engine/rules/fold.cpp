@@ -1,0 +1,55 @@
+#include "analyzer/engine/rules/fold.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "analyzer/model/finding_kinds.h"
+
+namespace lockstep {
+
+void DropDoubtful(std::vector<Cause>* causes) {
+  const bool proven =
+      std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful && c.grade >= kProven; });
+  if (proven) std::erase_if(*causes, [](const Cause& c) { return c.doubtful; });
+}
+
+void DropWaitersOutside(std::vector<Cause>* causes) {
+  const auto waits = [](const Cause& c) { return c.stall == Stall::kRendezvous; };
+  const bool root = std::any_of(causes->begin(), causes->end(), [&](const Cause& c) {
+    return FindingFactsOf(c.kind).host_shows_why && !c.doubtful && !c.beside && !waits(c);
+  });
+  if (root) std::erase_if(*causes, waits);
+}
+
+void JoinStorage(std::vector<Cause>* causes) {
+  const auto files = [](const Cause& c) {
+    return c.kind == HOST_STALL && c.missing.empty() && (c.stall == Stall::kCheckpoint || c.stall == Stall::kStorage);
+  };
+  const auto first =
+      std::find_if(causes->begin(), causes->end(), [&](const Cause& c) { return files(c) && !c.beside; });
+  if (first == causes->end()) return;
+  for (Cause& c : *causes) {
+    if (!files(c) || !c.beside) continue;
+    first->ranks.insert(first->ranks.end(), c.ranks.begin(), c.ranks.end());
+    first->nodes.insert(first->nodes.end(), c.nodes.begin(), c.nodes.end());
+    for (auto& evidence : c.evidence) first->evidence.push_back(std::move(evidence));
+    c.kind = FINDING_UNSPECIFIED;
+  }
+  std::sort(first->ranks.begin(), first->ranks.end());
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
+}
+
+void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
+  for (Cause& gpu : *causes) {
+    if (gpu.kind != GPU_STALL || gpu.grade < GRADE_RECORDED) continue;
+    for (Cause& host : *causes) {
+      if (host.kind != HOST_STALL || host.ranks != gpu.ranks || !host.missing.empty()) continue;
+      for (auto& evidence : host.evidence) gpu.evidence.push_back(std::move(evidence));
+      gpu.nodes.insert(gpu.nodes.end(), host.nodes.begin(), host.nodes.end());
+      host.kind = FINDING_UNSPECIFIED;
+    }
+  }
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
+}
+
+}  // namespace lockstep

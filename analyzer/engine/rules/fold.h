@@ -1,0 +1,26 @@
+// Joins causes that are one, and drops those that another one explains.
+#pragma once
+
+#include <vector>
+
+#include "analyzer/engine/facts/cause.h"
+
+namespace lockstep {
+
+constexpr Grade kProven = GRADE_GOOD;
+constexpr Grade kAnyone = GRADE_OPEN;  // below it, a set contains every rank that nothing clears
+
+// Once calls are known to disagree, a rank that waits for a GPU without recorded progress is most likely a victim.
+void DropDoubtful(std::vector<Cause>* causes);
+
+// A process that its stack shows waiting for another one outside NCCL is a victim of whichever named rank does not wait
+// like that.
+void DropWaitersOutside(std::vector<Cause>* causes);
+
+// Hosts that wait for files at the same time wait for one thing, whether or not other ranks wait for each of them yet.
+void JoinStorage(std::vector<Cause>* causes);
+
+// A GPU that reported a CUDA error explains why its own process hangs: one finding, about the GPU.
+void FoldHostsOfFailedGpus(std::vector<Cause>* causes);
+
+}  // namespace lockstep

@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/activity.h"
+#include "analyzer/engine/facts/finished.h"
+#include "analyzer/engine/rules/causes.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+namespace {
+
+// Returns whether calls without entries are counted, or the process made a group without any entry, for example to send
+// and receive. The rank may then wait in such a call.
+bool MayCallUnrecorded(const Bundle& bundle, const Rank& rank) {
+  const auto any = [&rank](auto&& test) { return std::any_of(rank.memberships.begin(), rank.memberships.end(), test); };
+  return any([](const Membership& ms) { return ms.not_loaded > 0; }) ||
+         (rank.newest_group_size > 0 &&
+          !any([&](const Membership& ms) { return bundle.comms[ms.comm].size == rank.newest_group_size; }));
+}
+
+// In a framework's dump: returns the first call of a batch that the host did not end; null if there is none.
+const Op* FirstQueued(const Rank& rank) {
+  if (rank.source != Source::kFlightRecorder) return nullptr;
+  for (const Op& op : rank.ops) {
+    if (op.state == OpState::kQueued) return &op;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool Causes::LeftTheLoop(int32_t rank_index, uint32_t comm) const {
+  const ring::ThreadSnapshot* thread = model_.ranks[rank_index].thread;
+  if (thread != nullptr && (thread->call == CallKind::kCommFinalize || thread->call == CallKind::kCommDestroy))
+    return true;
+  for (const Membership& ms : bundle_.ranks[rank_index].memberships) {
+    if (ms.comm == comm && (ms.state == ring::CommState::kFinalizing || ms.state == ring::CommState::kDestroyed))
+      return true;
+  }
+  return false;
+}
+
+bool Causes::OnlyFirstOperationsWaitFor(uint32_t node) const {
+  // A lost record is known only by its number, or from another member's record.
+  auto own = [&](const Edge& e, uint32_t from) {
+    if (e.op == nullptr || graph_->RankOf(from) < 0) return false;
+    const auto& ops = bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].ops;
+    return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
+  };
+  // The record of a first operation may be gone if the job continues beside it.
+  auto first_lost = [&](const Edge& e, uint32_t from) {
+    if (graph_->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
+    const Queue& queue = graph_->QueueOf(from);
+    const auto& memberships = bundle_.ranks[static_cast<size_t>(queue.rank)].memberships;
+    return std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
+      return lost.first == e.comm && std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
+               return ms.comm == e.comm && ms.completed == kNone &&
+                      lost.second == (ms.first_seq >= 0 ? ms.first_seq : 1);
+             });
+    });
+  };
+  auto first = [&](const Edge& e, uint32_t from) {
+    if (first_lost(e, from)) return true;
+    if (!own(e, from) || !IsCollective(e.op->kind)) return false;
+    return e.op->seq == bundle_.ranks[graph_->RankOf(from)].memberships[e.op->membership].first_seq;
+  };
+  // A call that a damaged record lost may be behind the first operation.
+  auto lost = [&](const Edge& e, uint32_t from) {
+    return graph_->RankOf(from) >= 0 && bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].damaged &&
+           !own(e, from);
+  };
+  bool any = false;
+  for (uint32_t w : graph_->back[node]) {
+    if (graph_->Kind(w) == WaitGraph::NodeKind::kCollective) {
+      const Waiter& in = FirstIn(w);
+      if (in.edge == nullptr || lost(*in.edge, in.from)) continue;
+      if (!first(*in.edge, in.from)) return false;
+      any = true;
+      continue;
+    }
+    for (const Edge& e : graph_->edges[w]) {
+      if (e.to != node || e.why == Why::kOwnGpu || e.why == Why::kOutside || lost(e, w)) continue;
+      if (!first(e, w)) return false;
+      any = true;
+    }
+  }
+  return any;
+}
+
+bool Causes::MayWaitInNewest(int32_t rank_index, int32_t waiter, const Op& op) const {
+  const Rank& rank = bundle_.ranks[static_cast<size_t>(rank_index)];
+  const Op* newest = nullptr;
+  for (const Op& own : rank.ops) {
+    if (own.membership == kNoIndex || !IsCollective(own.kind)) continue;
+    if (newest == nullptr || own.record_id > newest->record_id) newest = &own;
+  }
+  if (newest == nullptr) return false;
+  for (const Member& member : model_.comms[model_.CommOf(rank, *newest)].members) {
+    if (member.rank_index != waiter || member.membership == kNoIndex) continue;
+    const Op* theirs = model_.FindCollective(member, newest->seq);
+    return theirs != nullptr && theirs->record_id > op.record_id;
+  }
+  return false;
+}
+
+// The rank's process is not known to be stuck in any way: it never came to the call in which others wait.
+void Causes::SetNotArrived(uint32_t node, const Waiter& waiter, Cause* cause) const {
+  const int32_t r = graph_->RankOf(node);
+  const Rank& rank = bundle_.ranks[r];
+  const bool idle = model_.ranks[r].in_flight.empty();
+  const bool never = waiter.edge != nullptr && waiter.edge->op != nullptr;
+  Cause& c = *cause;
+  c.kind = RANK_NOT_ARRIVED;
+  c.reason = REASON_NEVER_ENTERED;
+  c.grade = GRADE_GOOD;
+  if (idle && rank.source == Source::kFlightRecorder) {
+    c.AddRival(Rival::OWN_GPU);
+  }
+  if (idle && rank.damaged && rank.source != Source::kFlightRecorder) {
+    // The lost part contains the current operations of the rank's process and GPU, so the rank may be a victim.
+    c.doubtful = true;
+    c.grade = GRADE_OPEN;
+    c.AddRival(Rival::LOST_WAIT);
+  } else if (idle && MayCallUnrecorded(bundle_, rank)) {
+    c.grade = GRADE_WEAK;
+    c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(bundle_);
+  } else if (idle && !rank.ops.empty() && !CompletionsAreRecorded(rank, nullptr)) {
+    // The rank may wait in any of its calls. A certain finding elsewhere explains why the rank stopped.
+    c.doubtful = true;
+    c.grade = GRADE_FAIR;
+    c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(bundle_).Flag(true);
+    if (never && MayWaitInNewest(r, graph_->RankOf(waiter.from), *waiter.edge->op)) {
+      c.kind = DEADLOCK_CYCLE;
+      c.reason = REASON_CIRCLE;
+      c.grade = GRADE_WEAK;
+      c.detail = Detail();
+      c.ranks.push_back(graph_->RankOf(waiter.from));
+      std::sort(c.ranks.begin(), c.ranks.end());
+    }
+  } else if (idle) {
+    c.Add(Evidence::NOTHING_OPEN, {r}).Naming(bundle_);
+  }
+  const StoppedHost& stopped = graph_->stopped[r];
+  if (stopped.witness >= 0) {
+    const Rank& witness = bundle_.ranks[stopped.witness];
+    if (!never) {
+      c.reason = REASON_STOPPED_SHORT;
+      c.comm = model_.CommOf(witness, *stopped.next);
+      c.op = stopped.next;
+      c.op_rank = stopped.witness;
+      c.grade = GRADE_FAIR;
+    }
+    c.Add(Evidence::ROLE_DID_NOT_WAIT, {stopped.witness, r})
+        .Naming(bundle_, {r})
+        .Count(stopped.witnesses)
+        .Call(BriefCall(bundle_, witness, *stopped.next))
+        .Flag(true);
+  }
+}
+
+Cause Causes::HostCause(uint32_t node) const {
+  const int32_t r = graph_->RankOf(node);
+  if (r < 0) return WaitedForWithoutData(node);
+  Cause c;
+  c.nodes = {node};
+  const Rank& rank = bundle_.ranks[r];
+  const RankView& view = model_.ranks[r];
+  const ring::ThreadSnapshot* open_group = nullptr;
+  for (const ring::ThreadSnapshot& t : rank.threads) {
+    if (t.group_depth > 0 && t.call == CallKind::kNone) open_group = &t;
+  }
+  // A rank does not wait for calls that it never launched. Its process may have run to its end, which is not a separate
+  // cause.
+  const bool ended_well = rank.process.life == Life::kExited && rank.process.exit_code == 0;
+  if (view.host == HostState::kDead && (open_group == nullptr || !ended_well)) {
+    c = DeathCause(r);
+    c.nodes = {node};
+    AddWaiterEvidence(node, &c);
+    return c;
+  }
+  c.ranks = {r};
+  const auto [edge, from] = FirstWaiter(node);
+  const bool never = edge != nullptr && edge->op != nullptr;
+  if (never) {
+    const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
+    *c.detail.mutable_call() = CallOf(bundle_, waiter, *edge->op);
+    if (IsPointToPoint(edge->op->kind)) c.detail.add_ranks(waiter.rank);
+  }
+  const auto since = [&](int64_t ns) {
+    c.since_ns = ns, c.since_rank = r;
+    if (const std::optional<int64_t> lasted = Lasted(rank, ns)) c.detail.set_duration_ns(*lasted);
+  };
+  AddWaiterEvidence(node, &c);
+
+  if (view.host == HostState::kStopped) {
+    c.kind = HOST_STALL;
+    c.reason = REASON_PROCESS_STOPPED;
+    c.detail.set_name(rank.process.state);
+    c.grade = GRADE_RECORDED;
+  } else if (open_group != nullptr && view.host != HostState::kInCall) {
+    c.kind = GROUP_LEFT_OPEN;
+    c.reason = REASON_GROUP_OPEN;
+    c.detail.set_count(open_group->group_depth);
+    c.detail.set_flag(ended_well);
+    if (!ended_well) since(open_group->group_since_ns);
+  } else if (const Op* queued = FirstQueued(rank); queued != nullptr) {
+    c.kind = GROUP_LEFT_OPEN;
+    c.reason = REASON_BATCH_OPEN;
+    *c.detail.mutable_call() = CallOf(bundle_, rank, *queued);
+    c.grade = GRADE_GOOD;
+  } else if (edge != nullptr && LeftTheLoop(r, edge->comm)) {
+    c.kind = RANK_NOT_ARRIVED;
+    c.cause = "code mismatch";
+    c.reason = REASON_LEFT_LOOP;
+    c.grade = GRADE_STRONG;
+  } else if (view.host == HostState::kInCall && view.thread != nullptr) {
+    const bool init = ring::IsCommInit(view.thread->call);
+    since(view.thread->since_ns);
+    c.inside = absl::StrCat("nccl", ring::CallName(view.thread->call));
+    c.kind = init ? INIT_INCOMPLETE : HOST_STALL;
+    c.doubtful = rank.damaged;  // the ranks that this rank waits for may be in the lost part
+    c.reason = REASON_INSIDE_CALL;
+    c.detail.set_name(ring::CallName(view.thread->call));
+    c.grade = GRADE_WEAK;
+  } else if (view.host == HostState::kInWait && view.thread != nullptr) {
+    c.kind = GPU_STALL;
+    since(view.thread->wait_since_ns);
+    c.inside = ring::CallName(view.thread->wait);
+    const bool blind = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
+    c.reason = blind ? REASON_WAITS_UNSEEN : REASON_WAITS_FOR_OTHER_WORK;
+    c.detail.set_name(c.inside);
+    c.grade = GRADE_GOOD;
+    if (blind) {
+      // Nothing shows which operation the rank's GPU is in. That operation may wait for another rank.
+      c.doubtful = true;
+      c.grade = GRADE_GUESS;
+    }
+  } else if (view.host == HostState::kElsewhere) {
+    c.kind = HOST_STALL;
+    since(view.thread != nullptr ? view.thread->last_call_ns : 0);
+    c.reason = REASON_OUTSIDE_NCCL;
+    c.grade = GRADE_STRONG;
+  } else {
+    SetNotArrived(node, FirstWaiter(node), &c);
+  }
+  AddHostEvidence(r, &c);
+  if (c.kind == HOST_STALL || c.kind == RANK_NOT_ARRIVED) {
+    const ActivityView activity = ClassifyActivity(rank.process);
+    c.stall = activity.stall;
+    c.moving = activity.moving == Moving::kYes;
+    // If the place of the CPU thread is not recorded, its stack shows it.
+    if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.grade = GRADE_STRONG;
+    if (c.stall == Stall::kRendezvous) {
+      c.grade = std::min(c.grade, GRADE_GOOD);
+      c.AddRival(Rival::MEETS_OUTSIDE);
+    }
+  }
+  return c;
+}
+
+}  // namespace lockstep

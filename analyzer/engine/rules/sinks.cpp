@@ -1,0 +1,284 @@
+// The causes at the ends of the wait graph: ranks and operations that wait for nothing else, and circles.
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "analyzer/engine/facts/finished.h"
+#include "analyzer/engine/rules/causes.h"
+#include "analyzer/model/finding_kinds.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::IsCollective;
+
+namespace {
+
+// The rank began a group, or a framework's batch, that it never ended: a thread stands in the group and in no call.
+bool LeftGroupOpen(const Rank& rank) {
+  if (rank.source == Source::kFlightRecorder &&
+      std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; }))
+    return true;
+  return std::any_of(rank.threads.begin(), rank.threads.end(),
+                     [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
+}
+
+// Several ranks that hang in the same way are reported together. A framework's dump does not show whether a rank hangs
+// in its process or on its GPU, unless its peers happen to show it. There the two count as the same.
+bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
+  if (a.kind == b.kind && a.ranks == b.ranks) return true;
+  // Uncertain causes do not cast doubt on certain ones.
+  if (a.doubtful != b.doubtful) return false;
+  auto still = [&](const Cause& c) {
+    return (c.kind == RANK_NOT_ARRIVED || c.kind == GPU_STALL) && !c.ranks.empty() &&
+           bundle.ranks[c.ranks[0]].source == Source::kFlightRecorder;
+  };
+  if (still(a) && still(b)) return true;
+  if (!SameStall(a.stall, b.stall)) return false;
+  return a.kind == b.kind && FindingFactsOf(a.kind).alike_is_one;
+}
+
+}  // namespace
+
+// The same cause seen from several ends, or by several culprits at once, is one finding.
+void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
+  constexpr size_t kEnough = 24;
+  Cause* same = nullptr;
+  for (Cause& known : *causes) {
+    if (OneFinding(bundle_, known, c)) same = &known;
+  }
+  if (same == nullptr) {
+    causes->push_back(std::move(c));
+    return;
+  }
+  if ((same->ranks != c.ranks || !c.missing.empty()) && same->evidence.size() < kEnough) {
+    same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
+  }
+  same->ranks.insert(same->ranks.end(), c.ranks.begin(), c.ranks.end());
+  same->missing.insert(same->missing.end(), c.missing.begin(), c.missing.end());
+  same->nodes.insert(same->nodes.end(), c.nodes.begin(), c.nodes.end());
+  same->grade = std::min(same->grade, c.grade);
+  same->stall = std::max(same->stall, c.stall);
+  same->moving |= c.moving;
+  same->first_only &= c.first_only;
+}
+
+namespace {
+
+// The rank outside the cycle that all of them wait for may be in the lost parts of their damaged records.
+void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
+  const auto damaged = [&](int32_t rank) { return bundle.ranks[static_cast<size_t>(rank)].damaged; };
+  if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
+  c->hypothesis = true;
+  c->grade = std::min(c->grade, GRADE_GUESS);
+  c->AddRival(Rival::LOST_WAIT);
+}
+
+}  // namespace
+
+// The queue at the end of the graph, where a GPU stands. `told`: stuck collectives that have their cause already,
+// because every member of one is an end of the graph.
+std::vector<Cause> Causes::FromQueue(uint32_t node, std::set<std::pair<uint32_t, int64_t>>* told) const {
+  const GpuFront& front = graph_->QueueOf(node).front;
+  const Rank& rank = bundle_.ranks[graph_->RankOf(node)];
+  if (front.front == Front::kOverwritten) return {};
+  if (front.front == Front::kMismatched) return Explain(mismatches_[front.mismatch]);
+  const bool all_in = front.front == Front::kAllArrived;
+  if (all_in && !CompletionsAreRecorded(rank, front.op)) return {};
+  const bool framework = rank.source == Source::kFlightRecorder;
+  const bool stuck = all_in && front.op != nullptr && IsCollective(front.op->kind);
+  const bool exchange = front.op != nullptr && IsPointToPoint(front.op->kind);
+  const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(front.comm);
+  // Starts are recorded and none exists: no GPU is in it. A graph capture that a framework records as a call is not a
+  // stuck operation.
+  if (!begun && (front.op->graph != 0 || framework)) return {};
+  if (stuck && bundle_.comms[front.comm].may_have_more) return {};
+  // A log does not show the peer of a send or receive, which the rank waits for.
+  if (exchange && front.op->root_or_peer < 0 && rank.only_active) return {};
+  // Own records of ranks name the members that a framework's dump or a log may leave out.
+  if (framework && (stuck || exchange) && MissesUnknown(front)) return {};
+  if (stuck && !told->insert({front.comm, front.op->seq}).second) return {};
+  return {begun ? GpuCause(node) : NotBegunCause(node)};
+}
+
+std::vector<Cause> Causes::FromCircle(const std::vector<uint32_t>& sink) const {
+  // A circle through an operation whose calls differ is a mismatch, not a deadlock.
+  for (uint32_t node : sink) {
+    if (graph_->Kind(node) == WaitGraph::NodeKind::kQueue && graph_->QueueOf(node).front.front == Front::kMismatched)
+      return Explain(mismatches_[graph_->QueueOf(node).front.mismatch]);
+  }
+  std::vector<Cause> causes = LeftInCircle(sink);
+  if (!causes.empty()) return causes;
+  causes = CycleCauses(sink);
+  for (Cause& c : causes) DoubtDamagedCircle(bundle_, &c);
+  return causes;
+}
+
+// The places where the programs of these ranks differ from those of ranks with the same role.
+std::vector<Cause> Causes::FromPrograms(const std::vector<uint32_t>& sink) const {
+  std::set<int32_t> ranks;
+  for (uint32_t node : sink) {
+    if (graph_->RankOf(node) >= 0) ranks.insert(graph_->RankOf(node));
+  }
+  // A process that was stopped or killed did not leave its program.
+  for (int32_t r : ranks) {
+    const HostState host = model_.ranks[r].host;
+    if (host == HostState::kStopped || (host == HostState::kDead && bundle_.ranks[r].process.life != Life::kExited))
+      return {};
+  }
+  // A group that was never ended explains why later calls had no effect, whatever else looks odd in that rank's record.
+  if (sink.size() == 1 && graph_->IsHost(sink[0]) && LeftGroupOpen(bundle_.ranks[sink[0]])) return {};
+  std::vector<Cause> causes;
+  bool came_to = false;
+  for (int32_t r : ranks) {
+    const Divergence* d = DivergenceOf(r);
+    if (d == nullptr) continue;
+    causes.push_back(FromDivergence(*d));
+    came_to |= CameTo(*d);
+  }
+  // An operation that no GPU of the circle has reached did not close it.
+  if (!causes.empty() && sink.size() > 1 && !came_to) {
+    std::vector<Cause> left = LeftInCircle(sink);
+    if (!left.empty()) return left;
+  }
+  return causes;
+}
+
+std::vector<Cause> Causes::FromSink(const std::vector<uint32_t>& sink, std::set<std::pair<uint32_t, int64_t>>* told) {
+  const uint32_t node = sink[0];
+  std::vector<Cause> causes = FromPrograms(sink);
+  if (!causes.empty()) return causes;
+  if (sink.size() > 1) {
+    causes = FromCircle(sink);
+    NarrowByCounts(&causes);
+    return causes;
+  }
+  switch (graph_->Kind(node)) {
+    case WaitGraph::NodeKind::kCollective:
+      // A communicator in creation from which no rank is seen to be missing: AddFromCreations handles it.
+      return {};
+    case WaitGraph::NodeKind::kQueue:
+      return FromQueue(node, told);
+    default:
+      causes = WhyItLeft(node);
+      if (causes.empty()) causes.push_back(HostCause(node));
+      return causes;
+  }
+}
+
+namespace {
+
+// A cause that another one may explain.
+bool IsWeak(const Cause& c) {
+  return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK;
+}
+
+// The ranks that are known to hang, each by itself.
+std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
+  std::set<int32_t> ranks;
+  for (const Cause& c : causes) {
+    if (c.kind != COLLECTIVE_STUCK) ranks.insert(c.ranks.begin(), c.ranks.end());
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<Cause> Causes::FromSinks() {
+  std::vector<Cause> causes, by_damaged;
+  if (graph_ == nullptr) return causes;
+  std::set<std::pair<uint32_t, int64_t>> told;
+  const std::set<uint32_t> silent_victims = SilentVictims();
+  for (const auto& sink : graph_->sinks) {
+    if (silent_victims.contains(sink[0])) continue;
+    for (Cause& c : FromSink(sink, &told)) {
+      c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
+      if (c.by_damaged) {
+        by_damaged.push_back(std::move(c));
+      } else {
+        Merge(&causes, std::move(c));
+      }
+    }
+  }
+  // Whole records that wait for a rank without data are stronger than damaged ones. A rank that only damaged records
+  // wait for may itself be waiting.
+  if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) {
+    for (Cause& c : by_damaged) Merge(&causes, std::move(c));
+  }
+  for (Cause& c : causes) {
+    for (auto* list : {&c.ranks, &c.missing}) {
+      std::sort(list->begin(), list->end());
+      list->erase(std::unique(list->begin(), list->end()), list->end());
+    }
+  }
+  JoinStuck(&causes);
+  if (causes.empty()) causes = FromOverwritten();
+  if (model_.stalled && std::all_of(causes.begin(), causes.end(), IsWeak)) AddWithoutWaiters(&causes);
+  if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !IsWeak(c) && !c.hypothesis; }))
+    SetSilentAside(&causes);
+  DropExplained(&causes);
+  return causes;
+}
+
+// If everything else known is that data is missing, a rank is the cause that left its program, or whose own record
+// shows a group that it never ended. The ranks that wait for it may have left no data.
+void Causes::AddWithoutWaiters(std::vector<Cause>* causes) const {
+  for (const Divergence& d : divergences_) Merge(causes, FromDivergence(d));
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    const uint32_t node = WaitGraph::HostNode(r);
+    if (!graph_->edges[node].empty() || Names(*causes, static_cast<int32_t>(r)) || !LeftGroupOpen(bundle_.ranks[r]))
+      continue;
+    Cause c = HostCause(node);
+    if (c.kind == GROUP_LEFT_OPEN) Merge(causes, std::move(c));
+  }
+}
+
+// Beside a known cause, a rank that left no data most likely waits for it. Only those stay that nothing can have held
+// up.
+void Causes::SetSilentAside(std::vector<Cause>* causes) const {
+  std::vector<int32_t> silent;
+  for (const Cause& c : *causes) {
+    if (c.kind == RANK_NO_DATA) silent.insert(silent.end(), c.missing.begin(), c.missing.end());
+  }
+  const std::set<int32_t> still = KnownToHang(*causes);
+  std::set<int32_t> by_itself;
+  for (const auto& [rank, seen] : SilentRanks(silent)) {
+    if (NothingHeldIt(seen, still)) by_itself.insert(rank);
+  }
+  std::erase_if(silent, [&](int32_t rank) { return by_itself.contains(rank); });
+  std::erase_if(*causes, [&](Cause& c) {
+    if (c.kind != RANK_NO_DATA) return false;
+    std::erase_if(c.missing, [&](int32_t rank) { return !by_itself.contains(rank); });
+    if (c.missing.empty()) return true;
+    c.beside = true;
+    c.Add(Evidence::HELD_BY_NOTHING, {});
+    return false;
+  });
+  constexpr size_t kNamed = 8;
+  std::sort(silent.begin(), silent.end());
+  if (silent.size() > kNamed) silent.resize(kNamed);
+  if (silent.empty()) return;
+  Detail* rival = causes->front().AddRival(Rival::SECOND_CAUSE);
+  for (const int32_t rank : silent) rival->add_ranks(rank);
+}
+
+// A member that is known to hang explains an operation that all are in and that does not finish. So do sends and
+// receives that matched with different sizes, because the calls of their group end together. Certain causes explain
+// doubtful ones.
+void Causes::DropExplained(std::vector<Cause>* causes) const {
+  const std::set<int32_t> still = KnownToHang(*causes);
+  const bool certain = std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful; });
+  std::set<uint32_t> mismatched;
+  for (const Cause& c : *causes) {
+    if (c.reason == REASON_UNLIKE_PEER || c.reason == REASON_SPLITS_UNLIKE_PEER) mismatched.insert(c.comm);
+  }
+  std::erase_if(*causes, [&](const Cause& c) {
+    if (c.doubtful && certain) return true;
+    return c.kind == COLLECTIVE_STUCK &&
+           (mismatched.contains(c.comm) ||
+            std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); }));
+  });
+}
+
+}  // namespace lockstep

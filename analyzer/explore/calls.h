@@ -1,0 +1,71 @@
+// The calls of each rank, as the page shows them: from a bundle in memory, or from an index file.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/formats/lsi/reader.h"
+#include "analyzer/model/bundle.h"
+#include "analyzer/viewdata/state.h"
+#include "proto/view.pb.h"
+
+namespace lockstep {
+
+struct PageCall {
+  uint32_t membership = 0;  // of the rank
+  ring::CallKind kind = ring::CallKind::kNone;
+  OpState state = OpState::kUnknown;
+  int32_t peer = -1;  // member rank
+  int64_t seq = kUnknown;
+  int64_t enter_ns = 0, started_ns = 0, completed_ns = 0;  // rank's clock; 0 unknown
+  uint32_t site = kNoIndex;                                // index into Bundle::strings
+};
+
+// Any thread may use it.
+class CallSource {
+ public:
+  virtual ~CallSource() = default;
+  // Sets the calls of the rank that belong to a communicator, oldest first.
+  void Get(size_t rank, std::vector<PageCall>* calls) const;
+
+ private:
+  virtual void Read(size_t rank, std::vector<PageCall>* calls) const = 0;
+};
+
+class BundleCalls : public CallSource {
+ public:
+  explicit BundleCalls(const Bundle& bundle) : bundle_(bundle) {}
+
+ private:
+  void Read(size_t rank, std::vector<PageCall>* calls) const override;
+  const Bundle& bundle_;
+};
+
+// An index has no call sites.
+class IndexCalls : public CallSource {
+ public:
+  explicit IndexCalls(const IndexReader& index) : index_(index) {}
+
+ private:
+  void Read(size_t rank, std::vector<PageCall>* calls) const override;
+  const IndexReader& index_;
+};
+
+// What an index holds of a bundle, without calls.
+Bundle FrameOfIndex(const IndexReader& index, const ViewFacts& facts);
+
+// The state in which a call is drawn.
+class CallStates {
+ public:
+  CallStates(const Bundle& bundle, const ViewFacts& facts);
+  ViewState Of(size_t rank, const PageCall& call) const;
+
+ private:
+  const Bundle& bundle_;
+  std::vector<bool> waits_;  // by rank
+  // By communicator and number: the ranks whose call differs from that of most.
+  absl::flat_hash_map<std::pair<int32_t, int64_t>, std::vector<const RankRuns*>> differs_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,246 @@
+// Which process ended first, and how. Launchers, exceptions and watchdogs report ends; most of them are consequences.
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/formats/logs/line.h"
+#include "analyzer/formats/logs/ranks.h"
+
+namespace lockstep::logs {
+namespace {
+
+constexpr int64_t kMostSignal = 64, kMostStatus = 255;
+constexpr char kLostGroup[] = "ranks that lost a connection";
+
+// The end of one process.
+struct End {
+  int32_t rank = -1;
+  const FileFacts* file = nullptr;
+  const FailedWorker* worker = nullptr;  // null: no launcher reported it
+  const Raised* raised = nullptr;        // null: it printed no exception
+};
+
+class Ends {
+ public:
+  Ends(const std::vector<FileFacts>& files, Ranks* out) : files_(files), out_(*out) {}
+
+  void Run() {
+    Gather();
+    if (const std::optional<End> first = First()) {
+      Put(*first);
+    } else {
+      AddSilent();
+      Report();
+    }
+  }
+
+ private:
+  // A local rank is the rank if the job has one host.
+  int32_t RankOfLocal(const FileFacts& file, int32_t local) const {
+    const auto hosts = std::count_if(files_.begin(), files_.end(),
+                                     [](const FileFacts& other) { return other.rank < 0 && !other.locals.empty(); });
+    const bool more = !file.locals.empty() && out_.said > *file.locals.rbegin() + 1;
+    return more || hosts > 1 || file.pods.size() > 1 ? -1 : local;
+  }
+
+  void Gather() {
+    const auto before = [](const FailedWorker& a, const FailedWorker& b) {
+      return a.time.empty() == b.time.empty() ? a.time < b.time : b.time.empty();
+    };
+    for (const FileFacts& file : files_) {
+      for (const FailedWorker& worker : file.failed) {
+        if (reported_.worker != nullptr && !before(worker, *reported_.worker)) continue;
+        const int32_t rank = worker.rank >= 0 ? worker.rank : RankOfLocal(file, worker.local);
+        if (rank >= 0) reported_ = {.rank = rank, .file = &file, .worker = &worker};
+      }
+      for (const Raised& raised : file.raised) {
+        int32_t rank = raised.rank;
+        for (const int32_t other : {raised.task, file.rank, RankOfLocal(file, raised.local)})
+          rank = rank < 0 ? other : rank;
+        if (rank < 0) {
+          // A launcher's own exception tells of its workers.
+          if (!raised.of_others) unplaced_.push_back({.file = &file, .raised = &raised});
+        } else {
+          (raised.of_others ? of_others_ : own_)[rank] = {.rank = rank, .file = &file, .raised = &raised};
+        }
+      }
+    }
+    // The watchdog ended such a process, so the exception of its main thread is a consequence.
+    std::erase_if(own_, [&](const auto& entry) { return out_.waited.contains(entry.first); });
+  }
+
+  std::optional<End> First() const {
+    const bool read = own_.size() == 1 && !own_.begin()->second.raised->text.empty();
+    const std::optional<End> alone = read ? std::optional(own_.begin()->second) : std::nullopt;
+    if (reported_.worker == nullptr || out_.waited.contains(reported_.rank)) return alone;
+    if (const auto own = own_.find(reported_.rank); own != own_.end()) {
+      End end = reported_;
+      end.raised = own->second.raised;
+      return end;
+    }
+    // A watchdog aborts its process because of another one. Only if all other ranks waited, its abort was the first.
+    const bool consequence = of_others_.contains(reported_.rank);
+    if (consequence || (reported_.worker->exit_code == -SIGABRT && (alone || !OnlySilent(reported_.rank))))
+      return alone;
+    return reported_;
+  }
+
+  void Put(const End& end) {
+    Rank& rank = out_.Of(end.rank, end.file->path)->rank;
+    if (end.raised != nullptr) {
+      rank.process.exception = end.raised->text;
+      rank.process.python_stack = end.raised->frames;
+    }
+    if (end.worker == nullptr) {
+      rank.process.life = Life::kExited;
+      rank.process.exit_code = 1;  // Python's status for an exception that nobody catches
+      return;
+    }
+    if (!end.worker->host.empty()) rank.host = end.worker->host;
+    if (end.worker->pid > 0 && end.worker->pid <= INT32_MAX) rank.pid = static_cast<int32_t>(end.worker->pid);
+    const bool killed = end.worker->exit_code < 0;
+    rank.process.life = killed ? Life::kKilled : Life::kExited;
+    (killed ? rank.process.signal : rank.process.exit_code) =
+        static_cast<int32_t>(std::abs(std::clamp<int64_t>(end.worker->exit_code, -kMostSignal, kMostStatus)));
+  }
+
+  bool OnlySilent(int32_t rank) const {
+    return !out_.waited.empty() && !out_.unplaced_waits && Silent(out_.waited) == std::set<int32_t>{rank};
+  }
+
+  // Ranks that neither waited nor, as far as a launcher says, lived until the end. Empty if there are far more ranks
+  // than lines. `waiting`: not empty.
+  std::set<int32_t> Silent(const std::set<int32_t>& waiting) const {
+    const bool named = NamedByRank();
+    int32_t ranks = std::max(out_.said, *waiting.rbegin() + 1);
+    std::set<int32_t> silent, ended_first, terminated;
+    for (const FileFacts& file : files_) {
+      terminated.insert(file.terminated.begin(), file.terminated.end());
+      if (!file.ranks.empty()) ranks = std::max(ranks, *file.ranks.rbegin() + 1);
+      if (named) ranks = std::max(ranks, file.rank + 1);
+    }
+    if (!terminated.empty()) ranks = std::max(ranks, *terminated.rbegin() + 1);
+    constexpr size_t kSparse = 16;  // far more ranks than lines, so the lines show only a few ranks
+    if (static_cast<size_t>(ranks) > waiting.size() * kSparse) return {};
+    for (int32_t rank = 0; rank < ranks; ++rank) {
+      if (waiting.contains(rank)) continue;
+      silent.insert(rank);
+      if (!terminated.contains(rank)) ended_first.insert(rank);
+    }
+    return ended_first.empty() ? silent : ended_first;
+  }
+
+  // Ranks that lost their connections, or waited too long, are in an operation that the rank without a line is not in.
+  // Ranks that a launcher ended lived until then, so it is rather one of the rest.
+  void AddSilent() {
+    std::set<int32_t> waiting = out_.waited;
+    for (const auto& [rank, end] : of_others_) waiting.insert(rank);
+    if ((of_others_.empty() && !out_.waits_for_unnamed) || waiting.empty() || !own_.empty() || CallsAreKnown()) return;
+    const std::set<int32_t> of = Silent(waiting);
+    const bool all = out_.said == static_cast<int32_t>(waiting.size() + 1);
+    if (((waiting.size() < 2 || out_.waits_by_number) && !all) || of.size() != 1) return;
+    fr::GroupClaim claim{kLostGroup, "", {waiting.begin(), waiting.end()}};
+    claim.members.push_back(*of.begin());
+    std::sort(claim.members.begin(), claim.members.end());
+    for (const int32_t rank : waiting) {
+      const auto end = of_others_.find(rank);
+      // Only the wait counts, because the calls are known only for some ranks.
+      if (const auto known = out_.ranks.find(rank); known != out_.ranks.end()) {
+        known->second.rank.ops.clear();
+        known->second.used.clear();
+        known->second.claims.clear();
+      }
+      AddWait(out_.Of(rank, end == of_others_.end() ? files_[0].path : end->second.file->path), out_.said == 0);
+    }
+    out_.ranks.at(*waiting.begin()).claims.push_back(std::move(claim));
+  }
+
+  // Returns whether the files show more about some ranks than that they wait.
+  bool CallsAreKnown() const {
+    const bool compared = std::any_of(files_.begin(), files_.end(), [](const FileFacts& file) {
+      return !file.fingerprints.empty() || std::any_of(file.barriers.begin(), file.barriers.end(),
+                                                       [](const auto& said) { return !said.what.missing.empty(); });
+    });
+    return compared || std::any_of(out_.ranks.begin(), out_.ranks.end(), [](const auto& entry) {
+             return !entry.second.rank.only_active && !entry.second.rank.ops.empty();
+           });
+  }
+
+  // Returns whether files are named after ranks: each file's lines name only the rank in its name.
+  bool NamedByRank() const {
+    return files_.size() > 1 && std::all_of(files_.begin(), files_.end(), [](const FileFacts& file) {
+             return std::all_of(file.ranks.begin(), file.ranks.end(), [&](int32_t rank) { return rank == file.rank; });
+           });
+  }
+
+  static void AddWait(fr::FileData* data, bool may_have_more) {
+    data->used[Ranks::GroupOf(data, kLostGroup, "")].may_have_more = may_have_more;
+    Ranks::AddStuck(data, kLostGroup, ring::CallKind::kOtherCollective, "an operation that the log does not name");
+  }
+
+  static std::string Text(const End& end) {
+    // Takes the innermost frame that is not PyTorch's own.
+    const std::vector<std::string>& frames = end.raised->frames;
+    auto place = std::find_if(frames.begin(), frames.end(), [](const std::string& f) { return !Holds(f, " (torch/"); });
+    if (place == frames.end()) place = frames.begin();
+    return absl::StrCat(end.rank >= 0 ? absl::StrCat("rank ", end.rank, ": ") : "",
+                        place == frames.end() ? "" : absl::StrCat("in ", *place, ": "),
+                        end.raised->text.empty() ? "an exception that is cut off" : end.raised->text);
+  }
+
+  static std::string Texts(const std::vector<End>& ends) {
+    constexpr size_t kShown = 3;
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < std::min(kShown, ends.size()); ++i) texts.push_back(Text(ends[i]));
+    return absl::StrCat(absl::StrJoin(texts, "; "),
+                        ends.size() > kShown ? absl::StrCat("; and ", ends.size() - kShown, " more") : "");
+  }
+
+  // Reports ends that do not show which process failed first.
+  void Report() {
+    if (reported_.worker != nullptr && reported_.worker->exit_code == -SIGABRT && !out_.waited.contains(reported_.rank))
+      out_.Report(
+          reported_.file->path,
+          absl::StrCat("the launcher saw rank ", reported_.rank,
+                       " abort first (SIGABRT). A watchdog aborts ranks that waited for another one, too, and no "
+                       "line shows whether this one waited: add the lines before its end"),
+          reported_.rank);
+    const auto list = [](const std::map<int32_t, End>& ends) {
+      std::vector<End> out;
+      for (const auto& [rank, end] : ends) out.push_back(end);
+      return out;
+    };
+    const auto say = [&](const std::vector<End>& ends, const std::string& what) {
+      if (!ends.empty()) out_.Report(ends[0].file->path, absl::StrCat(what, ": ", Texts(ends)));
+    };
+    say(list(own_), own_.size() > 1 ? "several ranks ended with an exception, and no line shows which was the first"
+                                    : "a rank ended with an exception that is not in the log");
+    if (own_.empty())
+      say(list(of_others_),
+          "ranks ended because others were gone or did not answer; no line shows which was the first to end");
+    if (own_.empty())
+      say(unplaced_,
+          "an exception, and no line shows of which rank: torchrun's prefixes ([rank3]:), srun --label or a file for "
+          "each rank would");
+  }
+
+  const std::vector<FileFacts>& files_;
+  Ranks& out_;
+  End reported_;                            // first failure that a launcher saw
+  std::map<int32_t, End> own_, of_others_;  // by rank
+  std::vector<End> unplaced_;
+};
+
+}  // namespace
+
+void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks) {
+  Ends(files, ranks).Run();
+}
+
+}  // namespace lockstep::logs

@@ -1,0 +1,187 @@
+// Tests which process ended first, according to logs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/logs/exceptions.h"
+#include "analyzer/formats/logs/launcher.h"
+#include "analyzer/report/report.h"
+#include "analyzer/testing/log_folder.h"
+
+namespace lockstep {
+namespace {
+
+using ::lockstep::testing::ExpectOnly;
+using ::lockstep::testing::LogsTest;
+using ::lockstep::testing::Of;
+using ::lockstep::testing::Show;
+using ::lockstep::testing::TimedOut;
+using ::testing::HasSubstr;
+
+class EndsTest : public LogsTest {};
+
+constexpr char kClosed[] =
+    "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:561] Connection closed by peer "
+    "[127.0.0.1]:35557. This is typically caused by a remote worker crashing.";
+
+// Prints an exception as torchrun does: a blank follows the prefix.
+std::string Ended(int rank, const std::string& exception, const std::string& file = "/app/train.py") {
+  std::string text;
+  for (const std::string& line :
+       {std::string("Traceback (most recent call last):"), absl::StrCat("  File \"", file, "\", line 20, in step"),
+        std::string("    step()"), exception})
+    absl::StrAppend(&text, Of(rank), " ", line, "\n");
+  return text;
+}
+
+// The end of torchrun's report: `first` failed with a status, others were ended by torchrun.
+std::string Report(int first, int code, const std::vector<int>& terminated) {
+  const auto worker = [](int rank, int exit_code) {
+    return absl::StrCat("  time      : 2026-11-27_17:46:04\n  host      : localhost\n  rank      : ", rank,
+                        " (local_rank: ", rank, ")\n  exitcode  : ", exit_code, " (pid: ", 3956 + rank,
+                        ")\n  error_file: <N/A>\n");
+  };
+  std::string text = "Failures:\n";
+  int number = 1;
+  for (const int rank : terminated) absl::StrAppend(&text, "[", number++, "]:\n", worker(rank, -15));
+  return absl::StrCat(text, "----\nRoot Cause (first observed failure):\n[0]:\n", worker(first, code), "====\n");
+}
+
+// Rank 0 exited with status 0. torchrun names the first rank that lost its connection to rank 0.
+TEST_F(EndsTest, ARankThatLeftWithoutAWordIsFoundByWhatOthersLost) {
+  Put("log", Ended(2, kClosed) + Ended(1, kClosed) + Report(1, 1, {2}));
+  ExpectOnly(Told(), RANK_NO_DATA, {0});
+}
+
+// torchrun ended rank 3 before rank 3 could print anything, so rank 3 was alive until then.
+TEST_F(EndsTest, ARankThatTheLauncherEndedDidNotEndFirst) {
+  Put("log", Ended(2, kClosed) + Ended(1, kClosed) + Report(1, 1, {2, 3}));
+  ExpectOnly(Told(), RANK_NO_DATA, {0});
+}
+
+TEST_F(EndsTest, SeveralSilentRanksNameNobody) {
+  Put("log", "world_size=5\n" + Ended(2, kClosed) + Ended(1, kClosed));
+  EXPECT_THAT(Said(), HasSubstr("ranks ended because others were gone"));
+}
+
+TEST_F(EndsTest, AnExceptionOfItsOwnComesBeforeThoseOfOthers) {
+  Put("log", Ended(2, kClosed) + Ended(1, "KeyError: 'input_ids'") + Ended(0, kClosed) + Report(2, 1, {}));
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {1});
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("died of an exception: KeyError: 'input_ids'"));
+  EXPECT_THAT(verdict.findings(0).place(), HasSubstr("step (app/train.py:20)"));
+}
+
+TEST_F(EndsTest, ARankThatRaisedAfterItsCallsDied) {
+  std::string log;
+  for (int rank = 0; rank < 4; ++rank) {
+    for (int call = 0; call < (rank == 2 ? 3 : 4); ++call)
+      absl::StrAppend(&log, "h1:", 900 + rank, ":950 [", rank, "] NCCL INFO AllReduce: opCount ", call,
+                      " sendbuff 0x1 recvbuff 0x2 count 6 datatype 7 op 0 root 0 comm 0x5 [nranks=4] stream 0x3\n");
+  }
+  Put("log", log + Ended(2, "ValueError: loss is NaN"));
+  ExpectOnly(Told(), RANK_DEAD, {2});
+}
+
+TEST_F(EndsTest, AChainShowsItsFirstException) {
+  std::string log = Ended(1, "KeyError: 'a'");
+  absl::StrAppend(&log, Of(1), " \n", Of(1), " During handling of the above exception, another exception occurred:\n",
+                  Of(1), " \n", Ended(1, "RuntimeError: no such option", "/app/main.py"));
+  Put("log", log);
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {1});
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("RuntimeError: no such option (after KeyError: 'a')"));
+  EXPECT_THAT(verdict.findings(0).place(), HasSubstr("app/train.py:20"));
+}
+
+// The exception that the program raised because of a lost connection is a consequence too.
+TEST_F(EndsTest, AChainThatBeginsWithALostConnectionIsAConsequence) {
+  std::string log = Ended(1, kClosed);
+  absl::StrAppend(&log, Of(1), " The above exception was the direct cause of the following exception:\n",
+                  Ended(1, "app.TrainingFailed: step 7"));
+  Put("log", log);
+  Said();
+}
+
+TEST_F(EndsTest, ATracebackThatIsCutOffMayBeTheFirst) {
+  const std::string whole = Ended(0, "ValueError: a");
+  Put("log", whole.substr(whole.find('\n') + 1) + Ended(1, "ValueError: a"));
+  EXPECT_THAT(Said(), HasSubstr("several ranks ended with an exception"));
+  Put("log", Ended(1, "ValueError: a") + whole.substr(0, whole.rfind("[rank0]")));
+  Said();
+}
+
+TEST_F(EndsTest, LaunchersNameTheFirstRank) {
+  for (const char* report :
+       {"mpirun noticed that process rank 2 with PID 4711 on node gpu07 exited on signal 9 (Killed).\n",
+        "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGKILL\n",
+        "[rank: 2] Child process with PID 13117 terminated with code -9. Forcefully terminating all other processes\n",
+        "[2026-11-20 10:01:40,620] [ERROR] [launch.py:325] ['python', '-u', 'train.py', '--local_rank=2'] exits with "
+        "return code = -9\n"}) {
+    Put("log", report);
+    const Verdict verdict = Told();
+    ExpectOnly(verdict, RANK_DEAD, {2});
+    EXPECT_THAT(Show(verdict), HasSubstr("SIGKILL")) << report;
+  }
+  Put("log",
+      "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. "
+      "The first process to do so was:\n\n  Process name: [[47834,1],2]\n  Exit code:    3\n------\n");
+  ExpectOnly(Told(), RANK_DEAD, {2});
+}
+
+// On several hosts, a local rank does not identify a rank of the job.
+TEST_F(EndsTest, ALocalRankOfSeveralHostsNamesNobody) {
+  std::string log = "world_size=16\n";
+  for (int local = 0; local < 8; ++local) absl::StrAppend(&log, "[default", local, "]:step 3\n");
+  Put("log", log + "['python', '--local_rank=2'] exits with return code = -9\n");
+  EXPECT_EQ(Told().findings_size(), 0);
+}
+
+// A file for each host: its number and the local ranks in it are no ranks of the job.
+TEST_F(EndsTest, FilesOfHostsAreNoFilesOfRanks) {
+  for (int node = 0; node < 3; ++node) {
+    std::string log;
+    for (int local = 0; local < 4; ++local) absl::StrAppend(&log, "[default", local, "]:step 3\n");
+    if (node == 1)
+      for (const char* line :
+           {"Traceback (most recent call last):", "  File \"/app/a.py\", line 3, in f", "ValueError: a"})
+        absl::StrAppend(&log, "[default2]:", line, "\n");
+    Put(absl::StrCat("node", node, ".log"), log);
+  }
+  EXPECT_THAT(Said(), HasSubstr("no line shows of which rank"));
+}
+
+TEST_F(EndsTest, TheFirstScreenShowsWhereAnExceptionWasRaised) {
+  Put("log", Ended(1, "KeyError: 'input_ids'"));
+  const Bundle bundle = Load();
+  const Verdict verdict = Analyze(bundle);
+  EXPECT_THAT(VerdictText(verdict, bundle, {}), HasSubstr("rank 1 in step() at train.py:20: died of an exception"));
+  for (const NotSeen& not_seen : verdict.not_seen()) EXPECT_NE(not_seen.kind(), NotSeen::CALLS_BY_STACKS);
+}
+
+TEST(Exceptions, TypesAndTextsOfPyTorchTellOfOthers) {
+  for (const char* text :
+       {"torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited or there "
+        "was a network error, NCCL version 2.27.5",
+        "torch.distributed.DistNetworkError: failed to recv, got 0 bytes",
+        "torch.distributed.DistStoreError: wait timeout after 600000ms, keys: /default_pg/0//cuda//0",
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 1 got signal: 15",
+        "RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv "
+        "from rank 0.",
+        "RuntimeError: Broken pipe", "KeyboardInterrupt", kClosed})
+    EXPECT_TRUE(logs::IsOfOthers(text, "")) << text;
+  for (const char* text : {"ValueError: NCCL is not available", "torch.OutOfMemoryError: CUDA out of memory.",
+                           "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled cuda error, "
+                           "NCCL version 2.26.2",
+                           "ConnectionError: Max retries exceeded", "TimeoutError: data server did not answer",
+                           "torch.distributed.checkpoint.api.CheckpointException: ranks:dict_keys([3])",
+                           "RuntimeError: the broken pipe line of the config", "EOFError: Ran out of input"})
+    EXPECT_FALSE(logs::IsOfOthers(text, "load (app/data.py:3)")) << text;
+  EXPECT_TRUE(logs::IsOfOthers("EOFError", "recv_bytes (multiprocessing/connection.py:216)"));
+}
+
+}  // namespace
+}  // namespace lockstep

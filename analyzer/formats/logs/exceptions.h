@@ -1,0 +1,49 @@
+// Python exceptions that ended a process, as it prints them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace lockstep::logs {
+
+struct Raised {
+  int32_t rank = -1, task = -1, local = -1;  // from the prefix of its lines
+  std::string text;                          // "ValueError: ..", and the exception that it followed; empty if cut off
+  std::vector<std::string> frames;           // innermost first: "forward (train.py:812)"
+  int64_t number = 0;                        // of its line in the file
+  // Whether the exception reports that another process ended or did not answer.
+  bool of_others = false;
+};
+
+// Parses a log line by line. A process that prints much after an exception has caught it.
+class ExceptionReader {
+ public:
+  void Take(std::string_view text, int32_t rank, int32_t task, int32_t local, int64_t number);
+  std::vector<Raised> Finish();
+
+ private:
+  enum class Part { kNone, kFrames, kMessage };  // of a traceback
+  struct Writer {
+    Raised last;
+    Part part = Part::kNone;
+    bool chained = false;  // the next traceback follows from the last one
+    int64_t behind = 0;    // lines of the program after the exception
+  };
+  using Prefix = std::tuple<int32_t, int32_t, int32_t>;  // rank, task, local rank
+
+  void Begin(Writer* writer);
+  static void TakeFrame(std::string_view text, Writer* writer);
+  static void TakeMessage(std::string_view text, const Prefix& prefix, int64_t number, Writer* writer);
+
+  std::map<Prefix, Writer> writers_;
+};
+
+// Returns whether an exception reports that another process ended or did not answer. `text`:
+// "torch.distributed.DistBackendError: NCCL error in: ..". `innermost`: the innermost frame.
+bool IsOfOthers(std::string_view text, std::string_view innermost);
+
+}  // namespace lockstep::logs

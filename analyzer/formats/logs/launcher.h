@@ -1,0 +1,47 @@
+// Reports of launchers (torchrun, srun, mpirun, mp.spawn, DeepSpeed, Lightning) about the worker that failed first.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::logs {
+
+struct FailedWorker {
+  int32_t rank = -1;   // of srun: the task, which is the rank if each task is one
+  int32_t local = -1;  // local rank, if the launcher numbers only its own workers
+  int64_t pid = 0;
+  int64_t exit_code = 0;  // if negative, the signal that ended it
+  std::string host;
+  std::string time;  // "2026-11-26_15:50:33": later times sort behind; empty if not printed
+};
+
+// Parses a log line by line. The agent of each host reports its own workers. Only the first failure is kept, because
+// launchers end the other workers themselves.
+class LauncherReader {
+ public:
+  void Take(std::string_view text);
+  std::vector<FailedWorker> Finish();
+  // Ranks that a launcher ended itself: they lived until then.
+  const std::set<int32_t>& terminated() const { return terminated_; }
+
+ private:
+  // Part of a report of several lines.
+  enum class Part { kNone, kTorchrunOthers, kTorchrunFirst, kMpirun };
+
+  void TakeTask(std::string_view text);
+  void TakeOneLine(std::string_view text);
+  void TakeField(std::string_view text);
+  void Add(FailedWorker worker);
+  void Close();
+
+  Part part_ = Part::kNone;
+  bool task_seen_ = false;
+  FailedWorker worker_;
+  std::vector<FailedWorker> workers_;
+  std::set<int32_t> terminated_;
+};
+
+}  // namespace lockstep::logs

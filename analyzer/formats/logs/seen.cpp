@@ -1,0 +1,82 @@
+// Reports what a log shows apart from the progress of ranks.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/logs/ranks.h"
+#include "analyzer/util/rank_text.h"
+
+namespace lockstep::logs {
+namespace {
+
+constexpr char kCollect[] = "Run `lockstep attach` while it hangs, or collect Flight Recorder dumps";
+
+// "ranks 0-2, 5".
+std::string RanksText(const std::set<int32_t>& ranks) {
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks({ranks.begin(), ranks.end()}));
+}
+
+// Watchdogs that do not return from a call, and processes without their store.
+void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
+  struct Of {
+    std::set<int32_t> ranks;
+    const std::string* path = nullptr;
+    int64_t seconds = 0;
+  };
+  std::map<MonitorLine::What, Of> said;
+  for (const FileFacts& file : files) {
+    for (const auto& line : file.monitors) {
+      Of& of = said[line.what.what];
+      int32_t rank = line.who.rank;
+      for (const int32_t other : {line.what.rank_of_whole, line.who.task, file.rank}) rank = rank < 0 ? other : rank;
+      if (rank >= 0) of.ranks.insert(rank);
+      if (of.path == nullptr) of.path = &file.path;
+      of.seconds = std::max(of.seconds, line.what.seconds);
+    }
+  }
+  for (const auto& [what, of] : said) {
+    const std::string who = of.ranks.empty() ? "some ranks" : RanksText(of.ranks);
+    switch (what) {
+      case MonitorLine::What::kStuck:
+        ranks->Report(*of.path,
+                      absl::StrCat("the watchdogs of ", who, " were stuck",
+                                   of.seconds > 0 ? absl::StrCat(" for ", of.seconds, " s") : "",
+                                   ": a call of CUDA or NCCL did not return there. They print no operation, so this "
+                                   "names no rank. Native stacks of these processes show the call"));
+        break;
+      case MonitorLine::What::kLocked:
+        ranks->Report(*of.path,
+                      absl::StrCat("Python's interpreter lock was not free on ", who,
+                                   ": a thread kept it in a call that did not return. Native stacks show it"));
+        break;
+      case MonitorLine::What::kNoStore:
+        ranks->Report(*of.path, absl::StrCat(who,
+                                             " lost the store, which a process of the first host serves: that process "
+                                             "had ended. At the ordinary end of a job, too, others may notice it"));
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks) {
+  ReportMonitors(files, ranks);
+  if (!ranks->ranks.empty()) return;
+  std::set<int32_t> named;
+  for (const FileFacts& file : files) named.insert(file.ranks.begin(), file.ranks.end());
+  const bool nothing = std::all_of(files.begin(), files.end(), [](const FileFacts& file) { return file.Empty(); });
+  if (!files.empty() && nothing) {
+    ranks->Report(files[0].path, absl::StrCat("a log", named.empty() ? "" : absl::StrCat(" of ", RanksText(named)),
+                                              " without a time-out, an exception, an NCCL call or a stack: it does not "
+                                              "show a hang. ",
+                                              kCollect));
+  } else if (!files.empty() && ranks->problems.empty()) {
+    ranks->Report(files[0].path, absl::StrCat("a log that does not show how far any rank is. ", kCollect));
+  }
+}
+
+}  // namespace lockstep::logs

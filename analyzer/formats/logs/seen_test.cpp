@@ -1,0 +1,181 @@
+// Tests logs of creations, of NCCL's Inspector, and logs that show no rank's progress.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/testing/log_folder.h"
+
+namespace lockstep {
+namespace {
+
+using ::lockstep::testing::Caught;
+using ::lockstep::testing::Counters;
+using ::lockstep::testing::ExpectOnly;
+using ::lockstep::testing::LogsTest;
+using ::lockstep::testing::Of;
+using ::lockstep::testing::Show;
+using ::lockstep::testing::TimedOut;
+using ::testing::HasSubstr;
+
+class SeenTest : public LogsTest {};
+
+std::string Info(int rank, const std::string& text) {
+  return absl::StrCat("h1:", 900 + rank, ":", 950 + rank, " [", rank, "] NCCL INFO ", text, "\n");
+}
+
+std::string Init(int rank, int size, const char* what) {
+  return Info(rank,
+              absl::StrCat("ncclCommInitRankConfig comm 0x", absl::Hex(0x7000 + rank), " rank ", rank, " nranks ", size,
+                           " cudaDev ", rank, " nvmlDev ", rank, " busId 1000 commId 0xfeed - Init ", what));
+}
+
+std::string Split(int rank, int color, int inside, const char* what) {
+  return Info(rank,
+              absl::StrCat("ncclCommSplit comm 0x", absl::Hex(0x9000 + rank), " rank ", inside, " nranks 2 cudaDev ",
+                           rank, " nvmlDev ", rank, " busId 1000 parent 0x", absl::Hex(0x7000 + rank),
+                           " splitCount 1 color ", color, " key ", inside, " - Init ", what));
+}
+
+TEST_F(SeenTest, TheRankThatDoesNotComeToACreation) {
+  std::string log = Info(2, "Bootstrap: Using eth0:10.0.0.3<0>");
+  for (const int rank : {0, 1, 3}) log += Init(rank, 4, "START");
+  Put("log", log);
+  ExpectOnly(Told(), INIT_INCOMPLETE, {2});
+}
+
+TEST_F(SeenTest, TheRankThatDoesNotComeToASplit) {
+  std::string log;
+  for (int rank = 0; rank < 6; ++rank) log += Init(rank, 6, "START") + Init(rank, 6, "COMPLETE");
+  for (const int rank : {0, 1, 3, 4, 5}) log += Split(rank, rank / 2, rank % 2, "START");
+  for (const int rank : {0, 1, 4, 5}) log += Split(rank, rank / 2, rank % 2, "COMPLETE");
+  Put("log", log);
+  ExpectOnly(Told(), INIT_INCOMPLETE, {2});
+}
+
+TEST_F(SeenTest, FinishedAndRunningCreationsNameNobody) {
+  std::string begun, done;
+  for (int rank = 0; rank < 4; ++rank) begun += Init(rank, 4, "START"), done += Init(rank, 4, "COMPLETE");
+  Put("log", begun);
+  EXPECT_EQ(Told().verdict(), VERDICT_INCOMPLETE_DATA);
+  EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
+  Put("log", begun + done);
+  EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
+  // No rank returns before all have come, so a line is missing in the log.
+  Put("log", Init(0, 4, "START") + Init(1, 4, "START") + Init(3, 4, "START") + Init(0, 4, "COMPLETE"));
+  EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
+}
+
+// Since NCCL prints no id of splits, their parent, number and color identify them.
+TEST_F(SeenTest, CallsOfSplitsAreCompared) {
+  std::string log;
+  for (int rank = 0; rank < 4; ++rank) {
+    log += Init(rank, 4, "START") + Init(rank, 4, "COMPLETE") + Split(rank, rank % 2, rank / 2, "START") +
+           Split(rank, rank % 2, rank / 2, "COMPLETE");
+    for (int call = 0; call < (rank == 3 ? 2 : 3); ++call)
+      log += Info(rank, absl::StrCat("AllReduce: opCount ", call,
+                                     " sendbuff 0x1 recvbuff 0x2 count 6 datatype 7 op 0 root 0 comm 0x",
+                                     absl::Hex(0x9000 + rank), " [nranks=2] stream 0x3"));
+  }
+  Put("log", log);
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {3});
+}
+
+// Without its beginning, a log does not show which send meets which receive.
+TEST_F(SeenTest, SendsOfALogWithoutItsBeginningAreNotMatched) {
+  const auto line = [](int rank, const char* op, int peer, int count) {
+    return Info(rank, absl::StrCat(op, ": opCount ", count, " sendbuff 0x1 recvbuff 0x2 count 8 datatype 9 op 0 root ",
+                                   peer, " comm 0x", absl::Hex(0x5000 + rank), " [nranks=2] stream 0x3"));
+  };
+  Put("log", line(0, "Send", 1, 4) + line(0, "Send", 1, 5) + line(1, "Recv", 0, 5));
+  EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
+}
+
+std::string Inspected(int rank, int number, bool header = true) {
+  const std::string head = absl::StrCat(
+      R"("header":{"id":"0x7f8c49","comm_name":"unknown","rank":)", rank, R"(,"n_ranks":2,"nnodes":1},"metadata":)",
+      R"({"inspector_output_format_version":"v4.2","git_rev":"","dump_timestamp_us":1748030377748202,"hostname":"h","pid":)",
+      40 + rank, "}");
+  const std::string op = absl::StrCat(R"("coll_perf":{"coll":"AllReduce","coll_sn":)", number,
+                                      R"(,"coll_msg_size_bytes":17179869184,"coll_exec_time_us":61974})");
+  return header ? absl::StrCat("{", head, ",", op, "}\n") : absl::StrCat("{", op, "}\n");
+}
+
+// Since format 4.3 only the first line of a dump has a header.
+TEST_F(SeenTest, FilesOfTheInspectorShowCompletedOperations) {
+  Put("h-pid40.log", Inspected(0, 1) + Inspected(0, 2) + Inspected(0, 3));
+  Put("h-pid41.log", Inspected(1, 1) + Inspected(1, 2, false));
+  EXPECT_THAT(Said(),
+              HasSubstr("the last AllReduce of comm 0x7f8c49 in the file of rank 1 is #2; other files reach #3"));
+  const Bundle bundle = Load();
+  ASSERT_EQ(bundle.ranks.size(), 2u);
+  // Operations after the end of the other file show nothing.
+  EXPECT_EQ(bundle.ranks[0].ops.size(), 2u);
+  EXPECT_EQ(bundle.ranks[1].ops.size(), 2u);
+  EXPECT_EQ(bundle.ranks[1].pid, 41);
+}
+
+TEST_F(SeenTest, StuckWatchdogsAreSaid) {
+  std::string log;
+  for (const int rank : {0, 1, 3})
+    absl::StrAppend(
+        &log, Of(rank), "[E513 12:38:14.493976596 ProcessGroupNCCL.cpp:1870] [PG ID 0 PG GUID 0(default_pg) Rank ",
+        rank,
+        "] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued "
+        "collectives. If you suspect the watchdog is not actually stuck ..\n");
+  Put("log", log);
+  EXPECT_THAT(Said(), HasSubstr("the watchdogs of ranks 0, 1, 3 were stuck for 480 s"));
+}
+
+// Jobs that end normally print this, too.
+TEST_F(SeenTest, ALostStoreIsNoHang) {
+  Put("log",
+      Of(1) +
+          "[W1120 10:05:00 ProcessGroupNCCL.cpp:1659] [PG ID 0 PG GUID 0(default_pg) Rank 1] Failed to check the "
+          "\"should dump\" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: Broken "
+          "pipe\n");
+  EXPECT_THAT(Said(), HasSubstr("rank 1 lost the store"));
+}
+
+TEST_F(SeenTest, ALogWithoutEvidenceIsIncompleteData) {
+  Put("log", "[rank0]: step 1\n[rank1]: step 1\n");
+  EXPECT_THAT(Said(), HasSubstr("a log of ranks 0, 1 without a time-out, an exception, an NCCL call or a stack"));
+}
+
+// The lines of a batch name no peer. Seven ranks wait; the eighth is in no line.
+TEST_F(SeenTest, ABatchOfSendsWaitsForARankThatNoLineNames) {
+  std::string log;
+  for (int rank = 0; rank < 8; ++rank) {
+    if (rank == 5) continue;
+    log += Of(rank) + Caught(rank / 2, 20 + rank, "COALESCED", 0) + Of(rank) +
+           Counters(absl::StrCat(1 + rank % 2, "(pipeline)"), rank / 2, 40, 19 + rank);
+  }
+  Put("log", log);
+  ExpectOnly(Told(), RANK_NO_DATA, {5});
+}
+
+// Nothing shows which ranks the other members are.
+TEST_F(SeenTest, AGroupWithOneKnownMemberNamesNobody) {
+  std::string log;
+  for (const int rank : {0, 1, 2})
+    log += Of(rank) + Caught(0, 3) + Of(rank) + Counters(absl::StrCat(13 + rank, "(data)"), 0, 3, 2);
+  Put("log", log);
+  EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
+  EXPECT_EQ(Told().verdict(), VERDICT_INCOMPLETE_DATA);
+}
+
+TEST_F(SeenTest, ColorsAndTimesOfToolsAreNoText) {
+  std::string log = "world_size=4\n";
+  for (int rank : {0, 1, 3}) {
+    const std::string own = TimedOut(rank, 7);
+    for (size_t at = 0, end; (end = own.find('\n', at)) != std::string::npos; at = end + 1)
+      absl::StrAppend(&log, "\x1b[36m2026-11-20T10:00:00.123456Z ", own.substr(at, end - at), "\x1b[0m\n");
+  }
+  Put("log", log + "\x1b[36m18:11:06.680 \x1b[0m" + Of(2) + " Traceback (most recent call last):\n18:11:06.680 " +
+                 Of(2) + "   File \"/app/a.py\", line 3, in f\n18:11:06.680 " + Of(2) + " ValueError: a\n");
+  ExpectOnly(Told(), RANK_DEAD, {2});
+}
+
+}  // namespace
+}  // namespace lockstep

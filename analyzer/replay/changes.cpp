@@ -1,0 +1,190 @@
+#include "analyzer/replay/changes.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/engine/facts/mismatch.h"
+
+namespace lockstep::replay {
+namespace {
+
+// For a send and its receive, only counts and datatypes are compared.
+bool ExchangeAgrees(const Op& a, const Op& b) {
+  if (a.count >= 0 && b.count >= 0 && a.count != b.count) return false;
+  return a.datatype == b.datatype || a.datatype == ring::kNoDatatype || b.datatype == ring::kNoDatatype;
+}
+
+// Returns the place of the communicator's collective `number`; the end of the program if it has fewer.
+std::vector<Call>::iterator FindNumber(Program* program, uint32_t comm, int64_t number) {
+  return std::find_if(program->calls.begin(), program->calls.end(),
+                      [&](const Call& call) { return call.comm == comm && call.peer < 0 && number-- == 0; });
+}
+
+bool IsExchange(const Finding& finding) {
+  return finding.operation() == ring::CallName(ring::CallKind::kSend) ||
+         finding.operation() == ring::CallName(ring::CallKind::kRecv);
+}
+
+// Removes the program's sends and receives that have no match.
+void DropUnmet(uint32_t program, Job* job) {
+  using Lane = std::tuple<uint32_t, int32_t, int32_t>;  // communicator, sender, receiver
+  const auto lane_of = [&](uint32_t p, const Call& call) {
+    const auto& members = job->comms[call.comm].members;
+    const auto me =
+        static_cast<int32_t>(std::find(members.begin(), members.end(), static_cast<int32_t>(p)) - members.begin());
+    return call.send ? Lane(call.comm, me, call.peer) : Lane(call.comm, call.peer, me);
+  };
+  absl::flat_hash_map<Lane, std::pair<uint32_t, uint32_t>> sides;  // sends, receives
+  for (uint32_t p = 0; p < job->programs.size(); ++p) {
+    for (const Call& call : job->programs[p].calls) {
+      const auto& members = job->comms[call.comm].members;
+      if (call.peer < 0 || static_cast<size_t>(call.peer) >= members.size()) continue;
+      if (p != program && members[call.peer] != static_cast<int32_t>(program)) continue;
+      auto& [sends, recvs] = sides[lane_of(p, call)];
+      ++(call.send ? sends : recvs);
+    }
+  }
+  auto& calls = job->programs[program].calls;
+  for (size_t i = calls.size(); i-- > 0;) {
+    if (calls[i].peer < 0) continue;
+    auto& [sends, recvs] = sides[lane_of(program, calls[i])];
+    if (calls[i].send ? sends <= recvs : recvs <= sends) continue;
+    --(calls[i].send ? sends : recvs);
+    calls.erase(calls.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+}  // namespace
+
+bool IsMismatch(FindingKind kind) {
+  return kind >= MISMATCH_KIND && kind <= MISMATCH_SPLITS;
+}
+
+Place PlaceOfFinding(const Model& model, const Finding& finding) {
+  const auto& comms = model.bundle.comms;
+  const auto comm = std::find_if(comms.begin(), comms.end(),
+                                 [&](const Communicator& c) { return c.id == finding.communicator().id(); });
+  if (comm == comms.end()) return {};
+  return {static_cast<uint32_t>(comm - comms.begin()), finding.sequence(), IsExchange(finding)};
+}
+
+std::vector<Change> ChangesFor(const Finding& finding) {
+  const bool exchange = IsExchange(finding);
+  switch (finding.reason()) {
+    case REASON_SKIPPED:
+    case REASON_LEFT_OUT:
+      if (exchange) return {Proof::OTHER_ORDER};
+      return {Proof::ADD_CALLS, Proof::CONTINUE};
+    case REASON_EXTRA:
+    case REASON_AHEAD:
+      if (exchange) return {Proof::OTHER_ORDER};
+      return {Proof::REMOVE_CALLS};
+    case REASON_REORDERED:
+      return {Proof::OTHER_ORDER};
+    case REASON_ELSEWHERE_IN_CIRCLE:  // a call before these is missing or too many
+      return {Proof::ADD_CALLS, Proof::REMOVE_CALLS, Proof::OTHER_ORDER};
+    default:
+      break;
+  }
+  switch (finding.kind()) {
+    case RANK_NOT_ARRIVED:
+    case RANK_DEAD:
+    case HOST_STALL:
+    case GROUP_LEFT_OPEN:
+    case INIT_INCOMPLETE:
+      return {Proof::CONTINUE, Proof::BOTH_CONTINUE};
+    case RANK_NO_DATA:
+      return {Proof::UNSEEN_CALLS};
+    case GPU_STALL:
+    case ASYNC_ERROR:
+      return {Proof::GPU_CONTINUES, Proof::BOTH_CONTINUE};
+    case RANK_AHEAD:
+      return {Proof::REMOVE_CALLS};
+    case MISMATCH_KIND:
+    case MISMATCH_COUNT:
+    case MISMATCH_DATATYPE:
+    case MISMATCH_REDUCTION:
+    case MISMATCH_ROOT:
+      // A missing or extra call becomes visible at the first call that differs.
+      if (exchange) return {Proof::SAME_ARGUMENTS};
+      return {Proof::SAME_ARGUMENTS, Proof::ADD_CALLS, Proof::REMOVE_CALLS};
+    case ORDER_INVERSION:
+    case P2P_UNMATCHED:
+    case DEADLOCK_CYCLE:
+      return {Proof::OTHER_ORDER};
+    default:
+      return {};
+  }
+}
+
+std::vector<Remedy> RivalsOf(const Remedy& remedy, Host host) {
+  std::vector<Remedy> rivals = {remedy};
+  if (host == Host::kHalted && remedy.change != Proof::BOTH_CONTINUE) rivals.push_back({Proof::BOTH_CONTINUE, {}});
+  if (host != Host::kHalted && remedy.change != Proof::GPU_CONTINUES) rivals.push_back({Proof::GPU_CONTINUES, {}});
+  if (remedy.change == Proof::ADD_CALLS) rivals.push_back({Proof::REMOVE_CALLS, remedy.place, remedy.calls});
+  if (remedy.change == Proof::REMOVE_CALLS) rivals.push_back({Proof::ADD_CALLS, remedy.place, remedy.calls});
+  return rivals;
+}
+
+void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Job* job) {
+  Program& of = job->programs[program];
+  const uint32_t comm =
+      remedy.place.comm < recorded.job_comms.size() ? recorded.job_comms[remedy.place.comm] : kNoIndex;
+  const int64_t number = comm == kNoIndex ? 0 : remedy.place.seq - job->comms[comm].first;
+  switch (remedy.change) {
+    case Proof::UNSEEN_CALLS:
+      of.host = Host::kFree;
+      return;
+    case Proof::CONTINUE:
+      of.host = Host::kFree;
+      for (Call& call : of.calls) call.blocked &= !call.by_host;
+      return;
+    case Proof::GPU_CONTINUES:
+      for (Call& call : of.calls) call.blocked = false;
+      return;
+    case Proof::BOTH_CONTINUE:
+      of.host = Host::kFree;
+      for (Call& call : of.calls) call.blocked = false;
+      return;
+    case Proof::ADD_CALLS:
+      if (comm != kNoIndex)
+        of.calls.insert(FindNumber(&of, comm, number), static_cast<size_t>(remedy.calls), {.comm = comm});
+      return;
+    case Proof::REMOVE_CALLS:
+      if (comm == kNoIndex) return;
+      for (int n = 0; n < remedy.calls; ++n) {
+        if (const auto call = FindNumber(&of, comm, number); call != of.calls.end()) of.calls.erase(call);
+      }
+      return;
+    case Proof::SAME_ARGUMENTS:
+      if (comm == kNoIndex) return;
+      if (remedy.place.exchange) {
+        for (Call& call : of.calls) {
+          if (call.comm == comm && call.peer >= 0 && call.op != nullptr && call.op->seq == remedy.place.seq)
+            call.op = nullptr;
+        }
+      } else if (const auto call = FindNumber(&of, comm, number); call != of.calls.end()) {
+        call->op = nullptr;
+      }
+      return;
+    case Proof::OTHER_ORDER:
+      of.host = Host::kFree;
+      for (Call& call : of.calls) {
+        call.queue = kOwnQueue;
+        call.unit = 0;
+      }
+      DropUnmet(program, job);
+      return;
+    default:
+      return;
+  }
+}
+
+bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b) {
+  if (ring::IsPointToPoint(a.kind) || ring::IsPointToPoint(b.kind)) return ExchangeAgrees(a, b);
+  return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED;
+}
+
+}  // namespace lockstep::replay

@@ -1,0 +1,35 @@
+// Changes of one rank's program that correct a fault.
+#pragma once
+
+#include <vector>
+
+#include "analyzer/replay/recorded.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep::replay {
+
+using Change = Proof::Correction;
+
+struct Remedy {
+  Change change = Proof::CONTINUE;
+  Place place;    // for ADD_CALLS, REMOVE_CALLS and SAME_ARGUMENTS
+  int calls = 1;  // for ADD_CALLS and REMOVE_CALLS
+};
+
+constexpr bool NeedsPlace(Change change) {
+  return change == Proof::ADD_CALLS || change == Proof::REMOVE_CALLS || change == Proof::SAME_ARGUMENTS;
+}
+bool IsMismatch(FindingKind kind);
+
+// The changes that may correct the finding, likeliest first; empty if no change of calls can.
+std::vector<Change> ChangesFor(const Finding& finding);
+Place PlaceOfFinding(const Model& model, const Finding& finding);
+
+// The changes to try at another rank, if `remedy` helps at a suspect.
+std::vector<Remedy> RivalsOf(const Remedy& remedy, Host host);
+
+void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Job* job);
+
+bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b);
+
+}  // namespace lockstep::replay

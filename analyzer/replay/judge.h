@@ -1,0 +1,39 @@
+// Judges a verdict by replay. It is proved if the recorded calls alone hang in the simulator, the job completes if the
+// suspect is corrected, and the same correction of any other rank does not help.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine/view.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep::replay {
+
+struct Answer {
+  Proof proof;
+  FindingKind kind = FINDING_UNSPECIFIED;
+  std::vector<int32_t> suspects;  // global ranks, ascending
+  bool instead = false;           // the caller gave the suspects, and the finding names others
+  std::vector<std::string> assumed;
+};
+
+struct JudgeOptions {
+  std::vector<int32_t> suspects;  // if not empty, used instead of those that the verdict names
+  size_t most_candidates = 64;
+  size_t most_ranks = 32'768;           // a larger job is not tried
+  size_t most_parts = size_t{1} << 26;  // calls and members of meetings, over all plays: some seconds
+};
+
+// Judges the first finding of the verdict. The answer depends on nothing else: no clock, no machine.
+Answer Judge(const AnalysisView& view, const JudgeOptions& options = {});
+
+// Like Analyze; the first finding also gets its proof. A replay never changes another field.
+Verdict AnalyzeAndProve(const Bundle& bundle, const AnalyzeOptions& options, const JudgeOptions& judge = {});
+
+// Returns the text of the proof with further lines that say what was replayed and assumed.
+std::string AnswerReport(const Answer& answer);
+std::string AnswerJson(const Answer& answer);
+
+}  // namespace lockstep::replay

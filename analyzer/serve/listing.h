@@ -1,0 +1,70 @@
+// The incidents that a server shows: those in its folders, searched again for each request.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "analyzer/util/unique_fd.h"
+
+namespace lockstep::serve {
+
+struct Listed {
+  std::string id;      // 16 hexadecimal digits, made of the path
+  std::string path;    // as in the file system
+  bool named = false;  // given on the command line, so it may be a link
+
+  std::string name;  // printable, like the fields below
+  std::string job, verdict, sentence, host;
+  int64_t at_ns = 0;               // when the data was taken
+  int64_t read = 0, expected = 0;  // ranks
+  bool gathering = false;
+};
+
+// Opens a file of the incident; refuses links. Errors do not name the folder.
+absl::StatusOr<UniqueFd> OpenFileOf(const Listed& incident, const char* name);
+// Reads a regular file of the incident likewise.
+absl::StatusOr<std::string> ReadFileOf(const Listed& incident, const char* name, size_t limit);
+// Returns when the newest source file of the reports was written.
+int64_t NewestDataNs(const Listed& incident);
+// Returns when the file was written; 0 if it does not exist.
+int64_t WrittenNs(const Listed& incident, const char* name);
+
+// Thread-safe.
+class Listing {
+ public:
+  static constexpr size_t kMostListed = 2000;
+
+  // Each folder is an incident or contains incidents. `secret` prevents others from choosing folders with equal ids.
+  Listing(std::vector<std::string> folders, std::string secret);
+
+  // NotFound, PermissionDenied: one of the folders cannot be read.
+  absl::Status Check() const;
+
+  // Newest first.
+  std::vector<Listed> All();
+  // NotFound if no incident has that id.
+  absl::StatusOr<Listed> Find(std::string_view id);
+
+ private:
+  // The most recently written ones, at most kMostListed; `at_ns` is when.
+  std::vector<Listed> Folders() const;
+  void Fill(Listed* incident);
+
+  const std::vector<std::string> folders_;
+  const std::string secret_;
+  std::mutex mutex_;
+  struct Known {
+    std::string version;  // version of the files that the row comes from
+    Listed row;
+  };
+  std::map<std::string, Known> known_;  // by path
+};
+
+}  // namespace lockstep::serve

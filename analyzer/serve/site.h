@@ -1,0 +1,83 @@
+// The answers of a server: the list of incidents, and each incident's explore page, report and verdict.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/serve/http.h"
+#include "analyzer/serve/listing.h"
+#include "analyzer/serve/live.h"
+
+namespace lockstep::serve {
+
+// 192 random bits as 32 characters for a URL; empty if the system gives no random bytes.
+std::string MakeToken();
+
+// Pages that are costly to make, up to a number of bytes.
+class PageCache {
+ public:
+  explicit PageCache(size_t most_bytes) : most_bytes_(most_bytes) {}
+  using Page = std::shared_ptr<const std::string>;
+  Page Find(const std::string& key);  // null if the cache does not have the page
+  void Add(const std::string& key, Page page);
+
+ private:
+  struct Entry {
+    std::string key;
+    Page page;
+  };
+  const size_t most_bytes_;
+  size_t bytes_ = 0;
+  std::vector<Entry> entries_;  // the most recently used one is last
+};
+
+struct LargeIncident;
+
+// Thread-safe.
+class Site {
+ public:
+  // `live`: the collector whose jobs are at /TOKEN/live; null for none.
+  Site(std::vector<std::string> folders, std::string token, std::unique_ptr<LiveJobs> live = nullptr);
+
+  // /TOKEN/, /TOKEN/live, and in /TOKEN/ID/ explore.html, report.html, verdict.json and what the page of a large job
+  // asks for: grids.json, calls.json. Nothing else, and nothing if the Host field is not one of this machine's own
+  // names.
+  Response Answer(const Request& request);
+
+  Listing& listing() { return listing_; }
+
+ private:
+  Response Incident(std::string_view id, std::string_view file, std::string_view query);
+  // A page made from the folder's data, or a cached one.
+  absl::StatusOr<PageCache::Page> Made(const Listed& incident, std::string_view file);
+  // The incident's index, if it has one that is up to date, and the job is so large that its page asks for calls.
+  std::shared_ptr<const LargeIncident> Large(const Listed& incident);
+  // The page of a large incident, the states of its calls, or calls of some ranks.
+  Response LargePart(const LargeIncident& large, std::string_view file, std::string_view query);
+
+  const std::string token_;
+  Listing listing_;
+  const std::unique_ptr<LiveJobs> live_;
+  std::mutex making_;  // one page at a time: an incident may take much memory
+  std::mutex mutex_;
+  PageCache cache_;  // guarded by mutex_
+  std::mutex opening_;
+  std::vector<std::shared_ptr<const LargeIncident>> large_;  // guarded by opening_; the newest is last
+};
+
+// The list as a page. `query` chooses the order: "by=job", "by=job&down=1". `live`: with a link to the running jobs.
+std::string ListPage(std::vector<Listed> incidents, std::string_view query, const std::string& token,
+                     bool live = false);
+// The running jobs as a page that loads itself again. `incidents`: those that a job's last incident can link to.
+std::string LivePage(const LiveJobs::Answer& answer, const std::vector<Listed>& incidents, const std::string& token,
+                     int64_t now_real_ns);
+// The Content-Security-Policy of these pages.
+std::string ListPolicy();
+
+}  // namespace lockstep::serve

@@ -1,0 +1,14 @@
+// English for what a replay found.
+#pragma once
+
+#include <string>
+
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// One line: "proved by replay: the job completes if rank 1 continues; none of the 3 other ranks that were tried
+// explains the hang".
+std::string ProofText(const Proof& proof);
+
+}  // namespace lockstep

@@ -1,0 +1,52 @@
+// Finds waits for a GPU that no ring shows. A thread waits in a kernel launch while the launch queue is full, and the
+// recorder does not see launches. Where nothing marks the GPU's progress either, only the stacks show this wait.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/model/bundle.h"
+#include "collector/detect/digest_view.h"
+#include "collector/detect/lateness.h"
+
+namespace lockstep {
+
+// Stacks of this slot are needed. Looks that began before `since_ns` do not count.
+struct WantedLook {
+  int32_t slot = -1;
+  int64_t since_ns = 0;
+};
+
+// Pure: no clock, no I/O. There is one for every generation of a job on a host. Not thread-safe.
+class QuietRanks {
+ public:
+  // Time between two looks at a process, and their number in one round.
+  static constexpr int64_t kLookEvery = 2'500'000'000;
+  static constexpr int kMostLooks = 8;
+
+  // Adds the wait that the stacks of a wanted slot show. All looks must find it at the same place, and at least two: a
+  // program that launches all the time is in a launch at most looks, but not in the same one.
+  void AddWait(const std::vector<ring::ThreadSnapshot>& threads, const Process& process, DigestView* view);
+  // Returns the slots to look at now. `views` are those of Lateness's last look. A round begins when every rank of the
+  // host has been quiet for longer than the limit of the communicator that it used last. If it shows no wait, the next
+  // one begins when the rank has been quiet for twice as long.
+  std::vector<WantedLook> Due(int64_t now, const std::vector<DigestView>& views, const Lateness& lateness);
+
+ private:
+  struct State {
+    int64_t moved_ns = 0;   // last progress or activity
+    int64_t opened_ns = 0;  // begin of the round; 0 if none
+    int64_t limit_ns = 0;
+    int64_t next_quiet_ns = 0;
+    int64_t looked_ns = 0;           // time of the last look
+    int looks = 0;                   // looks in a row that found the place
+    int64_t place_ns = 0;            // time of the first of them
+    std::vector<std::string> place;  // frames of the wait, from the waiting function outwards
+    bool waits = false;              // the stacks show a wait
+  };
+  absl::flat_hash_map<int32_t, State> slots_;
+};
+
+}  // namespace lockstep

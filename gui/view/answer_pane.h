@@ -1,0 +1,66 @@
+// The picture of AnswerView: the last calls around the fault, with a row for each named rank and its nearest peers, and
+// a row for each group of the others.
+#pragma once
+
+#include <QRectF>
+#include <QWidget>
+
+#include "gui/model/answer.h"
+#include "gui/view/theme.h"
+
+namespace lockstep::gui {
+
+class AnswerPane : public QWidget {
+  Q_OBJECT
+
+ public:
+  struct Cell {
+    int row = -1, column = -1;  // column -1: the row as a whole
+    bool operator==(const Cell&) const = default;
+  };
+
+  AnswerPane(Navigator* navigator, QWidget* parent);
+
+  // `focus` is in the document's facts; null for no picture.
+  void Show(DocumentPtr document, const Focus* focus);
+  const Focus* focus() const { return focus_; }
+  // The height for all rows, roomy if `most` allows it.
+  int HeightFor(int most) const;
+  Cell cursor() const { return cursor_; }
+  QRectF RectOf(Cell cell) const;
+  Cell At(const QPointF& at) const;
+  QString CellText(Cell cell) const;
+  void Draw(QPainter* painter, const QSize& size, bool whole) const;
+
+ Q_SIGNALS:
+  void CursorMoved();
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  bool event(QEvent* event) override;
+
+ private:
+  struct Layout {
+    double label = 0, cell = 0, head = 0, row = 0, end = 0, width = 0;
+    double X(int column) const { return label + column * cell; }
+    double Y(int row_number) const { return head + row_number * row; }
+  };
+  Layout LayoutFor(const QSize& size) const;
+  void DrawHead(QPainter* painter, const Theme& theme, const Layout& layout) const;
+  void DrawRow(QPainter* painter, const Theme& theme, const Layout& layout, int row) const;
+  void DrawCell(QPainter* painter, const Theme& theme, const QRectF& rect, const Focus::Cell& cell, bool culprit) const;
+  void DrawMark(QPainter* painter, const Theme& theme, const QRectF& rect, bool missing) const;
+  bool Missing(const Focus::Row& row) const;
+  void SetCursor(Cell cell);
+  void Select(Cell cell);
+
+  Navigator* navigator_;
+  DocumentPtr document_;
+  const Focus* focus_ = nullptr;
+  Cell cursor_;
+};
+
+}  // namespace lockstep::gui

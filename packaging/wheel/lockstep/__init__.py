@@ -1,0 +1,43 @@
+"""Lockstep for Python programs: the recorder, the `lockstep` command, and verdicts as dictionaries.
+
+    import lockstep
+    verdict = lockstep.verdict("incident")
+    if verdict["verdict"] == "HUNG":
+        print(verdict["findings"][0]["culprit_ranks"])
+
+`python -m lockstep run -- torchrun ...` and `lockstep run` start the command."""
+
+import json
+import os
+import subprocess
+
+__all__ = ["Error", "library", "program", "verdict"]
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+class Error(Exception):
+    """There is no verdict; the text says why."""
+
+
+def program():
+    """The path of the `lockstep` program."""
+    return os.path.join(_FOLDER, "bin", "lockstep")
+
+
+def library():
+    """The path of the recorder, for LD_PRELOAD where `lockstep run` does not start the job."""
+    return os.path.join(_FOLDER, "lib", "liblockstep.so")
+
+
+def verdict(*paths, timeout=None):
+    """What `lockstep analyze` says about these incidents, rings, dumps and logs of one job: its JSON, as docs/verdict.md describes it.
+
+    timeout: seconds; after that subprocess.TimeoutExpired is raised. Error: nothing readable."""
+    if not paths:
+        raise TypeError("verdict() needs a path")
+    command = [program(), "analyze", "--format", "json", *(os.path.abspath(os.fspath(path)) for path in paths)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, check=False)
+    if done.returncode not in (0, 1):
+        raise Error(done.stderr.decode(errors="replace").strip() or "lockstep analyze ended with %d" % done.returncode)
+    return json.loads(done.stdout)

@@ -1,0 +1,23 @@
+// Reads requests to `lockstep serve`.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "analyzer/serve/http.h"
+#include "tests/fuzz/accepted.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace lockstep::serve;
+  Request request;
+  const int refused = ParseRequest(std::string_view(reinterpret_cast<const char*>(data), size), &request);
+  if (refused != 0 && refused != 400 && refused != 405 && refused != 431 && refused != 505) std::abort();
+  if (refused != 0) return 0;
+  ++lockstep::fuzz_accepted;
+  // An accepted path begins with a slash and has no control character.
+  if (request.path.empty() || request.path[0] != '/' || size > kMostHeadBytes) std::abort();
+  for (const char c : request.path + request.query) {
+    if (c <= ' ' || c >= 127) std::abort();
+  }
+  return 0;
+}
