@@ -40,14 +40,14 @@ lockstep_folder(analyzer/engine USES analyzer/words analyzer/engine/slow analyze
 lockstep_folder(analyzer/report USES analyzer/words analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/report/html USES analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/export USES analyzer/report analyzer/engine/facts analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/viewdata USES analyzer/words analyzer/engine analyzer/engine/facts analyzer/report analyzer/load analyzer/formats/lsi analyzer/formats/lsd
+lockstep_folder(analyzer/viewdata USES analyzer/words analyzer/replay analyzer/engine analyzer/engine/facts analyzer/report analyzer/load analyzer/formats/lsi analyzer/formats/lsd
   analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/explore USES analyzer/viewdata analyzer/formats/lsi analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/mcp USES analyzer/words analyzer/settings analyzer/load analyzer/engine analyzer/export analyzer/report analyzer/evidence analyzer/model analyzer/util
+lockstep_folder(analyzer/mcp USES analyzer/words analyzer/replay analyzer/settings analyzer/load analyzer/engine analyzer/export analyzer/report analyzer/evidence analyzer/model analyzer/util
   proto recorder/ring)
-lockstep_folder(analyzer/serve USES analyzer/settings analyzer/explore analyzer/viewdata analyzer/load analyzer/formats/lsi analyzer/engine analyzer/report/html analyzer/report
+lockstep_folder(analyzer/serve USES analyzer/settings analyzer/replay analyzer/explore analyzer/viewdata analyzer/load analyzer/formats/lsi analyzer/engine analyzer/report/html analyzer/report
   analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/replay USES analyzer/words analyzer/settings analyzer/load analyzer/engine/facts analyzer/engine analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/replay USES analyzer/report analyzer/words analyzer/settings analyzer/load analyzer/engine/facts analyzer/engine analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/cli USES analyzer proto recorder/ring)
 
 lockstep_folder(collector/common USES analyzer/settings analyzer/util proto recorder/ring)

@@ -21,6 +21,7 @@
 #include "analyzer/explore/explore.h"
 #include "analyzer/load/load.h"
 #include "analyzer/model/topology.h"
+#include "analyzer/replay/conclude.h"
 #include "analyzer/replay/judge.h"
 #include "analyzer/report/before.h"
 #include "analyzer/report/circumstances.h"
@@ -36,7 +37,6 @@ namespace lockstep {
 namespace {
 
 constexpr int kUsage = 2, kFailed = 3;
-constexpr size_t kMostReplayed = 1024;  // ranks; the replay of a larger job takes too long to do unasked
 
 absl::Status Write(const std::string& path, std::string_view text) {
   AtomicFile file = AtomicFile::Output(path.empty() ? "-" : path, ".lockstep-report.");
@@ -86,9 +86,11 @@ int Run(int argc, char** argv) {
   AnalyzeOptions analyze;
   analyze.late_after_ns = options->Nanoseconds("late-after");
   const std::string replay = options->Text("replay");
-  const bool prove = replay == "yes" || (replay == "auto" && bundle->ranks.size() <= kMostReplayed);
   const Verdict verdict =
-      WithCircumstances(prove ? replay::AnalyzeAndProve(*bundle, analyze) : Analyze(*bundle, analyze), *bundle);
+      replay == "auto"
+          ? replay::Conclude(*bundle, analyze)
+          : WithCircumstances(replay == "yes" ? replay::AnalyzeAndProve(*bundle, analyze) : Analyze(*bundle, analyze),
+                              *bundle);
   Before before;
   if (const std::string archive = options->Text("archive"); !archive.empty()) {
     progress->Doing("asking the archive");

@@ -8,9 +8,8 @@
 #include <tuple>
 
 #include "absl/strings/match.h"
-#include "analyzer/engine/engine.h"
 #include "analyzer/load/load.h"
-#include "analyzer/report/circumstances.h"
+#include "analyzer/replay/conclude.h"
 #include "analyzer/util/printable.h"
 
 namespace lockstep {
@@ -70,7 +69,7 @@ absl::StatusOr<const OpenedIncident*> Incidents::Open(const std::string& name) {
   opened->changed_ns = found->changed_ns;
   opened->bundle = *std::move(bundle);
   redactor_.Redact(&opened->bundle);
-  opened->verdict = WithCircumstances(Analyze(opened->bundle), opened->bundle);
+  opened->verdict = replay::Conclude(opened->bundle);
   std::string why;
   if (!ReadStacks(found->path + "/stacks.json", &opened->stacks, &why)) opened->stacks.refused = {why};
   for (MergedStack& stack : opened->stacks.stacks) {

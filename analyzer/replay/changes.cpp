@@ -1,6 +1,7 @@
 #include "analyzer/replay/changes.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -9,12 +10,6 @@
 
 namespace lockstep::replay {
 namespace {
-
-// For a send and its receive, only counts and datatypes are compared.
-bool ExchangeAgrees(const Op& a, const Op& b) {
-  if (a.count >= 0 && b.count >= 0 && a.count != b.count) return false;
-  return a.datatype == b.datatype || a.datatype == ring::kNoDatatype || b.datatype == ring::kNoDatatype;
-}
 
 // Returns the place of the communicator's collective `number`; the end of the program if it has fewer.
 std::vector<Call>::iterator FindNumber(Program* program, uint32_t comm, int64_t number) {
@@ -110,6 +105,8 @@ std::vector<Change> ChangesFor(const Finding& finding) {
       // A missing or extra call becomes visible at the first call that differs.
       if (exchange) return {Proof::SAME_ARGUMENTS};
       return {Proof::SAME_ARGUMENTS, Proof::ADD_CALLS, Proof::REMOVE_CALLS};
+    case MISMATCH_SPLITS:
+      return {Proof::SAME_ARGUMENTS};
     case ORDER_INVERSION:
     case P2P_UNMATCHED:
     case DEADLOCK_CYCLE:
@@ -161,9 +158,16 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Job
     case Proof::SAME_ARGUMENTS:
       if (comm == kNoIndex) return;
       if (remedy.place.exchange) {
+        // The sends and receives of one group are one exchange, whatever their numbers.
+        std::set<uint32_t> units;
+        const auto is_it = [&](const Call& call) {
+          return call.comm == comm && call.peer >= 0 && call.op != nullptr && call.op->seq == remedy.place.seq;
+        };
+        for (const Call& call : of.calls) {
+          if (is_it(call) && call.unit != 0) units.insert(call.unit);
+        }
         for (Call& call : of.calls) {
-          if (call.comm == comm && call.peer >= 0 && call.op != nullptr && call.op->seq == remedy.place.seq)
-            call.op = nullptr;
+          if (is_it(call) || units.contains(call.unit)) call.op = nullptr;
         }
       } else if (const auto call = FindNumber(&of, comm, number); call != of.calls.end()) {
         call->op = nullptr;
@@ -183,7 +187,7 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Job
 }
 
 bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b) {
-  if (ring::IsPointToPoint(a.kind) || ring::IsPointToPoint(b.kind)) return ExchangeAgrees(a, b);
+  if (ring::IsPointToPoint(a.kind) || ring::IsPointToPoint(b.kind)) return ExchangeFits(a, b);
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED;
 }
 

@@ -215,7 +215,8 @@ class Trial {
       next.set_candidates(next.candidates() + 1);
       // Two other ranks still differ, whatever one rank changes.
       if (std::any_of(base.meetings.begin(), base.meetings.end(), [&](const Meeting& m) {
-            return !m.agree && m.unlike.first != static_cast<int32_t>(c) && m.unlike.second != static_cast<int32_t>(c);
+            return !m.agree && m.unlike.first >= 0 && m.unlike.first != static_cast<int32_t>(c) &&
+                   m.unlike.second != static_cast<int32_t>(c);
           }))
         continue;
       for (const Remedy& other : RivalsOf(remedy, recorded.job.programs[c].host)) {
@@ -400,6 +401,13 @@ Verdict AnalyzeAndProve(const Bundle& bundle, const AnalyzeOptions& options, con
   Verdict verdict =
       AnalyzeAndLook(bundle, options, [&](const AnalysisView& view) { proof = Judge(view, judge).proof; });
   if (!verdict.findings().empty()) *verdict.mutable_findings(0)->mutable_proof() = std::move(proof);
+  return verdict;
+}
+
+Verdict WithProof(const AnalysisView& view) {
+  Verdict verdict = view.verdict;
+  if (!verdict.findings().empty() && view.model.bundle.ranks.size() <= kMostUnasked)
+    *verdict.mutable_findings(0)->mutable_proof() = Judge(view).proof;
   return verdict;
 }
 

@@ -32,6 +32,11 @@ Answer Judge(const AnalysisView& view, const JudgeOptions& options = {});
 // Like Analyze; the first finding also gets its proof. A replay never changes another field.
 Verdict AnalyzeAndProve(const Bundle& bundle, const AnalyzeOptions& options, const JudgeOptions& judge = {});
 
+inline constexpr size_t kMostUnasked = 1024;  // ranks; the replay of a larger job takes too long to do unasked
+
+// Returns the view's verdict, with the proof if the job has at most kMostUnasked ranks.
+Verdict WithProof(const AnalysisView& view);
+
 // Returns the text of the proof with further lines that say what was replayed and assumed.
 std::string AnswerReport(const Answer& answer);
 std::string AnswerJson(const Answer& answer);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <random>
 #include <string>
 #include <utility>
@@ -116,6 +117,69 @@ TEST(JudgeTest, WrongArgumentsAreCorrected) {
   const Bundle bundle = job.Run();
   ExpectProved(bundle, MISMATCH_COUNT, {2});
   EXPECT_EQ(Ask(bundle).proof.correction(), Proof::SAME_ARGUMENTS);
+}
+
+// Four ranks exchange in one group. Rank i sends `Size(i, j)` elements to rank j and receives `Size(j, i)`.
+testing::Job Exchange(const std::function<int64_t(int, int)>& size) {
+  testing::Job job(1, 1, 4, 0);
+  job.comms = {JobComm{"ep", {0, 1, 2, 3}}};
+  job.ranks.assign(4, JobRank());
+  for (int r = 0; r < 4; ++r) {
+    for (int peer = 0; peer < 4; ++peer) {
+      if (peer == r) continue;
+      for (const CallKind kind : {CallKind::kSend, CallKind::kRecv}) {
+        testing::Call call;
+        call.comm = 0;
+        call.kind = kind;
+        call.root_or_peer = peer;
+        call.group = 1;
+        call.count = kind == CallKind::kSend ? size(r, peer) : size(peer, r);
+        job.ranks[r].program.push_back(call);
+      }
+    }
+    job.ranks[r].program.push_back({});
+  }
+  return job;
+}
+
+TEST(JudgeTest, SizesOfAnExchangeAreCorrected) {
+  testing::Job job = Exchange([](int from, int to) { return 100 + 10 * from + to; });
+  for (testing::Call& call : job.ranks[2].program) {
+    if (call.kind == CallKind::kSend) call.count *= 2;
+  }
+  const Bundle bundle = job.Run();
+  ExpectProved(bundle, MISMATCH_SPLITS, {2});
+  EXPECT_EQ(Ask(bundle).proof.correction(), Proof::SAME_ARGUMENTS);
+}
+
+// What a member of an all-to-all sends may differ from what it receives, but not the sums over all members.
+TEST(JudgeTest, UnequalSumsOfAnAllToAllHang) {
+  testing::Job job(4, 1, 1, 0);
+  job.comms = {JobComm{"ep", {0, 1, 2, 3}}};
+  job.ranks.assign(4, JobRank());
+  for (int r = 0; r < 4; ++r) {
+    testing::Call call;
+    call.comm = 0;
+    call.kind = CallKind::kAlltoAll;
+    job.ranks[r].program = {call, {}};
+  }
+  Bundle bundle = job.Run();
+  bundle.known_stalled = true;
+  for (Rank& rank : bundle.ranks) {
+    ASSERT_EQ(rank.ops.size(), 1u);
+    rank.process.life = Life::kRunning;
+    rank.ops[0].state = OpState::kStarted;
+    rank.ops[0].count = -1;
+    rank.ops[0].input_elements = 100;
+    rank.ops[0].output_elements = rank.rank == 2 ? 107 : 100;
+    rank.memberships[rank.ops[0].membership].completed = rank.ops[0].seq - 1;
+  }
+  const Answer answer = Ask(bundle);
+  EXPECT_EQ(answer.kind, MISMATCH_SPLITS);
+  EXPECT_EQ(answer.suspects, std::vector<int32_t>{2});
+  EXPECT_EQ(answer.proof.correction(), Proof::SAME_ARGUMENTS) << answer.proof.text();
+  // Any member could make the sums equal.
+  EXPECT_EQ(answer.proof.why(), Proof::OTHERS_HELP) << answer.proof.text();
 }
 
 // Two ranks use two communicators in opposite orders. A change at either of the two helps; a change at another rank

@@ -15,6 +15,8 @@ struct State {
   uint32_t known = 0, unfinished = 0;  // parts with a call; of these, unfinished in the record
   const Op* first = nullptr;
   int32_t first_program = -1;
+  uint32_t sized = 0;           // calls of an all-to-all with known sizes
+  uint64_t balance = 0;         // elements that these send minus elements that they receive
   std::vector<uint32_t> units;  // units that have a part of this meeting
 };
 
@@ -167,6 +169,11 @@ class Player {
         ++state.known;
         state.unfinished += call.unfinished;
         if (call.op == nullptr) continue;
+        if (call.op->kind == ring::CallKind::kAlltoAll && call.op->input_elements >= 0 &&
+            call.op->output_elements >= 0) {
+          ++state.sized;
+          state.balance += static_cast<uint64_t>(call.op->input_elements - call.op->output_elements);
+        }
         if (state.first == nullptr) {
           state.first = call.op;
           state.first_program = static_cast<int32_t>(p);
@@ -175,6 +182,9 @@ class Player {
         }
       }
     }
+    // All members of an all-to-all together send what they receive.
+    for (size_t m = 0; m < states_.size(); ++m)
+      out_.meetings[m].agree &= states_[m].balance == 0 || states_[m].sized < states_[m].need;
   }
 
   // Finds the calls that others need from each rank and that it did not make.

@@ -56,8 +56,9 @@ struct Meeting {
   int32_t sender = -1, receiver = -1;  // members; -1: a collective
   uint32_t number = 0;                 // from 0
   bool complete = false;
-  bool agree = true;                              // the arguments
-  std::pair<int32_t, int32_t> unlike = {-1, -1};  // if not: two programs whose arguments differ
+  bool agree = true;  // the arguments
+  std::pair<int32_t, int32_t> unlike = {-1,
+                                        -1};  // if not: two programs whose arguments differ; -1: only all together do
   bool unfinished = false;  // all its calls are recorded as unfinished, although nothing here delays them
 };
 

@@ -83,6 +83,21 @@ TEST(SimulatorTest, ArgumentsMustAgreeIfBothAreKnown) {
   EXPECT_TRUE(Played(job).completes());
 }
 
+TEST(SimulatorTest, MembersOfAnAllToAllTogetherSendWhatTheyReceive) {
+  Op more, less;
+  more.kind = less.kind = ring::CallKind::kAlltoAll;
+  more.input_elements = less.output_elements = 7;
+  more.output_elements = less.input_elements = 3;
+  Job job = JobOf(2, 1);
+  job.programs[0].calls = {On(0, 0, &more)};
+  job.programs[1].calls = {On(0, 0, &less)};
+  EXPECT_TRUE(Played(job).completes());
+  job.programs[1].calls[0].op = &more;
+  EXPECT_EQ(Played(job).open, 1u);
+  job.programs[1].calls[0].op = nullptr;
+  EXPECT_TRUE(Played(job).completes());
+}
+
 TEST(SimulatorTest, SendsMatchReceivesInOrder) {
   Op first, second;
   first.count = 1, second.count = 2;

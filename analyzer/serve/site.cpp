@@ -9,13 +9,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/engine/engine.h"
 #include "analyzer/evidence/merged_stacks.h"
 #include "analyzer/explore/explore.h"
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/load/load.h"
-#include "analyzer/report/circumstances.h"
+#include "analyzer/replay/conclude.h"
 #include "analyzer/report/report.h"
 #include "analyzer/serve/server.h"
 #include "analyzer/util/clock.h"
@@ -222,7 +221,7 @@ absl::StatusOr<PageCache::Page> Site::Made(const Listed& incident, std::string_v
   if (PageCache::Page page = find()) return page;
   const absl::StatusOr<Bundle> bundle = LoadPaths({incident.path});
   if (!bundle.ok()) return bundle.status();
-  const Verdict verdict = WithCircumstances(Analyze(*bundle), *bundle);
+  const Verdict verdict = replay::Conclude(*bundle);
   MergedStacks stacks;
   std::string why;
   if (!ReadStacks(incident.path + "/stacks.json", &stacks, &why)) stacks.refused = {why};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analyzer/replay/judge.h"
 #include "analyzer/report/words.h"
 #include "analyzer/viewdata/parts.h"
 #include "analyzer/viewdata/report.h"
@@ -87,7 +88,10 @@ ViewFacts BuildViewFacts(const Bundle& bundle, const Verdict& verdict) {
 
 ViewFacts BuildViewFacts(const Bundle& bundle) {
   ViewFacts facts;
-  AnalyzeAndLook(bundle, {}, [&](const AnalysisView& view) { Fill(ViewInput(bundle, view, view.verdict), &facts); });
+  AnalyzeAndLook(bundle, {}, [&](const AnalysisView& view) {
+    const Verdict verdict = replay::WithProof(view);
+    Fill(ViewInput(bundle, view, verdict), &facts);
+  });
   return facts;
 }
 

@@ -24,9 +24,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "analyzer/engine/engine.h"
 #include "analyzer/load/load.h"
-#include "analyzer/report/circumstances.h"
+#include "analyzer/replay/conclude.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/clock.h"
@@ -311,7 +310,7 @@ void SetAside(const std::string& folder) {
 // Prints the verdict, calls `more` for further lines, and writes the folder.
 int Deliver(Bundle bundle, const std::string& folder, const std::function<void(const Verdict&)>& more) {
   for (Rank& rank : bundle.ranks) rank.path = absl::StrCat(folder, "/", DumpFileName(rank.host));
-  const Verdict verdict = WithCircumstances(Analyze(bundle, AnalyzeOptions()), bundle);
+  const Verdict verdict = replay::Conclude(bundle);
   fputs(VerdictText(verdict, bundle).c_str(), stdout);
   fflush(stdout);
   more(verdict);

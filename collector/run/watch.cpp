@@ -10,7 +10,7 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/formats/ring/loader.h"
-#include "analyzer/report/circumstances.h"
+#include "analyzer/replay/conclude.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/system.h"
@@ -168,7 +168,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   }
   AnalyzeOptions options;
   options.late_after_ns = options_.limits.late_after;
-  gathered.verdict = WithCircumstances(Analyze(gathered.bundle, options), gathered.bundle);
+  gathered.verdict = replay::Conclude(gathered.bundle, options);
   return gathered;
 }
 

@@ -12,13 +12,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/calibration/confidence.h"
-#include "analyzer/engine/engine.h"
 #include "analyzer/evidence/merged_stacks.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/load/load.h"
+#include "analyzer/replay/conclude.h"
 #include "analyzer/report/before.h"
-#include "analyzer/report/circumstances.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/folders.h"
@@ -476,9 +475,8 @@ absl::Status FinaliseFolder(const std::string& folder) {
   // For a desync, the rings of few ranks were requested: missing data of the others proves nothing.
   if (!state->desync.text.empty()) bundle->ranks_expected = static_cast<int32_t>(bundle->ranks.size());
   state->redacted = RedactionOf(*bundle);
-  Verdict verdict = Analyze(*bundle);
+  Verdict verdict = replay::Conclude(*bundle);
   AddDesync(state->desync, &verdict);
-  verdict = WithCircumstances(verdict, *bundle);
   Incident incident;
   *incident.mutable_job() = state->identity;
   incident.set_path(folder);

@@ -12,7 +12,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine/engine.h"
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/util/system.h"
 #include "analyzer/util/unique_fd.h"
@@ -51,8 +50,8 @@ absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundl
   std::string name = TemporaryFolder() + "/lockstep-view-XXXXXX";
   if (!UniqueFd(mkstemp(name.data())).ok()) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be made"));
   // The mapping stays valid after the name is removed.
-  absl::Status status = WriteIndex(
-      bundle, 1, name, (facts != nullptr ? *facts : BuildViewFacts(bundle, Analyze(bundle))).SerializeAsString());
+  absl::Status status =
+      WriteIndex(bundle, 1, name, (facts != nullptr ? *facts : BuildViewFacts(bundle)).SerializeAsString());
   absl::StatusOr<std::shared_ptr<const Document>> document = status.ok() ? Open(name, {name}) : status;
   unlink(name.c_str());
   return document;

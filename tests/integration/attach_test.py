@@ -192,7 +192,7 @@ class AttachTest(FolderTest):
         job, processes = self.train(4, FOUR, "rank=1,step=20,kind=stall-host")
         told, verdict = self.verdict(job)
         self.assertIn("their NCCL calls were not recorded", " ".join(told.stdout.split()))
-        again = subprocess.run([LOCKSTEP, "analyze", "--replay", "no", "--format", "json", "incident"], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        again = subprocess.run([LOCKSTEP, "analyze", "--format", "json", "incident"], cwd=self.folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(json.loads(again.stdout)["findings"], verdict["findings"], again.stderr)
         self.assertTrue(os.path.exists(self.path("incident", "report.html")))
         self.assertIn("lockstep: incident/explore.html: open it in any browser\n", told.stderr)
@@ -370,7 +370,7 @@ class AttachTest(FolderTest):
             self.assertEqual(pathlib.Path(self.path("incident", "torch", f"torch_rank_{rank}")).read_bytes(),
                              pathlib.Path(self.path(f"trace_rank_{rank}")).read_bytes())
         # The incident already contains the dumps, so the analyzer must not count them twice.
-        again = subprocess.run([LOCKSTEP, "analyze", "--replay", "no", "--format", "json", "incident"], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        again = subprocess.run([LOCKSTEP, "analyze", "--format", "json", "incident"], cwd=self.folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(json.loads(again.stdout)["findings"], verdict["findings"], again.stderr)
         # The dumps are recent now. If something must be redacted, no files are kept.
         told, verdict = self.verdict(job, "--redact", "stacks")

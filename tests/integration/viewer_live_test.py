@@ -58,7 +58,7 @@ def hung(folder):
 
 
 def analyzed(made, folder):
-    return subprocess.run([os.path.join(BIN, "lockstep-analyze"), "--full", "--replay", "no", folder], capture_output=True, text=True, env=made.environment()).stdout
+    return subprocess.run([os.path.join(BIN, "lockstep-analyze"), "--full", folder], capture_output=True, text=True, env=made.environment()).stdout
 
 
 class Live(unittest.TestCase):

@@ -39,7 +39,7 @@ class Stories(unittest.TestCase):
             source, _, layout = source.partition(" ")
             folder = root / f"{number}-{source}{layout}"
             made = run(CORPUS, "generate", "--scenario", number, "--format", source, "--layout", layout or "auto", "--depth", 256, "--out", folder)
-            text, facts = run(ANALYZE, "--full", "--replay", "no", folder / "data"), run(ANALYZE, "--format", "json", folder / "data")
+            text, facts = run(ANALYZE, "--full", folder / "data"), run(ANALYZE, "--format", "json", folder / "data")
             return job, folder / "data", made, text, facts
 
         with ThreadPoolExecutor(2) as pool:

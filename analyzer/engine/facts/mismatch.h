@@ -41,6 +41,9 @@ std::vector<Mismatch> FindMismatches(const Model& model);
 // communicators of the class show which side is wrong.
 void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found);
 
+// Returns whether a send and its receive have the same number of elements and the same datatype, as far as known.
+bool ExchangeFits(const Op& a, const Op& b);
+
 // Returns which of two calls that matched at `seq` of a communicator contradicts the corresponding members of
 // communicators with the same role: 0 the first, 1 the second, -1 undecided.
 int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second);

@@ -80,8 +80,8 @@ int64_t Elements(const Op& op) {
   return op.count >= 0 ? op.count : op.kind == CallKind::kSend ? op.input_elements : op.output_elements;
 }
 
-bool Fits(const Op& send, const Op& recv) {
-  return Elements(send) == Elements(recv) && send.datatype == recv.datatype;
+bool TypesDiffer(const Op& a, const Op& b) {
+  return a.datatype != b.datatype && a.datatype != ring::kNoDatatype && b.datatype != ring::kNoDatatype;
 }
 
 // The sends of one member to one peer, or its receives from one peer, in order of the numbers.
@@ -132,7 +132,7 @@ Misfit FirstOfFrameworks(const Model& model, uint32_t comm) {
         bool counted = false;
         const Op* other =
             model.OtherSide(members[m].rank_index, op, members[static_cast<size_t>(op.root_or_peer)], &counted);
-        if (other == nullptr || !counted || Elements(op) < 0 || Elements(*other) < 0 || Fits(op, *other)) continue;
+        if (other == nullptr || !counted || ExchangeFits(op, *other)) continue;
         if (first.send == nullptr || op.enter_ns < first.send->enter_ns)
           first = {&op, other, {static_cast<int32_t>(m), op.root_or_peer}};
       }
@@ -142,6 +142,11 @@ Misfit FirstOfFrameworks(const Model& model, uint32_t comm) {
 }
 
 }  // namespace
+
+bool ExchangeFits(const Op& a, const Op& b) {
+  const int64_t own = Elements(a), other = Elements(b);
+  return !TypesDiffer(a, b) && (own < 0 || other < 0 || own == other);
+}
 
 void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found) {
   const Bundle& bundle = model.bundle;
@@ -172,7 +177,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
           ++(s.seq < r.seq ? i : j);
           continue;
         }
-        if (!Fits(s, r)) {
+        if (!ExchangeFits(s, r)) {
           if (send == nullptr || std::tie(s.seq, key) < std::tie(send->seq, pair)) send = &s, recv = &r, pair = key;
           break;
         }
@@ -191,7 +196,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
     first.seq = send->seq;
     first.sender = pair.first;
     first.receiver = pair.second;
-    first.kind = send->datatype != recv->datatype ? MISMATCH_DATATYPE : MISMATCH_COUNT;
+    first.kind = TypesDiffer(*send, *recv) ? MISMATCH_DATATYPE : MISMATCH_COUNT;
     first.members_seen = 2;
     const int32_t from = members[pair.first].rank_index, to = members[pair.second].rank_index;
     bool sender_odd = false, receiver_odd = false;
@@ -217,7 +222,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
       const auto other = receives.find({key.second, key.first});
       const Op* s = At(lane, first.seq);
       const Op* r = other == receives.end() ? nullptr : At(other->second, first.seq);
-      if (s != nullptr && r != nullptr && !Fits(*s, *r)) first.pairs.push_back(key);
+      if (s != nullptr && r != nullptr && !ExchangeFits(*s, *r)) first.pairs.push_back(key);
     }
     std::sort(first.pairs.begin(), first.pairs.end());
     const bool tell_sender = first.odd_ranks[0] == from;
