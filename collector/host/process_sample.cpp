@@ -1,5 +1,7 @@
 #include "collector/host/process_sample.h"
 
+#include <unistd.h>
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -79,7 +81,12 @@ void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process
     older_ = now;
     older_stack_ = std::move(stack);
   }
-  process->stack_refused = process->stack.empty() ? "the kernel does not show the stack of this process" : "";
+  // Evidence knows better why there is none.
+  if (process->evidence != nullptr && !process->stack_refused.empty()) return;
+  process->stack_refused = !process->stack.empty() ? ""
+                           : geteuid() == 0
+                               ? "the kernel shows no stack of this process"
+                               : "only root can read the kernel stack of this process; run Lockstep as root";
 }
 
 }  // namespace lockstep
