@@ -35,9 +35,10 @@ std::string Waits(const Finding& finding) {
 }
 
 std::string InNothing(const Finding& finding) {
-  const bool since = finding.detail().has_duration_ns();
-  return absl::StrCat(since ? Pick(finding, "has been", "have been") : Pick(finding, "is", "are"),
-                      " outside NCCL and not waiting for a GPU", ForText(finding.detail()));
+  if (!finding.detail().has_duration_ns())
+    return absl::StrCat(Pick(finding, "is", "are"), " outside NCCL and not waiting for a GPU");
+  return absl::StrCat(Pick(finding, "has been outside NCCL", "have been outside NCCL"), ForText(finding.detail()),
+                      Pick(finding, " and is", " and are"), " not waiting for a GPU");
 }
 
 }  // namespace

@@ -510,7 +510,7 @@ TEST(StartUp, NamesTheLastRankAndTheSerialParts) {
     EXPECT_NEAR(static_cast<double>(s.creations(0).last_by_ns()) / 1e9, 40.0, skew == 0 ? 0.01 : 3.1);
     EXPECT_NEAR(static_cast<double>(s.waiting_ns()) / 1e9, 35.0, skew == 0 ? 0.01 : 3.1);
     EXPECT_NEAR(static_cast<double>(s.total_ns()) / 1e9, 47.0, skew == 0 ? 0.01 : 3.1);
-    EXPECT_NE(s.text().find("Rank 6 (node1) came last"), std::string::npos) << s.text();
+    EXPECT_NE(s.text().find("Rank 6 (node1) arrived last"), std::string::npos) << s.text();
   }
 }
 
