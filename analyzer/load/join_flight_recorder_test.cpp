@@ -350,7 +350,7 @@ TEST(JoinFlightRecorder, GroupsWithTheSameMembersAreDistinguishedByCallsOrNames)
   for (Event& event : job.events) event.count = 8;
   bundle = Load(job);
   EXPECT_THAT(Texts(bundle), ::testing::SizeIs(2));
-  EXPECT_THAT(Texts(bundle), Each(HasSubstr("2 communicators have its members and its calls")));
+  EXPECT_THAT(Texts(bundle), Each(HasSubstr("2 communicators have the same members and calls")));
   for (const Rank& rank : bundle.ranks) {
     for (const Op& op : rank.ops) EXPECT_EQ(op.call_site, kNoIndex);
   }
@@ -384,7 +384,7 @@ TEST(JoinFlightRecorder, DifferentCallsAreAContradiction) {
   EXPECT_EQ(bundle.comms.size(), 3u);
   EXPECT_EQ(bundle.ranks.size(), 4u);
   ASSERT_EQ(bundle.problems.size(), 3u);
-  EXPECT_THAT(Texts(bundle), Each(HasSubstr("not the same in any order-keeping way")));
+  EXPECT_THAT(Texts(bundle), Each(HasSubstr("do not match in the same order")));
 
   // For only one rank, the dump is from another process.
   bundle = OwnForm(job);

@@ -112,15 +112,15 @@ constexpr FindingFacts kFindings[] = {
      .verdict = VERDICT_DESYNC,
      .cause = kMismatch,
      .definite = true,
-     .tells_apart =
-         "a longer record of the named ranks (a larger ring), or the job watched, which catches the call itself"},
+     .tells_apart = "a longer record of the named ranks (a larger ring), or a run of the job under `lockstep run`, "
+                    "which records the call itself"},
     {.kind = ASYNC_ERROR,
      .order = 13,
      .cause = "network",
      .definite = true,
      .one_broken_thing = true,
-     .tells_apart = "NCCL's own log of the named ranks (NCCL_DEBUG=WARN): which of them reported first, and which peer "
-                    "it names"},
+     .tells_apart = "NCCL's own log of the named ranks (NCCL_DEBUG=WARN): which rank reported first, and which peer "
+                    "its log names"},
     {.kind = SLOW_HOST, .order = 14, .verdict = VERDICT_SLOW, .cause = "host", .tells_apart = kTimes},
     {.kind = STRAGGLER, .order = 14, .verdict = VERDICT_SLOW, .cause = "late", .tells_apart = kTimes},
     {.kind = SLOW_LINK, .order = 14, .verdict = VERDICT_SLOW, .cause = "network", .tells_apart = kTimes},

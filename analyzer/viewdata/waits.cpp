@@ -38,7 +38,7 @@ const char* WhyText(Why why) {
     case Why::kOwnGpu:
       return "its own GPU";
     case Why::kInit:
-      return "has not come to its making";
+      return "has not reached its creation";
     case Why::kIn:
       return "in it";
     case Why::kStreamOrder:

@@ -105,7 +105,7 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
     WorkFor(
         incident, CoreTask::Lane::kAnalysis, [round, state, error] { *error = WriteDigests(state, round->bundle()); },
         [this, error](Gathering* incident) {
-          if (!error->ok()) SayOnce(incident, absl::StrCat("the digests could not be kept: ", error->message()));
+          if (!error->ok()) SayOnce(incident, absl::StrCat("the digests could not be stored: ", error->message()));
         });
     StartEvidence(incident);
   });
@@ -272,10 +272,10 @@ void CollectorCore::StartFinal(Gathering* incident) {
                   TellProgram(gathering);
                 }
               } else {
-                SayOnce(gathering, absl::StrCat("the final verdict could not be made: ", status->message()));
+                SayOnce(gathering, absl::StrCat("the final verdict could not be computed: ", status->message()));
               }
               actions_->Say(absl::StrCat("job ", gathering->people, ": incident ",
-                                         incident->whole() ? "complete in " : "as complete as it will be in ",
+                                         incident->whole() ? "complete in " : "as complete as possible, in ",
                                          gathering->state.folder, " (lockstep analyze ", gathering->state.folder, ")"));
               Tell(gathering, incident->whole() ? "everything is on disk" : "what could be gathered is on disk", true);
             });

@@ -430,7 +430,8 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   first.set_confidence(ConfidenceOf(first.grade(), REASON_HASHES_DIFFER, desync.odd.size() > 1, /*framework=*/false));
   first.set_summary(desync.text);
   first.set_advice(
-      "compare what these ranks' code did between the two numbers; the job continues, its results may differ");
+      "compare what the code of these ranks did between the two numbers; the job continues, and its results may be "
+      "wrong");
   first.add_advice_steps(first.advice());
   google::protobuf::RepeatedPtrField<Finding> others;
   others.Swap(verdict->mutable_findings());
@@ -460,7 +461,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
       missing.push_back(host);
       Problem problem;
       problem.text =
-          absl::StrCat("the agent of ", host, " sent nothing: nothing is known of its ranks ", unknown.Text());
+          absl::StrCat("the agent of ", host, " sent nothing: nothing is known about its ranks ", unknown.Text());
       problem.like = "agent gave nothing";
       bundle->problems.push_back(std::move(problem));
       continue;

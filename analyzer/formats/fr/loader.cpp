@@ -84,7 +84,8 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
     } else if (got == 0) {
       break;
     } else if ((filled += static_cast<size_t>(got)) > kMaxFileBytes) {
-      *error = absl::StrCat("is larger than ", kMaxFileBytes >> 20, " MiB, which no Flight Recorder dump is");
+      *error =
+          absl::StrCat("is larger than ", kMaxFileBytes >> 20, " MiB, which is too large for a Flight Recorder dump");
       good = false;
     }
   }
@@ -209,10 +210,11 @@ void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   }
   if (others.empty()) return;
   for (const std::string& folder : others) {
-    problems->push_back({.path = folder,
-                         .text = absl::StrCat("not used: holds dumps of the same ranks as ", used->first,
-                                              ", so of another job or attempt; analyze each folder alone"),
-                         .like = "another job's folder"});
+    problems->push_back(
+        {.path = folder,
+         .text = absl::StrCat("not used: contains dumps of the same ranks as ", used->first,
+                              ", so they belong to another job or attempt; analyze each folder separately"),
+         .like = "another job's folder"});
   }
   std::erase_if(*files, [&](const FileData& file) { return others.contains(std::string(Folder(file.rank.path))); });
 }

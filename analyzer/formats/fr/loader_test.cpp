@@ -465,7 +465,7 @@ TEST(FrLoader, OneOfTwoFoldersIsSkippedWithAProblem) {
       LoadFiles({first.WriteRank(0, fr_test::ToPickle(dump)), second.WriteRank(0, fr_test::ToPickle(dump))});
   ASSERT_THAT(bundle.ranks, SizeIs(1));
   ASSERT_THAT(bundle.problems, SizeIs(1));
-  EXPECT_THAT(bundle.problems[0].text, HasSubstr("analyze each folder alone"));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("analyze each folder separately"));
   EXPECT_FALSE(bundle.problems[0].note);
 }
 

@@ -51,10 +51,11 @@ class Calls {
       const int32_t rank = RankOf(*file, *process);
       if (rank < 0) {
         if (unplaced_++ == 0)
-          out_.Report(file->path, absl::StrCat("line ", process->number, ": nothing says which rank process ",
-                                               process->pid, " on ", process->host,
-                                               " is; NCCL_DEBUG_SUBSYS=INIT,COLL "
-                                               "would. It and those like it are not used"));
+          out_.Report(
+              file->path,
+              absl::StrCat("line ", process->number, ": no line shows which rank process ", process->pid, " on ",
+                           process->host,
+                           " is; NCCL_DEBUG_SUBSYS=INIT,COLL would. This process and others like it are not used"));
         continue;
       }
       std::map<int32_t, int> of_size;
@@ -78,8 +79,8 @@ class Calls {
     scattered_ = EndsAreScattered(comms);
     if (scattered_)
       out_.Report(processes_[0].first->path,
-                  "the calls of the ranks end at many different ones: the job ran on, or the end of the log is missing "
-                  "for some ranks. Calls are compared up to the last one that all ranks made");
+                  "the ranks' last calls are at many different places: the job still ran, or the end of the log is "
+                  "missing for some ranks. Only calls up to the last one of all ranks are compared");
     for (const auto& [name, parts] : comms) {
       // Other communicators show which ranks are missing in one that is being created.
       if (any(parts, Used) || making_) AddComm(name, parts);
@@ -88,7 +89,7 @@ class Calls {
     if (used_order_)
       out_.Report(
           processes_[0].first->path,
-          "no line says the ranks of NCCL's processes: they are taken in the order of hosts, GPUs and processes", -1,
+          "no line shows the ranks of NCCL's processes: they are assumed in the order of hosts, GPUs and processes", -1,
           true);
   }
 
@@ -135,9 +136,10 @@ class Calls {
     std::set_intersection(identified.begin(), identified.end(), nameless.begin(), nameless.end(),
                           std::inserter(out, out.end()));
     for (const int32_t size : out)
-      out_.Report(processes_[0].first->path,
-                  absl::StrCat("the log does not begin with the creation of all communicators of ", size,
-                               " ranks, so nothing shows which of them is which on each rank: not compared"));
+      out_.Report(
+          processes_[0].first->path,
+          absl::StrCat("the log does not begin with the creation of all communicators of ", size,
+                       " ranks, so nothing shows which communicators of the ranks belong together: not compared"));
     return out;
   }
 
@@ -256,7 +258,7 @@ class Calls {
     bool by_count = false;
     if (!Numbered(parts, &by_count)) {
       out_.Report(parts[0].file->path,
-                  absl::StrCat("calls on ", name, " do not begin at the same one on all ranks: not compared"));
+                  absl::StrCat("calls on ", name, " do not begin at the same call on all ranks: not compared"));
       return;
     }
     const bool known = std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.comm->rank >= 0; });

@@ -205,12 +205,11 @@ class Ends {
   // Reports ends that do not show which process failed first.
   void Report() {
     if (reported_.worker != nullptr && reported_.worker->exit_code == -SIGABRT && !out_.waited.contains(reported_.rank))
-      out_.Report(
-          reported_.file->path,
-          absl::StrCat("the launcher saw rank ", reported_.rank,
-                       " abort first (SIGABRT). A watchdog aborts ranks that waited for another one, too, and no "
-                       "line shows whether this one waited: add the lines before its end"),
-          reported_.rank);
+      out_.Report(reported_.file->path,
+                  absl::StrCat("the launcher saw rank ", reported_.rank,
+                               " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, "
+                               "and no line shows whether this rank waited: add the lines before its end"),
+                  reported_.rank);
     const auto list = [](const std::map<int32_t, End>& ends) {
       std::vector<End> out;
       for (const auto& [rank, end] : ends) out.push_back(end);
@@ -226,8 +225,8 @@ class Ends {
           "ranks ended because others were gone or did not answer; no line shows which was the first to end");
     if (own_.empty())
       say(unplaced_,
-          "an exception, and no line shows of which rank: torchrun's prefixes ([rank3]:), srun --label or a file for "
-          "each rank would");
+          "an exception, and no line shows its rank: torchrun's prefixes ([rank3]:), srun --label or a file for each "
+          "rank would show it");
   }
 
   const std::vector<FileFacts>& files_;

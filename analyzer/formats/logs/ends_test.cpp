@@ -151,7 +151,7 @@ TEST_F(EndsTest, FilesOfHostsAreNoFilesOfRanks) {
         absl::StrAppend(&log, "[default2]:", line, "\n");
     Put(absl::StrCat("node", node, ".log"), log);
   }
-  EXPECT_THAT(Said(), HasSubstr("no line shows of which rank"));
+  EXPECT_THAT(Said(), HasSubstr("no line shows its rank"));
 }
 
 TEST_F(EndsTest, TheFirstScreenShowsWhereAnExceptionWasRaised) {

@@ -145,11 +145,12 @@ class Watchdogs {
     }
     for (const int32_t rank : signalled_) {
       if (!ranks_.contains(rank))
-        out_.Report(signal_path_,
-                    absl::StrCat("rank ", rank,
-                                 "'s watchdog found a timeout, as others say; its own lines "
-                                 "are not here: add its log"),
-                    rank);
+        out_.Report(
+            signal_path_,
+            absl::StrCat(
+                "rank ", rank,
+                "'s watchdog found a timeout, according to other ranks; its own lines are missing: add its log"),
+            rank);
     }
   }
 
@@ -192,10 +193,9 @@ class Watchdogs {
     }
     if (drop.empty()) return;
     for (auto& [rank, of] : ranks_) std::erase_if(of.groups, [&](const auto& e) { return drop.contains(e.first); });
-    out_.Report(files_[0].path,
-                absl::StrCat("process group \"PG ", *drop.begin(),
-                             "\" is not the same group on all ranks: this PyTorch counts the groups of each process. "
-                             "What its lines show is only that these ranks waited"));
+    out_.Report(files_[0].path, absl::StrCat("process group \"PG ", *drop.begin(),
+                                             "\" is not the same group on all ranks, because this PyTorch counts the "
+                                             "groups of each process. Its lines only show that these ranks waited"));
   }
 
   int32_t RankOf(const FileFacts& file, const Said<WatchdogLine>& said) const {
@@ -222,7 +222,7 @@ class Watchdogs {
       out_.unplaced_waits |= line.caught;
       if (unplaced_++ == 0)
         out_.Report(file.path, absl::StrCat("line ", said.number,
-                                            ": nothing says of which rank it is; it and lines like it are not used"));
+                                            ": no line shows its rank; this line and others like it are not used"));
       return;
     }
     labels_.Add(0, said.who.task, rank);
@@ -300,9 +300,10 @@ class Watchdogs {
         // Older PyTorch never prints the group. Ranks numbered like the job's are assumed to be in the group of all.
         whole_[rank].push_back(&line);
       } else if (without_group_++ == 0) {
-        out_.Report(
-            of->path,
-            absl::StrCat("line ", said->number, " does not say its process group; it and its like are not used"), rank);
+        out_.Report(of->path,
+                    absl::StrCat("line ", said->number,
+                                 " does not name its process group; this line and others like it are not used"),
+                    rank);
       }
     }
     if (of->groups.empty()) {
@@ -551,7 +552,7 @@ void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks) {
   ranks->waits_for_unnamed = true;
   ranks->Report(files[0].path,
                 "ranks wait in several process groups, other ranks have no line, and the log does not show which wait "
-                "was the first: add the logs of all ranks");
+                "began first: add the logs of all ranks");
 }
 
 }  // namespace lockstep::logs

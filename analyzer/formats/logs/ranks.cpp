@@ -116,10 +116,11 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
       if (rank < 0 && named_by_rank) rank = file.rank;
       if (rank < 0) rank = stack.local;
       if (rank < 0) {
-        ranks->Report(file.path,
-                      absl::StrCat(stack.line > 0 ? absl::StrCat("line ", stack.line, ": ") : "",
-                                   "a Python stack without its rank: name the file rank_3.txt, or put [rank3]: before "
-                                   "its lines"));
+        ranks->Report(
+            file.path,
+            absl::StrCat(
+                stack.line > 0 ? absl::StrCat("line ", stack.line, ": ") : "",
+                "a Python stack without its rank: name the file rank_3.txt, or put [rank3]: before its lines"));
         continue;
       }
       fr::FileData* const data = ranks->Of(rank, file.path);
@@ -148,7 +149,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   AddSeen(files, &ranks);
   for (const FileFacts& file : files) {
     if (file.cut)
-      ranks.Report(file.path, "more than is kept of one file was in it: split it, or leave older lines out");
+      ranks.Report(file.path, "the file contains more than is kept of one file: split it, or remove older lines");
   }
   // The size of the job, as far as any line contains it. Ranks without other lines count.
   int32_t world = ranks.world;
@@ -199,8 +200,8 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   }
   if (unsized) {
     ranks.Report(files[0].path,
-                 "no line says how many ranks the job has: a rank that is in no log may be missing from "
-                 "what the others wait in");
+                 "no line shows how many ranks the job has: the operation that the others wait in may miss a rank that "
+                 "is in no log");
   }
   for (Problem& problem : ranks.problems) problems->push_back(std::move(problem));
   return out;

@@ -32,7 +32,7 @@ TEST(PtracePermission, EveryRefusalNamesTheCauseAndHowToAllow) {
   f.yama_scope = 2;
   EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("administrators alone"));
   f.yama_scope = 3;
-  EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("until the host is started again"));
+  EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("until the host is rebooted"));
   f = Refused();
   f.undumpable = true;
   EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("undumpable"));
