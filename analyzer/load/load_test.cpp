@@ -271,7 +271,7 @@ TEST_F(LoadTest, ATextWithoutAKnownLineIsReported) {
   const Bundle bundle = MustLoad({Path("train.log")});
   EXPECT_TRUE(bundle.ranks.empty());
   ASSERT_EQ(bundle.problems.size(), 1u);
-  EXPECT_THAT(bundle.problems[0].text, HasSubstr("a log without a time-out"));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("a log without any timeout"));
 }
 
 TEST_F(LoadTest, AFileGivenTwiceCountsOnce) {

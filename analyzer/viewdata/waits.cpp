@@ -46,7 +46,7 @@ const char* WhyText(Why why) {
     case Why::kLaunchOrder:
       return "runs in another order";
     case Why::kOutside:
-      return "outside of NCCL";
+      return "outside NCCL";
   }
   return "";
 }
