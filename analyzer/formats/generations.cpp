@@ -256,7 +256,8 @@ void LeaveOutForeignDumps(Bundle* bundle) {
     for (int32_t rank : Earlier(list)) foreign.insert(rank);
   }
   bool mixed = !foreign.empty() && !recorded_at.few;
-  // A broadcast may complete at its root before another member arrives, but not in several groups and for this long.
+  // A broadcast may complete at its root before another member arrives, but not in several groups and not for this
+  // long.
   std::map<int32_t, int> groups;
   for (const auto& [comm, list] : counted) {
     for (int32_t rank : Contradicting(list, counted_at.time_ns, kStandstill)) ++groups[rank];

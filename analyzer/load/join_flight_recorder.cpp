@@ -440,7 +440,7 @@ class Joiner {
     for (auto& [place, op] : older) {
       op.thread = thread;
       op.index = index++;
-      // The batches of these operations have numbers of the dump.
+      // The operations still have the batch numbers of the dump.
       op.in_batch = false;
       op.group = 0;
       op.record_id = kUnknown;

@@ -179,7 +179,8 @@ class Trial {
     next.set_calls(static_cast<int64_t>(calls));
     next.set_correction(remedy.change);
     next.mutable_corrected_ranks()->Assign(answer_.suspects.begin(), answer_.suspects.end());
-    // Corrects the suspects, first together and then each alone. Nobody knows how many calls are missing or too many.
+    // Corrects the suspects, first together and then one by one. The number of calls that are missing or too many is
+    // unknown.
     const bool counted = remedy.change == Proof::ADD_CALLS || remedy.change == Proof::REMOVE_CALLS;
     Job job;
     for (;; ++remedy.calls) {

@@ -197,7 +197,7 @@ Option Switch() {
       .Common();
 }
 
-// The options that tell users' tools how to reach a collector.
+// The options with which users' tools find and authenticate to a collector.
 Group Connection() {
   return {
       "Collector",

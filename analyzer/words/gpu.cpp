@@ -1,4 +1,4 @@
-// GPUs that are stuck by themselves, and members that alone are done.
+// GPUs that are stuck by themselves, and members that completed an operation alone.
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -52,7 +52,7 @@ std::string AndNeverEntered(const Finding& finding) {
 
 namespace {
 
-// An alternative, and what would decide whether it is true; empty to use what decides about the reason.
+// An alternative, and the fact that would decide whether it is true. If the fact is empty, that of the reason is used.
 struct RivalWords {
   std::string what, decides;
 };

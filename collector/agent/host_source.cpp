@@ -91,7 +91,7 @@ struct HostSource::Ring {
   int64_t adopted_ns = 0;
   bool readable = false;
   bool replaced = false;  // another ring represents its process
-  std::string base;       // the job's serialized identity, without the life
+  std::string base;       // the job's serialized identity, without the number that separates jobs of one name
   Job* job = nullptr;     // null if the job is not known yet
   int32_t rank = -1;
   pid_t pid = 0;        // the process's number on this host; 0 if unknown

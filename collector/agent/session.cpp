@@ -275,7 +275,7 @@ void AgentSession::OnAck(const ChunkAck& ack) {
   }
 }
 
-// Adds the facts about a rank that only repeated looks show.
+// Adds facts about a rank that need several samples.
 void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Digest* digest) const {
   const auto job = jobs_.find(request.job().SerializeAsString());
   if (job == jobs_.end()) return;
@@ -475,7 +475,7 @@ void AgentSession::Look(int64_t mono_ns) {
   });
 }
 
-// If this message is lost, the receivers notice later that nothing is reported about the job.
+// If this message is lost, the receivers notice only later that nobody reports the job.
 void AgentSession::TellOver(const JobIdentity& job) {
   if (!welcome_) return;
   Heartbeat heartbeat;
@@ -631,7 +631,7 @@ void AgentSession::Tick(int64_t mono_ns, int64_t real_ns) {
       const auto job = jobs_.find(source_->job(i).SerializeAsString());
       if (job != jobs_.end()) SendHeartbeat(mono_ns, real_ns, i, job->second.get());
     }
-    // The schedule is kept, unless this process was held up.
+    // The next read stays on schedule, unless this process was delayed.
     next_heartbeat_ = std::max(next_heartbeat_ + options_.heartbeat_ns, mono_ns + options_.heartbeat_ns / 2);
   }
   SendChunks(mono_ns);

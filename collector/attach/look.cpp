@@ -18,7 +18,8 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kApart = 2 * kSecond;  // between the end of the first look and the second look, and between samples
+constexpr int64_t kApart =
+    2 * kSecond;  // minimum time from the end of the first look to the second look, and between samples
 constexpr int kPollMs = 20;
 
 struct Looked {

@@ -351,7 +351,7 @@ TorchDumps TorchDumpReader::Take() {
   }
   std::sort(found.dumps.begin(), found.dumps.end(), [](const TorchDump& a, const TorchDump& b) { return a.of < b.of; });
   if (!ask_) {
-    // A file apart from the newest one shows another moment of the job.
+    // A file written at another time than the newest one shows another state of the job.
     int64_t newest = 0;
     for (const TorchDump& dump : found.dumps) newest = std::max(newest, dump.written_ns);
     std::erase_if(found.dumps, [&](const TorchDump& dump) {

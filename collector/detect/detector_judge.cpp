@@ -37,7 +37,7 @@ Decision After(Decision& decision, int64_t least, const char* rule, std::string 
 void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
   for (const RootView& root : finding.roots) {
     if (!root.known || root.ended || root.sample_gap_ns < limits_.sample_gap) {
-      // Earlier observations of this rank no longer count.
+      // Observations from before the rank's last progress do not count.
       if (root.known && root.sample_gap_ns == 0) watched_.erase(root.rank);
       continue;
     }
@@ -160,7 +160,7 @@ Decision Detector::JudgeHostStall(const RootFinding& finding, const Together& ro
   if (roots.serves)
     return Say(decision, false, rule, "the root waits for events from outside, as a server without requests does");
   if (roots.unsampled) return After(decision, limits_.unseen_after, "unseen", "the root was not sampled twice");
-  // A rank that was active while others waited may only pause, because files are written in bursts.
+  // A rank that was active while others waited may only be pausing, because files are written in bursts.
   const bool watched =
       roots.least_idle_ns >= (roots.worked ? limits_.idle_after_work : limits_.idle_after) - limits_.sample_gap;
   return Say(decision, watched && decision.age_ns >= decision.limit_ns, rule, "the root is blocked and does not move");

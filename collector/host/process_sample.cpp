@@ -48,7 +48,7 @@ void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process
   const bool traced = stat->state == 't';
   if (!traced || traced_) process->state = std::string(1, stat->state);
   traced_ = traced;
-  // The thread that holds up the process may not be its main one.
+  // The thread that delays the process may not be its main one.
   const SleepingThreads threads = ReadThreadsInD(pid);
   const bool running = now.running || threads.running > 0, starved = running && running_;
   running_ = running;
@@ -81,7 +81,7 @@ void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process
     older_ = now;
     older_stack_ = std::move(stack);
   }
-  // Evidence knows better why there is none.
+  // If evidence was taken, its reason is more precise.
   if (process->evidence != nullptr && !process->stack_refused.empty()) return;
   process->stack_refused = !process->stack.empty() ? ""
                            : geteuid() == 0

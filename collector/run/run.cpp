@@ -432,7 +432,7 @@ class Run {
   }
 
   static void DieOf(int signal) {
-    // The core dump of interest is the command's, not this process's.
+    // The core dump that matters is the command's, not this process's.
     const rlimit none{0, 0};
     setrlimit(RLIMIT_CORE, &none);
     ::signal(signal, SIG_DFL);

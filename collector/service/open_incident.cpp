@@ -174,8 +174,8 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
 
 namespace {
 
-// Removes the folder if an earlier process was killed before it had written the state, which is written first. Nobody
-// was told of that incident.
+// Removes the folder of an earlier process that was killed before it had written the state, which is written first. No
+// user was notified of that incident.
 void RemoveIfBegun(const std::string& folder) {
   for (const std::string& name : NamesIn(folder)) {
     if (name.starts_with(kUnfinishedPrefix)) unlink(absl::StrCat(folder, "/", name).c_str());
@@ -511,7 +511,7 @@ absl::Status ReadFinal(const std::string& folder, Incident* incident) {
   if (!bytes.ok()) return bytes.status();
   if (!incident->ParseFromString(*bytes)) return absl::DataLossError(absl::StrCat(folder, kFinalFile, " is damaged"));
   unlink((folder + kFinalFile).c_str());
-  // After this, no process resumes the incident.
+  // From here on, no process resumes the incident.
   if (unlink((folder + kStateFile).c_str()) != 0) {
     return absl::UnavailableError(absl::StrCat("cannot remove ", folder, kStateFile, ": ", strerror(errno)));
   }

@@ -47,7 +47,7 @@ class DumpReader {
   DumpReader(const std::string& path, ReadSpace* space) : space_(*space), document_(space->document) {
     file_.rank.path = path;
     file_.rank.source = Source::kFlightRecorder;
-    // The number of operations is not known in advance, but files of one job are similar.
+    // The number of operations is not known in advance, but files of one job have about equally many.
     file_.rank.ops.reserve(space_.expected_ops);
     entries_.emplace(document_, &file_);
   }
@@ -207,7 +207,7 @@ FileData NoDump(const std::string& path, int64_t offset, std::string why, std::s
   return none;
 }
 
-// The dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; empty if any of them has no rank.
+// The dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; empty if one of them has no rank.
 std::vector<std::pair<int32_t, Value>> DumpsByRank(const Document& document) {
   std::vector<std::pair<int32_t, Value>> out;
   // A writer creates one object for each rank; shared objects would multiply the work.

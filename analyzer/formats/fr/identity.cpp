@@ -67,7 +67,7 @@ Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std:
   return out;
 }
 
-// How badly the numbers of one index fit as ranks of these files: lower is better.
+// How badly the numbers at one place of the names fit as ranks of these files: lower is better.
 struct Price {
   bool mostly_misfits = false, no_word = false;
   size_t misfits_and_doubles = 0;

@@ -56,8 +56,8 @@ class Buffer {
 
 using fr::Folder;
 
-// Reads the whole file into `buffer`. It is read, not mapped, so that a file that is cut meanwhile is short and does
-// not cause SIGBUS.
+// Reads the whole file into `buffer`. The file is read, not mapped, because a mapped file that somebody cuts causes
+// SIGBUS.
 bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* written_ns, std::string* error) {
   const UniqueFd fd = OpenToRead(path);
   if (!fd.ok()) {

@@ -24,7 +24,7 @@ struct Part {
   std::string kind;   // of the communicator
 };
 
-// "" for 0, " B" for 1, " C" for 2: names that differ in digits alone count as one kind.
+// "" for 0, " B" for 1, " C" for 2: names that differ only in digits count as one kind.
 std::string Letters(int ordinal) {
   std::string letters;
   for (int left = ordinal; left > 0; left /= 26) letters.insert(letters.begin(), static_cast<char>('A' + left % 26));
@@ -60,8 +60,8 @@ class Calls {
       }
       std::map<int32_t, int> of_size;
       for (const NcclComm& comm : process->comms) {
-        // Ranks make their communicators in the same order, so the order of those of one size tells their kind, and
-        // the communicator itself if nothing printed its identity.
+        // Ranks create their communicators in the same order. So the order of communicators of one size shows their
+        // kind, and, if nothing printed an identity, the communicator itself.
         const int ordinal = of_size[comm.size]++;
         std::string kind = absl::StrCat("comm of ", comm.size, " ranks", Letters(ordinal));
         std::string name = Identity(*process, comm);
@@ -98,8 +98,8 @@ class Calls {
 
   static bool InTheMaking(const NcclComm& comm) { return comm.begun && !comm.made && !Used(comm); }
 
-  // In a job that hangs, few ranks are behind: the one that others wait for, and those that wait for it elsewhere. In
-  // one that runs, and in logs that are cut, ranks end anywhere.
+  // In a job that hangs, few ranks are behind: the one that others wait for, and those that wait for it elsewhere. In a
+  // job that runs, and in logs that are cut off, ranks end anywhere.
   bool EndsAreScattered(const std::map<std::string, std::vector<Part>>& comms) const {
     constexpr size_t kMostEnds = 3;
     std::set<int32_t> ranks, behind;
@@ -143,7 +143,7 @@ class Calls {
     return out;
   }
 
-  // Returns what all members print of it alike; empty if nothing.
+  // Returns what all members print alike about the communicator; empty if nothing.
   static std::string Identity(const NcclProcess& process, const NcclComm& comm) {
     if (comm.id != 0) return absl::StrCat("comm ", absl::Hex(comm.id));
     constexpr int kMostSplits = 8;  // one inside the other
@@ -170,8 +170,8 @@ class Calls {
     }
   }
 
-  // Otherwise ranks are assumed in the order that launchers use: by host, GPU and process. Either all of them must be
-  // there, or those that are there are on one host and have their own GPUs.
+  // Otherwise ranks are assumed to be in the order that launchers use: by host, GPU and process. Either all of them
+  // must be there, or those that are there must be on one host with a GPU each.
   void PlaceByOrder() {
     std::vector<const NcclProcess*> order;
     std::set<int32_t> gpus;
@@ -263,7 +263,7 @@ class Calls {
     }
     const bool known = std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.comm->rank >= 0; });
     std::vector<int32_t> members;
-    // If a communicator lacks members, their places in complete communicators identify them.
+    // If members are missing in a communicator, their places in complete communicators identify them.
     if (known && parts.size() == static_cast<size_t>(size) && (!making_ || size == largest_)) {
       members.assign(parts.size(), -1);
       for (const Part& part : parts) members[static_cast<size_t>(std::min(part.comm->rank, size - 1))] = part.rank;
@@ -281,7 +281,7 @@ class Calls {
     for (const Part& part : parts) {
       if (place_of(part) >= 0 && FromItsBeginning(*part.comm)) lanes[place_of(part)] = LanesOf(*part.comm);
     }
-    // No member returns from a creation before all have entered it, so lines of the others are missing here.
+    // No member returns from a creation before all have entered it. So lines of the other members are missing here.
     const bool made = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.comm->made; });
     const bool in_part = made && parts.size() < static_cast<size_t>(size);
     for (const Part& part : parts) {
@@ -329,9 +329,9 @@ class Calls {
   }
 
   // Sends and receives match in their order. Both sides begin at the same one, because their numbers are counted from
-  // the first one in the records. One whose other side was not issued, or is of another size, cannot be complete.
+  // the first in the records. If the other side was not issued, or has another size, the operation cannot be complete.
   void AddTransfers(const std::string& name, const Part& part, int32_t place, const std::map<int32_t, Lanes>& lanes) {
-    std::vector<std::pair<const NcclTransfer*, bool>> add;  // and whether it cannot be complete
+    std::vector<std::pair<const NcclTransfer*, bool>> add;  // and whether the operation cannot be complete
     for (const auto& [key, own] : lanes.at(place)) {
       const auto other = lanes.find(key.second);
       if (other == lanes.end()) continue;

@@ -66,7 +66,7 @@ class Completed {
       const auto [at, fresh] = rank_of_.try_emplace({own.comm->host, own.comm->pid}, own.comm->rank);
       if (!fresh && at->second != own.comm->rank) several.insert(at->first);
     }
-    // A process with several ranks is not used.
+    // Skips a process that drives several ranks.
     for (const auto& process : several) rank_of_.erase(process);
     if (whole.size() == 1) {
       out_.world = std::max(out_.world, largest);

@@ -47,7 +47,7 @@ void AddRank(int32_t rank, int64_t count, int64_t least, const Reported& last, R
   fr::UsedGroup& used = data->used[index];
   used.own_group_rank = rank;
   used.collectives = used.progress.issued = count == 0 ? kNone : count;
-  used.unrecorded = count;  // in which of them the rank may still be is not reported
+  used.unrecorded = count;  // the report does not say in which of them the rank may still be
   if (count <= least) return;
   Op op;
   op.membership = index;

@@ -19,8 +19,8 @@ bool IsWhole(const std::string& group, const std::string& desc) {
   return desc == kWholeDesc || (group == kWholeName && desc.empty());
 }
 
-// Decides whether "[Rank 3]" in lines without a group is the rank in the job. It is not if different processes print
-// the same number.
+// Decides whether "[Rank 3]" in lines without a group is the rank in the job. If different processes print the same
+// number, it is not.
 class BareRanks {
  public:
   explicit BareRanks(const std::vector<FileFacts>& files) {
@@ -58,8 +58,8 @@ int32_t FirstKnown(std::initializer_list<int32_t> ranks) {
   return -1;
 }
 
-// Decides whether labels (tasks, local ranks, files) equal the ranks: on all lines that have both, and for several
-// ranks.
+// Decides whether labels (tasks, local ranks, files) are the ranks: all lines that have both a label and a rank must
+// agree, for several ranks.
 class Labels {
  public:
   void Add(size_t kind, int32_t label, int32_t rank) {
@@ -106,7 +106,7 @@ class Watchdogs {
       }
     }
     DropNumbered();
-    // Ranks of one group are stuck in one operation, so other numbers are those of other groups.
+    // Ranks of one group are stuck in one operation, so other numbers belong to other groups.
     std::set<int64_t> numbers;
     for (const auto& [rank, of] : ranks_) {
       for (const auto* said : of.bare) {
@@ -178,8 +178,8 @@ class Watchdogs {
     return restarted ? newest : 0;
   }
 
-  // Releases that print a bare number count the groups of each process. Where that number is not the same group on all
-  // ranks, two of them have one place in it, or their places are not in the order of the ranks.
+  // Releases that print a bare number count the groups of each process. If that number is not the same group on all
+  // ranks, two ranks have the same place in it, or their places are not in the order of the ranks.
   void DropNumbered() {
     std::map<std::string, std::map<int32_t, int32_t>> places;  // ranks by place, by name
     std::set<std::string> drop;
@@ -212,7 +212,7 @@ class Watchdogs {
     const WatchdogLine& line = said.what;
     const Speaker& who = said.who;
     const int32_t rank = RankOf(file, said);
-    // The process's last words repeat its line, without the prefix.
+    // The last lines of the process repeat its line, without the prefix.
     if (line.group.empty() && speakers_known_ && who.rank < 0 && who.task < 0) return;
     if (line.signalled_by >= 0) {
       signalled_.insert(line.signalled_by);
@@ -269,7 +269,7 @@ class Watchdogs {
       group->timeouts[line.seq] = &line;
   }
 
-  // Assigns lines without a group, also without a later line that names it, to the only group whose counters they fit.
+  // Assigns lines without a group, even if no later line names it, to the only group whose counters fit.
   void PlaceBare(int32_t rank, OfRank* of) {
     for (const auto* said : of->bare) {
       const WatchdogLine& line = said->what;
@@ -402,7 +402,7 @@ class Watchdogs {
     AddOps(group, index, data);
   }
 
-  // When the rank's last line was printed, if the age of everything that it is in is known.
+  // When the rank's last line was printed, if the age of all operations that the rank is in is known.
   static void SetTaken(const OfRank& of, fr::FileData* data) {
     int64_t last = 0;
     for (const auto& [name, group] : of.groups) last = std::max(last, group.printed_ns);
@@ -543,7 +543,7 @@ void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks) {
   int32_t named = std::max(ranks->said, ranks->world);
   for (const auto& [rank, data] : ranks->ranks) named = std::max(named, rank + 1);
   if (ranks->ranks.size() >= static_cast<size_t>(named) || !WaitsCross(*ranks)) return;
-  // With ranks missing, nothing shows which of the waits came first.
+  // If ranks are missing, nothing shows which of the waits came first.
   for (auto& [rank, data] : ranks->ranks) {
     data.rank.ops.clear();
     data.used.clear();
