@@ -681,9 +681,9 @@ Verb Keygen() {
                    {"lockstep keygen --role operator --name alice keys", "alice may take dumps"}},
       .groups = {{"",
                   {Choice("role", "ROLE", "collector|relay|agent|operator|reader",
-                          "collector: key of a collector or a relay, by which others know it\n"
-                          "relay: takes reports of agents and passes them on\n"
-                          "agent: reports, and can ask for nothing; for one host or a fleet\n"
+                          "collector: key of a collector or a relay, which others use to recognize it\n"
+                          "relay: forwards the reports of agents\n"
+                          "agent: may only report; for one host or a fleet\n"
                           "operator: may take dumps (lockstep dump, top)\n"
                           "reader: may only look (lockstep top)"),
                    Text("name", "NAME", "name of the files").Default("the role")}}},

@@ -381,7 +381,7 @@ void SayWhereNot(const Bundle& bundle) {
   for (const Problem& problem : bundle.problems) {
     if (problem.like == kNoAnswer && ++count <= kShown) Say(absl::StrCat(problem.path, " was ", problem.text));
   }
-  if (count > kShown) Say(absl::StrCat("and ", count - kShown, " more were not looked at"));
+  if (count > kShown) Say(absl::StrCat("and ", count - kShown, " more were not examined"));
 }
 
 int AttachElsewhere(const AttachOptions& options) {

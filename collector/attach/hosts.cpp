@@ -130,7 +130,7 @@ absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const s
   for (size_t i = 0; bundle.ok() && i < targets.size(); ++i) {
     if (!failed[i].empty())
       bundle->problems.push_back(
-          {.path = targets[i].name, .text = absl::StrCat("not looked at: ", failed[i]), .like = kNoAnswer});
+          {.path = targets[i].name, .text = absl::StrCat("not examined: ", failed[i]), .like = kNoAnswer});
   }
   return bundle;
 }

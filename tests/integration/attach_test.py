@@ -317,8 +317,8 @@ class AttachTest(FolderTest):
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], told.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "node1")
         self.assertIn(f"node1 is a pod on node gpu-node1; instead of ssh: {kubectl} exec --namespace=ml node1 --container=main --", told.stderr)
-        self.assertIn("bare was not looked at: image registry/torch:2.9 has no lockstep. Copy the static one in", told.stderr)
-        self.assertIn("late was not looked at: the pod is pending", told.stderr)
+        self.assertIn("bare was not examined: image registry/torch:2.9 has no lockstep. Copy the static one in", told.stderr)
+        self.assertIn("late was not examined: the pod is pending", told.stderr)
         with open(self.path("calls")) as file:
             calls = file.read().splitlines()
         self.assertEqual(calls[0], "get pods --output=json --selector=job-name=train --namespace=ml")
@@ -329,7 +329,7 @@ class AttachTest(FolderTest):
         with open(self.path("pods"), "w") as file:
             json.dump({"kind": "List", "items": pods}, file)
         told = self.attach("--kubernetes", "a=b", "--kubectl", kubectl)
-        self.assertIn("--as=admin was not looked at: '--as=admin' is not a valid name of a pod", told.stderr)
+        self.assertIn("--as=admin was not examined: '--as=admin' is not a valid name of a pod", told.stderr)
         told = self.attach("--kubernetes", "a=b", "--namespace", "x --as=admin", "--kubectl", kubectl)
         self.assertEqual(told.returncode, 2)
         self.assertIn("is no name of a namespace", told.stderr)
