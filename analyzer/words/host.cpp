@@ -51,10 +51,9 @@ std::optional<Words> HostWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_GROUP_OPEN:
       words.what = absl::StrCat(
-          detail.flag() ? "called ncclGroupStart without ncclGroupEnd and exited with status 0"
-                        : absl::StrCat(Pick(finding, "has", "have"), " called ncclGroupStart without ncclGroupEnd",
-                                       ForText(detail)),
-          " (depth ", detail.count(), "): NCCL accepted the calls in this group but launched none of them");
+          "called ncclGroupStart ", detail.has_duration_ns() ? DurationText(detail.duration_ns()) + " ago " : "",
+          "without a matching ncclGroupEnd", detail.flag() ? " and exited with status 0" : "", " (depth ",
+          detail.count(), "): NCCL accepted the calls in this group but launched none of them");
       words.advice = {"Find the path that leaves the group without ncclGroupEnd (an early return, an exception)."};
       break;
     case REASON_BATCH_OPEN:
