@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/frames.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/words/commands.h"
 #include "analyzer/words/reasons.h"
 
