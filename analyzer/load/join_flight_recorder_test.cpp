@@ -406,7 +406,7 @@ TEST(JoinFlightRecorder, ContradictingHostsKeepRanksSeparate) {
   dumps.ranks[1].host = "node7.cluster";
   JoinFlightRecorder(dumps, &bundle);
   ASSERT_EQ(bundle.problems.size(), 1u);
-  EXPECT_THAT(bundle.problems[0].text, HasSubstr("of host node7.cluster"));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("belongs to host node7.cluster"));
   EXPECT_EQ(bundle.problems[0].rank, 1);
   EXPECT_NE(bundle.ranks[0].ops[0].call_site, kNoIndex);
   EXPECT_EQ(bundle.ranks[1].ops[0].call_site, kNoIndex);

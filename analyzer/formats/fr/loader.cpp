@@ -281,8 +281,8 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
       const bool together = Folder(file.rank.path) == Folder(kept.back().rank.path);
       problems.push_back({.path = file.rank.path,
                           .text = absl::StrCat("not used: another file of rank ", file.rank.rank,
-                                               " is newer or holds more: ", kept.back().rank.path,
-                                               together ? "" : "; analyze each folder alone"),
+                                               " is newer or contains more: ", kept.back().rank.path,
+                                               together ? "" : "; analyze each folder separately"),
                           .rank = file.rank.rank,
                           .note = together,
                           .like = together ? "older file" : "older file of another folder"});
