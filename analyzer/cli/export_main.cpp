@@ -57,7 +57,8 @@ std::string Write(const std::string& path, ExportFunction exporter, const Bundle
   std::string text = absl::StrCat(path == "-" ? "standard output" : path, ": ", counts->operations, " operations of ",
                                   counts->ranks, counts->ranks == 1 ? " rank" : " ranks");
   if (counts->without_time > 0) absl::StrAppend(&text, "; ", counts->without_time, " carry no time");
-  if (counts->left_out > 0) absl::StrAppend(&text, "; ", counts->left_out, " left out, too many at once on one row");
+  if (counts->left_out > 0)
+    absl::StrAppend(&text, "; ", counts->left_out, " left out, because too many overlap in one row");
   const auto quiet = progress->EndLine();
   fprintf(stderr, "lockstep export: %s\n", Printable(text).c_str());
   return "";

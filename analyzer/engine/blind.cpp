@@ -30,7 +30,7 @@ std::string StoppedText(const Rank& rank) {
   }
   return absl::StrCat("recording stopped", at,
                       " because: ", rank.stop_reason.empty() ? "no reason is given" : rank.stop_reason, "; what rank ",
-                      rank.rank, " did after that is not known");
+                      rank.rank, " did after that is unknown");
 }
 
 }  // namespace

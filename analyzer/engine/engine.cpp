@@ -133,7 +133,7 @@ class StillSide {
   std::vector<Divergence> divergences_;
 };
 
-// What makes the job slow. It uses times alone, independent of what is stuck, and runs in parallel.
+// Finds what makes the job slow. This uses only times, not what is stuck, and runs in parallel.
 struct SlowSide {
   explicit SlowSide(const Model& model)
       : timing(model), clocks(timing), slowness(timing, clocks), causes(slowness.Find()) {}

@@ -32,7 +32,7 @@ std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict) {
 
 namespace {
 
-// For a verdict that names no rank, in a job of which only stacks are known.
+// For a verdict that names no rank, about a job of which only stacks are known.
 void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
   verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
   std::vector<int32_t> moved, stopped;

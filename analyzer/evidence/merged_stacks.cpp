@@ -42,7 +42,7 @@ bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* erro
   const nlohmann::json json = ParseJson(*text);
   if (!json.is_object() || !json.contains("format") || json["format"] != 1 || !json.contains("nodes") ||
       !json["nodes"].is_array() || json["nodes"].size() > kMostNodes) {
-    *error = path + " holds no stacks that this version knows";
+    *error = path + " contains no stacks that this version can read";
     return false;
   }
   const nlohmann::json& nodes = json["nodes"];

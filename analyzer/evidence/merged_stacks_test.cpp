@@ -40,7 +40,7 @@ TEST_F(MergedStacksTest, InvalidFilesAreRefused) {
                                   absl::StrCat(R"({"nodes":[],"format":)", open, close, "}"),
                                   absl::StrCat(R"({"nodes":)", open, close, R"(,"format":2})")}) {
     EXPECT_FALSE(Read(text)) << text.substr(0, 40);
-    EXPECT_THAT(error_, HasSubstr("holds no stacks"));
+    EXPECT_THAT(error_, HasSubstr("contains no stacks"));
   }
   EXPECT_TRUE(Read(absl::StrCat(R"({"format":1,"nodes":)", open, close, "}")));
 }

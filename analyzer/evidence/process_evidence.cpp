@@ -171,7 +171,7 @@ std::string MemoryTrouble(const ProcessEvidence& evidence) {
                      " that its cgroup may use"));
   }
   if (memory.cgroup_oom_kills() > 0)
-    add(absl::StrCat("processes of its cgroup killed for memory: ", memory.cgroup_oom_kills()));
+    add(absl::StrCat("processes of its cgroup that were killed for memory: ", memory.cgroup_oom_kills()));
   if (memory.swapped_bytes() > 100 << 20) add(absl::StrCat(gigabytes(memory.swapped_bytes()), " of it swapped out"));
   return text;
 }

@@ -106,7 +106,7 @@ TEST(ProcessEvidence, ErrorsAreReportedAndTheirAbsenceToo) {
   memory->set_cgroup_limit_bytes(64'000'000'000);
   memory->set_cgroup_oom_kills(2);
   EXPECT_EQ(MemoryTrouble(evidence),
-            "62.0 GB of the 64.0 GB that its cgroup may use, processes of its cgroup killed for memory: 2");
+            "62.0 GB of the 64.0 GB that its cgroup may use, processes of its cgroup that were killed for memory: 2");
 }
 
 TEST(ProcessEvidence, AppearsInReports) {

@@ -516,7 +516,7 @@ absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& othe
     if (!fd.ok()) {
       if (i < own && errno == EACCES)
         return absl::PermissionDeniedError(
-            absl::StrCat("may not read ", files[i], ", the key of what is taken out (--redact)"));
+            absl::StrCat("may not read ", files[i], ", the key for redaction (--redact)"));
       continue;
     }
     struct stat info {};
@@ -524,18 +524,18 @@ absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& othe
     const std::string key = regular ? ReadSmallFile(fd.get(), kMostKey) : "";
     if (regular && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
       return absl::PermissionDeniedError(
-          absl::StrCat(files[i], " may be read by others than its owner; chmod 600 ", files[i]));
+          absl::StrCat(files[i], " can be read by other users than its owner; chmod 600 ", files[i]));
     }
     if (key.size() < kLeastKey)
-      return absl::InvalidArgumentError(absl::StrCat(files[i], " holds no key of at least ", kLeastKey,
+      return absl::InvalidArgumentError(absl::StrCat(files[i], " does not contain a key of at least ", kLeastKey,
                                                      " bytes; head -c 16 /dev/urandom > ", files[i]));
     *from = files[i];
     return Redactor(level, key);
   }
   unsigned char key[32];
-  if (sodium_init() < 0) return absl::UnavailableError("no random key can be had for --redact");
+  if (sodium_init() < 0) return absl::UnavailableError("the system provides no random key for --redact");
   randombytes_buf(key, sizeof key);
-  *from = "made up for this run: names cannot be compared with other hosts' or runs'";
+  *from = "random for this run: names cannot be compared with those of other hosts or runs";
   return Redactor(level, {reinterpret_cast<const char*>(key), sizeof key});
 }
 
@@ -566,7 +566,7 @@ std::string RedactionLine(const Bundle& bundle) {
   const std::string level = RedactionOf(bundle);
   if (level == "paths") return "folders became hashes (--redact paths)";
   if (level == "stacks")
-    return "names of folders, files and functions that are not public became hashes, those of threads are gone "
+    return "names of folders, files and functions that are not public are hashes, and names of threads are removed "
            "(--redact stacks)";
   return "";
 }

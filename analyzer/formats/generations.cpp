@@ -125,9 +125,9 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
     std::sort(numbers.begin(), numbers.end());
     problems->push_back(
         {.path = ranks[run.ranks[0]]->rank.path,
-         .text =
-             absl::StrCat(numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
-                          ") of another run of the job left out: their communicators are not those of the newest run"),
+         .text = absl::StrCat(
+             numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
+             ") of another run of the job left out: their communicators differ from those of the newest run"),
          .note = true,
          .like = "another run"});
   }
@@ -256,7 +256,8 @@ void LeaveOutForeignDumps(Bundle* bundle) {
     for (int32_t rank : Earlier(list)) foreign.insert(rank);
   }
   bool mixed = !foreign.empty() && !recorded_at.few;
-  // A broadcast may complete at its root before another member arrives, but not in several groups and for this long.
+  // A broadcast may complete at its root before another member arrives, but not in several groups and not for this
+  // long.
   std::map<int32_t, int> groups;
   for (const auto& [comm, list] : counted) {
     for (int32_t rank : Contradicting(list, counted_at.time_ns, kStandstill)) ++groups[rank];
@@ -268,20 +269,18 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   }
   if (mixed) {
     bundle->problems.push_back({"", -1,
-                                "the dumps are of several runs, or of several times of one: what half of them hold or "
-                                "more cannot be true together "
-                                "with the rest; analyze those of one time alone",
+                                "the dumps are from several runs, or from several times of one run: half of them or "
+                                "more contradict the others; analyze only dumps that were taken together",
                                 -1});
     return;
   }
   if (foreign.empty() || 2 * foreign.size() >= bundle->ranks.size()) return;
   for (int32_t r : foreign) {
     const Rank& rank = bundle->ranks[r];
-    bundle->problems.push_back(
-        {rank.path, -1,
-         "left out: it is of another run, or of another time of this one; what it holds cannot be true together with "
-         "the dumps of most other ranks",
-         rank.rank, /*note=*/true});
+    bundle->problems.push_back({rank.path, -1,
+                                "left out: it is from another run, or from another time of this run, because it "
+                                "contradicts the dumps of most other ranks",
+                                rank.rank, /*note=*/true});
   }
   int32_t index = 0;
   std::erase_if(bundle->ranks, [&](const Rank&) { return foreign.contains(index++); });

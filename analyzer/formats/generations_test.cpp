@@ -165,7 +165,7 @@ TEST(ForeignDumps, ALateOrSkewedRankStays) {
   LeaveOutForeignDumps(&halves);
   EXPECT_EQ(halves.ranks.size(), 4u);
   ASSERT_EQ(halves.problems.size(), 1u);
-  EXPECT_NE(halves.problems[0].text.find("the dumps are of several runs"), std::string::npos);
+  EXPECT_NE(halves.problems[0].text.find("the dumps are from several runs"), std::string::npos);
 }
 
 // Rank 2's dump was taken ten seconds before the others, which made ten more operations with it and then got stuck.

@@ -193,7 +193,7 @@ void BundleBuilder::KeepOneJob() {
     if (job == kept) continue;
     AddProblem({"", -1,
                 absl::StrCat("data of another job, ", job, " (ranks ", Folded(ranks),
-                             "), is left out: analyse each job apart"),
+                             "), is left out: analyze each job separately"),
                 -1, /*note=*/true});
   }
   std::erase_if(held_.ranks, [&](const auto& held) { return !held->rank.job.empty() && held->rank.job != kept; });
@@ -208,7 +208,7 @@ void BundleBuilder::KeepNewestGeneration() {
   }
   for (const auto& [generation, ranks] : stale) {
     AddProblem({.text = absl::StrCat("ranks ", Folded(ranks), " of restart ", generation,
-                                     " are left out: the job's newest restart is ", newest),
+                                     " are left out: the newest restart of the job is ", newest),
                 .note = true,
                 .like = "older restart"});
   }

@@ -63,7 +63,7 @@ class Walk {
  private:
   void Problem(const std::string& path, int error) {
     std::string text = absl::StrCat("cannot be read: ", strerror(error));
-    if (error == EACCES || error == EPERM) absl::StrAppend(&text, "; read it as the user who ran the job, or as root");
+    if (error == EACCES || error == EPERM) absl::StrAppend(&text, "; run this as the user of the job, or as root");
     found_->problems.push_back({path, -1, std::move(text), -1});
   }
 
@@ -71,7 +71,8 @@ class Walk {
     if (S_ISDIR(info.st_mode)) {
       if (depth > kMaxDepth) {
         found_->problems.push_back(
-            {path, -1, absl::StrCat("folders are read ", kMaxDepth, " deep; what is in here was not read"), -1});
+            {path, -1,
+             absl::StrCat("folders are read ", kMaxDepth, " deep, so the contents of this folder were not read"), -1});
       } else if (seen_.insert({info.st_dev, info.st_ino}).second) {
         EnterFolder(path, depth);
       }
@@ -108,11 +109,12 @@ class Walk {
       }
     }
     if (links > 0) {
-      found_->problems.push_back({.path = path,
-                                  .text = absl::StrCat(links, links == 1 ? " link" : " links",
-                                                       " in this folder not followed: name the target to have it read"),
-                                  .note = true,
-                                  .like = "links"});
+      found_->problems.push_back(
+          {.path = path,
+           .text = absl::StrCat(links, links == 1 ? " link" : " links",
+                                " in this folder not followed: to read its target, give the target's path"),
+           .note = true,
+           .like = "links"});
     }
   }
 

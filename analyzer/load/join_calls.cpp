@@ -170,7 +170,7 @@ CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split) {
     if (table.from_birth) {
       next = number;
     } else if (launch.only_end && launch.calls == 0) {
-      table.refused = "its coalesced batches are recorded without their members";
+      table.refused = "its coalesced batches were recorded without their members";
     } else if (launch.differ) {
       table.refused = absl::StrCat("ranks recorded different numbers of calls in launch ", number);
     } else if (only_active || number != last + 1) {
@@ -222,7 +222,7 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
     return out;
   }
   if (own.calls.empty() || entries.calls.empty()) {
-    out.why_not = "no call of it is in both records";
+    out.why_not = "no call of the group is in both records";
     return out;
   }
   int64_t comparisons = kMaxComparisons;
@@ -247,7 +247,7 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
       fits.emplace_back(by, agreeing);
   }
   if (fits.empty()) {
-    out.why_not = "the calls in the two records are not the same in any order-keeping way";
+    out.why_not = "the calls in the two records do not match in the same order";
     return out;
   }
   if (fits.size() == 1) return {true, fits[0].first, fits[0].second, ""};
@@ -261,7 +261,7 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
       if (by == *shifts.begin()) return {true, by, agreeing, ""};
     }
   }
-  out.why_not = absl::StrCat("its calls repeat themselves, and fit in ", fits.size(), " ways");
+  out.why_not = absl::StrCat("its calls repeat, and match in ", fits.size(), " ways");
   return out;
 }
 

@@ -106,7 +106,7 @@ class Joiner {
       if (at == own_ranks.end()) continue;
       if (!SameHost(rank.host, own_.ranks[at->second].host)) {
         Refuse(r,
-               absl::StrCat("left out: its name says that it is of host ", rank.host, ", but rank ", rank.rank,
+               absl::StrCat("left out: its name says that it belongs to host ", rank.host, ", but rank ", rank.rank,
                             " recorded itself on ", own_.ranks[at->second].host),
                "another host");
         continue;
@@ -226,7 +226,7 @@ class Joiner {
         link.used = true;
         links_[g] = std::move(link);
       } else if (possible[g].size() > 1) {
-        links_[g].why_not = absl::StrCat(possible[g].size(), " communicators have its members and its calls");
+        links_[g].why_not = absl::StrCat(possible[g].size(), " communicators have the same members and calls");
       } else {
         links_[g].why_not = "another process group has the same members and calls";
       }
@@ -307,11 +307,13 @@ class Joiner {
         }
       }
       if (!same) {
-        Refuse(r, "left out: it shows other calls than the rank's own record, so one of the two is of another process");
+        Refuse(
+            r,
+            "left out: it shows other calls than the rank's own record, so one of the two belongs to another process");
       } else if (apart != INT64_MAX && apart > kSameCallNs) {
-        Refuse(r,
-               absl::StrCat("left out: its calls were made ", apart / 1'000'000'000,
-                            " s before or after those of the rank's own record, so it is of another start of the job"));
+        Refuse(r, absl::StrCat(
+                      "left out: its calls were made ", apart / 1'000'000'000,
+                      " s before or after those of the rank's own record, so it belongs to another start of the job"));
       } else {
         continue;
       }
@@ -320,9 +322,9 @@ class Joiner {
     if (both == 0 || other < both) return;
     for (uint32_t r = 0; r < dumps_.ranks.size(); ++r) {
       if (refused_[r]) continue;
-      Refuse(
-          r,
-          "left out: the Flight Recorder dumps of all ranks that recorded themselves are of another start of the job");
+      Refuse(r,
+             "left out: all Flight Recorder dumps of ranks that also have Lockstep's own record belong to another "
+             "start of the job");
     }
   }
 
@@ -438,7 +440,7 @@ class Joiner {
     for (auto& [place, op] : older) {
       op.thread = thread;
       op.index = index++;
-      // The batches of these operations have numbers of the dump.
+      // The operations still have the batch numbers of the dump.
       op.in_batch = false;
       op.group = 0;
       op.record_id = kUnknown;
@@ -499,7 +501,7 @@ class Joiner {
       memberships.push_back(std::move(membership));
     }
     if (memberships.empty() && left_out > 0) {
-      Refuse(r, "left out: none of its process groups could be joined with what other ranks recorded themselves");
+      Refuse(r, "left out: none of its process groups matches Lockstep's own records of other ranks");
       return;
     }
     std::sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -520,13 +522,13 @@ class Joiner {
       }
       ++told;
       own_.problems.push_back(
-          {.text = absl::StrCat("process group ", GroupName(dumps_.comms[g]), " (", dumps_.comms[g].name,
-                                ") of the Flight Recorder dumps cannot be joined with a communicator of the own "
-                                "records: ",
-                                links_[g].why_not, "; its entries are left out"),
+          {.text = absl::StrCat(
+               "process group ", GroupName(dumps_.comms[g]), " (", dumps_.comms[g].name,
+               ") of the Flight Recorder dumps cannot be matched with a communicator in Lockstep's own records: ",
+               links_[g].why_not, "; its entries are left out"),
            .like = "not joined"});
     }
-    if (more > 0) own_.problems.push_back({"", -1, absl::StrCat(more, " more process groups cannot be joined"), -1});
+    if (more > 0) own_.problems.push_back({"", -1, absl::StrCat(more, " more process groups cannot be matched"), -1});
   }
 
   const Bundle& dumps_;

@@ -168,12 +168,12 @@ class Loader {
       rank = std::max(rank, format->RankOf(file.path));
     }
     if (wanted) {
-      std::string text = file.empty ? "is empty: its writer died before it wrote, or wrote nothing"
-                                    : absl::StrCat("is not recognised: ",
-                                                   file.detected.format != nullptr
-                                                       ? "a text without a timeout, an NCCL call or a stack"
-                                                       : "damaged at its start, or something else",
-                                                   ". Tried: ", FormatsTried());
+      std::string text =
+          file.empty ? "is empty: its writer died before it wrote anything, or had nothing to write"
+                     : absl::StrCat("is not recognised: ",
+                                    file.detected.format != nullptr ? "a text without any timeout, NCCL call or stack"
+                                                                    : "damaged at its start, or of another format",
+                                    ". Tried: ", FormatsTried());
       records_.problems.push_back({file.path, -1, std::move(text), rank});
     }
   }

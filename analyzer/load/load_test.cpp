@@ -266,12 +266,12 @@ TEST_F(LoadTest, LogsAreReadIfThereAreNoDumps) {
 TEST_F(LoadTest, ATextWithoutAKnownLineIsReported) {
   Put("notes.txt", "hello");
   EXPECT_THAT(std::string(LoadPaths({Path("notes.txt")}).status().message()),
-              HasSubstr("notes.txt: a log without a time-out, an exception"));
+              HasSubstr("notes.txt: a log without any timeout, exception"));
   Put("train.log", "step 100, loss 2.3");
   const Bundle bundle = MustLoad({Path("train.log")});
   EXPECT_TRUE(bundle.ranks.empty());
   ASSERT_EQ(bundle.problems.size(), 1u);
-  EXPECT_THAT(bundle.problems[0].text, HasSubstr("a log without a time-out"));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("a log without any timeout"));
 }
 
 TEST_F(LoadTest, AFileGivenTwiceCountsOnce) {

@@ -251,7 +251,7 @@ Answer Query(const OpenedIncident& incident, const Json& arguments) {
     }
   }
   lines.Add("count", absl::StrCat(found, " calls match", found > most ? absl::StrCat("; the first ", most) : "",
-                                  found > most ? " are shown, of each rank the newest first" : ""));
+                                  found > most ? " are shown, the newest of each rank first" : ""));
   return lines.Text();
 }
 
@@ -277,13 +277,13 @@ void CompareCalls(const Bundle& bundle, const Rank& one, uint32_t one_place, con
     if (a.kind == b.kind && a.count == b.count && a.datatype == b.datatype && a.reduction == b.reduction &&
         a.root_or_peer == b.root_or_peer)
       continue;
-    lines->Add(id, absl::StrCat("the first call on record that may differ is #", sequence, ":"));
+    lines->Add(id, absl::StrCat("the first recorded call that may differ is #", sequence, ":"));
     lines->Add(CallId(one, at), CallLine(bundle, one, a));
     lines->Add(CallId(other, found->second), CallLine(bundle, other, b));
     return;
   }
   lines->Add(id, absl::StrCat("kind, count, datatype, reduction and root are equal in all ", both,
-                              " calls that are on record of both"));
+                              " calls that both have recorded"));
 }
 
 Answer Compare(const OpenedIncident& incident, const Json& arguments) {
@@ -348,14 +348,13 @@ std::vector<McpTool> IncidentTools(Incidents* incidents) {
   const std::pair<const char*, Json> ranks = {
       "ranks", Argument("string", "ranks, as in 0-7,16; without it, the culprits (query: all)")};
   return {
-      {"incidents", "Lists the incidents that can be asked about, newest first.", Schema({}),
+      {"incidents", "Lists the available incidents, newest first.", Schema({}),
        [incidents](const Json&) { return ListIncidents(*incidents); }},
-      {"verdict", "What stopped the job: the findings, how sure they are, what to do, what data is missing.",
+      {"verdict", "What stopped the job: the findings, their confidence, what to do, what data is missing.",
        Schema({incident}), of_incident(VerdictLines)},
       {"why",
-       "Why one finding was concluded: evidence, who waits for whom, call sites, what it is not, other explanations, "
-       "and "
-       "what would refute it.",
+       "Why one finding was concluded: evidence, who waits for whom, call sites, what is ruled out, other "
+       "explanations, and what would refute it.",
        Schema({incident, {"finding", Argument("integer", "its number in `verdict`; without it, 1")}}),
        of_incident(Why)},
       {"ranks", "What ranks were doing: host, GPU, process state, and how far they are on each communicator.",
@@ -369,10 +368,10 @@ std::vector<McpTool> IncidentTools(Incidents* incidents) {
                {"communicator", Argument("string", "its name or identity")},
                {"state", Argument("string", "beginning of the state: completed, in flight, issued, failed, ...")},
                {"sequence", Argument("integer", "number of the call on its communicator")},
-               {"limit", Argument("integer", "at most so many calls: 40, at most 200")}}),
+               {"limit", Argument("integer", "number of calls to return: 40 by default, at most 200")}}),
        of_incident(Query)},
       {"compare",
-       "Two ranks beside each other: progress on the communicators they share, and the first call that differs.",
+       "Compares two ranks: their progress on the communicators that they share, and the first call that differs.",
        Schema({incident, {"rank", Argument("integer", "a rank")}, {"other", Argument("integer", "another rank")}},
               {"rank", "other"}),
        of_incident(Compare)},

@@ -6,12 +6,13 @@ namespace lockstep {
 namespace {
 
 constexpr char kCallSites[] =
-    "the program at the call sites above: which side does what the others of its role do there; longer records where "
+    "the program at the call sites above: which side does what the other ranks with its role do there; longer records "
+    "where "
     "they are overwritten";
 constexpr char kStacks[] = "stacks of the named ranks, taken twice: which of them waits for another";
 constexpr char kTimes[] =
     "times of each rank's own computation (the profiler), clocks and temperatures of the named GPUs";
-constexpr char kOrders[] = "the program at the call sites above: which of these orders is meant";
+constexpr char kOrders[] = "the program at the call sites above: which of these orders is the intended one";
 constexpr char kMismatch[] = "code mismatch";
 
 constexpr FindingFacts CallsDiffer(FindingKind kind, const char* argument) {
@@ -74,7 +75,7 @@ constexpr FindingFacts kFindings[] = {
      .verdict = VERDICT_DESYNC,
      .cause = kMismatch,
      .definite = true,
-     .tells_apart = "the colours and keys that the program meant, beside those that each named rank passed"},
+     .tells_apart = "the colors and keys that the program intended, beside those that each named rank passed"},
     {.kind = P2P_UNMATCHED,
      .order = 7,
      .cause = kMismatch,
@@ -111,15 +112,15 @@ constexpr FindingFacts kFindings[] = {
      .verdict = VERDICT_DESYNC,
      .cause = kMismatch,
      .definite = true,
-     .tells_apart =
-         "a longer record of the named ranks (a larger ring), or the job watched, which catches the call itself"},
+     .tells_apart = "a longer record of the named ranks (a larger ring), or a run of the job under `lockstep run`, "
+                    "which records the call itself"},
     {.kind = ASYNC_ERROR,
      .order = 13,
      .cause = "network",
      .definite = true,
      .one_broken_thing = true,
-     .tells_apart = "NCCL's own log of the named ranks (NCCL_DEBUG=WARN): which of them reported first, and which peer "
-                    "it names"},
+     .tells_apart = "NCCL's own log of the named ranks (NCCL_DEBUG=WARN): which rank reported first, and which peer "
+                    "its log names"},
     {.kind = SLOW_HOST, .order = 14, .verdict = VERDICT_SLOW, .cause = "host", .tells_apart = kTimes},
     {.kind = STRAGGLER, .order = 14, .verdict = VERDICT_SLOW, .cause = "late", .tells_apart = kTimes},
     {.kind = SLOW_LINK, .order = 14, .verdict = VERDICT_SLOW, .cause = "network", .tells_apart = kTimes},

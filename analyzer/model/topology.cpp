@@ -87,10 +87,10 @@ class Parser {
   void Line(std::string_view line) {
     if (Lower(line.substr(0, 11)) == "switchname=") {
       const std::string_view name = ValueOf(line, "switchname"), nodes = ValueOf(line, "nodes");
-      if (!PlainName(name)) return Skip("a switch without a proper name");
+      if (!PlainName(name)) return Skip("a switch without a valid name");
       if (nodes.empty()) return;
       std::vector<std::string> listed;
-      if (!ExpandHostList(nodes, kMaxHosts - hosts.size(), &listed)) Skip("its Nodes= is no proper host list");
+      if (!ExpandHostList(nodes, kMaxHosts - hosts.size(), &listed)) Skip("its Nodes= is not a valid host list");
       for (std::string& host : listed) Add(host, "", name);
       return;
     }
@@ -109,7 +109,7 @@ class Parser {
     };
     const std::string_view host = at(host_column_), rack = at(rack_column_), leaf = at(switch_column_);
     if (!PlainName(host) || (!rack.empty() && !PlainName(rack)) || (!leaf.empty() && !PlainName(leaf))) {
-      return Skip("it is not HOST RACK SWITCH");
+      return Skip("it does not have the form HOST RACK SWITCH");
     }
     Add(std::string(host), rack, leaf);
   }
@@ -233,8 +233,8 @@ absl::Status AddTopology(const std::string& path, Bundle* bundle) {
   std::vector<Problem> problems;
   std::vector<HostPlace> places = ParseTopology(*text, path, &problems);
   if (places.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": holds no host; lines are HOST RACK SWITCH, or topology.conf's SwitchName=.. Nodes=.."));
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, ": contains no host; lines have the form HOST RACK SWITCH, or SwitchName=.. Nodes=.. of topology.conf"));
   }
   bundle->problems.insert(bundle->problems.end(), problems.begin(), problems.end());
   std::map<std::string, HostPlace> merged;

@@ -16,11 +16,11 @@ std::string AnswerReport(const Answer& answer) {
   if (!answer.suspects.empty() && judged)
     absl::StrAppend(
         &text, "  corrected ", answer.suspects.size() == 1 ? "rank " : "ranks ", FoldRanks(answer.suspects),
-        answer.instead ? ", in place of what the first finding names: " : ", which the first finding names: ",
+        answer.instead ? ", instead of the ranks that the first finding names: " : ", which the first finding names: ",
         FindingKind_Name(answer.kind), "\n");
   if (proof.calls() > 0)
     absl::StrAppend(&text, "  replayed  ", CountText(proof.calls()), " calls of ", CountText(proof.ranks()),
-                    " ranks: all that are in flight or that differ\n");
+                    " ranks: all calls in flight, and those that differ\n");
   for (const std::string& assumed : answer.assumed) absl::StrAppend(&text, "  assumed   ", Printable(assumed), "\n");
   return text;
 }

@@ -179,7 +179,8 @@ class Trial {
     next.set_calls(static_cast<int64_t>(calls));
     next.set_correction(remedy.change);
     next.mutable_corrected_ranks()->Assign(answer_.suspects.begin(), answer_.suspects.end());
-    // Corrects the suspects, first together and then each alone. Nobody knows how many calls are missing or too many.
+    // Corrects the suspects, first together and then one by one. The number of calls that are missing or too many is
+    // unknown.
     const bool counted = remedy.change == Proof::ADD_CALLS || remedy.change == Proof::REMOVE_CALLS;
     Job job;
     for (;; ++remedy.calls) {
@@ -364,7 +365,7 @@ class Trial {
     }
     if (!blind.empty())
       assumed.push_back(
-          absl::StrCat("the GPU of ", Named(blind), ", of which nothing is recorded, is in no other work"));
+          absl::StrCat("the GPU of ", Named(blind), ", about which nothing is recorded, is in no other work"));
     for (const Given& other : given) corrected.insert(corrected.end(), other.ranks.begin(), other.ranks.end());
     if (!corrected.empty())
       assumed.push_back(absl::StrCat("the further findings, at ", Named(corrected), ", are corrected as well"));

@@ -340,7 +340,7 @@ TEST(JudgeTest, ReportsInTextAndJson) {
   EXPECT_EQ(AnswerReport(answer),
             "proved?[31m\n"
             "  corrected rank 2, which the first finding names: HOST_STALL\n"
-            "  replayed  1,234 calls of 8 ranks: all that are in flight or that differ\n"
+            "  replayed  1,234 calls of 8 ranks: all calls in flight, and those that differ\n"
             "  assumed   one thing\n  assumed   another\n");
   EXPECT_TRUE(absl::StrContains(AnswerJson(answer), "\"result\": \"PROVED\"")) << AnswerJson(answer);
   answer.proof.set_result(Proof::NOT_JUDGED);

@@ -60,7 +60,7 @@ class Reader {
   }
 
  private:
-  // The rank waits for its GPU, and no record shows in which operation that is.
+  // The rank waits for its GPU, and no record shows the operation that it waits for.
   bool Blind(size_t r) const {
     const Rank& rank = model_.bundle.ranks[r];
     return model_.ranks[r].host == HostState::kInWait && (rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged);

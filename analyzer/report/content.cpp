@@ -16,6 +16,7 @@
 #include "analyzer/report/report.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/rank_text.h"
 #include "analyzer/words/verdict.h"
 
 namespace lockstep {
@@ -44,11 +45,11 @@ std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& miss
   if (!waited_for.empty())
     parts.push_back(absl::StrCat("no data of ", RanksText(waited_for), ", which others wait for"));
   if (!unknown.empty())
-    parts.push_back(absl::StrCat("no data of ", RanksText(unknown), ": no other rank is seen to hold anything up"));
-  if (!others.empty()) {
     parts.push_back(
-        absl::StrCat("no data of ", RanksText(others),
-                     verdict.findings().empty() ? "" : ": no suspects, no rank is seen waiting for them first"));
+        absl::StrCat("no data of ", RanksText(unknown), ": nothing shows another rank that delays the job"));
+  if (!others.empty()) {
+    parts.push_back(absl::StrCat("no data of ", RanksText(others),
+                                 verdict.findings().empty() ? "" : ": nothing shows that they are the cause"));
   }
   return absl::StrJoin(parts, "; ");
 }
@@ -72,7 +73,8 @@ std::vector<std::string> ProblemLines(const Verdict& verdict) {
   std::vector<std::string> lines;
   for (const Kind& kind : kinds) {
     if (lines.size() == kMaxProblemsShown) {
-      lines.push_back(absl::StrCat("and ", kinds.size() - kMaxProblemsShown, " more kinds, in the JSON report"));
+      lines.push_back(
+          absl::StrCat("and ", kinds.size() - kMaxProblemsShown, " more kinds of problems, in the JSON report"));
       break;
     }
     const DataProblem& problem = *kind.first;
@@ -81,7 +83,7 @@ std::vector<std::string> ProblemLines(const Verdict& verdict) {
     if (problem.rank() >= 0) absl::StrAppend(&where, where.empty() ? "" : " ", "(rank ", problem.rank(), ")");
     std::string line = absl::StrCat(where, where.empty() ? "" : ": ", Printable(problem.text(), 400));
     if (kind.count > 1) {
-      absl::StrAppend(&line, " - and ", kind.count - 1, " like it");
+      absl::StrAppend(&line, " - and ", CountText(static_cast<int64_t>(kind.count) - 1), " more like it");
       if (kind.ranks.size() > 1) absl::StrAppend(&line, " (", RanksText(kind.ranks), ")");
     }
     lines.push_back(std::move(line));
@@ -131,8 +133,8 @@ void AddSpeed(const Verdict& verdict, ReportBlock* block) {
   for (const Arrival& arrival : verdict.arrivals()) {
     if (static_cast<int>(lines.size()) == kMaxRowsShown || arrival.last() == 0) break;
     lines.push_back(absl::StrCat(
-        "rank ", arrival.rank(), " came last in ", arrival.last(), " of ", arrival.operations(), " operations, ",
-        DurationText(arrival.lateness_ns()), " in all",
+        "rank ", arrival.rank(), " arrived last in ", CountText(arrival.last()), " of ",
+        CountText(arrival.operations()), " operations, late by ", DurationText(arrival.lateness_ns()), " in total",
         arrival.uncertainty_ns() > 0 ? absl::StrCat(" (+- ", DurationText(arrival.uncertainty_ns()), ")") : ""));
   }
   block->AddRow("last", std::move(lines));
@@ -171,15 +173,17 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle) {
       folders.insert(slash == std::string::npos ? "." : slash == 0 ? "/" : rank.path.substr(0, slash));
   }
   std::vector<std::string> lines;
-  lines.push_back(verdict.ranks_expected() > 0
-                      ? absl::StrCat(verdict.ranks_read(), " of ", verdict.ranks_expected(), " ranks")
-                      : absl::StrCat(verdict.ranks_read(), " ranks"));
+  lines.push_back(verdict.ranks_expected() > 0 ? absl::StrCat(CountText(verdict.ranks_read()), " of ",
+                                                              CountText(verdict.ranks_expected()), " ranks")
+                                               : absl::StrCat(CountText(verdict.ranks_read()), " ranks"));
   const std::vector<int32_t> missing = MissingRanks(verdict.ranks_expected(), present);
   if (!missing.empty()) lines.push_back(MissingText(verdict, missing));
   if (!damaged.empty()) lines.push_back(absl::StrCat("parts could not be read: ", RanksText(damaged)));
-  if (lost > 0) lines.push_back(absl::StrCat(lost, " records were dropped while recording"));
+  if (lost > 0)
+    lines.push_back(absl::StrCat(CountText(static_cast<int64_t>(lost)), " records were dropped while recording"));
   if (!unmarked.empty())
-    lines.push_back(absl::StrCat("GPU marks off on ", unmarked.size(), " ranks: what their GPUs did is not recorded"));
+    lines.push_back(absl::StrCat("GPU marks are off on ", CountText(static_cast<int64_t>(unmarked.size())),
+                                 " ranks: nothing recorded what their GPUs did"));
   block.AddRow("DATA", std::move(lines));
   block.AddRow("clocks", ClockLines(verdict, bundle));
 
@@ -252,9 +256,10 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   ReportContent content;
   content.verdict = VerdictWord(verdict);
   content.lasted = LastedText(verdict);
-  const std::string who = verdict.ranks_read() < verdict.ranks_expected()
-                              ? absl::StrCat(verdict.ranks_read(), " of ", verdict.ranks_expected(), " ranks")
-                              : absl::StrCat(verdict.ranks_read(), verdict.ranks_read() == 1 ? " rank" : " ranks");
+  const std::string who =
+      verdict.ranks_read() < verdict.ranks_expected()
+          ? absl::StrCat(CountText(verdict.ranks_read()), " of ", CountText(verdict.ranks_expected()), " ranks")
+          : absl::StrCat(CountText(verdict.ranks_read()), verdict.ranks_read() == 1 ? " rank" : " ranks");
   if (!verdict.findings().empty()) {
     content.headline = Headline(verdict.findings(0));
     content.waiting = WaitingText(verdict.findings(0));
@@ -263,20 +268,20 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   } else if (verdict.verdict() == VERDICT_HEALTHY) {
     content.headline = absl::StrCat(who, ": nothing is stuck and no calls differ");
   } else if (verdict.verdict() == VERDICT_LATE) {
-    content.headline = absl::StrCat(who, ": something takes long, and no rank is known to hold it up");
-    content.first.AddRow("do", {"1. Look again in a minute: set-up and long computation end by themselves."});
+    content.headline = absl::StrCat(who, ": an operation takes long, and nothing shows a rank that delays it");
+    content.first.AddRow("do", {"1. Look again in a minute: set-up and long computations end by themselves."});
   } else if (verdict.verdict() == VERDICT_HUNG) {
     content.headline = absl::StrCat(who, ": the job is stuck; the recording does not show why");
-    content.first.AddRow("do", {"1. Read the blind lines: they name what was not recorded. Then look in the stacks of "
-                                "all ranks for one that is in a different place."});
+    content.first.AddRow("do",
+                         {"1. Read the row `blind`: it says what was not recorded. Then look in the stacks of all "
+                          "ranks for a rank that is in a different place."});
   } else {
     content.headline =
         verdict.ranks_read() == 0
-            ? "nothing that was read shows how far a rank is"
-            : absl::StrCat(who, ": no fault in the data that was read; other data is missing or unreadable");
+            ? "the data does not show how far any rank is"
+            : absl::StrCat(who, " were read, and their data shows no fault; other data is missing or unreadable");
     content.first.AddRow(
-        "do",
-        {"1. Add the data that is missing or could not be read, and analyze again: that data may show the cause."});
+        "do", {"1. Add the data that is missing or could not be read, and analyze again: it may show the cause."});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   rows.insert(rows.begin(), {"job", {absl::StrJoin(CircumstanceTexts(verdict), "; ")}});
@@ -328,9 +333,9 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     if (lines.empty()) {
       std::set<std::string_view> hosts;
       for (const Culprit& culprit : culprits) hosts.insert(culprit.host());
-      lines.push_back(known ? absl::StrCat("errors were not read: look in the kernel log of the ",
+      lines.push_back(known ? absl::StrCat("hardware errors were not read: look in the kernel log of the ",
                                            hosts.size() > 1 ? "hosts" : "host", " named above")
-                            : "errors are not in this data; it names no hosts");
+                            : "this data contains neither hardware errors nor host names");
     }
     content.data.rows.insert(content.data.rows.begin() + 1, {"hardware", std::move(lines)});
   }

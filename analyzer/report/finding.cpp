@@ -12,6 +12,7 @@
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 namespace {
@@ -62,11 +63,11 @@ std::string GroupText(const CommunicatorRef& comm) {
 std::string CostText(const Finding& finding) {
   std::vector<std::string> parts;
   if (finding.cost_ns_per_step() != 0) {
-    parts.push_back(absl::StrCat(DurationText(finding.cost_ns_per_step()), " of every step"));
+    parts.push_back(absl::StrCat(DurationText(finding.cost_ns_per_step()), " lost in every step"));
     if (finding.cost_uncertainty_ns() > 0)
       absl::StrAppend(&parts.back(), " (+- ", DurationText(finding.cost_uncertainty_ns()), ")");
   }
-  if (finding.slowdown() > 0) parts.push_back(absl::StrFormat("%.2f times its peers' time", finding.slowdown()));
+  if (finding.slowdown() > 0) parts.push_back(absl::StrFormat("%.2f times as long as peers", finding.slowdown()));
   if (!finding.pattern().empty()) parts.push_back(Printable(finding.pattern(), 80));
   return absl::StrJoin(parts, "; ");
 }
@@ -78,8 +79,8 @@ std::vector<std::string> ChainLines(const Finding& finding) {
   if (finding.chain_size() > kMaxLinksShown)
     lines.push_back(absl::StrCat("and ", finding.chain_size() - kMaxLinksShown, " more links"));
   if (finding.victim_count() > 0) {
-    lines.push_back(absl::StrCat(finding.victim_count(), finding.victim_count() == 1 ? " rank waits" : " ranks wait",
-                                 " because of it in all"));
+    lines.push_back(absl::StrCat("in total, ", CountText(finding.victim_count()),
+                                 finding.victim_count() == 1 ? " rank waits" : " ranks wait", " because of this"));
   }
   return lines;
 }
@@ -88,7 +89,7 @@ std::vector<std::string> ChainLines(const Finding& finding) {
 
 std::string SureText(const Finding& finding) {
   std::string sure = ConfidenceWord(finding.confidence());
-  if (finding.hypothesis()) absl::StrAppend(&sure, "; a hypothesis: the evidence allows it and does not prove it");
+  if (finding.hypothesis()) absl::StrAppend(&sure, "; a hypothesis, which the evidence allows but does not prove");
   if (!finding.refuted_by().empty())
     absl::StrAppend(&sure, "; would be refuted by ", Printable(finding.refuted_by(), 300));
   return sure;
@@ -100,7 +101,8 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
   if (!common.empty()) {
     block.AddRow("common", {absl::StrCat(ShareText(finding.common_factor().culprits(), finding.culprit_ranks_size()),
                                          " named ranks are on ", common, ", which has ",
-                                         finding.common_factor().members(), " ranks: suspect one shared fault first")});
+                                         CountText(finding.common_factor().members()),
+                                         " ranks: suspect one shared fault first")});
   }
   block.AddRow("who", WhoLines(finding));
   if (const std::string group = GroupText(finding.communicator()); !group.empty()) block.AddRow("group", {group});

@@ -51,7 +51,7 @@ void AppendPhases(const StartUp& start, std::string* out) {
     if (line.size() > kColumns) line.resize(kColumns);
     absl::StrAppend(out, line, "\n");
   }
-  if (start.ranks_size() > kMaxRanks) absl::StrAppend(out, "and others that came last less often or took less time\n");
+  if (start.ranks_size() > kMaxRanks) absl::StrAppend(out, "and others that were last less often or took less time\n");
 }
 
 }  // namespace

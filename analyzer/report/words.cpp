@@ -9,6 +9,7 @@
 #include "analyzer/evidence/frames.h"
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/report.h"
+#include "analyzer/words/words.h"
 
 namespace lockstep {
 std::string RanksText(const std::vector<int32_t>& ranks, size_t limit) {
@@ -77,23 +78,28 @@ bool SaysWhere(const Finding& finding) {
   return finding.reason() == REASON_ELSEWHERE_OTHERS_WAIT || finding.reason() == REASON_ELSEWHERE_BY_STACK;
 }
 
-// " is in load() at data.py:64", " at step() at train.py:288": where the named rank is, or where it issued the call at
-// issue.
+// " is in load() at data.py:64 and", ", in step() at train.py:288,": where the named rank is, or where it issued the
+// call at issue. Ends as the summary needs it.
 std::string AtPlace(const Finding& finding) {
-  if (SaysWhere(finding)) return "";
+  const bool colon = SummaryHasSubject(finding);
+  const auto in = [&](const std::string& place) {
+    return absl::StrCat(colon ? " in " : ", in ", Printable(PlaceText(place), 80), colon ? ":" : ",");
+  };
+  const char* nowhere = colon ? ":" : "";
+  if (SaysWhere(finding)) return nowhere;
   const FindingFacts& facts = FindingFactsOf(finding.kind());
   const bool several = finding.culprit_ranks_size() > 1;
   if (facts.host_shows_why && !finding.place().empty())
-    return absl::StrCat(several ? " are in " : " is in ", Printable(PlaceText(finding.place()), 80));
+    return absl::StrCat(several ? " are in " : " is in ", Printable(PlaceText(finding.place()), 80),
+                        colon ? ":" : " and");
   // Where its exception was raised.
-  if (finding.reason() == REASON_EXITED && !several && !finding.place().empty())
-    return absl::StrCat(" in ", Printable(PlaceText(finding.place()), 80));
-  if (facts.cause != FindingFactsOf(MISMATCH_KIND).cause || several || finding.culprit_ranks().empty()) return "";
+  if (finding.reason() == REASON_EXITED && !several && !finding.place().empty()) return in(finding.place());
+  if (facts.cause != FindingFactsOf(MISMATCH_KIND).cause || several || finding.culprit_ranks().empty()) return nowhere;
   for (const CallSite& site : finding.call_sites()) {
     if (std::find(site.ranks().begin(), site.ranks().end(), finding.culprit_ranks(0)) != site.ranks().end())
-      return absl::StrCat(" in ", Printable(PlaceText(site.place()), 80));
+      return in(site.place());
   }
-  return "";
+  return nowhere;
 }
 
 }  // namespace
@@ -104,8 +110,8 @@ bool HasOwnRow(const Evidence& evidence) {
 }
 
 std::string ShareText(int32_t part, int32_t whole) {
-  if (part < whole) return absl::StrCat(part, " of the ", whole);
-  return whole == 2 ? "both" : absl::StrCat("all ", whole);
+  if (part < whole) return absl::StrCat(CountText(part), " of the ", CountText(whole));
+  return whole == 2 ? "both" : absl::StrCat("all ", CountText(whole));
 }
 
 std::string WaitingText(const Finding& finding) {
@@ -127,7 +133,7 @@ std::string Headline(const Finding& finding) {
     who = CulpritText(finding.culprits(0));
   } else {
     who = RanksText(ranks);
-    if (!common.empty()) absl::StrAppend(&who, ", ", share, " of them on ", common);
+    if (!common.empty()) absl::StrAppend(&who, ", ", CountText(share), " of them on ", common);
   }
   std::string what = Printable(finding.summary());
   if (what.empty()) {
@@ -139,7 +145,7 @@ std::string Headline(const Finding& finding) {
     const CommunicatorRef& comm = finding.communicator();
     if (!comm.id().empty()) absl::StrAppend(&what, " on ", CommName(comm));
   }
-  return absl::StrCat(finding.hypothesis() ? "possibly " : "", who, AtPlace(finding), ": ", what);
+  return absl::StrCat(finding.hypothesis() ? "possibly " : "", who, AtPlace(finding), " ", what);
 }
 
 std::vector<std::string> AdviceSteps(const Finding& finding) {

@@ -34,13 +34,14 @@ int Run(int argc, char** argv) {
   const std::optional<uint32_t> address = LoopbackAddress(listen);
   if (!address) {
     return settings::UsageError(
-        "serve", options->Wrong(absl::StrCat("--listen ", listen,
-                                             ": it has no TLS yet and so listens on this host alone. From another "
-                                             "machine: ssh -L PORT:127.0.0.1:PORT ",
-                                             HostName())));
+        "serve",
+        options->Wrong(absl::StrCat(
+            "--listen ", listen,
+            ": it has no TLS yet, so it listens only on this host. From another machine: ssh -L PORT:127.0.0.1:PORT ",
+            HostName())));
   }
   const std::string token = MakeToken();
-  if (token.empty()) return Fail("the system has no random numbers");
+  if (token.empty()) return Fail("the system provides no random numbers");
   std::unique_ptr<LiveJobs> live;
   if (options->Given("live")) {
     const std::string endpoint = options->Text("live");
@@ -62,7 +63,7 @@ int Run(int argc, char** argv) {
   printf("From another machine first: ssh -L %d:%s:%d %s\n", port, name.c_str(), port,
          Printable(HostName(), 100).c_str());
   // Nobody can open the pages without knowing the address.
-  if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("standard output cannot be written to");
+  if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("cannot write to standard output");
   int number = 0;
   sigwait(&ends, &number);
   // Making a page may take long; the program does not wait for it.

@@ -132,7 +132,7 @@ void Server::Serve(int connection) {
   Request request;
   int refused = 431;
   if (end != std::string::npos) refused = ParseRequest(std::string_view(head).substr(0, end + 4), &request);
-  Response response = TextResponse(refused, "This is no request that lockstep serve answers.\n");
+  Response response = TextResponse(refused, "lockstep serve does not answer such a request.\n");
   if (refused == 0) {
     try {
       response = handler_(request);

@@ -134,10 +134,10 @@ Response Site::Incident(std::string_view id, std::string_view file, std::string_
              part = file == "grids.json" || file == "calls.json";
   if (!explore && !report && !json && !part) return TextResponse(404, "There is no such page.\n");
   const absl::StatusOr<Listed> incident = listing_.Find(id);
-  if (!incident.ok()) return TextResponse(404, "There is no such incident any more.\n");
+  if (!incident.ok()) return TextResponse(404, "This incident no longer exists.\n");
   if (explore || part) {
     if (const auto large = Large(*incident); large != nullptr) return LargePart(*large, file, query);
-    if (part) return TextResponse(404, "The incident has no index of its newest data.\n");
+    if (part) return TextResponse(404, "The incident has no up-to-date index.\n");
   }
   Response response;
   response.type = json ? "application/json; charset=utf-8" : kHtml;

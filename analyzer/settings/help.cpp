@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kOther = "Other";  // title of the last group
 constexpr size_t kColumns = 80, kMostIndent = 26;
 
-// Appends the words of `text` in lines from `indent` to kColumns; `column` is where the first begins. Line ends in
+// Appends the words of `text` in lines from `indent` to kColumns; `column` is where the first line begins. Line ends in
 // `text` stay.
 void AddWrapped(const std::string& text, size_t indent, size_t column, std::string* out) {
   const size_t hang = text.find('\n') == std::string::npos ? indent : indent + 2;

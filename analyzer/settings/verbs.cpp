@@ -48,8 +48,8 @@ constexpr double kAboveZero = 1e-9, kDay = 86400, kMonth = 30 * kDay;
 constexpr double kMiB = 1 << 20, kPiB = static_cast<double>(uint64_t{1} << 50);
 constexpr const char* kKeyFolders = "~/.config/lockstep/keys, /etc/lockstep/keys";
 constexpr const char* kRuntimeFolders = "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep";
-constexpr const char* kOperatorKeys = "operator.key or reader.key where keys are";
-constexpr const char* kCollectorKey = "collector.pub where keys are";
+constexpr const char* kOperatorKeys = "operator.key or reader.key in the key folder";
+constexpr const char* kCollectorKey = "collector.pub in the key folder";
 constexpr const char* kKeysNote =
     "Keys are in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or /etc/lockstep/keys, the first that has one.";
 
@@ -110,7 +110,9 @@ Option OnVerdict(const char* help) {
 }
 
 Option OnVerdictTimeout() {
-  return Seconds("on-verdict-timeout", "end that command after this long").Default("60").Limits(kAboveZero, kMonth);
+  return Seconds("on-verdict-timeout", "end the command of --on-verdict after this time")
+      .Default("60")
+      .Limits(kAboveZero, kMonth);
 }
 
 Option RuntimeDir() {
@@ -195,7 +197,7 @@ Option Switch() {
       .Common();
 }
 
-// The options that tell users' tools how to reach a collector.
+// The options with which users' tools find and authenticate to a collector.
 Group Connection() {
   return {
       "Collector",
@@ -203,11 +205,9 @@ Group Connection() {
            .Variable("LOCKSTEP_COLLECTOR")
            .Default("the one of this host")
            .Common(),
-       File("key", "own secret key, of an operator or a reader")
-           .Variable("LOCKSTEP_KEY")
-           .Default(kOperatorKeys)
-           .Common(),
-       ServerKey("", "as the agent here has it, else collector.pub where keys are"), Keys(), Insecure(), RuntimeDir()}};
+       File("key", "secret key of an operator or a reader").Variable("LOCKSTEP_KEY").Default(kOperatorKeys).Common(),
+       ServerKey("", "that of the agent on this host, else collector.pub in the key folder"), Keys(), Insecure(),
+       RuntimeDir()}};
 }
 
 Verb Agent() {
@@ -233,15 +233,20 @@ Verb Agent() {
                   "run a collector for this host alone, on a socket in the runtime folder. lockstep top and "
                   "lockstep dump of this user and of root find it there")
                  .Excludes("collector"),
-             Folder("out", "with --alone: write incidents there").Default("incidents beside the spool").Needs("alone"),
+             Folder("out", "with --alone: write incidents to this folder")
+                 .Default("incidents beside the spool")
+                 .Needs("alone"),
              OnVerdict("with --alone: run this command through the shell for each verdict, with the verdict as JSON on "
                        "standard input")
                  .Needs("alone"),
              OnVerdictTimeout(),
-             File("key", "own secret key").Variable("LOCKSTEP_KEY").Default("agent.key where keys are").Common(),
+             File("key", "secret key of this program")
+                 .Variable("LOCKSTEP_KEY")
+                 .Default("agent.key in the key folder")
+                 .Common(),
              ServerKey("", kCollectorKey), Keys(), Insecure()}},
            {"Spool",
-            {Folder("spool", "keep here what the collector does not have yet")
+            {Folder("spool", "folder for what the collector does not have yet")
                  .Variable("LOCKSTEP_SPOOL")
                  .Default("/var/lib/lockstep/spool, of a user ~/.local/state/lockstep/spool"),
              Bytes("spool-bytes", "maximum size of the spool")
@@ -250,13 +255,13 @@ Verb Agent() {
                  .Limits(kMiB, kPiB),
              File("log", "the agent's log").Variable("LOCKSTEP_AGENT_LOG").Default("agent.log in the spool")}},
            {"Rings",
-            {Folder("rings", "watch this LOCKSTEP_DIR and no other place")
+            {Folder("rings", "watch only this LOCKSTEP_DIR")
                  .Variable("LOCKSTEP_AGENT_RINGS")
                  .Default("the usual places")
                  .List(':'),
              Age("keep-rings",
-                 "keep rings of dead processes this long after the last record; 0: forever. Rings of abnormal ends "
-                 "are in the spool by then")
+                 "keep rings of dead processes for this time after the last record; 0: forever. By then, rings of "
+                 "abnormal ends are in the spool")
                  .Default("7d"),
              Bytes("keep-ring-bytes",
                    "remove the oldest of a user's dead rings beyond this, and beyond half of what all rings may "
@@ -303,7 +308,7 @@ Verb Analyze() {
                        Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
                        Redact(kRedactHelp)}},
                      {"Analysis",
-                      {Text("job", "NAME", "analyze this job, where PATH holds several").Lone(), LateAfter(0, 1e9),
+                      {Text("job", "NAME", "analyze this job, if PATH contains several").Lone(), LateAfter(0, 1e9),
                        File("topology", "where hosts are: lines HOST RACK SWITCH, or topology.conf of Slurm"),
                        Choice("replay", "WHEN", "auto|yes|no",
                               "replay the recorded calls to prove the first finding (auto: of up to 1,024 ranks)")
@@ -332,32 +337,33 @@ Verb ArchiveVerb() {
            "links, list, operations or startup. jobs stores how long jobs ran, for rates per job-day. FILE (- is "
            "standard input) has lines JOB|START|END|RANKS, as sacct -X -n -P -o JobID,Start,End,NTasks prints."},
       .examples = {{"lockstep archive --to http://db:8123/lockstep incident", "send one incident"},
-                   {"lockstep archive query --days 30 culprits", "who hung jobs this month"},
+                   {"lockstep archive query --days 30 culprits", "which hosts and lines of code hung jobs this month"},
                    {"lockstep archive --follow /var/lib/lockstep/incidents", "send each incident once it is finished"}},
-      .groups = {{"Server",
-                  {Text("to", "URL", "http://[USER@]HOST:PORT/DATABASE or https://...").Variable("LOCKSTEP_ARCHIVE"),
-                   File("password-file", "password of the user; LOCKSTEP_ARCHIVE_PASSWORD may hold it instead"),
-                   File("ca", "certificates that https trusts").Default("those of the system"),
-                   Flag("insecure", "allow http to other machines: others can read what is sent"),
-                   Seconds("retry-for", "try again this long if the server is down; --follow never gives up")
-                       .Default("30")
-                       .Limits(0, 1e6)}},
-                 {"Sending",
-                  {Folder("follow",
-                          "send every incident below DIR (--out of a collector) once it is finished, until SIGTERM"),
-                   Seconds("every", "with --follow: look this often").Default("5").Limits(0.05, 1e6),
-                   Folder("spool", "keep here what could not be sent").Default("~/.local/state/lockstep/archive"),
-                   Bytes("spool-limit", "maximum size of the spool").Default("1G").Limits(1, 0),
-                   Redact("take names out of code places, as lockstep analyze does"), Keys()}},
-                 {"Queries",
-                  {Number("days", "of the last N days").Default("90; links: 7").Limits(1, 1e6),
-                   Number("limit", "at most N lines").Default("100").Limits(1, 1e6),
-                   Text("host", "NAME", "of this host").Default("all"),
-                   Text("place", "TEXT", "culprits: code places that contain TEXT").Default("all"),
-                   Text("job", "NAME", "of this job").Default("all"), Flag("json", "print JSON"),
-                   Flag("sql", "print the statement, ask nothing"),
-                   Number("time-limit-ms", "").Lone().Default("1500").Limits(1, 1e6).Hidden(),
-                   Text("password", "", "").Lone().Hidden()}}},
+      .groups =
+          {{"Server",
+            {Text("to", "URL", "http://[USER@]HOST:PORT/DATABASE or https://...").Variable("LOCKSTEP_ARCHIVE"),
+             File("password-file", "password of the user; LOCKSTEP_ARCHIVE_PASSWORD may hold it instead"),
+             File("ca", "certificates that https trusts").Default("those of the system"),
+             Flag("insecure", "allow http to other machines: others can read what is sent"),
+             Seconds("retry-for", "if the server is down, keep trying for this time; --follow never gives up")
+                 .Default("30")
+                 .Limits(0, 1e6)}},
+           {"Sending",
+            {Folder("follow",
+                    "send every incident below DIR (--out of a collector) once it is finished, until SIGTERM"),
+             Seconds("every", "with --follow: look for new incidents at this interval").Default("5").Limits(0.05, 1e6),
+             Folder("spool", "folder for what could not be sent yet").Default("~/.local/state/lockstep/archive"),
+             Bytes("spool-limit", "maximum size of the spool").Default("1G").Limits(1, 0),
+             Redact("take names out of code places, as lockstep analyze does"), Keys()}},
+           {"Queries",
+            {Number("days", "only the last N days").Default("90; links: 7").Limits(1, 1e6),
+             Number("limit", "at most N lines").Default("100").Limits(1, 1e6),
+             Text("host", "NAME", "only this host").Default("all"),
+             Text("place", "TEXT", "culprits: code places that contain TEXT").Default("all"),
+             Text("job", "NAME", "only this job").Default("all"), Flag("json", "print JSON"),
+             Flag("sql", "print the SQL statement and do not send it"),
+             Number("time-limit-ms", "").Lone().Default("1500").Limits(1, 1e6).Hidden(),
+             Text("password", "", "").Lone().Hidden()}}},
       .notes =
           {"Exit status: 0 all is sent or answered; 1 something was refused or cannot be read; 2 wrong usage; 3 the "
            "server was down, and what was not sent waits in the spool."},
@@ -386,10 +392,10 @@ Verb Check() {
                  .Named("-n")
                  .Default("COMMAND starts them")
                  .Limits(1, 4096),
-             Seconds("seconds", "end each round after this long; what was recorded until then counts")
+             Seconds("seconds", "end each round after this time; what was recorded until then counts")
                  .Default("60")
                  .Limits(kAboveZero, kMonth),
-             Number("rounds", "run COMMAND this often; from the second round on, single ranks are stopped for moments")
+             Number("rounds", "run COMMAND this many times; from the second time on, stop single ranks for moments")
                  .Default("2")
                  .Limits(1, 1000),
              Flag("own-libraries", "use the NCCL and CUDA libraries of this machine instead of the stand-ins"),
@@ -414,15 +420,15 @@ Verb Clean() {
       .examples = {{"lockstep clean --dry-run", "show what it would remove"},
                    {"lockstep clean --older-than 2d", "only rings that got no record for two days"},
                    {"lockstep clean --older-than 2d --incidents /var/lib/lockstep/incidents", "for cron"}},
-      .groups = {{"Rings", {RingFolder(), Age("older-than", "only rings with no record for this long").Default("0")}},
-                 {"Incidents",
-                  {Folder(
-                       "incidents",
-                       "also clean the incidents in this folder (--out of a collector). Never removes the newest one, "
-                       "unfinished ones or folders with other files"),
-                   Keep("remove older incidents; 0: keep all"),
-                   KeepBytes("remove the oldest incidents beyond this size in all; 0: keep all")}},
-                 {"Other", {Flag("dry-run", "only print what would be removed")}}},
+      .groups =
+          {{"Rings", {RingFolder(), Age("older-than", "only rings that got no record for this time").Default("0")}},
+           {"Incidents",
+            {Folder("incidents",
+                    "also clean the incidents in this folder (--out of a collector). Never removes the newest one, "
+                    "unfinished ones or folders with other files"),
+             Keep("remove older incidents; 0: keep all"),
+             KeepBytes("remove the oldest incidents above this total size; 0: keep all")}},
+           {"Other", {Flag("dry-run", "only print what would be removed")}}},
       .notes = {"Exit status: 0 done; 1 something cannot be removed; 2 wrong usage, or a folder cannot be used."}};
 }
 
@@ -444,13 +450,13 @@ Verb Collector() {
                  .Variable("LOCKSTEP_LISTEN")
                  .Default("collector.sock in the runtime folder")
                  .List(','),
-             Endpoint("upstream", "be a relay of the collector there; further ones are used when it goes silent")
+             Endpoint("upstream", "be a relay of the collector at ENDPOINT; if it goes silent, use the next one")
                  .List(','),
              Text("metrics", "ADDRESS:PORT", "serve Prometheus metrics, on loopback only"), RuntimeDir()}},
            {"Keys",
-            {File("key", "own secret key, created by lockstep keygen --role collector")
+            {File("key", "secret key of this program, created by lockstep keygen --role collector")
                  .Variable("LOCKSTEP_KEY")
-                 .Default("collector.key where keys are")
+                 .Default("collector.key in the key folder")
                  .Common(),
              Folder("known-keys", "public keys of agents and people that may connect; changes take effect at once")
                  .Variable("LOCKSTEP_KNOWN_KEYS")
@@ -461,16 +467,17 @@ Verb Collector() {
              ServerKey("upstream", ""),
              Insecure("use no keys, on any address: everyone who can reach the port can read and write")}},
            {"Incidents",
-            {Folder("out", "write incidents there").Variable("LOCKSTEP_OUT").Default("the current folder"),
+            {Folder("out", "write incidents to this folder").Variable("LOCKSTEP_OUT").Default("the current folder"),
              Bytes("quota", "maximum size of all incidents being gathered").Default("1T").Limits(1, 0),
              Bytes("host-quota", "maximum size of one host's part of an incident").Default("4G").Limits(1, 0),
-             GroupOption("members of this group, a name or a number, may read the incidents"),
+             GroupOption("let members of this group (name or number) read the incidents"),
              Keep("remove older incidents; 0: keep all"),
-             KeepBytes("remove the oldest incidents beyond this; 0: keep all. The newest incident and unfinished "
-                       "ones are kept")}},
+             KeepBytes(
+                 "remove the oldest incidents above this total size; 0: keep all. The newest incident and unfinished "
+                 "ones are kept")}},
            {"Verdicts",
-            {LateAfter(kAboveZero, kMonth), HangAfter("call a wait this long hung, regardless of what its root does"),
-             Seconds("silent-after", "call an agent silent if it sends nothing for this long")
+            {LateAfter(kAboveZero, kMonth), HangAfter("call a wait of this length a hang, whatever the processes do"),
+             Seconds("silent-after", "call an agent silent if it sends nothing for this time")
                  .Default("5")
                  .Limits(kAboveZero, kMonth),
              OnVerdict(
@@ -523,18 +530,18 @@ Verb Attach() {
                    {"lockstep attach --kubernetes job-name=train", "the same in pods, with kubectl exec"}},
       .groups =
           {{"Job",
-            {Text("job", "NAME", "the job of this name, where several run").Lone(),
-             Text("slurm", "ID", "the job with this SLURM_JOB_ID").Lone(),
+            {Text("job", "NAME", "look at the job of this name, if several run").Lone(),
+             Text("slurm", "ID", "look at the job with this SLURM_JOB_ID").Lone(),
              Flag("ask-torch",
                   "ask PyTorch for dumps of its Flight Recorder, through its debug server and through the pipes "
                   "of TORCH_NCCL_DEBUG_INFO_PIPE_FILE. The second makes each rank write a file")
                  .Lone()}},
            {"Hosts",
-            {File("hosts", "look at these hosts instead of this one: a file with a host name a line").Lone(),
-             Text("launch", "COMMAND", "command that runs another command on a host; the host's name is appended")
+            {File("hosts", "look at these hosts instead of this one: a file with one host name per line").Lone(),
+             Text("launch", "COMMAND", "command that runs another command on a host; the name of the host is appended")
                  .Default("ssh -o BatchMode=yes"),
-             Text("kubernetes", "SELECTOR", "look at the running pods with these labels instead of this host").Lone(),
-             Text("namespace", "NAME", "of these pods").Default("kubectl's").Lone(),
+             Text("kubernetes", "SELECTOR", "look at the running pods with these labels, not at this host").Lone(),
+             Text("namespace", "NAME", "namespace of these pods").Default("kubectl's").Lone(),
              Text("container", "NAME", "the container to look at in each pod").Default("its default").Lone(),
              Text("kubectl", "COMMAND", "lists the pods and runs commands in them").Default("kubectl"),
              Text("remote", "PROGRAM", "path of lockstep on the hosts or in the pods").Default("lockstep"),
@@ -547,10 +554,11 @@ Verb Attach() {
                  .Default("uname")}},
            {"Incident",
             {Folder("out", "write the incident folder here").Default("./lockstep-incident-JOB-DATE-TIME"),
-             Redact("what to remove before anything is written. Above no, output files and RAS are not read\n"
-                    "no: nothing\n"
-                    "paths: names of folders, which become hashes\n"
-                    "stacks: also names of files, functions and threads that are not public"),
+             Redact(
+                 "what to remove before anything is written. With paths or stacks, output files and RAS are not read\n"
+                 "no: nothing\n"
+                 "paths: names of folders, which become hashes\n"
+                 "stacks: also names of files, functions and threads that are not public"),
              Keys()}}},
       .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage, or several jobs and none "
                 "is chosen; 3 no job found, or no folder for the incident."},
@@ -571,7 +579,7 @@ Verb Doctor() {
                        {"lockstep doctor --json", "for scripts"}},
           .groups =
               {{"Checks",
-                {File("nccl", "the libnccl.so.2 that the job loads").Value("PATH").Default("those where programs look"),
+                {File("nccl", "the libnccl.so.2 that the job loads").Value("PATH").Default("those that programs find"),
                  Number("ranks", "ranks on this host").Default("8").Limits(1, 1024), Library(), RingFolder().NoOption(),
                  Flag("json", "print JSON")}},
                Connection()},
@@ -586,18 +594,18 @@ Verb Dump() {
       .text = {"Has the collector take an incident of a running job now: digests of all ranks, the verdict, stacks "
                "and rings of the suspects. Prints the verdict and where the files are.",
                "JOB is a name, or NAME/STEP/RESTART. It may be omitted where only one job runs."},
-      .examples = {{"lockstep dump", "of the only job"},
-                   {"lockstep dump train", "of the job named train"},
+      .examples = {{"lockstep dump", "the only job"},
+                   {"lockstep dump train", "the job named train"},
                    {"lockstep dump --everything train", "with the rings of all ranks"}},
       .groups = {{"Incident",
-                  {Flag("everything", "whole rings of all ranks, not only of the suspects"),
+                  {Flag("everything", "take the whole rings of all ranks, not only of the suspects"),
                    Flag("json", "print the verdict as JSON"),
-                   Seconds("timeout", "give up after this long, also if the collector does not answer")
+                   Seconds("timeout", "give up after this time, also if the collector does not answer")
                        .Default("600")
                        .Limits(kAboveZero, 1e6)}},
                  Connection()},
       .notes = {kKeysNote,
-                "Exit status: as of lockstep analyze: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 no "
+                "Exit status: as for lockstep analyze: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 no "
                 "verdict."},
       .operand = "JOB",
       .most_operands = 1};
@@ -639,13 +647,13 @@ Verb Export() {
       .examples = {{"lockstep export --perfetto trace.pftrace incident", "for ui.perfetto.dev"},
                    {"lockstep export --chrome trace.json --around-stop 10 incident",
                     "the last ten seconds, for Chrome"},
-                   {"lockstep export --csv - --ranks 0-7 incident", "one line an operation"}},
+                   {"lockstep export --csv - --ranks 0-7 incident", "one line per operation"}},
       .groups = {{"Output",
                   {File("perfetto",
                         "a trace for ui.perfetto.dev: hosts, ranks, threads, streams, and arrows from ranks "
                         "that wait to the culprit"),
                    File("chrome", "the same as JSON for Chrome's trace viewer"),
-                   File("csv", "one line an operation (RFC 4180), with a header line")}},
+                   File("csv", "one line per operation (RFC 4180), with a header line")}},
                  {"Selection",
                   {Option{"ranks", Kind::kRanks, "only these ranks"}.Default("all"),
                    Seconds("around-stop", "only what is within this time of the moment at which the job stopped")
@@ -673,9 +681,9 @@ Verb Keygen() {
                    {"lockstep keygen --role operator --name alice keys", "alice may take dumps"}},
       .groups = {{"",
                   {Choice("role", "ROLE", "collector|relay|agent|operator|reader",
-                          "collector: key of a collector or a relay, by which others know it\n"
-                          "relay: takes reports of agents and passes them on\n"
-                          "agent: reports, and can ask for nothing; for one host or a fleet\n"
+                          "collector: key of a collector or a relay, which others use to recognize it\n"
+                          "relay: forwards the reports of agents\n"
+                          "agent: may only report; for one host or a fleet\n"
                           "operator: may take dumps (lockstep dump, top)\n"
                           "reader: may only look (lockstep top)"),
                    Text("name", "NAME", "name of the files").Default("the role")}}},
@@ -693,7 +701,7 @@ Verb Mcp() {
                    "tools only read: incidents, verdict, why, ranks, stacks, query, compare. Each sentence has an "
                    "evidence id. PATH is what lockstep analyze reads, or a folder of incidents; nothing else is read."},
           .examples = {{"lockstep mcp /var/lib/lockstep-collector", "as the command of an assistant's server"},
-                       {"lockstep mcp incident", "about one incident"},
+                       {"lockstep mcp incident", "one incident"},
                        {"lockstep mcp --redact stacks incident", "without names of code and files"}},
           .groups = {{"", {Redact(kRedactHelp), Keys()}}},
           .notes = {"Exit status: 0 standard input ended; 2 wrong usage; 3 standard output cannot be written."},
@@ -715,13 +723,13 @@ Verb Replay() {
                "complete. PATH is what lockstep analyze reads. It starts nothing of the job and uses no GPU."},
       .examples = {{"lockstep replay incident", "is the verdict on this incident proved?"},
                    {"lockstep replay --suspect 7 incident", "correct rank 7 instead of the culprit"},
-                   {"lockstep replay --format json incident", "with all that was replayed and assumed"}},
+                   {"lockstep replay --format json incident", "everything that was replayed and assumed"}},
       .groups = {{"",
                   {Option{"suspect", Kind::kRanks, "correct these ranks instead of the culprits of the first finding"}
                        .Lone()
                        .Default("the culprits"),
                    Choice("format", "FORMAT", "text|json", "text or JSON").Default("text"),
-                   Text("job", "NAME", "replay this job, where PATH holds several").Lone(), LateAfter(0, 1e9)}}},
+                   Text("job", "NAME", "replay this job, if PATH contains several").Lone(), LateAfter(0, 1e9)}}},
       .notes = {"Exit status: 0 proved; 1 not proved; 2 wrong usage; 3 nothing readable."},
       .operand = "PATH",
       .operand_kind = Kind::kFile,
@@ -755,7 +763,7 @@ Verb Run() {
                       "join the job to a collector: run starts an agent for its ranks. The collector finds hangs and "
                       "keeps incidents; its verdict is printed here")
                  .Excludes("out"),
-             GroupOption("members of this group, a name or a number, may read the incidents and the rings"),
+             GroupOption("let members of this group (name or number) read the incidents and rings"),
              OnVerdict(
                  "run this command through the shell for each verdict, with the verdict as JSON on standard input")
                  .Excludes("collector"),
@@ -771,7 +779,7 @@ Verb Run() {
                  .Excludes("gpu"),
              LateAfter(kAboveZero, kMonth),
              HangAfter(
-                 "call a wait this long hung, regardless of what its root does; use less than the framework's own "
+                 "call a wait of this length a hang, whatever the processes do; use less than the framework's own "
                  "watchdog"),
              Library(), Rack(), Switch(), RingFolder().NoOption().Default("/dev/shm, else the temporary folder"),
              File("server-key", "public key of the collector")
@@ -829,7 +837,7 @@ Verb Top() {
                    {"lockstep top --once", "print the state once"},
                    {"lockstep top --json train", "one job, for scripts"}},
       .groups = {{"Output",
-                  {Flag("once", "print the state once and exit"), Flag("json", "the same as JSON, one line a job")}},
+                  {Flag("once", "print the state once and exit"), Flag("json", "the same as JSON, one line per job")}},
                  Connection()},
       .notes = {kKeysNote, "Exit status: 0; 1 no collector answers, or it refuses; 2 wrong usage."},
       .operand = "JOB",
@@ -851,7 +859,7 @@ Verb View() {
                    Text("live", "ENDPOINT",
                         "follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as they come; "
                         "any: the collector of this host. Keys as for lockstep top"),
-                   Choice("theme", "COLOURS", "light|dark", "colours of the window").Default("as the desktop"),
+                   Choice("theme", "COLORS", "light|dark", "colors of the window").Default("as the desktop"),
                    Choice("tab", "NAME", "answer|matrix|wait-for|timeline|stacks|bandwidth", "show this first")
                        .Default("answer, if a rank is named"),
                    Number("select-anomaly", "select this anomaly; 1 is the worst").Limits(1, 1e6),

@@ -1,4 +1,4 @@
-// A mapped file, which others may cut or change meanwhile.
+// A mapped file, which others may cut or change at any time.
 #pragma once
 
 #include <sys/stat.h>

@@ -153,7 +153,8 @@ class Checker {
 absl::StatusOr<ViewFacts> ReadViewFacts(const IndexReader& index) {
   const absl::Span<const char> bytes = index.facts();
   if (bytes.empty())
-    return absl::FailedPreconditionError("this index holds no facts; delete it, it is made again from the dumps");
+    return absl::FailedPreconditionError(
+        "this index contains no facts; delete it, and it is created again from the dumps");
   const auto size = static_cast<int>(bytes.size());
   CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()), size);
   in.PushLimit(size);  // so that the end of the buffer is the end of the message
@@ -161,10 +162,10 @@ absl::StatusOr<ViewFacts> ReadViewFacts(const IndexReader& index) {
   ViewFacts facts;
   if (!CountMessages(&in, ViewFacts::descriptor(), 0, &left) || !facts.ParseFromArray(bytes.data(), size)) {
     return absl::DataLossError(
-        "the facts of this index cannot be read; delete the index, it is made again from the dumps");
+        "the facts of this index cannot be read; delete the index, and it is created again from the dumps");
   }
   if (const std::string why = Checker(facts, index).Check(); !why.empty()) {
-    return absl::DataLossError(absl::StrCat(why, "; delete the index, it is made again from the dumps"));
+    return absl::DataLossError(absl::StrCat(why, "; delete the index, and it is created again from the dumps"));
   }
   return facts;
 }

@@ -121,7 +121,7 @@ class Maker {
       if (UpToDate(place, source_)) return ViewIndex{place, false, false};
     }
     if (absl::Status status = Load(); !status.ok()) return status;
-    absl::Status status = absl::FailedPreconditionError("an index is made for one folder only");
+    absl::Status status = absl::FailedPreconditionError("an index is created only for a single folder");
     for (const std::string& place : places) {
       if (progress_->cancel) return Cancelled();
       if (!options_.beside_only && absl::StrContains(place, "/view-")) Prune(place.substr(0, place.rfind('/')));

@@ -271,9 +271,9 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
     case Front::kWaits:
       return absl::StrCat("waiting in ", op, on);
     case Front::kAllArrived:
-      return absl::StrCat("in ", op, on, " with all members, which does not end");
+      return absl::StrCat("in ", op, on, " with all members, and the operation does not end");
     case Front::kNotReached:
-      return absl::StrCat("its stream has not come to ", op, on, ", its peers' have");
+      return absl::StrCat("its stream has not reached ", op, on, ", its peers' have");
     case Front::kPeersFinished:
       return absl::StrCat("its GPU did not end ", op, on, ", its peers' did");
     case Front::kMismatched:

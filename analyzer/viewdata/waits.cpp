@@ -38,7 +38,7 @@ const char* WhyText(Why why) {
     case Why::kOwnGpu:
       return "its own GPU";
     case Why::kInit:
-      return "has not come to its making";
+      return "has not reached its creation";
     case Why::kIn:
       return "in it";
     case Why::kStreamOrder:
@@ -46,7 +46,7 @@ const char* WhyText(Why why) {
     case Why::kLaunchOrder:
       return "runs in another order";
     case Why::kOutside:
-      return "outside of NCCL";
+      return "outside NCCL";
   }
   return "";
 }

@@ -13,17 +13,17 @@ namespace {
 std::string NamesOf(const ChainLink& link) {
   if (link.communicators() == 1) return link.communicator().label();
   if (link.names().empty())
-    return absl::StrCat(link.communicators(), " groups",
+    return absl::StrCat(CountText(link.communicators()), " groups",
                         link.size() > 0 ? absl::StrCat(" of ", Counted(link.size(), "rank", "ranks")) : "");
   return absl::StrCat(absl::StrJoin(link.names(), ", "),
-                      link.more_names() > 0 ? absl::StrCat(" and ", link.more_names(), " more") : "");
+                      link.more_names() > 0 ? absl::StrCat(" and ", CountText(link.more_names()), " more") : "");
 }
 
 }  // namespace
 
 void PutIntoWords(ChainLink* link) {
   if (link->what() == ChainLink::SET_UP) link->set_operation("communicator set-up");
-  if (link->what() == ChainLink::RENDEZVOUS) link->set_operation("a rendezvous outside of NCCL");
+  if (link->what() == ChainLink::RENDEZVOUS) link->set_operation("a rendezvous outside NCCL");
   if (link->communicators() > 0) link->mutable_communicator()->set_name(NamesOf(*link));
   std::string text = absl::StrCat(RankNames(link->ranks()), link->ranks_size() == 1 ? " waits" : " wait");
   if (!link->operation().empty()) absl::StrAppend(&text, " in ", link->operation());

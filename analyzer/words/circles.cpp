@@ -12,8 +12,9 @@ std::optional<Words> CircleWords(const Finding& finding) {
   constexpr char kImplicitOrder[] =
       "Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
       "stream.";
-  constexpr char kCompletes[] = "one of the operations completing";
-  constexpr char kOneOrderRuns[] = "one of the operations completing, or running in one order on all of these GPUs";
+  constexpr char kCompletes[] = "a record that one of these operations completed";
+  constexpr char kOneOrderRuns[] =
+      "a record that one of these operations completed, or that all of these GPUs run them in the same order";
   Words words;
   words.refuted_by = kCompletes;
   switch (finding.reason()) {
@@ -22,18 +23,19 @@ std::optional<Words> CircleWords(const Finding& finding) {
       words.advice = {kOneOrder};
       break;
     case REASON_OUT_OF_ORDER:
-      words.what = absl::StrCat("issued the same operations in another order than ", detail.count(), " of ",
-                                detail.of(), " ranks, and all wait for each other");
+      words.what = absl::StrCat("issued the same operations in another order than ", CountText(detail.count()), " of ",
+                                CountText(detail.of()), " ranks, and all wait for each other");
       words.advice = {kOneOrder};
       break;
     case REASON_GPU_ORDERS_DIFFER:
       words.what =
-          "issued the same operations on several streams, and their GPUs run them in different orders: each waits for "
-          "the other";
-      words.rivals = {"a non-NCCL kernel blocks one of the streams on one of these GPUs"};
+          "issued the same operations on several streams, and their GPUs run them in different orders: each GPU waits "
+          "for the other";
+      words.rivals = {"a kernel of the program blocks one of the streams on one of these GPUs"};
       words.tells_apart =
-          "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; stream priorities "
-          "and CUDA_DEVICE_MAX_CONNECTIONS of the ranks being equal; a kernel trace of one of the GPUs";
+          "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; whether "
+          "stream "
+          "priorities and CUDA_DEVICE_MAX_CONNECTIONS are the same on all ranks; a kernel trace of one of the GPUs";
       words.refuted_by = kOneOrderRuns;
       words.advice = {kImplicitOrder,
                       "Give the streams the same priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make "
@@ -41,12 +43,13 @@ std::optional<Words> CircleWords(const Finding& finding) {
                       "Make one stream wait for the other with an event where the order matters."};
       break;
     case REASON_TWO_STREAMS_STUCK:
-      words.what = absl::StrCat("are in ", CallText(detail.call()), ", and in ", CallText(detail.other()),
-                                ", on different streams, like all other members, and neither ends: their GPUs may run "
-                                "the two in different orders");
-      words.rivals = {"the network between members of both", "the GPU of one of them, inside one of the operations"};
+      words.what =
+          absl::StrCat("are in two operations on different streams, like all other members, and neither ends: ",
+                       CallText(detail.call()), ", and ", CallText(detail.other()),
+                       "; their GPUs may run the two in different orders");
+      words.rivals = {"the network between the members of both failed", kGpuInside};
       words.tells_apart =
-          "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
+          "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
           "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
       words.refuted_by = kOneOrderRuns;
       words.advice = {kImplicitOrder,
@@ -58,17 +61,18 @@ std::optional<Words> CircleWords(const Finding& finding) {
       break;
     case REASON_CIRCLE:
       if (detail.count() > 1) {
-        words.what =
-            absl::StrCat("wait for each other in a cycle over ", detail.count(), " communicators: ", detail.name());
+        words.what = absl::StrCat("wait for each other in a cycle over ", CountText(detail.count()),
+                                  " communicators: ", detail.name());
         words.advice = {
-            "Make every rank issue operations of these communicators in the same order: the evidence lists what each "
-            "rank is in.",
-            "Or issue them from one stream, one group, or with NCCL_LAUNCH_ORDER_IMPLICIT=1."};
+            "Make every rank issue operations of these communicators in the same order. The evidence lists the "
+            "operation "
+            "that each rank is in.",
+            "Or issue them from one stream or in one group, or set NCCL_LAUNCH_ORDER_IMPLICIT=1."};
       } else {
         words.what = "wait for each other in a cycle";
         words.advice = {
-            "Compare the order of calls of the named ranks around the operations listed: one of them left out, added "
-            "or reordered a call."};
+            "Compare the calls of the named ranks around the operations in the evidence: one of the ranks left out, "
+            "added or reordered a call."};
       }
       break;
     default:

@@ -1,4 +1,4 @@
-// GPUs that are stuck by themselves, and members that alone are done.
+// GPUs that are stuck by themselves, and members that completed an operation alone.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -13,34 +13,38 @@ std::optional<Words> GpuWords(const Finding& finding) {
   const std::string gpu_state = Step("Read the GPU's state and the Xid errors of its host", GpuCommand(finding));
   const std::string drain = RestartStep(finding, "If the GPU is broken, restart");
   constexpr char kKernel[] = "Look for a kernel or host callback that never ends on this GPU, ahead of the collective.";
-  constexpr char kStart[] = "a recorded start of that operation on that GPU";
+  constexpr char kStart[] = "a record that this operation started on that GPU";
+  constexpr char kSlowWatchdog[] = "a watchdog of the rank that notices completions late";
+  constexpr char kByEnd[] = "a record that the error was a consequence of the job's end";
   const std::string error = detail.name().empty() ? "" : absl::StrCat("; ", detail.name());
   Words words;
+  words.own_subject = true;
   switch (finding.reason()) {
     case REASON_GPU_ERROR:
       words.what = absl::StrCat(Pick(finding, "its GPU reported an error and has completed",
                                      "their GPUs reported an error and have completed"),
                                 " nothing since", call.empty() ? "" : absl::StrCat(", first ", call), error);
-      words.advice = {"Read the end of its error output.", gpu_state,
+      words.advice = {"Read the end of the rank's error output.", gpu_state,
                       RestartStep(finding, "If it is a hardware error, restart")};
-      words.refuted_by = "the error being a consequence of the job's end";
+      words.refuted_by = kByEnd;
       break;
     case REASON_GPU_BEHIND:
       words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " never completed ", call, ", which ",
                                 Pick(finding, "its", "their"), " peers completed", error);
       words.advice = {gpu_state, drain};
-      words.refuted_by = "the rank's own watchdog being slow to notice completions";
+      words.refuted_by = kSlowWatchdog;
       break;
     case REASON_GPU_OR_OTHER_CALL:
-      words.what = absl::StrCat(
-          "disagree about ", call,
-          ": unfinished on one, counted as finished by the other, whose damaged file does not contain the call", error);
+      words.own_subject = false;
+      words.what = absl::StrCat("disagree about ", call, ": ", RankNames(detail.ranks()), " has not finished it, and ",
+                                RankNames(detail.others()),
+                                " counts it as finished in a damaged file that does not contain the call", error);
       words.rivals = {absl::StrCat("the GPU of ", RankNames(detail.ranks()), " is stuck"),
-                      absl::StrCat("a different call of ", RankNames(detail.others()), " with that number")};
+                      absl::StrCat(RankNames(detail.others()), " made a different call with that number")};
       words.tells_apart = absl::StrCat("an undamaged dump of ", RankNames(detail.others()),
                                        "; Xid errors of the GPU of ", RankNames(detail.ranks()));
       words.advice = {gpu_state, drain};
-      words.refuted_by = "the rank's own watchdog being slow to notice completions";
+      words.refuted_by = kSlowWatchdog;
       break;
     case REASON_STREAM_BLOCKED:
       words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call,
@@ -52,9 +56,9 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call, ", which ",
                                 Pick(finding, "its", "their"),
                                 " peers are in, while another of its streams waits in a later operation");
-      words.rivals = {"non-NCCL work ahead of it on that stream does not end",
-                      "the GPU runs the two operations in the opposite order of the other GPUs"};
-      words.tells_apart = "a kernel trace of this GPU; the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1";
+      words.rivals = {"a kernel of the program, queued before that operation, does not finish",
+                      "this GPU runs the two operations in another order than the other GPUs"};
+      words.tells_apart = "a kernel trace of this GPU; whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1";
       words.advice = {kKernel, gpu_state};
       words.refuted_by = kStart;
       break;
@@ -64,36 +68,35 @@ std::optional<Words> GpuWords(const Finding& finding) {
                        "started ", call, ": a kernel queued before it does not finish");
       words.advice = {"Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.",
                       Step("Read the GPUs' state and the Xid errors", GpuCommand(finding))};
-      words.refuted_by = "a recorded start of that operation, or a long computation that ends";
+      words.refuted_by = "a record that this operation started, or a long computation that ends";
       break;
     case REASON_ERROR_IN_OPERATION:
-      words.what =
-          absl::StrCat(detail.name(), "; ", call, ", which all ", detail.of(), " members entered, does not end");
+      words.what = absl::StrCat(detail.name(), "; all ", CountText(detail.of()), " members entered ", call,
+                                ", which does not end");
       words.advice = {gpu_state, drain};
-      words.refuted_by = "the error being a consequence of the job's end";
+      words.refuted_by = kByEnd;
       break;
     case REASON_GPU_STOPPED_AFTER:
       words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed nothing that was issued after ",
-                                call, "; the GPUs of the other members did, and all wait in it");
-      words.rivals = {"the network between these ranks", "the GPU of one of them, inside the operation"};
-      words.tells_apart =
-          "full GPU marks (which GPU did not start), the profiler (which network steps stopped), Xid and link errors "
-          "of their hosts";
+                                call, "; the GPUs of the other members did, and all members wait in that operation");
+      words.rivals = {kNetworkBetween, kGpuInside};
+      words.tells_apart = kWhichGpuOrLink;
       words.advice = {gpu_state,
                       "If there are no errors, suspect the network between the members of this communicator."};
-      words.refuted_by = "a member that had not arrived";
+      words.refuted_by = kNotArrived;
       break;
     case REASON_FINISHED_ALONE:
-      words.what = absl::StrCat("alone completed ", call, ", which other members are still in: ",
+      words.own_subject = false;
+      words.what = absl::StrCat("completed ", call, ", which other members are still in: ",
                                 detail.flag() ? "its call there, whose record is gone, was most likely a different one"
-                                              : "it passed different arguments, or did not wait for them");
-      words.rivals = {"the network or a GPU inside the operation, after this rank had all that it needed"};
+                                              : "it passed different arguments, or did not wait for the others");
+      words.rivals = {"the network or a GPU failed inside the operation, after this rank had all that it needed"};
       words.tells_apart = detail.flag()
                               ? "a longer record of the named rank (a larger ring); the profiler's network steps"
                               : "the arguments that this rank and the others passed; the profiler's network steps";
       words.advice = {"Compare what this rank and the others pass to that call: size, datatype, operation."};
       if (detail.flag()) words.advice.push_back(kLargerRing);
-      words.refuted_by = detail.flag() ? "that rank's record of the call being the same as the others'"
+      words.refuted_by = detail.flag() ? "a record that the rank made the same call as the others"
                                        : "the others completing the call a moment later";
       break;
     default:

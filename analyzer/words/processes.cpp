@@ -45,12 +45,12 @@ std::string DifferentEnds(const Finding& finding) {
 
 std::vector<std::string> ExitAdvice(const Finding& finding) {
   if (finding.detail().has_name())
-    return {"Read that exception in its error output: later errors and timeouts of other ranks follow from it."};
+    return {"Read that exception in the rank's error output: later errors and timeouts of other ranks follow from it."};
   if (finding.detail().number() != 0)
-    return {absl::StrCat("Read the end of ", Pick(finding, "its error output: it", "their error output: they"),
-                         " failed first.")};
-  return {absl::StrCat("Read the end of ", Pick(finding, "its", "their"),
-                       " output: did the data run out, was an exception swallowed?"),
+    return {absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
+                         ", which failed first.")};
+  return {absl::StrCat("Read the end of the output of ", RankNames(finding.culprit_ranks()),
+                       ": did the data run out, was an exception swallowed?"),
           "Make every rank run the same number of steps."};
 }
 
@@ -61,8 +61,9 @@ std::string LookForCore(const Finding& finding) {
 constexpr char kEarlierEnd[] = "the process still running, or another rank's process having ended before it";
 std::vector<std::string> ContinueAdvice(const Finding& finding) {
   const std::string command = PidCommand(finding, "kill -CONT");
-  return {absl::StrCat("Continue ", Pick(finding, "it", "them"), ": ", command.empty() ? "kill -CONT PID" : command),
-          "Find out what stopped it: a debugger, a SIGSTOP, a job manager."};
+  return {absl::StrCat("Continue ", RankNames(finding.culprit_ranks()), ": ",
+                       command.empty() ? "`kill -CONT PID`" : command),
+          "Find out what stopped the process: a debugger, a SIGSTOP, a job manager."};
 }
 
 }  // namespace
@@ -75,9 +76,9 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.what = absl::StrCat(Pick(finding, "was", "were"), " killed by signal ", SignalText(detail.number()));
       words.refuted_by = kEarlierEnd;
       if (detail.number() != SIGKILL && detail.number() != SIGBUS) {
-        words.advice = {
-            Step(absl::StrCat("Read the end of ", Pick(finding, "its", "their"), " error output, and the core file"),
-                 LookForCore(finding))};
+        words.advice = {Step(absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
+                                          ", and the core file"),
+                             LookForCore(finding))};
       } else if (detail.flag()) {
         words.advice = {
             "Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel log shows no "
@@ -91,13 +92,14 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       }
       break;
     case REASON_KILLED_FOR_MEMORY:
-      words.what = absl::StrCat(Pick(finding, "was", "were"), " killed by signal ", SignalText(detail.number()),
-                                ": the kernel's out-of-memory killer ended ", Pick(finding, "it", "them"));
+      words.what = absl::StrCat(Pick(finding, "was", "were"), " killed by the kernel's out-of-memory killer (signal ",
+                                SignalText(detail.number()), ")");
       words.refuted_by = kEarlierEnd;
       words.advice = {
-          "Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints "
-          "staged in memory.",
-          Step("The kernel log shows how much memory it had, and whose limit it reached, the container's or the host's",
+          "Use less host memory (data loader workers, pinned buffers, checkpoints staged in memory), or give the job "
+          "more.",
+          Step("The kernel log shows how much memory the process had, and whether the limit was the container's or the "
+               "host's",
                KernelLogCommand(finding, "out of memory|oom-kill"))};
       break;
     case REASON_EXITED:
@@ -107,46 +109,44 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.advice = ExitAdvice(finding);
       break;
     case REASON_GONE:
-      words.what =
-          absl::StrCat(Pick(finding, "its process is", "their processes are"), " gone; the exit was not observed");
+      words.what = Pick(finding, "is gone; nothing observed how its process ended",
+                        "are gone; nothing observed how their processes ended");
       words.refuted_by = kEarlierEnd;
-      words.advice = {
-          Step(absl::StrCat("Read the end of ", Pick(finding, "its", "their"), " error output, and the kernel log"),
-               KernelLogCommand(finding, "out of memory|oom-kill|xid|segfault"))};
+      words.advice = {Step(absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
+                                        ", and the kernel log"),
+                           KernelLogCommand(finding, "out of memory|oom-kill|xid|segfault"))};
       break;
     case REASON_ENDED_UNSEEN:
-      words.what = absl::StrCat(Pick(finding, "its process", "their processes"),
-                                " ended without a clean exit; the reason was not observed");
+      words.what = "ended without a clean exit; nothing observed why";
       words.rivals = {"SIGKILL from an operator, the scheduler, or the kernel (out of memory)",
-                      "a crash, or the host went down", "the program ended through _exit(), which leaves no record"};
+                      "a crash, or the host went down", "the program called _exit(), which leaves no record"};
       words.tells_apart =
-          "the exit status that the launcher or the scheduler saw; the hosts' kernel logs from that time";
+          "the exit status in the log of the launcher or scheduler; the hosts' kernel logs from that time";
       words.refuted_by = "an exit status of 0 in the launcher's log";
       words.advice = {"Read the launcher's and the scheduler's log for the exit status or the signal.",
                       Step("Look for the out-of-memory killer in the kernel log",
                            KernelLogCommand(finding, "out of memory|oom-kill")),
-                      "Next time, start the job under lockstep run or an agent: these see how each process ends."};
+                      "Next time, start the job under `lockstep run` or an agent: they record how each process ends."};
       break;
     case REASON_EXITED_WHILE_OTHERS_WAIT:
       words.what = absl::StrCat("exited with status ", detail.number());
-      words.rivals = {"an operation never ends on a GPU or in the network, and the process ended for another reason"};
-      words.tells_apart = "GPU marks: whether its last operations were done when it ended";
-      words.refuted_by = "its last operations having been done when it ended";
+      words.rivals = {"an operation hangs on a GPU or in the network, and the process ended for another reason"};
+      words.tells_apart = "GPU marks: they show whether the rank's last operations were complete when it ended";
+      words.refuted_by = "a record that the rank's last operations were complete when it ended";
       words.advice = ExitAdvice(finding);
       break;
     case REASON_PROCESS_STOPPED:
-      words.what = absl::StrCat(Pick(finding, "its process is", "their processes are"), " stopped (state ",
-                                detail.name(), ")", AndNeverEntered(finding));
-      words.refuted_by = "that rank's own record of the operation";
+      words.what =
+          absl::StrCat(Pick(finding, "is", "are"), " stopped (state ", detail.name(), ")", AndNeverEntered(finding));
+      words.refuted_by = kEntered;
       words.advice = ContinueAdvice(finding);
       break;
     case REASON_STOPPED_WHILE_OTHERS_WAIT:
-      words.what = absl::StrCat(Pick(finding, "its process is", "their processes are"), " stopped (state ",
-                                detail.name(), "), and all others wait for their GPUs");
-      words.rivals = {
-          "an operation never ends on a GPU or in the network, and somebody stopped the process to look at it"};
-      words.tells_apart = "GPU marks: what each GPU is in";
-      words.refuted_by = "the job still being stuck after it was continued";
+      words.what = absl::StrCat(Pick(finding, "is", "are"), " stopped (state ", detail.name(),
+                                "), and all other ranks wait for their GPUs");
+      words.rivals = {"an operation hangs on a GPU or in the network, and somebody stopped the process to examine it"};
+      words.tells_apart = "GPU marks: they show which operation each GPU is in";
+      words.refuted_by = "the job staying stuck after the process continues";
       words.advice = ContinueAdvice(finding);
       break;
     default:

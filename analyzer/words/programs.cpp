@@ -10,7 +10,8 @@ std::optional<Words> ProgramWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call()), other = CallText(detail.other());
   constexpr char kBranch[] =
-      "Find the branch around this call that the named rank did not take (data-dependent condition, early continue).";
+      "Find the branch around this call that the named rank did not take: a condition on local data, an early "
+      "continue.";
   constexpr char kSameSteps[] =
       "Make every rank run the same number of steps, or agree on the end through a collective.";
   Words words;
@@ -22,78 +23,83 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       break;
     case REASON_EXTRA:
       words.what = absl::StrCat("issued an extra ", call, ", which no rank with the same role issued");
-      words.advice = {"Find the code path on which only this rank makes the call (logging, evaluation, a retry)."};
+      words.advice = {"Find the code path on which only this rank makes the call: logging, evaluation, a retry."};
       break;
     case REASON_REORDERED:
-      words.what = absl::StrCat("issued ", call, ", where ranks with the same role issued ", other);
+      words.what = absl::StrCat("issued ", call, " where ranks with the same role issued ", other);
       words.advice = {
           "Make every rank issue operations of different communicators in the same order, or from one stream."};
       break;
     case REASON_NO_OTHER_SIDE:
       words.what = absl::StrCat("issued ", call, ", which has no matching call; ranks with the same role issued ",
                                 other, " there");
-      words.refuted_by = "the other side's record of the operation";
-      words.advice = {"Compare the peer that this rank computes at this call site with its neighbors in the pipeline."};
+      words.refuted_by = "a record of a matching call on the other side";
+      words.advice = {"Compare the peer that this rank computes at this call site with what its neighbors compute."};
       break;
     case REASON_NEW_PEER:
       words.what = absl::StrCat("is in ", CallAndSite(detail.call()),
-                                ", its first with that rank, which has no matching call: most likely it used the wrong "
-                                "peer, and others wait for what it should have done instead");
-      words.refuted_by = "the other side's program having a matching call further on";
+                                ", its first call with that rank, which has no matching call: most likely it used the "
+                                "wrong peer, and other ranks wait for the call that it should have made");
+      words.refuted_by = "a matching call further on in the program of that rank";
       words.advice = {"Look at how the named rank computes the peer of that call."};
       break;
     case REASON_AHEAD:
       words.what = absl::StrCat(
           "issued ", call, ", which ",
-          detail.count() == 1 ? "the other member" : absl::StrCat("the other ", detail.count(), " members"),
+          detail.count() == 1 ? "the other member" : absl::StrCat("the other ", CountText(detail.count()), " members"),
           " never issued");
-      words.rivals = {detail.flag() ? "all the others ended a step too early"
-                                    : "all the others are stuck outside NCCL, and would have made the call"};
+      words.rivals = {detail.flag() ? "all other members ended a step too early"
+                                    : "all other members are stuck outside NCCL, and would have made the call"};
       words.tells_apart = detail.flag() ? "the intended number of steps" : "the stacks of the other ranks";
-      words.refuted_by = detail.flag() ? "the other ranks having more steps to go" : "the other ranks making that call";
+      words.refuted_by = detail.flag() ? "a program in which the other ranks have more steps to go"
+                                       : "the other ranks making that call";
       words.advice = {
-          "Find the code path on which only the named rank makes one more call (logging, evaluation, a retry).",
-          "If its number of steps is right, the others left the training loop early: their data ran out."};
+          "Find the code path on which only the named rank makes one more call: logging, evaluation, a retry.",
+          "If the named rank runs the right number of steps, the others left the training loop too early, for example "
+          "because their data ran out."};
       break;
     case REASON_LEFT_OUT:
       words.what =
-          absl::StrCat("left out ", call, ", and what follows it, and ", Pick(finding, "waits", "wait"), " in ", other);
-      words.rivals = {absl::StrCat("they left out nothing, but added ", other, ", which the others never call"),
-                      "they issue these operations in another order than the others"};
-      words.tells_apart = "the named ranks' program after the operation that they wait in";
-      words.refuted_by = "records of the named ranks' calls";
+          absl::StrCat("left out ", call, " and what follows it, and ", Pick(finding, "waits", "wait"), " in ", other);
+      words.rivals = {
+          absl::StrCat("the named ranks left out nothing, but added ", other, ", which the others never call"),
+          "the named ranks issue these operations in another order than the others"};
+      words.tells_apart = "the program of the named ranks after the operation that they wait in";
+      words.refuted_by = "records of the named ranks that contain that call";
       words.advice = {
-          "Find out why the named ranks reached that call: did they end the step or the loop early (uneven data, a "
-          "condition that depends on local data), or should no rank make it there?",
+          "Find out why the named ranks reached the call that they wait in: did they leave the step or the loop early "
+          "(uneven data, a condition on local data), or should no rank make it there?",
           kSameSteps};
       break;
     case REASON_LEFT_OUT_OR_ADDED:
       words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " issued ", call, ", and ",
-                                RankNames(detail.others()), " did not. Either that call was added or it was left out");
-      words.tells_apart = "the program of these ranks: whether it makes that call at this place";
-      words.refuted_by = "both sides issuing that call";
-      words.advice = {"Find the branch around that call on which the named ranks decide differently.", kSameSteps};
+                                RankNames(detail.others()),
+                                " did not; either some ranks added the call, or the others "
+                                "left it out");
+      words.tells_apart = "whether the program of these ranks makes that call at this place";
+      words.refuted_by = "records in which all of these ranks issue that call";
+      words.advice = {"Find the condition around that call that has different results on the named ranks.", kSameSteps};
       break;
     case REASON_ELSEWHERE_IN_CIRCLE:
       words.what = absl::StrCat(Pick(finding, "is in ", "are in "), call, ", and ",
                                 Counted(detail.count(), "other rank is in ", "other ranks are in "), other, ": ",
                                 Pick(finding, "it", "they"), " skipped or added an earlier call");
       words.refuted_by = "one of the operations completing";
-      words.advice = {
-          absl::StrCat("Compare the calls of ", Pick(finding, "the", "a"),
-                       " named rank with those of a rank with the same role around the operations listed.")};
+      words.advice = {absl::StrCat("Compare the calls of ", Pick(finding, "the", "a"),
+                                   " named rank around these operations with the calls of a rank with the same role.")};
       break;
     case REASON_WAITS_TOO_EARLY:
-      words.what = absl::StrCat("never issued what ranks with the same role issued as ", call,
-                                detail.flag() ? ", and waits for its GPU where they did not wait"
-                                              : absl::StrCat(": ", Pick(finding, "its process", "their processes"),
-                                                             " stopped before that, or left out the call"));
-      words.rivals = {"its process waits for work on its GPU that is not NCCL's and never ends"};
+      words.what = absl::StrCat("never issued ", call, ", which ranks with the same role issued; ",
+                                Pick(finding, "it ", "they "),
+                                detail.flag() ? Pick(finding, "waits for its GPU where the others did not wait",
+                                                     "wait for their GPUs where the others did not wait")
+                                              : "stopped before that call, or left it out");
+      words.rivals = {"the process waits for work on its GPU that is not NCCL's and never ends"};
       words.tells_apart =
-          "its stack beside that of a rank with the same role: the same wait, or an earlier one; a kernel trace of its "
-          "GPU";
-      words.refuted_by = "that rank's own record of the operation";
-      words.advice = {kBranch, "Look for a kernel that never ends on its GPU."};
+          "the stack of the named rank beside that of a rank with the same role: the same wait, or an earlier one; a "
+          "kernel trace of its GPU";
+      words.refuted_by = kEntered;
+      words.advice = {kBranch, "Look for a kernel that never ends on the GPU of the named rank."};
       break;
     default:
       return std::nullopt;

@@ -1,7 +1,6 @@
 #include "analyzer/words/proof.h"
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/rank_text.h"
 #include "analyzer/words/reasons.h"
 
 namespace lockstep {
@@ -21,7 +20,7 @@ std::string CorrectionText(const Proof& proof) {
   const std::string where = proof.any_one() ? absl::StrCat(" at ", who) : "";
   const auto calls = [&](const char* which) {
     return proof.corrected_calls() == 1 ? absl::StrCat(which, " call")
-                                        : absl::StrCat(proof.corrected_calls(), " ", which, " calls");
+                                        : absl::StrCat(CountText(proof.corrected_calls()), " ", which, " calls");
   };
   switch (proof.correction()) {
     case Proof::CONTINUE:
@@ -55,7 +54,7 @@ std::string OpenText(const Proof::Open& open) {
   const std::string what = open.exchange()
                                ? absl::StrCat("a send from ", rank(open.sender()), " to ", rank(open.receiver()))
                                : absl::StrCat("collective #", open.number());
-  return absl::StrCat(open.count(), open.count() == 1 ? " operation stays open" : " operations stay open",
+  return absl::StrCat(CountText(open.count()), open.count() == 1 ? " operation stays open" : " operations stay open",
                       ", among them ", what, " on ",
                       open.has_communicator() ? open.communicator().label() : "a new communicator",
                       open.arguments_differ() ? ", where the arguments differ" : "");
@@ -81,26 +80,26 @@ std::string WhyText(const Proof& proof) {
     case Proof::NONE_IN_FLIGHT:
       return "no recorded call is in flight: there is nothing to replay";
     case Proof::OTHER_FINDINGS_SUFFICE:
-      return "the job completes when only the further findings are corrected";
+      return "the job also completes if only the further findings are corrected";
     case Proof::CALLS_DO_NOT_HANG:
       return "the recorded calls do not hang by themselves: no rank that left data keeps its peers waiting";
     case Proof::ALL_INSIDE:
-      return "all members are in an operation that does not finish, and no call explains it";
+      return "all members are in an operation that does not finish, and no call explains why";
     case Proof::CALLS_NOT_RECORDED:
       return absl::StrCat(Is(ranks),
-                          " idle, and may wait for another rank in a send, receive or barrier, which this backend "
-                          "does not record");
+                          " idle, and may wait for another rank in a send, receive or barrier: this backend does not "
+                          "record them");
     case Proof::STILL_HANGS:
-      return absl::StrCat("the job also hangs ", CorrectionText(proof), ": ",
-                          proof.has_open() ? OpenText(proof.open()) : "it is not known where");
+      return absl::StrCat("the job still hangs ", CorrectionText(proof), ": ",
+                          proof.has_open() ? OpenText(proof.open()) : "where is not known");
     case Proof::NOT_ALL_NEEDED:
       return absl::StrCat("the job completes without a change at ", RankNames(ranks));
     case Proof::TOO_MANY_NAMED:
-      return "too many ranks are named to try without each of them";
+      return "the verdict names too many ranks to try the replay without each of them";
     case Proof::NO_OTHER_RANK:
       return "there is no other rank to compare with";
     case Proof::LIMIT_REACHED:
-      return absl::StrCat("the limit of replayed calls was reached after ",
+      return absl::StrCat("the replay reached its limit of calls after ",
                           Counted(proof.candidates(), "candidate", "candidates"));
     case Proof::OTHERS_HELP:
       return absl::StrCat("the job completes ", CorrectionText(proof), "; ", AlsoHelps(proof.rivals()));
@@ -117,7 +116,7 @@ std::string ProvedText(const Proof& proof) {
   if (others == 1) {
     text += "; the other rank that was tried does not explain the hang";
   } else if (others > 1) {
-    absl::StrAppend(&text, "; none of the ", others, " other ranks that were tried explains the hang");
+    absl::StrAppend(&text, "; none of the ", CountText(others), " other ranks that were tried explains the hang");
   }
   if (proof.excluded().empty()) return text;
   const bool one = proof.excluded_size() == 1;

@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/util/rank_text.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
 
 struct Words {
-  std::string what;                 // completes "rank 5: "
+  std::string what;                 // completes "rank 5 ", or "rank 5: " with own_subject
+  bool own_subject = false;         // "its GPU has not started .."
   std::vector<std::string> advice;  // most important steps first
   std::string refuted_by;
   std::vector<std::string> rivals;  // the fixed alternatives of this reason
@@ -54,7 +56,14 @@ inline const char* Pick(const Finding& finding, const char* one, const char* sev
   return Several(finding) ? several : one;
 }
 
+inline constexpr char kEntered[] = "a record that the rank did issue the call";
+inline constexpr char kNotArrived[] = "a record that one member never entered the operation";
+inline constexpr char kNetworkBetween[] = "the network between these ranks failed";
+inline constexpr char kGpuInside[] = "the GPU of one of these ranks is stuck inside the operation";
+inline constexpr char kWhichGpuOrLink[] =
+    "full GPU marks (which GPU did not start); the profiler (which network steps stopped); Xid and link errors of the "
+    "hosts";
 inline constexpr char kLargerRing[] = "Record with a larger ring (LOCKSTEP_RING_KIB).";
-inline constexpr char kByDesign[] = "the ranks with the same role running a different program by design";
+inline constexpr char kByDesign[] = "a program in which this rank differs from the ranks with the same role by design";
 
 }  // namespace lockstep

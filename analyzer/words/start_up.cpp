@@ -17,7 +17,8 @@ std::string TenthsOfSeconds(int64_t ns) {
 }
 
 std::string NamesOf(const Creation& creation) {
-  if (creation.names().empty()) return creation.parent().empty() ? "" : absl::StrCat("no one, of ", creation.parent());
+  if (creation.names().empty())
+    return creation.parent().empty() ? "" : absl::StrCat("no group, from ", creation.parent());
   std::string text;
   for (int i = 0; i < std::min(creation.names_size(), kNamesShown); ++i)
     absl::StrAppend(&text, i > 0 ? ", " : "", creation.names(i));
@@ -29,28 +30,31 @@ std::string StartUpText(const StartUp& start) {
   std::string text = absl::StrCat(Counted(start.communicators(), "communicator", "communicators"), " in ",
                                   Counted(start.creations_total(), "creation", "creations"), ", ",
                                   TenthsOfSeconds(start.total_ns()), " from the first entry to the last return");
-  if (start.open() > 0) absl::StrAppend(&text, "; ", start.open(), start.open() == 1 ? " is" : " are", " not complete");
+  if (start.open() > 0)
+    absl::StrAppend(&text, "; ", CountText(start.open()), start.open() == 1 ? " is" : " are", " not complete");
   absl::StrAppend(&text, ". On average a rank spent ", TenthsOfSeconds(start.waiting_ns()),
-                  " of it waiting for the last rank to arrive.");
+                  " of this time waiting for the last rank to arrive.");
   std::string typical;
   for (const StartUpPhase& phase : start.phases()) {
     if (phase.ranks() == 0 || phase.median_ns() < kWorthSaying / 10) continue;
-    absl::StrAppend(&typical, typical.empty() ? " The median rank, by phase: " : ", ", phase.name(), " ",
+    absl::StrAppend(&typical, typical.empty() ? " Median time of a rank by phase: " : ", ", phase.name(), " ",
                     TenthsOfSeconds(phase.median_ns()));
   }
   if (!typical.empty()) absl::StrAppend(&text, typical, ".");
   if (start.has_latest()) {
     const Creation& latest = start.latest();
     absl::StrAppend(&text, " Rank ", latest.last_rank(),
-                    start.latest_host().empty() ? "" : absl::StrCat(" (", start.latest_host(), ")"), " came last in ",
-                    start.latest_times(), ", by ", TenthsOfSeconds(latest.last_by_ns()), " in nccl", latest.call(),
-                    " of ", latest.communicator().name(), ".");
+                    start.latest_host().empty() ? "" : absl::StrCat(" (", start.latest_host(), ")"),
+                    " arrived last in ", Counted(start.latest_times(), "creation", "creations"), ", by ",
+                    TenthsOfSeconds(latest.last_by_ns()), " in nccl", latest.call(), " of ",
+                    latest.communicator().name(), ".");
   }
   if (start.serial_ns() >= kWorthSaying) {
-    absl::StrAppend(&text, " ", start.serial_creations(),
-                    " creations began only after another one had ended, although they do not need it: made together "
-                    "(in one group, or non-blocking) they would save up to ",
-                    TenthsOfSeconds(start.serial_ns()), ".");
+    absl::StrAppend(
+        &text, " ", CountText(start.serial_creations()),
+        " creations began only after another one had ended, although they are independent of it. Making them "
+        "together (in one group, or non-blocking) would save up to ",
+        TenthsOfSeconds(start.serial_ns()), ".");
   }
   return text;
 }

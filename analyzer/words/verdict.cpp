@@ -24,9 +24,10 @@ std::string SecondsText(int64_t ns) {
 std::string NotWrappedText(const Detail& detail) {
   std::string text = absl::StrCat("NCCL ", detail.name(), " of ", RankNames(detail.ranks()));
   const bool newer = !detail.other_name().empty();
-  if (newer) absl::StrAppend(&text, " is newer than the recorder, which knows up to ", detail.other_name());
+  if (newer) absl::StrAppend(&text, " is newer than the recorder, which knows NCCL up to ", detail.other_name());
   if (detail.count() == 0)
-    return absl::StrCat(text, ": it knows all functions of this version, but not what is new in their arguments");
+    return absl::StrCat(text,
+                        ": the recorder knows all functions of this version, but not new fields of their arguments");
   std::vector<std::string> names;
   for (const std::string& name : detail.members()) names.push_back(Printable(name, 64));
   const int64_t more = std::max<int64_t>(detail.count() - detail.members_size(), 0);
@@ -45,7 +46,7 @@ std::string WhyNot(const NotTheCause& ruled_out) {
   switch (ruled_out.not_yet()) {
     case NotTheCause::NOT_BEGUN:
       return absl::StrCat("no GPU has started ", CallText(detail.call()),
-                          "; non-NCCL work is ahead of it; look again in a minute");
+                          ", because other GPU work is queued before it; look again in a minute");
     case NotTheCause::CONNECTING:
       return absl::StrCat(members, CallText(detail.call()),
                           ", the first operation of its communicator; look again in a minute");
@@ -57,18 +58,19 @@ std::string WhyNot(const NotTheCause& ruled_out) {
   }
   switch (ruled_out.what()) {
     case NotTheCause::NETWORK:
-      return "no stuck operation has all its members in it";
+      return "in each stuck operation, at least one member is missing";
     case NotTheCause::GPU:
       return "the earlier operations of the named ranks are complete or wait for other ranks";
     case NotTheCause::CRASH:
       return absl::StrCat(detail.flag() ? "PyTorch's watchdog" : "a watchdog", " ended ",
                           Counted(detail.ranks_size(), "process", "processes"), " (", RankNames(detail.ranks()),
                           "; SIGABRT) after ", WholeDurationText(detail.duration_ns()),
-                          " in an operation that did not end: a consequence");
+                          " in an operation that did not end; this is a consequence");
     case NotTheCause::PERSISTENT_STRAGGLER:
-      return absl::StrCat("lateness is random, a different rank each time (", detail.count(),
+      return absl::StrCat("a different rank is late each time (", CountText(detail.count()),
                           " ranks, none of them in more than ", Percent(detail.value()),
-                          " of these cases; all delays together cost ", Milliseconds(detail.duration_ns()), " a step)");
+                          " of these cases; all delays together cost ", Milliseconds(detail.duration_ns()),
+                          " per step)");
     default:
       return "";
   }
@@ -77,17 +79,18 @@ std::string WhyNot(const NotTheCause& ruled_out) {
 std::string UnmeasuredText(const Unmeasured& unmeasured) {
   switch (unmeasured.kind()) {
     case Unmeasured::NO_TIMES:
-      return "late arrivals and bandwidth: nothing recorded when operations ran on the GPU; events, the profiler or a "
-             "framework's timing (TORCH_NCCL_ENABLE_TIMING=1) would show them";
+      return "late arrivals and bandwidth, because nothing recorded when operations ran on the GPU. "
+             "LOCKSTEP_GPU=events, "
+             "the profiler or TORCH_NCCL_ENABLE_TIMING=1 would record it";
     case Unmeasured::ONLY_ENDS:
-      return "late arrivals: only the ends of operations were recorded, and processes run ahead of their GPUs; start "
-             "times (LOCKSTEP_GPU=full or events, the profiler, TORCH_NCCL_ENABLE_TIMING=1) would show them";
+      return "late arrivals, because only the ends of operations were recorded. LOCKSTEP_GPU=full or events, the "
+             "profiler or TORCH_NCCL_ENABLE_TIMING=1 would record their starts";
     case Unmeasured::SOME_ARRIVALS:
-      return absl::StrCat("arrivals of ", unmeasured.count(), " of ", unmeasured.of(),
-                          " ranks: nothing recorded when they reached operations");
+      return absl::StrCat("arrivals of ", CountText(unmeasured.count()), " of ", CountText(unmeasured.of()),
+                          " ranks, because nothing recorded when they reached operations");
     case Unmeasured::CREATIONS:
-      return "start-up: nothing recorded when communicators were created (Flight Recorder does not; Lockstep's own "
-             "recorder does)";
+      return "start-up, because nothing recorded when communicators were created. Flight Recorder does not record it; "
+             "Lockstep's own recorder does";
     default:
       return "";
   }
@@ -107,7 +110,7 @@ std::string NotSeenText(const NotSeen& not_seen) {
                           " stopped by a signal or a debugger");
     case NotSeen::RANKS_MOVING:
       return absl::StrCat("not known whether the job hangs: ", ranks, are,
-                          " moving (CPU time, I/O, or another stack in the second sample). Take samples again later");
+                          " moving (CPU time, I/O, or another stack in the second sample). Look again later");
     case NotSeen::ONLY_STACKS:
       return "not known what the ranks wait for: only stacks are available, and no small group of ranks is in a "
              "different place from the rest. Flight Recorder dumps or the log of NCCL's calls (NCCL_DEBUG=INFO, "
@@ -117,11 +120,11 @@ std::string NotSeenText(const NotSeen& not_seen) {
              "process states";
     case NotSeen::NO_CALL_IN_DUMPS:
       return "not known whether the job began: no dump contains a call. A rank that never reaches the creation of the "
-             "first communicator leaves the same data: look for one whose stack is not in init_process_group; "
-             "Lockstep's own recorder would show it";
+             "first communicator leaves the same data. Look for a rank whose stack is not in init_process_group; "
+             "Lockstep's own recorder would show such a rank";
     case NotSeen::CREATIONS:
-      return "communicators being created are not visible: a framework's dump lists them only after creation. A rank "
-             "that never reaches one is not seen";
+      return "communicators being created are not visible, because a framework's dump lists them only after creation. "
+             "The dumps do not show a rank that never reaches a creation";
     case NotSeen::STILL_RUNNING:
       return absl::StrCat(
           "not known whether the job is still running: ",
@@ -140,7 +143,7 @@ std::string NotSeenText(const NotSeen& not_seen) {
                           " KiB, because its file system is small. Give /dev/shm more room");
     case NotSeen::RING_IN_MEMORY:
       return absl::StrCat("calls of ", ranks,
-                          " are lost if the process is killed while nothing watches it: the file system had no room, "
+                          " are lost if the process is killed while nothing watches it. The file system had no room, "
                           "so the ring is in the memory of that process. Give /dev/shm more room");
     case NotSeen::SAME_VALUES:
       return "not known whether all ranks computed the same values: checksums are not recorded. Compare gradient norms "
@@ -186,7 +189,7 @@ std::string ConditionText(const Culprit& culprit) {
     case Culprit::STOPPED:
       return absl::StrCat("stopped (", culprit.process_state(), ")");
     case Culprit::OUTSIDE:
-      return "in no NCCL call and no GPU wait";
+      return "outside NCCL, not waiting for a GPU";
     case Culprit::IN_CALL:
       return "inside an NCCL call";
     case Culprit::IN_WAIT:

@@ -12,7 +12,7 @@ void PutIntoWords(Verdict* verdict);
 
 std::string NotSeenText(const NotSeen& not_seen);
 
-// "network: no stuck operation has all its members in it", for a row with the label "NOT".
+// "network: in each stuck operation, at least one member is missing", for a row with the label "NOT".
 std::string RuledOutText(const NotTheCause& ruled_out);
 // The same with "NOT", as in Verdict::not_the_cause of the JSON.
 std::string NotTheCauseText(const NotTheCause& ruled_out);

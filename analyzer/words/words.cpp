@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/model/finding_kinds.h"
-#include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/words/activity.h"
 #include "analyzer/words/chain.h"
@@ -34,7 +33,7 @@ std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks) {
 }
 
 std::string Counted(int64_t count, const char* one, const char* several) {
-  return absl::StrCat(count, " ", count == 1 ? one : several);
+  return absl::StrCat(CountText(count), " ", count == 1 ? one : several);
 }
 
 std::string NeverEntered(const Finding& finding) {
@@ -42,8 +41,7 @@ std::string NeverEntered(const Finding& finding) {
   if (!detail.has_call()) return "";
   // The other side of another rank's send or receive.
   if (detail.ranks_size() > 0)
-    return absl::StrCat("never issued the call that matches ", RankNames(detail.ranks()), "'s ",
-                        CallText(detail.call()));
+    return absl::StrCat("never made the call that matches ", RankNames(detail.ranks()), "'s ", CallText(detail.call()));
   return absl::StrCat("never entered ", CallText(detail.call()));
 }
 
@@ -54,7 +52,7 @@ std::string AndNeverEntered(const Finding& finding) {
 
 namespace {
 
-// An alternative, and what would decide whether it is true; empty to use what decides about the reason.
+// An alternative, and the fact that would decide whether it is true. If the fact is empty, that of the reason is used.
 struct RivalWords {
   std::string what, decides;
 };
@@ -69,55 +67,61 @@ RivalWords WordsOf(const Rival& rival) {
           ""};
     case Rival::UNSEEN_MEMBER:
       return {absl::StrCat(detail.ranks_size() == 1 ? "" : "one of ", RankNames(detail.ranks()),
-                           ", which left no data, is a member too and never arrived"),
+                           ", which left no data, is also a member and never arrived"),
               ""};
     case Rival::GPU_ORDER:
-      return {absl::StrCat("the GPUs of its ", detail.count(), " members run this call and ", CallText(detail.call()),
-                           " in different orders; all ranks entered both"),
+      return {absl::StrCat("the GPUs of the ", CountText(detail.count()), " members run this call and ",
+                           CallText(detail.call()), " in different orders; all members issued both"),
               "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1 (launch order, stream priorities and "
               "CUDA_DEVICE_MAX_CONNECTIONS decide what a GPU runs first)"};
     case Rival::OTHER_STREAM:
-      return {"it waits for another stream of its GPU, and the record of that stream's operation is gone",
+      return {"the rank waits for another stream of its GPU, and the record of that stream's operation is gone",
               kLongerRecord};
     case Rival::OLDER_OPERATION:
-      return {absl::StrCat("its GPU is in an older operation on ", detail.name(),
-                           ": its counters show that it started, but its record is gone"),
+      return {absl::StrCat("the rank's GPU is in an older operation on ", detail.name(),
+                           ": counters show that the operation started, but its record is gone"),
               kLongerRecord};
     case Rival::OWN_GPU:
-      return {"its process waits for its own GPU, which is busy with non-NCCL work",
-              "its stack: inside a CUDA synchronization or elsewhere; a kernel trace of its GPU"};
+      return {"the process waits for its own GPU, which is busy with non-NCCL work",
+              "the stack of the process (is it in a CUDA synchronization?); a kernel trace of its GPU"};
     case Rival::LOST_WAIT:
-      return {"it waits in an operation that is missing from its damaged record", "its undamaged record, or its stack"};
+      return {"the rank waits in an operation that its damaged record does not contain",
+              "an undamaged record of the rank, or its stack"};
     case Rival::MEETS_OUTSIDE:
-      return {"the process that it waits for outside NCCL is at fault: one that waits in NCCL itself, or left no data",
-              "which process sets that key, or is missing from that barrier"};
+      return {
+          "the fault is in the process that this one waits for outside NCCL: a process that waits in NCCL, or that "
+          "left no data",
+          "which process must set that key, or is missing from that barrier"};
     case Rival::WATCHDOG:
-      return {"it waited, and its watchdog gave up: its own record, which is damaged or missing, would show it", ""};
+      return {
+          "the rank was only waiting, and its watchdog ended it: its record, which would show this, is damaged or "
+          "missing",
+          ""};
     case Rival::JOB_MOVED:
       return {
-          "the job was running until its processes were ended: rings alone do not show when that was, or for how "
-          "long anything had been stuck",
+          "the job was running until something ended its processes: rings alone do not show when that was, or how "
+          "long the job had been stuck",
           "the job's last output, and what ended it"};
     case Rival::SWITCH:
-      return {"one switch or link that all of these communicators cross", ""};
+      return {"the fault is in one switch or link that all of these communicators use", ""};
     case Rival::SILENT_RANK:
-      return {"they wait for a rank that left no data", ""};
+      return {"these ranks wait for a rank that left no data", ""};
     case Rival::OTHER_GONE:
-      return {"any of the other ranks that are in operations whose records are gone",
+      return {"the cause is another rank that is in an operation whose record is gone",
               "a longer record (a larger ring), or a dump taken earlier"};
     case Rival::LOST_FILE:
-      return {absl::StrCat(RankNames(detail.ranks()), detail.ranks_size() == 1 ? " is" : " are",
-                           " stuck for another reason, and the missing file is only lost"),
-              absl::StrCat("the stacks of ", RankNames(detail.ranks()),
-                           ", and whether the process without data still runs")};
+      return {
+          absl::StrCat(RankNames(detail.ranks()), detail.ranks_size() == 1 ? " is" : " are",
+                       " stuck for another reason, and the rank without data is not: only its file is lost"),
+          absl::StrCat("the stacks of ", RankNames(detail.ranks()), "; whether the process without data still runs")};
     case Rival::ROOTS_DIFFER:
-      return {"the members do not name the same root, or none of them is the root: the record holds no roots",
+      return {"the members name different roots, or none of them is the root: the record does not contain roots",
               "the root that each member passes to that call"};
     case Rival::ANOTHER_PORT:
-      return {"another port or link on the way between them",
+      return {"the fault is in another port or link between these ranks",
               "NCCL's profiler with network steps, or the ports' own counters"};
     case Rival::ORDER_IN_CIRCLE:
-      return {"the order of calls of any rank of the cycle",
+      return {"any rank of the cycle issued its calls in a wrong order",
               "a longer record (a larger ring), or a dump taken earlier"};
     default:
       return {};
@@ -141,6 +145,10 @@ bool IsOfGpu(Rival::Kind kind) {
 constexpr double kSure = 0.9;
 
 }  // namespace
+
+bool SummaryHasSubject(const Finding& finding) {
+  return finding.reason() == REASON_UNSPECIFIED || WordsOf(finding).own_subject;
+}
 
 void PutIntoWords(Finding* finding) {
   Words words = WordsOf(*finding);

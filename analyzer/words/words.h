@@ -10,4 +10,7 @@ namespace lockstep {
 // evidence. Names from the job are not escaped; the printer of a sentence must escape them.
 void PutIntoWords(Finding* finding);
 
+// Returns whether the summary completes "rank 5: " instead of "rank 5 ".
+bool SummaryHasSubject(const Finding& finding);
+
 }  // namespace lockstep

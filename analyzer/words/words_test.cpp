@@ -164,7 +164,7 @@ TEST(WordsTest, EvidenceIsSaidFromItsFields) {
   Evidence* call = add(Evidence::LAST_CALL);
   call->set_operation("AllReduce #41");
   call->mutable_communicator()->set_label("dp_1");
-  EXPECT_EQ(text(call), "its last recorded call: AllReduce #41 on dp_1");
+  EXPECT_EQ(text(call), "the last recorded call of rank 5: AllReduce #41 on dp_1");
   Evidence* motion = add(Evidence::MOTION);
   motion->mutable_detail()->add_ranks(5);
   motion->mutable_detail()->set_number(1);
@@ -181,7 +181,7 @@ TEST(WordsTest, EvidenceIsSaidFromItsFields) {
   motion->mutable_process()->set_cpu_ns(-1);
   motion->mutable_detail()->set_count(2);
   motion->mutable_detail()->set_of(1);
-  EXPECT_EQ(text(motion), "rank 5: its stack changed between two samples; 2 of the named ranks are moving, 1 are not");
+  EXPECT_EQ(text(motion), "rank 5: the stack changed between two samples; 2 of the named ranks are moving, 1 are not");
   Evidence* activity = add(Evidence::ACTIVITY);
   activity->mutable_detail()->add_ranks(5);
   activity->mutable_detail()->set_name("checkpoint");
@@ -202,10 +202,10 @@ TEST(WordsTest, EvidenceIsSaidFromItsFields) {
   step->mutable_detail()->set_other_number(14);
   step->mutable_detail()->set_of(64);
   step->mutable_detail()->set_name("RecvWait");
-  EXPECT_EQ(text(step), "rank 5 waits on member 1's network, channel 2, step 14 of 64, RecvWait");
+  EXPECT_EQ(text(step), "rank 5 waits for the network of member 1 (channel 2, step 14 of 64, RecvWait)");
   step->mutable_detail()->add_ranks(3);
   step->set_duration_ns(31'000'000'000);
-  EXPECT_EQ(text(step), "rank 5 waits on rank 3's network, channel 2, step 14 of 64, RecvWait for 31.0 s");
+  EXPECT_EQ(text(step), "rank 5 waits for the network of rank 3 for 31.0 s (channel 2, step 14 of 64, RecvWait)");
 }
 
 TEST(WordsTest, WhatIsNotSeenIsSaid) {
@@ -246,10 +246,39 @@ TEST(WordsTest, WhatIsKnownOfTheCallIsSaid) {
   finding.mutable_detail()->set_duration_ns(12'000'000'000);
   PutIntoWords(&finding);
   EXPECT_EQ(finding.summary(),
-            "never entered AllReduce #7 on tp_3; its process is in no NCCL call and no GPU wait for 12 s");
+            "never entered AllReduce #7 on tp_3; it has been outside NCCL for 12 s and is not waiting for a GPU");
   finding.mutable_detail()->Clear();
   PutIntoWords(&finding);
-  EXPECT_EQ(finding.summary(), "its process is in no NCCL call and no GPU wait");
+  EXPECT_EQ(finding.summary(), "is outside NCCL and not waiting for a GPU");
+}
+
+TEST(WordsTest, ASummaryContinuesItsRankOrHasASubject) {
+  EXPECT_FALSE(SummaryHasSubject(Of(REASON_KILLED, 1)));
+  EXPECT_FALSE(SummaryHasSubject(Of(REASON_GPU_OR_OTHER_CALL, 2)));
+  EXPECT_TRUE(SummaryHasSubject(Of(REASON_STREAM_BLOCKED, 1)));
+  EXPECT_TRUE(SummaryHasSubject(Of(REASON_ALL_IN, 2)));
+  EXPECT_TRUE(SummaryHasSubject(Finding()));
+}
+
+TEST(WordsTest, SplitsNameBothSides) {
+  Finding finding = Of(REASON_SPLITS_UNLIKE_PEER, 2);
+  finding.mutable_detail()->set_name("count 231,248 sent");
+  finding.mutable_detail()->set_other_name("count 165,200 received");
+  PutIntoWords(&finding);
+  EXPECT_EQ(finding.summary(),
+            "disagree about AllReduce #7 on tp_3: count 231,248 sent, count 165,200 received; the record does not show "
+            "which side has the wrong split sizes");
+  finding.mutable_detail()->set_flag(true);
+  PutIntoWords(&finding);
+  EXPECT_EQ(finding.summary(),
+            "passed wrong split sizes to an all-to-all: AllReduce #7 on tp_3, count 231,248 sent, count 165,200 "
+            "received");
+}
+
+TEST(WordsTest, LargeNumbersHaveSeparators) {
+  Evidence evidence = Filled(Evidence::IN_CREATION, 24'575);
+  evidence.mutable_detail()->set_of(24'576);
+  EXPECT_EQ(EvidenceText(evidence), "24,575 of 24,576 members wait in AllReduce #7 on tp_3, the first for 2.5 s");
 }
 
 TEST(WordsTest, ProcessesThatEndedDifferentlyAreSaidOneByOne) {
@@ -292,7 +321,7 @@ TEST(WordsTest, AChainNamesItsCommunicators) {
   link.set_what(ChainLink::RENDEZVOUS);
   link.set_communicators(0);
   link.clear_communicator();
-  EXPECT_EQ(text(), "ranks 1, 3 wait in a rendezvous outside of NCCL for rank 5");
+  EXPECT_EQ(text(), "ranks 1, 3 wait in a rendezvous outside NCCL for rank 5");
   link.set_what(ChainLink::SET_UP);
   link.clear_waits_for();
   EXPECT_EQ(text(), "ranks 1, 3 wait in communicator set-up");
@@ -306,7 +335,7 @@ TEST(WordsTest, WhatIsRuledOutIsSaidWithItsReason) {
     return NotTheCauseText(*out);
   };
   out->set_what(NotTheCause::NETWORK);
-  EXPECT_EQ(text(), "NOT network: no stuck operation has all its members in it");
+  EXPECT_EQ(text(), "NOT network: in each stuck operation, at least one member is missing");
   out->set_what(NotTheCause::CRASH);
   out->mutable_detail()->add_ranks(3);
   out->mutable_detail()->set_duration_ns(600'000'000'000);
@@ -329,8 +358,8 @@ TEST(WordsTest, WhatIsRuledOutIsSaidWithItsReason) {
   out->mutable_detail()->set_value(0.25);
   out->mutable_detail()->set_duration_ns(2'500'000);
   EXPECT_EQ(text(),
-            "NOT a persistent straggler: lateness is random, a different rank each time (6 ranks, none of them "
-            "in more than 25 % of these cases; all delays together cost 2.5 ms a step)");
+            "NOT a persistent straggler: a different rank is late each time (6 ranks, none of them "
+            "in more than 25 % of these cases; all delays together cost 2.5 ms per step)");
 }
 
 TEST(WordsTest, AStartNamesTheCreationThatWaitedLongest) {
@@ -354,9 +383,9 @@ TEST(WordsTest, AStartNamesTheCreationThatWaitedLongest) {
   PutIntoWords(&verdict);
   EXPECT_EQ(start->text(),
             "17 communicators in 3 creations, 90.0 s from the first entry to the last return; 1 is not complete. On "
-            "average a rank spent 30.0 s of it waiting for the last rank to arrive. Rank 7 (node3) came last in 2, by "
-            "29.0 s in ncclCommSplit of tp_0, tp_1 and 14 more.");
-  EXPECT_EQ(empty->communicator().name(), "no one, of world");
+            "average a rank spent 30.0 s of this time waiting for the last rank to arrive. Rank 7 (node3) arrived last "
+            "in 2 creations, by 29.0 s in ncclCommSplit of tp_0, tp_1 and 14 more.");
+  EXPECT_EQ(empty->communicator().name(), "no group, from world");
 }
 
 TEST(WordsTest, CommandsAreOfHostNamesAlone) {
@@ -365,11 +394,11 @@ TEST(WordsTest, CommandsAreOfHostNamesAlone) {
   culprit->set_host("gpu036");
   culprit->set_pid(32082);
   PutIntoWords(&finding);
-  EXPECT_EQ(finding.advice_steps(0), "Continue it: `ssh gpu036 kill -CONT 32082`");
+  EXPECT_EQ(finding.advice_steps(0), "Continue rank 0: `ssh gpu036 kill -CONT 32082`");
   for (const char* evil : {"-oProxyCommand=x", "a;reboot", "a`b`", "$(x)", "a b"}) {
     culprit->set_host(evil);
     PutIntoWords(&finding);
-    EXPECT_EQ(finding.advice_steps(0), "Continue it: kill -CONT PID") << evil;
+    EXPECT_EQ(finding.advice_steps(0), "Continue rank 0: `kill -CONT PID`") << evil;
   }
 }
 
@@ -391,11 +420,11 @@ TEST(WordsTest, WhereAProcessIsSeenDecidesTheAdvice) {
   Finding finding = Of(REASON_OUTSIDE_NCCL, 2);
   finding.set_activity("checkpoint");
   PutIntoWords(&finding);
-  EXPECT_TRUE(absl::StrContains(finding.advice(), "1. Look at the file system that the checkpoint goes to"))
+  EXPECT_TRUE(absl::StrContains(finding.advice(), "1. Look from this host at the file system of the checkpoint"))
       << finding.advice();
   finding.set_activity_hosts(2);
   PutIntoWords(&finding);
-  EXPECT_TRUE(absl::StrContains(finding.advice(), "Do not drain a host for it.")) << finding.advice();
+  EXPECT_TRUE(absl::StrContains(finding.advice(), "Do not drain a host for this.")) << finding.advice();
 }
 
 TEST(WordsTest, AProofIsOneLine) {
@@ -450,7 +479,7 @@ TEST(WordsTest, AReplayThatProvesNothingSaysWhy) {
   open->set_sender(1);
   open->set_receiver(-1);
   EXPECT_EQ(ProofText(proof),
-            "not proved by replay: the job also hangs if the GPU of rank 5 continues: 3 operations stay open, among "
+            "not proved by replay: the job still hangs if the GPU of rank 5 continues: 3 operations stay open, among "
             "them a send from rank 1 to a rank on a new communicator");
 }
 

@@ -91,7 +91,7 @@ struct HostSource::Ring {
   int64_t adopted_ns = 0;
   bool readable = false;
   bool replaced = false;  // another ring represents its process
-  std::string base;       // the job's serialized identity, without the life
+  std::string base;       // the job's serialized identity, without the number that separates jobs of one name
   Job* job = nullptr;     // null if the job is not known yet
   int32_t rank = -1;
   pid_t pid = 0;        // the process's number on this host; 0 if unknown
@@ -265,7 +265,7 @@ bool HostSource::Read(Ring* ring, bool in_flight) {
   if (before.pid != now.pid || before.start_ticks != now.start_ticks || before.job != now.job ||
       before.step != now.step || before.restart_count != now.restart_count || before.rank != now.rank) {
     ++counters_.changed;
-    Log(absl::StrCat("the ring ", ring->file.path, " changed whose it is; what it says now is ignored"));
+    Log(absl::StrCat("the ring ", ring->file.path, " changed its owner; its contents are ignored from now on"));
     return false;
   }
   keep();
@@ -336,7 +336,7 @@ void HostSource::Sort(Ring* ring) {
     if (job != nullptr && job != one->job && number > 0) {
       Log(absl::StrCat(
           "pid ", one->HostPid(), ", rank ", one->rank, " of ", job->identity.job(),
-          ", is of another job of that name: it shares no communicator with the other process of its rank"));
+          ", belongs to another job of that name: it shares no communicator with the other process of its rank"));
     }
     if (job != one->job) {
       for (Job* of : {job, one->job}) {
@@ -375,7 +375,7 @@ void HostSource::Follow(Ring* ring) {
   ring->process.life = Life::kRunning;
   ring->progress_ns = MonotonicNs();
   if (!ends_->Add(*pid, pidfd, ring->key))
-    Log(absl::StrCat("process ", *pid, " cannot be watched: its end will be noticed late"));
+    Log(absl::StrCat("process ", *pid, " cannot be watched, so its end will be noticed late"));
 }
 
 void HostSource::Save(Ring* ring) {
@@ -479,7 +479,7 @@ bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
   if (!ring->readable) {
     if (Read(ring) || mono_ns - ring->adopted_ns <= kUnreadableAfter) return true;
     ++counters_.unreadable;
-    Log(absl::StrCat("the file ", ring->file.path, " is no ring that can be read: it is left alone"));
+    Log(absl::StrCat("the file ", ring->file.path, " is not a readable ring and is ignored"));
     return false;
   }
   if (ring->replaced) return false;
@@ -593,7 +593,7 @@ void HostSource::ShowRanks(Job* job, const std::vector<Ring*>& rings) {
     if (one != nullptr && one->alive && ring->alive && job->claimed_twice.insert(ring->rank).second) {
       ++counters_.duplicates;
       Log(absl::StrCat("two processes of ", job->identity.job(), " say that they are rank ", ring->rank, ": pids ",
-                       one->HostPid(), " and ", ring->HostPid(), "; the younger one is shown"));
+                       one->HostPid(), " and ", ring->HostPid(), "; the newer one is shown"));
     }
     const auto order = [](const Ring* r) { return std::make_pair(r->alive, r->digest.process.created_mono_ns); };
     if (one == nullptr || order(one) <= order(ring)) one = ring;

@@ -224,7 +224,7 @@ class Workshop final : public HostWorkshop {
       if (bytes > kMostDumpBytes) {
         inputs.back().snapshot.problems.push_back(
             absl::StrCat("the rings of ", order->rings.size() - inputs.size(),
-                         " more processes of this host are left out: together they hold too much"));
+                         " more processes of this host are left out, because their data is too large"));
         break;
       }
       RingInput input;
@@ -256,7 +256,7 @@ class Workshop final : public HostWorkshop {
       if (!wanted.ok() || wanted->empty() || wanted->Contains(bundle.ranks[i].rank)) chosen.push_back(i);
       bundle.ranks[i].path = FileNameOf(options_.host, order->request.phase());
     }
-    if (chosen.empty()) return absl::OutOfRangeError("none of the ranks asked for is there");
+    if (chosen.empty()) return absl::OutOfRangeError("none of the requested ranks is on this host");
     DumpHeader header;
     header.set_tool_version(options_.version);
     header.set_host(options_.host);

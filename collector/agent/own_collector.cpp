@@ -89,7 +89,7 @@ absl::Status OwnCollector::Spawn() {
   }
   const UniqueFd log(open(options_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log.ok()) return absl::UnavailableError(absl::StrCat("cannot open ", options_.log, ": ", strerror(errno)));
-  // A terminal's Ctrl-C is for the agent, which ends the collector when it has handed over.
+  // Ctrl-C on a terminal is for the agent alone. The agent ends the collector after it has sent its last data.
   const absl::StatusOr<pid_t> pid = StartCompanion(words, log.get(), &environment);
   if (!pid.ok()) return pid.status();
   pid_ = *pid;

@@ -84,7 +84,7 @@ class AgentProcess {
       if (key->role != wire::Role::kAgent) {
         return absl::FailedPreconditionError(
             absl::StrCat("key ", options_.security.own_key, " is of role ", wire::RoleName(key->role),
-                         ": an agent needs one of role agent (lockstep keygen --role agent)"));
+                         ": an agent needs a key of role agent (lockstep keygen --role agent)"));
       }
     }
     // Threads of libraries must not get this program's signals.
@@ -290,7 +290,7 @@ class AgentProcess {
                                     finder.stuck_ns / kSecond, " s"));
     if (marks.stuck_ns > 0)
       blind_.push_back(
-          absl::StrCat("no times of GPU marks: a ring's file has not answered for ", marks.stuck_ns / kSecond, " s"));
+          absl::StrCat("no times of GPU marks: a ring file has not responded for ", marks.stuck_ns / kSecond, " s"));
     if ((finder.stuck_ns > 0) == finder_stuck_) return;
     finder_stuck_ = finder.stuck_ns > 0;
     Log(finder_stuck_ ? absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ",
@@ -313,7 +313,7 @@ class AgentProcess {
     source_->Handle();
     session_->Leave(MonotonicNs(), RealtimeNs());
     const int64_t end = MonotonicNs() + kFlushLimit + kSendLimit;
-    if (!spool_->Flush(kFlushLimit)) Log("the disk does not take what is being written: ending without it");
+    if (!spool_->Flush(kFlushLimit)) Log("the disk does not accept the data; exiting without writing it");
     ending_ = false;
     // Spooled data stays for the next agent, but if the host goes away, this is the last chance.
     while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);
@@ -329,7 +329,7 @@ class AgentProcess {
     const SpoolCounters spool = spool_->counters();
     const RingFinderCounters finder = finder_->counters();
     MetricSet set;
-    set.Gauge("agent_connected", "1: a collector has let this agent in", session_->welcome() ? 1 : 0);
+    set.Gauge("agent_connected", "1: a collector has accepted this agent", session_->welcome() ? 1 : 0);
     set.Counter("agent_heartbeats", "Heartbeats sent", session.heartbeats);
     set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "heartbeat", session.heartbeats_dropped);
     set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "answer", session.dropped);
@@ -346,12 +346,12 @@ class AgentProcess {
     set.Counter("agent_malformed", "Messages that made no sense", session.malformed);
     set.Gauge("agent_rings", "Rings held", source.rings);
     set.Gauge("agent_processes", "Processes followed", source.live);
-    set.Gauge("agent_jobs", "Jobs and generations with ranks here", source.jobs);
+    set.Gauge("agent_jobs", "Jobs and generations with ranks on this host", source.jobs);
     set.Counter("agent_ended", "Processes that ended", source.ended);
-    set.Counter("agent_ended_badly", "Of these by a signal or with a status other than 0", source.ended_badly);
+    set.Counter("agent_ended_badly", "Those that ended by a signal or with a status other than 0", source.ended_badly);
     set.Counter("agent_rings_saved", "Rings saved at abnormal ends", spool.rings_put);
-    set.Counter("agent_rings_removed", "Rings of dead processes that were removed", retainer_->removed());
-    set.CounterOf("agent_rings_refused", "Files that are no ring to be trusted, by reason", "reason", "kind",
+    set.Counter("agent_rings_removed", "Removed rings of dead processes", retainer_->removed());
+    set.CounterOf("agent_rings_refused", "Files that were refused as rings, by reason", "reason", "kind",
                   finder.refused_kind);
     set.CounterOf("agent_rings_refused", "", "reason", "owner", finder.refused_owner);
     set.CounterOf("agent_rings_refused", "", "reason", "mode", finder.refused_mode);
@@ -359,20 +359,19 @@ class AgentProcess {
     set.CounterOf("agent_rings_refused", "", "reason", "many", finder.refused_many + source.refused);
     set.CounterOf("agent_rings_refused", "", "reason", "unreadable", source.unreadable);
     set.Gauge("agent_finder_stuck_seconds",
-              "So long a file system with a LOCKSTEP_DIR has not answered, and no new rings are found",
+              "Time for which a file system with a LOCKSTEP_DIR has not responded, so that no new rings are found",
               finder.stuck_ns / 1e9);
     set.Gauge("agent_spool_bytes", "Held in the spool", spool.bytes);
     set.Gauge("agent_spool_chunks", "Chunks that are not acknowledged", spool.chunks);
     set.Gauge("agent_spool_limit_bytes", "What the spool may hold", options_.spool_bytes);
     set.Counter("agent_spool_damaged", "Chunks that could not be read back", spool.damaged);
     set.Counter("agent_cpu_seconds", "The agent's own CPU time", ClockNs(CLOCK_PROCESS_CPUTIME_ID) / 1e9);
-    set.Gauge("agent_marks_rings", "Rings whose GPU marks are looked at every 10 ms", source.marks.rings);
-    set.Gauge("agent_marks_bytes", "Held of the times of GPU marks", source.marks.bytes);
+    set.Gauge("agent_marks_rings", "Rings whose GPU marks are read every 10 ms", source.marks.rings);
+    set.Gauge("agent_marks_bytes", "Memory for the times of GPU marks", source.marks.bytes);
     set.Gauge("agent_marks_stuck_seconds",
-              "So long a ring's file has not answered, and no times of GPU marks are taken",
+              "Time for which a ring file has not responded, so that no times of GPU marks are recorded",
               source.marks.stuck_ns / 1e9);
-    set.Counter("agent_marks_cpu_seconds", "Of the agent's CPU time for looking at GPU marks",
-                source.marks.cpu_ns / 1e9);
+    set.Counter("agent_marks_cpu_seconds", "The agent's CPU time for reading GPU marks", source.marks.cpu_ns / 1e9);
     set.Counter("agent_look_cpu_seconds", "Of it for reading digests", source.look_cpu_ns / 1e9);
     metrics_->Publish(std::move(set));
   }

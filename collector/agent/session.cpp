@@ -192,8 +192,7 @@ void AgentSession::Receive(const wire::Message& message, int64_t mono_ns) {
 
 void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
   if (!welcome.refused().empty()) {
-    if (refused_ != welcome.refused())
-      Log(absl::StrCat("the collector does not let this agent in: ", welcome.refused()));
+    if (refused_ != welcome.refused()) Log(absl::StrCat("the collector refuses this agent: ", welcome.refused()));
     refused_ = welcome.refused();
     welcome_ = false;
     return;
@@ -260,7 +259,7 @@ void AgentSession::OnAck(const ChunkAck& ack) {
     for (const std::string& id : ack.id()) {
       absl::StrAppend(&ids, ids.empty() ? "" : " ", absl::BytesToHexString(id.substr(0, 16)));
       if (ids.size() < kMostIdsLine && &id != &ack.id(ack.id_size() - 1)) continue;
-      Log(absl::StrCat("the collector does not take chunks ", ids, ": ", CleanUtf8(ack.refused(), 256)));
+      Log(absl::StrCat("the collector does not accept chunks ", ids, ": ", CleanUtf8(ack.refused(), 256)));
       ids.clear();
     }
   }
@@ -276,7 +275,7 @@ void AgentSession::OnAck(const ChunkAck& ack) {
   }
 }
 
-// Adds the facts about a rank that only repeated looks show.
+// Adds facts about a rank that need several samples.
 void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Digest* digest) const {
   const auto job = jobs_.find(request.job().SerializeAsString());
   if (job == jobs_.end()) return;
@@ -370,7 +369,7 @@ void AgentSession::Queue(wire::Type type, const google::protobuf::MessageLite& m
   if (!encoded.ok() || queue_.size() >= kMostQueued || queued_bytes_ + encoded->body.size() > kMostQueuedBytes) {
     ++counters_.dropped;
     Log(absl::StrCat("an answer is dropped: ",
-                     encoded.ok() ? "too much waits for the collector" : encoded.status().message()));
+                     encoded.ok() ? "too much data waits for the collector" : encoded.status().message()));
     return;
   }
   if (type == wire::Type::kDigest) counters_.digest_bytes += encoded->body.size();
@@ -476,7 +475,7 @@ void AgentSession::Look(int64_t mono_ns) {
   });
 }
 
-// If this message is lost, the receivers notice later that nothing is reported about the job.
+// If this message is lost, the receivers notice only later that nobody reports the job.
 void AgentSession::TellOver(const JobIdentity& job) {
   if (!welcome_) return;
   Heartbeat heartbeat;
@@ -632,7 +631,7 @@ void AgentSession::Tick(int64_t mono_ns, int64_t real_ns) {
       const auto job = jobs_.find(source_->job(i).SerializeAsString());
       if (job != jobs_.end()) SendHeartbeat(mono_ns, real_ns, i, job->second.get());
     }
-    // The schedule is kept, unless this process was held up.
+    // The next read stays on schedule, unless this process was delayed.
     next_heartbeat_ = std::max(next_heartbeat_ + options_.heartbeat_ns, mono_ns + options_.heartbeat_ns / 2);
   }
   SendChunks(mono_ns);

@@ -443,7 +443,7 @@ TEST_F(AgentSessionTest, AnUnacknowledgedChunkIsSentAgainLaterAndAtOnceOnANewCon
   EXPECT_EQ(store_->held(), 0u);
   ASSERT_FALSE(logged_.empty());
   EXPECT_EQ(logged_.back(),
-            "the collector does not take chunks " + absl::BytesToHexString(chunks[0].id()) + ": unknown incident");
+            "the collector does not accept chunks " + absl::BytesToHexString(chunks[0].id()) + ": unknown incident");
 }
 
 TEST_F(AgentSessionTest, InvalidMessagesAreCountedAndDropped) {

@@ -414,7 +414,7 @@ class DiskSpool final : public Spool {
       {
         std::lock_guard lock(mutex_);
         if (bytes > options_.most_bytes)
-          return absl::ResourceExhaustedError("it is larger than the whole spool may be");
+          return absl::ResourceExhaustedError("it is larger than the limit of the whole spool");
         while (counters_.bytes + bytes > options_.most_bytes) {
           if (!DropOne(need)) return absl::ResourceExhaustedError("the spool is full");
         }

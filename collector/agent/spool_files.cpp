@@ -101,7 +101,7 @@ absl::Status CopyRingFile(int from, uint64_t bytes, const std::string& path) {
   for (uint64_t at = 0; at < bytes && status.ok();) {
     const ssize_t got = pread(from, block.data(), std::min<uint64_t>(block.size(), bytes - at), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;  // the file became shorter
+    if (got <= 0) break;  // the file became shorter in the meantime
     const auto size = static_cast<size_t>(got);
     // Most of a ring that was hardly used is zeros, which become holes.
     if (block.compare(0, size, kZeros, 0, size) != 0) status = file.WriteAt(at, block.data(), size);

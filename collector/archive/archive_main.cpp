@@ -53,7 +53,8 @@ void Say(const std::string& text) {
 absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
   if (parsed.Given("password"))
     return parsed.Wrong(
-        "no password belongs on a command line, which every user of the machine can read: --password-file FILE");
+        "do not give a password on the command line, which every user of the machine can read: use --password-file "
+        "FILE");
   Options options;
   options.words = parsed.operands();
   const std::string first = parsed.operand();

@@ -57,7 +57,7 @@ absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure) {
   for (char c : rest) {
     if (static_cast<unsigned char>(c) <= ' ' || static_cast<unsigned char>(c) >= 127 || c == '?' || c == '#' ||
         c == '\\') {
-      return wrong("it holds a character that belongs in none");
+      return wrong("it contains a character that is not allowed");
     }
   }
   const size_t slash = rest.find('/');
@@ -65,14 +65,15 @@ absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure) {
   Target target;
   target.database = rest.substr(slash + 1);
   if (!IsName(target.database))
-    return wrong("the database's name has letters, digits and underscores, and no digit first");
+    return wrong(
+        "the name of the database may contain only letters, digits and underscores, and must not begin with a digit");
   std::string authority = rest.substr(0, slash);
   if (const size_t at = authority.rfind('@'); at != std::string::npos) {
     target.user = authority.substr(0, at);
     authority.erase(0, at + 1);
     if (target.user.find(':') != std::string::npos) {
       return wrong(
-          "no password belongs in it, every user of the machine can read it there: use --password-file, "
+          "do not put a password into the URL, where every user of the machine can read it: use --password-file, "
           "LOCKSTEP_ARCHIVE_PASSWORD_FILE or LOCKSTEP_ARCHIVE_PASSWORD");
     }
     if (target.user.empty()) return wrong("an empty user");
@@ -90,7 +91,7 @@ absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure) {
     return wrong("the port is a number from 1 to 65535");
   if (kind == "http" && !insecure && host != "localhost" && !IsLoopback(host)) {
     return wrong(
-        "off this machine it is https, or --insecure (LOCKSTEP_ARCHIVE_INSECURE=1) where the network can be trusted");
+        "use https for another machine, or --insecure (LOCKSTEP_ARCHIVE_INSECURE=1) in a network that you trust");
   }
   target.base = absl::StrCat(kind, "://", host, ":", number, "/");
   return target;

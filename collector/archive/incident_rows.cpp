@@ -277,7 +277,7 @@ absl::StatusOr<IncidentName> NameIncident(const std::string& folder) {
     return Exists(folder + "/verdict.json") || Exists(folder + "/verdict.txt")
                ? absl::FailedPreconditionError(absl::StrCat(folder, " has no manifest.json (yet): it is not finished"))
                : absl::InvalidArgumentError(
-                     absl::StrCat(folder, " is no incident folder: there is no manifest.json in it"));
+                     absl::StrCat(folder, " is not an incident folder: it has no manifest.json"));
   }
   if (!manifest.ok()) return manifest.status();
   if (!Exists(folder + "/verdict.json"))

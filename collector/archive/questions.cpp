@@ -126,7 +126,7 @@ std::string AsJson(const Answer& answer) {
 
 absl::StatusOr<std::string> BeforeStatement(const std::string& question) {
   const Json json = ParseJson<Json>(question);
-  if (!json.is_object()) return absl::InvalidArgumentError("the question is no JSON object");
+  if (!json.is_object()) return absl::InvalidArgumentError("the question is not a JSON object");
   int64_t until = 0;
   if (const auto at = json.find("until_real_ns"); at != json.end() && at->is_number_integer())
     until = at->get<int64_t>();

@@ -60,7 +60,7 @@ absl::StatusOr<Spool> Spool::Open(const std::string& folder, uint64_t most_bytes
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return absl::UnavailableError(absl::StrCat("cannot make the spool ", folder, ": ", strerror(errno)));
   if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || access(folder.c_str(), W_OK | X_OK) != 0) {
-    return absl::UnavailableError(absl::StrCat("the spool ", folder, " is no folder that can be written to"));
+    return absl::UnavailableError(absl::StrCat("the spool ", folder, " is not a writable folder"));
   }
   const time_t now = time(nullptr);
   ForEachFile(folder, [now](const std::string& path, const struct stat& file) {
@@ -156,7 +156,7 @@ absl::StatusOr<SpoolReader> SpoolReader::Open(const std::string& path) {
     if (json.is_string()) reader.incident_ = json.get<std::string>();
   }
   if (reader.incident_.empty())
-    return absl::DataLossError(absl::StrCat(path, " does not begin as a file of the spool does"));
+    return absl::DataLossError(absl::StrCat(path, " does not begin like a file of the spool"));
   return reader;
 }
 

@@ -52,7 +52,7 @@ std::string Quoted(const std::string& text) {
 
 absl::StatusOr<Answer> ParseAnswer(const std::string& text) {
   const PlainJson json = ParseJson(text);
-  const auto wrong = absl::DataLossError("the server's answer is not what ClickHouse answers");
+  const auto wrong = absl::DataLossError("the server does not answer like ClickHouse");
   if (!json.is_object()) return wrong;
   const auto meta = json.find("meta"), data = json.find("data");
   if (meta == json.end() || data == json.end() || !meta->is_array() || !data->is_array() || meta->size() > kMostColumns)
@@ -110,11 +110,11 @@ absl::Status Store::Prepare() {
   if (!version.ok()) return version.status();
   int number = 0;
   if (version->rows.size() != 1 || !absl::SimpleAtoi(version->rows[0][0], &number))
-    return absl::DataLossError("the server does not tell the schema's version");
+    return absl::DataLossError("the server does not report the version of the schema");
   if (number > kSchemaVersion) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the tables of ", database, " were made by a newer lockstep (schema ", number, ", this one knows ",
-                     kSchemaVersion, "): nothing is written; use that version"));
+        absl::StrCat("the tables of ", database, " were created by a newer lockstep (schema ", number,
+                     ", this one knows ", kSchemaVersion, "): nothing is written; use that version"));
   }
   for (int step = number + 1; step <= kSchemaVersion; ++step) {
     for (const absl::string_view statement :

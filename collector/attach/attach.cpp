@@ -78,11 +78,11 @@ const FoundJob* Choose(const AttachOptions& options, Discovery* found, int* stat
   }
   const bool named = !options.pids.empty() || !options.job.empty() || !options.slurm.empty();
   Say(absl::StrCat(
-      named ? "no process of this host is what was asked for"
+      named ? "no process of this host matches the request"
             : "no process of a distributed job was found on this host: none has RANK, SLURM_PROCID or the like in its "
               "environment, or NCCL loaded. Give the PIDs of the ranks",
       found->unreadable > 0 ? absl::StrCat(". ", found->unreadable,
-                                           " processes of other users could not be looked at: run it as root "
+                                           " processes of other users could not be examined: run it as root "
                                            "(sudo lockstep attach), or as the user of the job")
                             : ""));
   *status = kNoVerdict;
@@ -131,8 +131,7 @@ std::map<int32_t, int64_t> AddDumps(const FoundJob& job, TorchDumps found, std::
     (*texts)[DumpPath(rank.rank)] = {.bytes = std::move(dump->second)};
   }
   if (!found.missing.empty() && taken.size() < job.ranks.size()) Say(found.missing);
-  if (found.can_ask)
-    Say("this job's PyTorch can be asked for its Flight Recorder dumps: --ask-torch. Each rank then writes a file");
+  if (found.can_ask) Say("--ask-torch asks this job's PyTorch for Flight Recorder dumps; each rank then writes a file");
   return taken;
 }
 
@@ -240,7 +239,7 @@ Seen LookAt(const AttachOptions& options, const FoundJob& job) {
   for (const RankProcess& rank : job.ranks) pids.push_back(rank.pid);
   if (const std::optional<Mapped> mapped = ReadMapped(pids[0], "liblockstep.so"); mapped && mapped->lockstep) {
     const std::string folder = ReadEnvironment(pids[0], "LOCKSTEP_DIR").value_or("");
-    Say(absl::StrCat("this job is recorded: its rings show more, lockstep analyze ",
+    Say(absl::StrCat("this job is recorded, and its rings show more: lockstep analyze ",
                      folder.empty() ? absl::StrCat("/dev/shm/lockstep-", job.ranks[0].uid) : folder));
   }
   Seen seen;
@@ -381,7 +380,7 @@ void SayWhereNot(const Bundle& bundle) {
   for (const Problem& problem : bundle.problems) {
     if (problem.like == kNoAnswer && ++count <= kShown) Say(absl::StrCat(problem.path, " was ", problem.text));
   }
-  if (count > kShown) Say(absl::StrCat("and ", count - kShown, " more were not looked at"));
+  if (count > kShown) Say(absl::StrCat("and ", count - kShown, " more were not examined"));
 }
 
 int AttachElsewhere(const AttachOptions& options) {
@@ -459,8 +458,8 @@ int Attach(const AttachOptions& options) {
   if (ended == child && WIFEXITED(status)) return WEXITSTATUS(status);
   if (ended == 0) kill(child, SIGKILL);
   Say(ended == 0 ? absl::StrCat("gave up after ", DurationText(kGiveUp),
-                                ": the kernel does not return from a look at one of the processes")
-                 : std::string("the process that looks at the job was killed"));
+                                ": the kernel does not return from a read of one of the processes")
+                 : std::string("the process that examines the job was killed"));
   return kNoVerdict;
 }
 

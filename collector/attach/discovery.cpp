@@ -285,7 +285,7 @@ class Finder {
       job.world = std::max(job.world, candidate.process.world);
       known.insert(candidate.process.rank);
     }
-    // If numbers are missing, or two processes have the same number, all are numbered anew.
+    // If numbers are missing, or two processes have the same number, all ranks are renumbered.
     job.numbered = known.size() < ranks.size() || *known.begin() < 0;
     if (job.numbered) {
       std::sort(ranks.begin(), ranks.end(),

@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<std::string>> ReadHosts(const std::string& path) {
     if (!IsHost(line) || hosts.size() >= kMostHosts) {
       return absl::InvalidArgumentError(absl::StrCat(path, ":", number, ": '",
                                                      CleanUtf8({line.data(), line.size()}, 80),
-                                                     "' is no name of a host; one a line, at most ", kMostHosts));
+                                                     "' is not a host name; give one per line, at most ", kMostHosts));
     }
     hosts.emplace_back(line);
   }
@@ -99,7 +99,7 @@ std::vector<Target> HostTargets(const std::vector<std::string>& hosts, const std
     target.command = {"/usr/bin/env"};
     target.command.insert(target.command.end(), launch.begin(), launch.end());
     target.command.push_back(host);
-    target.without = "there is no lockstep on its PATH; --remote PROGRAM says where it is";
+    target.without = "lockstep is not on its PATH; give its path with --remote PROGRAM";
     targets.push_back(std::move(target));
   }
   return targets;
@@ -130,7 +130,7 @@ absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const s
   for (size_t i = 0; bundle.ok() && i < targets.size(); ++i) {
     if (!failed[i].empty())
       bundle->problems.push_back(
-          {.path = targets[i].name, .text = absl::StrCat("not looked at: ", failed[i]), .like = kNoAnswer});
+          {.path = targets[i].name, .text = absl::StrCat("not examined: ", failed[i]), .like = kNoAnswer});
   }
   return bundle;
 }

@@ -58,7 +58,7 @@ const Json& ListAt(const Json& json, const char* outer, const char* key) {
 }
 
 std::string WhyNoName(const char* what, const std::string& name) {
-  return absl::StrCat("'", Printable(name, 80), "' is no name of a ", what);
+  return absl::StrCat("'", Printable(name, 80), "' is not a valid name of a ", what);
 }
 
 // Takes the container that an annotation names as the default. Without the annotation or the container, takes the
@@ -96,7 +96,7 @@ Pod ParsePod(const Json& item, const PodQuery& query) {
 absl::StatusOr<std::vector<Pod>> ParsePods(const std::string& text, const PodQuery& query) {
   const Json list = ParseJson(text);
   if (!list.is_object() || !list.contains("items"))
-    return absl::UnavailableError("kubectl printed no list of pods: it is cut off, or something else");
+    return absl::UnavailableError("kubectl did not print a complete list of pods");
   std::vector<Pod> pods;
   for (const Json& item : ListAt(list, nullptr, "items")) {
     if (pods.size() >= kMostPods) return absl::UnavailableError(absl::StrCat("more than ", kMostPods, " pods"));

@@ -85,10 +85,10 @@ TEST(Kubernetes, InvalidNamesAreRefused) {
     EXPECT_THAT(WhyRefused(Item(name)), HasSubstr("is no name of a pod")) << name;
     EXPECT_THAT(WhyRefused(Item("a", absl::StrCat(name, "."))), HasSubstr("is no name of a container")) << name;
   }
-  EXPECT_EQ(WhyRefused(Item("a;b")), "'a;b' is no name of a pod");
+  EXPECT_EQ(WhyRefused(Item("a;b")), "'a;b' is not a valid name of a pod");
   EXPECT_THAT(WhyRefused(Item(std::string(254, 'a'))), HasSubstr("no name"));
   EXPECT_THAT(WhyRefused(Item("a", std::string(64, 'a'))), HasSubstr("no name"));
-  for (const char* item : {"3", "{}"}) EXPECT_EQ(WhyRefused(item), "'' is no name of a pod");
+  for (const char* item : {"3", "{}"}) EXPECT_EQ(WhyRefused(item), "'' is not a valid name of a pod");
 }
 
 TEST(Kubernetes, InvalidListsAreErrors) {

@@ -18,7 +18,8 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kApart = 2 * kSecond;  // between the end of the first look and the second look, and between samples
+constexpr int64_t kApart =
+    2 * kSecond;  // minimum time from the end of the first look to the second look, and between samples
 constexpr int kPollMs = 20;
 
 struct Looked {
@@ -95,9 +96,7 @@ std::vector<Rank> LookAtRanks(const FoundJob& job, const std::string& host, int6
   for (size_t i = 0; i < looked.size(); ++i) {
     const RankProcess& found = job.ranks[i];
     Process& process = looked[i]->process;
-    const std::string refused = process.stack_refused;  // keeps the reason, although the kernel's stack is read below
     looked[i]->sampler.Sample(found.pid, after, &process);
-    if (!refused.empty()) process.stack_refused = refused;
     const std::optional<ProcStat> stat = ReadProcStat(found.pid);
     process.life = Life::kRunning;
     if (!stat || stat->ended()) SetEnd(stat ? stat->wait_status : -1, &process);

@@ -23,9 +23,9 @@ int main(int argc, char** argv) {
   const bool hosts = parsed->Given("hosts"), pods = parsed->Given("kubernetes");
   if ((hosts || pods) && (!options.pids.empty() || parsed->Given("stream")))
     return lockstep::settings::UsageError(
-        "attach", parsed->Wrong("--hosts and --kubernetes go with neither PIDs nor --stream, which are of one host"));
+        "attach", parsed->Wrong("--hosts and --kubernetes exclude PIDs and --stream, which are for one host"));
   if (hosts && pods)
-    return lockstep::settings::UsageError("attach", parsed->Wrong("--hosts or --kubernetes: one of them"));
+    return lockstep::settings::UsageError("attach", parsed->Wrong("give either --hosts or --kubernetes"));
   options.job = parsed->Text("job");
   options.slurm = parsed->Text("slurm");
   options.out = parsed->Text("out");

@@ -67,17 +67,17 @@ std::string Why(Outcome outcome, int64_t wait_ns) {
     case Outcome::kNoReader:
       return "nothing reads the pipe: PyTorch's monitoring thread has ended, or is off";
     case Outcome::kForeignPipe:
-      return "what is in the place of the pipe is not a pipe of the job's user";
+      return "the file at the path of the pipe is not a pipe of the job's user";
     case Outcome::kSilent:
       return absl::StrCat("no dump was written within ", DurationText(wait_ns));
     case Outcome::kForeignDump:
-      return "what is in the place of the dump is not a regular file of the job's user";
+      return "the file at the path of the dump is not a regular file of the job's user";
     case Outcome::kTooLarge:
       return absl::StrCat("the dump is larger than ", kMostTorchDump >> 20, " MiB");
     case Outcome::kIncomplete:
       return "the dump was not complete in time";
     case Outcome::kNoRights:
-      return "the rights of the job's user could not be taken";
+      return "could not switch to the rights of the job's user";
     default:
       return "the file could not be read";
   }
@@ -351,7 +351,7 @@ TorchDumps TorchDumpReader::Take() {
   }
   std::sort(found.dumps.begin(), found.dumps.end(), [](const TorchDump& a, const TorchDump& b) { return a.of < b.of; });
   if (!ask_) {
-    // A file apart from the newest one shows another moment of the job.
+    // A file written at another time than the newest one shows another state of the job.
     int64_t newest = 0;
     for (const TorchDump& dump : found.dumps) newest = std::max(newest, dump.written_ns);
     std::erase_if(found.dumps, [&](const TorchDump& dump) {
@@ -367,7 +367,7 @@ TorchDumps TorchDumpReader::Take() {
   if (!ask_ || missing.empty()) return found;
   if (job_.numbered) {
     found.missing =
-        "PyTorch was not asked for its dumps: no process knows its rank, which the names of its pipes contain";
+        "PyTorch was not asked for its dumps: the names of its pipes contain the rank, and no process knows its rank";
     return found;
   }
   found.missing = "no Flight Recorder dump from PyTorch of ";

@@ -161,9 +161,9 @@ TEST_F(TorchDumpsTest, InvalidPipesAndDumpsAreSkipped) {
   EXPECT_THAT(found.dumps, IsEmpty());
   EXPECT_THAT(
       found.missing,
-      AllOf(HasSubstr("rank 0, 1 (what is in the place of the pipe is not a pipe"), HasSubstr("rank 2 (PyTorch "),
+      AllOf(HasSubstr("rank 0, 1 (the file at the path of the pipe is not a pipe"), HasSubstr("rank 2 (PyTorch "),
             HasSubstr("rank 3 (nothing reads"), HasSubstr("rank 4 (no dump was written within 2.0 s"),
-            HasSubstr("rank 5, 8 (what is in the place of the dump"), HasSubstr("rank 7 (the dump was not complete"),
+            HasSubstr("rank 5, 8 (the file at the path of the dump"), HasSubstr("rank 7 (the dump was not complete"),
             HasSubstr("rank 6 (the dump is larger than 32 MiB"), HasSubstr("rank 9 (the process was started")));
   EXPECT_EQ(support::ReadFile(Pipe(1)), "") << "bytes were written to a file that is not a pipe";
 }

@@ -125,7 +125,7 @@ void AddOddSplits(const Model& model, std::vector<Fault>* faults) {
     fault.text = absl::StrCat(RankWord(fault.ranks), " passed ", split.detail.name(), " in ", call.text(),
                               call.on().empty() ? "" : absl::StrCat(" of ", call.on()), "; its neighbors passed ",
                               split.detail.other_name().empty() ? "another one" : split.detail.other_name(), "; so ",
-                              CommText(bundle.comms[split.comm]), " is no regular part of it");
+                              CommText(bundle.comms[split.comm]), " does not usually belong to it");
     faults->push_back(std::move(fault));
   }
 }

@@ -10,7 +10,7 @@
 
 namespace lockstep::check {
 
-// A call that a fault is about.
+// The call at which a fault shows.
 struct CallAt {
   std::vector<int32_t> ranks;
   std::string call;  // "AllReduce #12 on tp_2 (ranks 4-5)"
@@ -30,8 +30,8 @@ struct Found {
   std::vector<std::string> not_checked;  // and why
 };
 
-// `whole`: no signal ended the job, so a call without its counterpart will never get one. `failed`: the job ended by
-// itself, with an error.
+// `whole`: no signal ended the job, so a call without its counterpart will never get one. `failed`: the job ended with
+// an error of its own.
 Found FindFaults(const AnalysisView& view, bool whole, bool failed = false);
 
 // Finds the first cycle of ranks that would wait for each other without NCCL's buffers, or if streams did not run side

@@ -21,8 +21,8 @@ struct JobOptions {
 };
 
 struct JobEnd {
-  int status = 0;            // as of `lockstep run`
-  bool by_time = false;      // it was ended here
+  int status = 0;            // the exit status, as `lockstep run` returns it
+  bool by_time = false;      // this check ended the job
   bool interrupted = false;  // by the user
 };
 

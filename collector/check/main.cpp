@@ -51,7 +51,7 @@ std::string Judge(const JobOptions& options, const absl::StatusOr<JobEnd>& end, 
         "above (status ",
         end->status, ")");
   if (end->status != 0 && !end->by_time)
-    return absl::StrCat("the job ended with status ", end->status, "; its calls until then show no fault");
+    return absl::StrCat("the job ended with status ", end->status, "; the calls until then show no fault");
   return "";
 }
 

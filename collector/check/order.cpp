@@ -171,9 +171,9 @@ std::vector<Fault> FindCycles(const Model& model) {
     fault.text = absl::StrCat(
         "ranks ", FoldRanks(fault.ranks), " can wait for each other: ",
         strict == Strict::kStreams
-            ? "each waits in a call for another one, and the job went on only because sends fitted into buffers"
-            : "they use communicators in orders that do not fit together, and the job went on only because the calls "
-              "ran at the same time on streams of their own, which a GPU does not promise");
+            ? "each rank waits in a call for another one, and the job continued only because sends fitted into buffers"
+            : "they use communicators in conflicting orders, and the job continued only because the calls ran at the "
+              "same time on separate streams, which a GPU does not guarantee");
     return {fault};
   }
   return {};

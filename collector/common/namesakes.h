@@ -21,8 +21,8 @@ namespace lockstep {
 
 class Namesakes {
  public:
-  // The sender's ranks are alive in another job too, and it has named no communicator yet, so its reports cannot be
-  // assigned.
+  // The sender's ranks are alive in another job too, and the sender has named no communicator yet, so its reports
+  // cannot be assigned.
   static constexpr int kUndecided = -1;
 
   struct Move {
@@ -31,8 +31,8 @@ class Namesakes {
   };
 
   // Takes a sender's current report: ranks replace its earlier ones, communicators are added. A sender is one process,
-  // so a restarted one is another sender. Returns the number of its job, from 0, which is never reused. *moves gets the
-  // senders that were assigned to another job than before (appended; neither from nor to kUndecided).
+  // so a restarted process is another sender. Returns the number of its job, counted from 0 and never reused. *moves
+  // gets the senders that now belong to another job than before (appended; neither from nor to kUndecided).
   int Say(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
           std::vector<Move>* moves);
   // Until the sender's next report, its ranks may have been started elsewhere.

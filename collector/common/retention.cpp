@@ -93,7 +93,7 @@ bool Look(const Folder& parent, const std::string& name, KeptIncident* incident)
     if (S_ISREG(info.st_mode)) incident->at_s = std::max<int64_t>(incident->at_s, info.st_mtime);
     if (file == ".gathering.json") incident->keep = "it is still being gathered";
     if ((!S_ISREG(info.st_mode) || !IsIncidentFile(file)) && incident->keep.empty()) {
-      incident->keep = absl::StrCat("it holds ", Printable(file, 200), ", which is none of an incident's files");
+      incident->keep = absl::StrCat("it holds ", Printable(file, 200), ", which is not a file of an incident");
     }
     ours |= file == "manifest.json" || file == ".gathering.json" || file == "verdict.json";
   }
@@ -121,8 +121,9 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
   const Folder parent(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!parent.ok()) {
     const bool link = errno == ELOOP || errno == ENOTDIR;
-    return absl::FailedPreconditionError(absl::StrCat(
-        Printable(folder, 200), ": ", link ? "is no folder, or a link: name the folder itself" : strerror(errno)));
+    return absl::FailedPreconditionError(
+        absl::StrCat(Printable(folder, 200), ": ",
+                     link ? "is not a folder, or is a link: give the folder itself" : strerror(errno)));
   }
   Retained done;
   std::vector<KeptIncident> incidents;

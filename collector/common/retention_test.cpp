@@ -117,7 +117,7 @@ TEST_F(RetentionTest, OtherFilesStay) {
   EXPECT_THAT(said_, ::testing::Contains(HasSubstr("holds my notes.txt")));
   const std::string way = folder_ + ".link";
   std::filesystem::create_directory_symlink(folder_, way);
-  EXPECT_THAT(std::string(RetainIncidents(way, request_).status().message()), HasSubstr("name the folder itself"));
+  EXPECT_THAT(std::string(RetainIncidents(way, request_).status().message()), HasSubstr("give the folder itself"));
   std::filesystem::remove(way);
 }
 

@@ -44,7 +44,7 @@ VerdictHook::VerdictHook(HookOptions options) : options_(std::move(options)) {}
 VerdictHook::~VerdictHook() {
   std::unique_lock lock(mutex_);
   ends_ns_ = MonotonicNs() + options_.limit_ns;
-  // Verdicts with a mark are left to the next collector.
+  // If the mark of a verdict exists, its command was started, and the next collector repeats it if needed.
   for (auto& [job, told] : next_) {
     if (!told.mark.empty()) told.json.clear();
   }
@@ -92,8 +92,8 @@ bool VerdictHook::Pause(std::unique_lock<std::mutex>* lock, const std::string& j
   for (int i = 1; i < failures; ++i) pause *= kPauseGrows;
   const int64_t until = MonotonicNs() + pause;
   const auto over = [&] {
-    // A newer verdict replaces an older one. At the end of the program, a verdict with a mark is left to the next
-    // program.
+    // A newer verdict replaces an older one. At the end of the program, a verdict whose command was already started is
+    // left to the next program.
     return !next_[job].json.empty() || (ends_ns_ != 0 && (!told.mark.empty() || until >= ends_ns_));
   };
   return !changed_.wait_for(*lock, std::chrono::nanoseconds(pause), over);

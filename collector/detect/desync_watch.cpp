@@ -26,10 +26,10 @@ std::string DesyncText(const Desync& desync) {
   std::string text = DesyncWhere(desync);
   if (desync.even) {
     absl::StrAppend(&text, "; ranks ", RunsText(desync.odd),
-                    " differ, and the hashes alone do not tell which of them is wrong");
+                    " differ, and the hashes alone do not show which of them are wrong");
   } else if (!desync.odd.empty()) {
     absl::StrAppend(&text, CountOf(desync.odd) == 1 ? "; rank " : "; ranks ", RunsText(desync.odd),
-                    " went another way than the others");
+                    " made other calls than the others");
   }
   return text;
 }

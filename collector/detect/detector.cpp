@@ -154,7 +154,7 @@ Decision Detector::LateDecision(int64_t now, uint64_t comm, const LateState& lat
   decision.doing = late.input.doing;
   decision.rule = late.hosts.empty() ? "behind" : "in flight";
   decision.reason =
-      late.hosts.empty() ? "members have not issued what others issued" : "in flight longer than its past allows";
+      late.hosts.empty() ? "members have not issued what others issued" : "in flight for longer than is usual for it";
   return decision;
 }
 
@@ -200,7 +200,7 @@ std::vector<Decision> Detector::Tick(int64_t now) {
     over.age_ns = now - since_ns_;
     over.more = untold_;
     over.rule = "late";
-    over.reason = "no rank waits longer than its limit any more";
+    over.reason = "no rank waits for longer than its limit any more";
     EndEpisode(now);
     decisions.push_back(std::move(over));
   }
@@ -331,7 +331,7 @@ std::optional<Decision> Detector::LookForRestart(int64_t now) {
   if (restarted_ns_ == 0) restarted_ns_ = last;
   if (now - restarted_ns_ < kRecoverySettle || last <= restarted_ns_) return std::nullopt;
   return Recovered(now, restarted_ns_, "restart",
-                   "its ranks go on in communicators that they have made since: restarted inside their processes");
+                   "its ranks continue in new communicators: they restarted inside their processes");
 }
 
 }  // namespace lockstep

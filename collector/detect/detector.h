@@ -84,7 +84,7 @@ struct Decision {
   // Time without progress, which is compared with the limit; for kRecovered, the duration of the stop.
   int64_t age_ns = 0;
   int64_t limit_ns = 0;
-  int64_t next_limit_ns = 0;  // a possible higher limit_ns after the next sample; 0 if none
+  int64_t next_limit_ns = 0;  // a limit_ns that the next sample may raise it to; 0 if none
   int64_t p99_gap_ns = 0;
   uint32_t gaps = 0;
   RankRuns waiting, missing;

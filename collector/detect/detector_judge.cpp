@@ -37,7 +37,7 @@ Decision After(Decision& decision, int64_t least, const char* rule, std::string 
 void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
   for (const RootView& root : finding.roots) {
     if (!root.known || root.ended || root.sample_gap_ns < limits_.sample_gap) {
-      // Earlier observations of this rank no longer count.
+      // Observations from before the rank's last progress do not count.
       if (root.known && root.sample_gap_ns == 0) watched_.erase(root.rank);
       continue;
     }
@@ -158,9 +158,9 @@ Decision Detector::JudgeHostStall(const RootFinding& finding, const Together& ro
   const char* rule = roots.in_d ? "storage stall" : "host stall";
   if (roots.busy) return Say(decision, false, rule, "the root is busy outside NCCL");
   if (roots.serves)
-    return Say(decision, false, rule, "the root waits for events from outside, like a server without requests");
+    return Say(decision, false, rule, "the root waits for events from outside, as a server without requests does");
   if (roots.unsampled) return After(decision, limits_.unseen_after, "unseen", "the root was not sampled twice");
-  // A rank that was active while others waited may only pause, because files are written in bursts.
+  // A rank that was active while others waited may only be pausing, because files are written in bursts.
   const bool watched =
       roots.least_idle_ns >= (roots.worked ? limits_.idle_after_work : limits_.idle_after) - limits_.sample_gap;
   return Say(decision, watched && decision.age_ns >= decision.limit_ns, rule, "the root is blocked and does not move");
@@ -200,7 +200,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
       // The first steps do not show how long a step computes.
       least = std::max({least, LimitOf(comm) + limits_.idle_after, Warm(comm) ? 0 : limits_.warm_up});
     }
-    return After(decision, least, "gpu stall", "every rank waits for its GPU, behind operations of NCCL");
+    return After(decision, least, "gpu stall", "every rank waits for its GPU, which has NCCL operations in flight");
   }
   if (finding.kind == FINDING_UNSPECIFIED) {
     // If every process waits in a recorded call, only a GPU's own work is unobserved.
@@ -221,7 +221,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   if (roots.silent_ns >= limits_.silent_after) {
     decision.limit_ns = std::max(decision.limit_ns, limits_.lost_after);
     return Say(decision, roots.silent_ns >= limits_.lost_after && decision.age_ns >= decision.limit_ns, "lost host",
-               absl::StrCat("nothing has been heard of its host for ", DurationText(roots.silent_ns)));
+               absl::StrCat("its host has been silent for ", DurationText(roots.silent_ns)));
   }
   if (roots.stopped) return After(decision, 0, "stopped", "its process is stopped");
   if (FindingFactsOf(finding.kind).definite) return After(decision, 0, "disagreement", "the ranks disagree");
@@ -230,7 +230,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   const int64_t for_size = limits_.warm_up_per_rank * std::max(0, finding.comm_size);
   if (roots.unknown || finding.kind == RANK_NO_DATA || finding.roots.empty()) {
     return After(decision, init ? limits_.unseen_init_after : limits_.unseen_after, "unseen",
-                 "nothing is known of the root's process");
+                 "nothing is known about the root's process");
   }
   // Until gaps are learned, the activity of all ranks decides. A rank that reads from a socket may wait for another's
   // work.
@@ -240,7 +240,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   }
   if (roots.compute || roots.behind_nccl) decision.age_ns = std::min(decision.age_ns, roots.least_activity_ns);
   if (roots.compute)
-    return After(decision, limits_.compute_after, "compute", "its GPU does not finish what is not NCCL's");
+    return After(decision, limits_.compute_after, "compute", "its GPU does not finish work that is not NCCL's");
   if (finding.kind == GPU_STALL || finding.kind == COLLECTIVE_STUCK) {
     const bool collective = finding.kind == COLLECTIVE_STUCK;
     if (collective && finding.first_operation) {

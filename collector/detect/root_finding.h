@@ -65,7 +65,8 @@ struct RootFinding {
   int64_t network_age_ns = -1;
   bool first_operation = false;  // the stuck operation is the first of its communicator
   bool in_init = false;          // an involved rank creates a communicator
-  int64_t as_of_ns = 0;          // latest time of these ages, on the detector's clock; 0 for the time of judging
+  int64_t as_of_ns =
+      0;  // the latest time to which these ages apply, on the detector's clock; 0 for the time of judging
 };
 
 // Takes any rank number, in the bundle or not.

@@ -400,7 +400,7 @@ TEST(Evidence, AProcessThatIsAlreadyTracedIsReported) {
   ASSERT_EQ(ptrace(PTRACE_SEIZE, program.pid(), nullptr, nullptr), 0);
   const EvidenceReport report = GatherEvidence(program.pid(), Options());
   EXPECT_THAT(report.process().evidence().stacks_refused(), HasSubstr(absl::StrCat("process ", getpid(), " (")));
-  EXPECT_THAT(report.process().evidence().stacks_refused(), HasSubstr("traces it already"));
+  EXPECT_THAT(report.process().evidence().stacks_refused(), HasSubstr("already traces it"));
 }
 
 TEST(Evidence, AProcessInAContainerIsReadThroughItsRoot) {

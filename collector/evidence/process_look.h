@@ -35,7 +35,7 @@ class ProcessLook {
   // Only a few looks run at a time in this program, and the others wait for their turn. `main_tid` as for
   // TakeEvidence. `ring`: descriptor of its ring file; -1 if none.
   void Continue(pid_t pid, pid_t main_tid, Process* process, int ring = -1, LookPlan plan = {});
-  // Called if the process made progress: ends a running look, and removes what earlier ones found.
+  // Called if the process made progress: ends a running look, and removes the results of earlier ones.
   void Forget(Process* process);
   // Returns true if a look is running, which may have stopped a thread of the process (state 't').
   bool busy() const { return job_ != nullptr; }

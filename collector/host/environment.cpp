@@ -89,7 +89,7 @@ void PrependPreload(Environment* environment, const std::string& library) {
 absl::StatusOr<std::string> FindLibrary(const Environment& environment) {
   std::string path = GetVariable(environment, "LOCKSTEP_LIBRARY");
   if (path.empty()) {
-    if (OwnFolder().empty()) return absl::NotFoundError("cannot tell where this program lies: set LOCKSTEP_LIBRARY");
+    if (OwnFolder().empty()) return absl::NotFoundError("cannot find the path of this program: set LOCKSTEP_LIBRARY");
     path = OwnFolder() + "../lib/liblockstep.so";
   }
   char real[PATH_MAX];
@@ -100,8 +100,8 @@ absl::StatusOr<std::string> FindLibrary(const Environment& environment) {
   const std::string found = real;
   if (found.find_first_of(" :\t\n") != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat("the recorder's path '", found,
-                                                   "' holds a space or a colon, which LD_PRELOAD cannot: copy "
-                                                   "liblockstep.so elsewhere and set LOCKSTEP_LIBRARY"));
+                                                   "' contains a space or a colon, which LD_PRELOAD cannot contain: "
+                                                   "copy liblockstep.so elsewhere and set LOCKSTEP_LIBRARY"));
   }
   return found;
 }

@@ -35,7 +35,7 @@ std::string TakeOwnersRights(pid_t pid) {
   const gid_t gid = known ? static_cast<gid_t>(gids[1]) : 0;
   std::string why;
   if (!known && geteuid() == 0) {
-    why = "whose the process is could not be read";
+    why = "the owner of the process could not be read";
   } else if (geteuid() == 0 && uid != 0) {
     if (setgroups(0, nullptr) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0 ||
         geteuid() != uid)
@@ -45,7 +45,7 @@ std::string TakeOwnersRights(pid_t pid) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2] = {};
   if (syscall(SYS_capset, &header, none) != 0 && why.empty())
-    why = absl::StrCat("capabilities could not be given up (", strerror(errno), ")");
+    why = absl::StrCat("capabilities could not be dropped (", strerror(errno), ")");
   return why;
 }
 

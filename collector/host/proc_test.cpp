@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "analyzer/evidence/process_evidence.h"
 #include "collector/host/process_sample.h"
 
 namespace lockstep {
@@ -99,6 +101,15 @@ TEST(ProcTest, TwoLooksReturnTwoStacks) {
   EXPECT_EQ(process.stack, first);
   EXPECT_EQ(process.stack_later.empty(), first.empty());
   EXPECT_GE(process.cpu_ns_between_samples, 0);
+}
+
+TEST(ProcTest, ASampleKeepsTheReasonWhyEvidenceHasNoStack) {
+  ProcessSampler sampler;
+  Process process;
+  process.evidence = std::make_shared<ProcessEvidence>();
+  process.stack_refused = "ptrace refused";
+  sampler.Sample(getpid(), ProcessTree::Read(), &process);
+  EXPECT_EQ(process.stack_refused, "ptrace refused");
 }
 
 TEST(ProcTest, TheEnvironmentOfAProcessIsRead) {

@@ -1,5 +1,7 @@
 #include "collector/host/process_sample.h"
 
+#include <unistd.h>
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -46,7 +48,7 @@ void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process
   const bool traced = stat->state == 't';
   if (!traced || traced_) process->state = std::string(1, stat->state);
   traced_ = traced;
-  // The thread that holds up the process may not be its main one.
+  // The thread that delays the process may not be its main one.
   const SleepingThreads threads = ReadThreadsInD(pid);
   const bool running = now.running || threads.running > 0, starved = running && running_;
   running_ = running;
@@ -79,7 +81,12 @@ void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process
     older_ = now;
     older_stack_ = std::move(stack);
   }
-  process->stack_refused = process->stack.empty() ? "the kernel does not show the stack of this process" : "";
+  // If evidence was taken, its reason is more precise.
+  if (process->evidence != nullptr && !process->stack_refused.empty()) return;
+  process->stack_refused = !process->stack.empty() ? ""
+                           : geteuid() == 0
+                               ? "the kernel shows no stack of this process"
+                               : "only root can read the kernel stack of this process; run Lockstep as root";
 }
 
 }  // namespace lockstep

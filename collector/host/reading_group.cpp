@@ -38,8 +38,8 @@ absl::StatusOr<gid_t> FindReadingGroup(const std::string& name) {
   }
   if (!found) {
     return absl::NotFoundError(absl::StrCat("--group: /etc/group has no '", name,
-                                            "'; a group of a directory service is given by its number (getent group ",
-                                            name, ")"));
+                                            "'; give a group of a directory service by its number (getent group ", name,
+                                            ")"));
   }
   if (geteuid() != 0 && getegid() != group) {
     std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
@@ -47,7 +47,7 @@ absl::StatusOr<gid_t> FindReadingGroup(const std::string& name) {
     groups.resize(static_cast<size_t>(std::max(0, count)));
     if (std::find(groups.begin(), groups.end(), group) == groups.end()) {
       return absl::PermissionDeniedError(
-          absl::StrCat("--group: this user is no member of group ", name, ", and so cannot give files to it"));
+          absl::StrCat("--group: this user is not a member of group ", name, ", and so cannot give files to it"));
     }
   }
   return static_cast<gid_t>(group);

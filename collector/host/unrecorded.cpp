@@ -77,20 +77,19 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
   }
   if (hook_off > 0) return "LOCKSTEP_HOOK=off is set";
   if (symbols > 0) {
-    return absl::StrCat(
-        "NCCL was loaded in ", symbols, symbols == 1 ? " process" : " processes",
-        ", but LOCKSTEP_HOOK=symbols sees linked calls only: where a program opens NCCL by hand (ctypes, vLLM, "
-        "JAX, nccl4py) set LOCKSTEP_HOOK=dlsym");
+    return absl::StrCat("NCCL was loaded in ", symbols, symbols == 1 ? " process" : " processes",
+                        ", but LOCKSTEP_HOOK=symbols sees only linked calls: if the program opens NCCL with dlopen "
+                        "(ctypes, vLLM, JAX, nccl4py), set LOCKSTEP_HOOK=dlsym");
   }
-  if (nccl > 0 && loaded > 0) return "NCCL was loaded, but no communicator was made or no ring could be";
+  if (nccl > 0 && loaded > 0) return "NCCL was loaded, but no communicator or no ring could be created";
   if (without > 0 && loaded == 0) {
-    const char* why =
-        other_machine > 0 ? "the program and the library are of different architectures: take the liblockstep.so of "
-                            "the program's (LOCKSTEP_LIBRARY)"
-        : fixed > 0       ? "the program is linked statically"
-        : privileged > 0  ? "it is a set-user-ID program or has capabilities, so the loader ignores LD_PRELOAD"
-        : dropped > 0     ? "LD_PRELOAD was dropped on the way to it"
-                          : "LD_PRELOAD was not honoured";
+    const char* why = other_machine > 0 ? "the program and liblockstep.so have different architectures: set "
+                                          "LOCKSTEP_LIBRARY to the one for the program"
+                      : fixed > 0       ? "the program is linked statically"
+                      : privileged > 0
+                          ? "it is a set-user-ID program or has capabilities, so the loader ignores LD_PRELOAD"
+                      : dropped > 0 ? "LD_PRELOAD was dropped on the way to it"
+                                    : "LD_PRELOAD was not honoured";
     return absl::StrCat("the recorder was not loaded in ", without, without == 1 ? " process: " : " processes: ", why);
   }
   if (loaded > 0) {
@@ -98,8 +97,8 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
                         " (no NCCL call, or NCCL is linked statically)");
   }
   if (seen_.empty())
-    return "the job's processes ended before they could be looked at: whether the recorder was loaded, or NCCL, is not "
-           "known";
+    return "the job's processes ended before they could be examined: it is unknown whether they loaded the recorder or "
+           "NCCL";
   return "no NCCL call was made (or NCCL is linked statically)";
 }
 

@@ -182,7 +182,8 @@ absl::StatusOr<size_t> IncidentStore::PartFor(const Chunk& chunk, std::string* w
     versions = part.version;
   }
   if (versions >= kMostVersions || parts_.size() >= kMostFiles) {
-    *why = versions >= kMostVersions ? "other bytes were written at its place" : "the incident has too many files";
+    *why =
+        versions >= kMostVersions ? "other bytes are already written at its place" : "the incident has too many files";
     return absl::ResourceExhaustedError(*why);
   }
   Part part;
@@ -219,8 +220,9 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
     *why = "it is being written";
     return Put::kLater;
   }
-  if (!IsStoredFileName(chunk.file())) return refuse("this is no name for a file of an incident");
-  if (chunk.host().empty() || chunk.host().size() > 256) return refuse("a chunk names its host in at most 256 bytes");
+  if (!IsStoredFileName(chunk.file())) return refuse("this is not a valid file name in an incident");
+  if (chunk.host().empty() || chunk.host().size() > 256)
+    return refuse("the host's name in a chunk has at most 256 bytes");
   if (chunk.raw_bytes() > wire::kMostChunkBytes) return refuse("a chunk holds at most 1 MiB");
   const uint64_t bytes = chunk.raw_bytes();
   if (chunk.offset() > limits_.host || chunk.offset() + bytes > limits_.host ||
@@ -232,11 +234,11 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
 
   // Bit 2 of the byte after the magic number: a checksum of the content is at the frame's end.
   if (chunk.data().size() < 8 || !absl::StartsWith(chunk.data(), "\x28\xb5\x2f\xfd") || (chunk.data()[4] & 4) == 0) {
-    return refuse("its data is no zstd frame with a checksum");
+    return refuse("its data is not a zstd frame with a checksum");
   }
   std::string raw(bytes, '\0');
   const size_t unpacked = ZSTD_decompress(raw.data(), raw.size(), chunk.data().data(), chunk.data().size());
-  if (ZSTD_isError(unpacked) || unpacked != bytes) return refuse("its data does not unpack to the bytes it names");
+  if (ZSTD_isError(unpacked) || unpacked != bytes) return refuse("its data does not unpack to the announced size");
 
   const absl::StatusOr<size_t> at = PartFor(chunk, why);
   if (!at.ok()) return Put::kRefused;

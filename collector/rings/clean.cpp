@@ -106,7 +106,7 @@ class Cleaner {
       // The clock of time() lags behind the recorder's by a tick, and both can be set back, so an age may be negative.
       if (remove && options_.older_than_s > 0 && quiet_s < options_.older_than_s) {
         remove = false;
-        why += ", but not long enough ago";
+        why += ", but too recently";
       }
     }
     if (!remove) return Keep(shown, why);
@@ -116,10 +116,10 @@ class Cleaner {
   // A link to a ring in memory of its process, which takes no space itself.
   void Link(int folder, const std::string& name, const std::string& shown, const struct stat& info) {
     const int64_t quiet_s = time(nullptr) - info.st_mtime;
-    if (OpenMemoryRing(folder, name).ok()) return Keep(shown, "a ring in memory of a process that is running");
+    if (OpenMemoryRing(folder, name).ok()) return Keep(shown, "a ring in the memory of a running process");
     if (quiet_s <= std::max(kUnfinishedAfter, options_.older_than_s))
-      return Keep(shown, "a ring in memory of a process that may be out of sight");
-    Remove(folder, name, shown, info, quiet_s, "a ring that went with its process");
+      return Keep(shown, "a ring in the memory of a process that cannot be seen from here");
+    Remove(folder, name, shown, info, quiet_s, "a ring that disappeared with its process");
   }
 
   void Remove(int folder, const std::string& name, const std::string& shown, const struct stat& info, int64_t quiet_s,
@@ -159,7 +159,8 @@ bool CleanRings(const CleanOptions& options, FILE* out, Cleaned* cleaned, std::s
   if (!fd.ok()) {
     if (errno == ENOENT && options.folder.empty()) return true;  // nothing was ever recorded
     const bool link = errno == ELOOP || errno == ENOTDIR;
-    *error = Printable(folder) + ": " + (link ? "is no folder, or a link: name the folder itself" : strerror(errno));
+    *error =
+        Printable(folder) + ": " + (link ? "is not a folder, or is a link: give the folder itself" : strerror(errno));
     return false;
   }
   Cleaner(options, out, cleaned).Folder(fd.get(), folder, 0);

@@ -224,7 +224,7 @@ TEST_F(CleanTest, LinksAndOtherUsersFilesAreNotDeleted) {
   std::filesystem::create_directory_symlink(options_.folder, link);
   options_.folder = link;
   Clean(false);
-  EXPECT_THAT(error_, HasSubstr("name the folder itself"));
+  EXPECT_THAT(error_, HasSubstr("give the folder itself"));
 }
 
 TEST_F(CleanTest, ALinkToARingInMemoryIsRemovedLongAfterItsProcess) {
@@ -240,7 +240,7 @@ TEST_F(CleanTest, ALinkToARingInMemoryIsRemovedLongAfterItsProcess) {
     ASSERT_EQ(utimensat(AT_FDCWD, (job + name).c_str(), old, AT_SYMLINK_NOFOLLOW), 0);
   }
   const std::string report = Clean();
-  EXPECT_THAT(report, HasSubstr("lives.ring: a ring in memory of a process that is running"));
+  EXPECT_THAT(report, HasSubstr("lives.ring: a ring in the memory of a running process"));
   EXPECT_TRUE(std::filesystem::is_symlink(job + "lives.ring"));
   EXPECT_TRUE(std::filesystem::is_symlink(job + "young.ring")) << "its process may be invisible from here";
   EXPECT_FALSE(std::filesystem::is_symlink(job + "old.ring"));
@@ -250,7 +250,7 @@ TEST_F(CleanTest, ALinkToARingInMemoryIsRemovedLongAfterItsProcess) {
 TEST_F(CleanTest, OnlyOldRingsAreRemovedOnRequest) {
   Forge("job.0/fresh.ring", [](ring::Header*) {});
   options_.older_than_s = 3600;
-  EXPECT_THAT(Clean(), HasSubstr("not long enough ago"));
+  EXPECT_THAT(Clean(), HasSubstr("but too recently"));
   options_.older_than_s = 0;
   Clean();
   EXPECT_EQ(cleaned_.removed, 1);

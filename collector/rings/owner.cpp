@@ -58,7 +58,7 @@ RingOwnerFacts FindInside(const ring::ProcessInfo& info, const std::string& name
     break;
   }
   if (facts.owner == RingOwner::kGone && hidden)
-    return {RingOwner::kUnknown, name + " may be one of the processes that cannot be looked at"};
+    return {RingOwner::kUnknown, name + " may be one of the processes that cannot be examined"};
   return facts;
 }
 

@@ -61,7 +61,7 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
     if (client.ok()) join->client_ = std::move(*client);
   }
   if (!status.ok())
-    Say(absl::StrCat("verdicts of the collector on this job will not be shown here: ", status.message()));
+    Say(absl::StrCat("the collector's verdicts on this job will not be shown here: ", status.message()));
   return join;
 }
 

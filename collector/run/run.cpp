@@ -101,7 +101,7 @@ class Run {
     job_ = JobName(environment, options_.redact == RedactLevel::kStacks ? "job" : options_.command[0]);
     // An error should appear now, not days later when there is something to write.
     if (const std::string why = WhyNoIncidentFolder(options_.out); !why.empty())
-      Say(absl::StrCat("--out ", options_.out, ": ", why, "; no incident can be kept there"));
+      Say(absl::StrCat("--out ", options_.out, ": ", why, "; no incident can be stored there"));
     if (const int status = PrepareRecording(&environment); status != 0) return status;
     if (const int status = Start(environment); status != 0) return status;
     Loop();
@@ -432,7 +432,7 @@ class Run {
   }
 
   static void DieOf(int signal) {
-    // The core dump of interest is the command's, not this process's.
+    // The core dump that matters is the command's, not this process's.
     const rlimit none{0, 0};
     setrlimit(RLIMIT_CORE, &none);
     ::signal(signal, SIG_DFL);

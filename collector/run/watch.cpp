@@ -483,7 +483,7 @@ void Watch::Finish(const std::string& unrecorded) {
   agent_->Sample();
   for (int look = 0; look < 3; ++look) LookForDesync();
   if (ever_declared_) return;
-  // A rank that was ended while all waited was waiting until then.
+  // A rank that was ended while all ranks waited had been waiting until then.
   const int64_t follow = detector_.ends_follow_ns();
   const int64_t stood = follow == 0 ? 0 : std::max<int64_t>(1, MonotonicNs() - LastProgress({}));
   const Gathered gathered = Gather(true, follow != 0, stood);

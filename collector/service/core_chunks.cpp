@@ -197,7 +197,7 @@ void CollectorCore::TickEverything(Gathering* incident) {
     if (gathering.asked || gathering.done || gathering.given_up) continue;
     const auto known = job == nullptr ? std::map<std::string, JobHost>::iterator() : job->hosts.find(host);
     if (job == nullptr || known == job->hosts.end() || known->second.silent) {
-      // The agent may come back, or connect only now after a restart of the collector.
+      // The agent may connect again, or may still have to connect after a restart of the collector.
       if (now_ - incident->phase_ns > options_.give_up_ns) gathering.given_up = true;
       continue;
     }

@@ -111,7 +111,7 @@ void CollectorCore::OnClient(const wire::Received& received) {
   const bool may_look = received.role == wire::Role::kOperator || received.role == wire::Role::kReader ||
                         received.role == wire::Role::kRelay;
   const bool may_dump = received.role == wire::Role::kOperator || received.role == wire::Role::kRelay;
-  if (!may_look) return fail("this key is no operator's or reader's");
+  if (!may_look) return fail("this key is not an operator's or reader's");
   const std::vector<Job*> jobs = Named(request.job());
   const auto list = [this](const std::vector<Job*>& jobs) {
     std::string names;
@@ -180,7 +180,7 @@ void CollectorCore::OnClient(const wire::Received& received) {
       return Send(from, wire::Type::kClientReply, reply);
     }
     default:
-      return fail("this collector does not know such a request: update it");
+      return fail("this collector does not know this request: update it");
   }
 }
 

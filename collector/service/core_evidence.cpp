@@ -146,7 +146,8 @@ void CollectorCore::WriteStacksOf(Gathering* incident) {
         *status = WriteStacks(folder, *stacks, ranks, refused);
       },
       [this, status](Gathering* incident) {
-        if (!status->ok()) SayOnce(incident, absl::StrCat("the merged stacks could not be kept: ", status->message()));
+        if (!status->ok())
+          SayOnce(incident, absl::StrCat("the merged stacks could not be stored: ", status->message()));
       });
 }
 
@@ -170,7 +171,7 @@ void CollectorCore::AfterEvidence(Gathering* incident) {
         *error = WriteDigests(state, round->bundle(), alone);
       },
       [this, error](Gathering* incident) {
-        if (!error->ok()) SayOnce(incident, absl::StrCat("the digests could not be kept: ", error->message()));
+        if (!error->ok()) SayOnce(incident, absl::StrCat("the digests could not be stored: ", error->message()));
         if (incident->without_digests) {
           // The earlier verdict stays until all data is there.
           incident->working = false;

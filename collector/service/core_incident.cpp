@@ -105,7 +105,7 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
     WorkFor(
         incident, CoreTask::Lane::kAnalysis, [round, state, error] { *error = WriteDigests(state, round->bundle()); },
         [this, error](Gathering* incident) {
-          if (!error->ok()) SayOnce(incident, absl::StrCat("the digests could not be kept: ", error->message()));
+          if (!error->ok()) SayOnce(incident, absl::StrCat("the digests could not be stored: ", error->message()));
         });
     StartEvidence(incident);
   });
@@ -180,7 +180,7 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void(Gatheri
               if (!written->status.ok()) {
                 SayOnce(incident, absl::StrCat("it is not complete: ", written->status.message()));
                 if (*incident->store == nullptr) {
-                  // None of it can be stored. The known facts were reported.
+                  // Nothing of it can be stored. The facts that are known were reported.
                   incident->dead = true;
                   incident->done_ns = now_;
                   incident->incident.clear_path();
@@ -242,7 +242,10 @@ void CollectorCore::StartFinal(Gathering* incident) {
       incident, CoreTask::Lane::kDisk,
       [store, state, whole] {
         if (*store == nullptr) return;
-        (*store)->Commit().status().IgnoreError();  // not acknowledged, so it is sent again, and refused
+        (*store)
+            ->Commit()
+            .status()
+            .IgnoreError();  // The chunk was not acknowledged, so the agent sends it again, and it is refused then.
         for (const IncidentStore::File& file : (*store)->Files()) {
           const bool replaced = absl::EndsWith(file.name, ".evidence.lsd") && whole.count(file.host) != 0;
           if (replaced) unlink(absl::StrCat(state.folder, "/", file.name).c_str());
@@ -266,16 +269,16 @@ void CollectorCore::StartFinal(Gathering* incident) {
                 *gathering->incident.mutable_verdict() = incident->verdict();
                 gathering->incident.set_text(incident->text());
                 gathering->incident.set_whole(incident->whole());
-                // An earlier collector process ended before it reported the verdict, so the program is told now.
+                // An earlier collector process ended before it reported the verdict, so the program gets it now.
                 if (gathering->json.empty()) {
                   gathering->json = ReportJson(incident->verdict());
                   TellProgram(gathering);
                 }
               } else {
-                SayOnce(gathering, absl::StrCat("the final verdict could not be made: ", status->message()));
+                SayOnce(gathering, absl::StrCat("the final verdict could not be computed: ", status->message()));
               }
               actions_->Say(absl::StrCat("job ", gathering->people, ": incident ",
-                                         incident->whole() ? "complete in " : "as complete as it will be in ",
+                                         incident->whole() ? "complete in " : "as complete as possible, in ",
                                          gathering->state.folder, " (lockstep analyze ", gathering->state.folder, ")"));
               Tell(gathering, incident->whole() ? "everything is on disk" : "what could be gathered is on disk", true);
             });

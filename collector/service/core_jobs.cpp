@@ -416,7 +416,7 @@ void CollectorCore::LookWhetherOver(Job* job) {
   job->over = over;
   if (over)
     actions_->Say(absl::StrCat("job ", job->name,
-                               !anybody     ? ": no agent reports it any more"
+                               !anybody     ? ": no agent reports the job any more"
                                : job->lived ? " has ended"
                                             : " had already ended"));
   TellWatchers(job->key, nullptr);

@@ -233,7 +233,7 @@ TEST_F(CoreJobsTest, AGenerationThatRelaysNoLongerReportIsNotSilent) {
   }
   EXPECT_TRUE(fleet.decisions.empty()) << fleet.decisions[0].reason;
   EXPECT_FALSE(fleet.Heard("silent"));
-  EXPECT_TRUE(fleet.Heard("no agent reports it any more"));
+  EXPECT_TRUE(fleet.Heard("no agent reports the job any more"));
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "ended");
   EXPECT_EQ(fleet.core->StatusOf("train/0/1").state(), "moving");
   EXPECT_EQ(fleet.core->counters().rounds, 0u);

@@ -304,7 +304,7 @@ void CollectorCore::Judge(Job* job, bool all_ranks) {
 }
 
 // Returns whether an earlier process of this collector declared this hang. The job may have been stuck all the time,
-// and each user is told once.
+// and each user must be notified only once.
 bool CollectorCore::WasDeclared(Job* job, const Decision& decision) {
   const std::string identity = job->identity.SerializeAsString();
   for (auto before = before_.begin(); before != before_.end(); ++before) {
@@ -321,7 +321,7 @@ bool CollectorCore::WasDeclared(Job* job, const Decision& decision) {
 void CollectorCore::Declare(Job* job, const Decision* decision) {
   if (WasDeclared(job, *decision)) return;
   if (IsStall(job->round->verdict().verdict())) return MakeIncident(job, decision);
-  // The digests alone look like a job that might still move, but the detector has more information.
+  // The digests alone look like those of a job that may still move, but the detector knows more.
   job->analysing = true;
   const std::shared_ptr<DigestRound> round = job->round;
   const Decision held = *decision;

@@ -30,7 +30,7 @@ std::string CollectorCore::AskFreshStacks(Job* job, const Address& to, uint64_t 
     }
   });
   if (fresh.wanted.empty())
-    return "no rank is waited for: there are no stacks to take (f finds a rank, d takes a dump)";
+    return "no rank keeps others waiting, so there are no stacks to take (f finds a rank, d takes a dump)";
   fresh.to = to;
   fresh.client_request = client_request;
   fresh.request = NextRequest();

@@ -160,7 +160,7 @@ TEST_F(CollectorCoreTest, FreshStacksAreOnlyForOperators) {
   EXPECT_THAT(fleet.replies[0].error(), HasSubstr("reader"));
   fleet.Ask(1, wire::Role::kOperator, request);
   ASSERT_EQ(fleet.replies.size(), 2u);
-  EXPECT_THAT(fleet.replies[1].error(), HasSubstr("no rank is waited for"));
+  EXPECT_THAT(fleet.replies[1].error(), HasSubstr("no rank keeps others waiting"));
   fleet.stop_ns = fleet.now;
   ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
   fleet.replies.clear();

@@ -54,7 +54,7 @@ void CheckReferences(const RankDigest& digest, Rank* rank) {
   std::erase_if(rank->network, [](const NetworkOp& op) { return op.membership == kNoIndex; });
 }
 
-// Returns whether all named members satisfy `told`, and false if none or more than `most` are named.
+// Returns whether `told` holds for all named members. False if none or more than `most` are named.
 template <typename Told>
 bool AllMembers(const CommunicatorInfo& info, uint64_t most, const Told& told) {
   uint64_t named = 0;

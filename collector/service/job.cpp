@@ -97,8 +97,8 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
     left.Subtract(ranks);
     const int64_t silent = now - host.heard_ns;
     add({host.silent ? absl::StrCat("the agent of ", name, " has been silent for ", DurationText(silent),
-                                    ": nothing is known of its ranks ", ranks.Text())
-                     : absl::StrCat("the agent of ", name, " did not answer in time: nothing is known of its ranks ",
+                                    ": nothing is known about its ranks ", ranks.Text())
+                     : absl::StrCat("the agent of ", name, " did not answer in time: nothing is known about its ranks ",
                                     ranks.Text()),
          name, ranks, host.silent ? silent : 0});
   }
@@ -110,7 +110,7 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
       left.Subtract(ranks);
       const int64_t silent = now - relay.heard_ns;
       add({absl::StrCat("the relay on ", relay.host, " has been silent for ", DurationText(silent),
-                        ": nothing is known of ranks ", ranks.Text()),
+                        ": nothing is known about ranks ", ranks.Text()),
            "", ranks, silent});
     } else if (relay.silent_hosts > 0) {
       std::string named;
@@ -302,7 +302,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
   }
   if (request.missing_stacks()) {
     if (job.last_incident == nullptr) {
-      reply->add_lines("this job has no incident yet: lockstep dump makes one");
+      reply->add_lines("this job has no incident yet: lockstep dump takes one");
       return;
     }
     for (const Finding& finding : job.last_incident->verdict().findings()) {

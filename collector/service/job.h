@@ -104,7 +104,7 @@ struct Job {
   int64_t restarted_real_ns = 0;  // time of the last restart
   int64_t level_real_ns = 0;      // when the current level (moving, late, hung) began
   Level level = Level::kMoving;
-  bool lived = false;  // a rank of the job has been alive since this collector started
+  bool lived = false;  // a rank of the job was alive at some time since this collector started
   bool over = false;   // all ranks have ended, or no sender reports about the job any more
 
   // The current round of digests or samples.

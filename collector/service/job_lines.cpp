@@ -98,7 +98,7 @@ HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
       const size_t name = path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1;
       for (const auto& other : kOthers) {
         if (path.compare(name, strlen(other.file), other.file) != 0) continue;
-        blind(host, absl::StrCat("traffic of ", other.name, " not recorded on "), "its library is in stacks there");
+        blind(host, absl::StrCat("traffic of ", other.name, " not recorded on "), "stacks there contain its library");
       }
     }
   }

@@ -78,8 +78,9 @@ TEST(JobLinesTest, HardwareIsReportedOnceAHostAndUnreadableLogsOnceAReason) {
             "15 s ago: dgx1: Xid 79 on GPU 0: NVRM: Xid 79,? GPU has fallen off the bus.");
   EXPECT_THAT(
       findings.blind,
-      ElementsAre("hardware errors not read on node3, node4, node5 and 2 more: /dev/kmsg: Operation not permitted",
-                  "traffic of NVSHMEM not recorded on node3, node4, node5 and 2 more: its library is in stacks there"));
+      ElementsAre(
+          "hardware errors not read on node3, node4, node5 and 2 more: /dev/kmsg: Operation not permitted",
+          "traffic of NVSHMEM not recorded on node3, node4, node5 and 2 more: stacks there contain its library"));
   EXPECT_EQ(FindingsOfHosts(bundle, 100 * kSecond, 1).hardware.size(), 1u);
   EXPECT_THAT(FindingsOfHosts(Bundle(), 0, 16).hardware, IsEmpty());
 }

@@ -173,8 +173,8 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
 
 namespace {
 
-// Removes the folder if an earlier process was killed before it had written the state, which is written first. Nobody
-// was told of that incident.
+// Removes the folder of an earlier process that was killed before it had written the state, which is written first. No
+// user was notified of that incident.
 void RemoveIfBegun(const std::string& folder) {
   for (const std::string& name : NamesIn(folder)) {
     if (name.starts_with(kUnfinishedPrefix)) unlink(absl::StrCat(folder, "/", name).c_str());
@@ -429,7 +429,8 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   first.set_confidence(ConfidenceOf(first.grade(), REASON_HASHES_DIFFER, desync.odd.size() > 1, /*framework=*/false));
   first.set_summary(desync.text);
   first.set_advice(
-      "compare what these ranks' code did between the two numbers; the job continues, its results may differ");
+      "compare what the code of these ranks did between the two numbers; the job continues, and its results may be "
+      "wrong");
   first.add_advice_steps(first.advice());
   google::protobuf::RepeatedPtrField<Finding> others;
   others.Swap(verdict->mutable_findings());
@@ -459,7 +460,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
       missing.push_back(host);
       Problem problem;
       problem.text =
-          absl::StrCat("the agent of ", host, " sent nothing: nothing is known of its ranks ", unknown.Text());
+          absl::StrCat("the agent of ", host, " sent nothing: nothing is known about its ranks ", unknown.Text());
       problem.like = "agent gave nothing";
       bundle->problems.push_back(std::move(problem));
       continue;
@@ -508,7 +509,7 @@ absl::Status ReadFinal(const std::string& folder, Incident* incident) {
   if (!bytes.ok()) return bytes.status();
   if (!incident->ParseFromString(*bytes)) return absl::DataLossError(absl::StrCat(folder, kFinalFile, " is damaged"));
   unlink((folder + kFinalFile).c_str());
-  // After this, no process resumes the incident.
+  // From here on, no process resumes the incident.
   if (unlink((folder + kStateFile).c_str()) != 0) {
     return absl::UnavailableError(absl::StrCat("cannot remove ", folder, kStateFile, ": ", strerror(errno)));
   }

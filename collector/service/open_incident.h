@@ -27,7 +27,7 @@ struct DesyncFacts {
   std::string comm_name;
   int32_t size = 0;
   std::vector<int32_t> odd;
-  bool confirmed = false;  // the difference was seen twice
+  bool confirmed = false;  // the difference was seen for the second time
   std::string where;       // `text` without the ranks
 };
 

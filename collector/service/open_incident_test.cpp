@@ -13,7 +13,7 @@ using ::testing::Not;
 const DesyncFacts kPair = {
     "the ranks of communicator tp_2 (size 2) issued different operations by collective #1,440, and the same up to "
     "#1,424; "
-    "ranks 4-5 differ, and the hashes alone do not tell which of them is wrong",
+    "ranks 4-5 differ, and the hashes alone do not show which of them are wrong",
     0x94bd,
     1440,
     "tp_2",

@@ -187,7 +187,7 @@ class CollectorProcess : public CoreActions {
     if (!lock_.ok()) return absl::UnavailableError(absl::StrCat("cannot write to --out ", out_, ": ", strerror(errno)));
     if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
       return absl::FailedPreconditionError(
-          absl::StrCat("another collector keeps its incidents in ", out_, "; give this one another --out"));
+          absl::StrCat("another collector uses the incident folder ", out_, "; give this collector another --out"));
     }
     if (absl::Status status = decisions_.Open(out_ + "/decisions.jsonl"); !status.ok())
       Say(std::string(status.message()));
@@ -327,7 +327,7 @@ class CollectorProcess : public CoreActions {
     const wire::ServerCounters& server = server_->counters();
     MetricSet set;
     for (const JobState& job : core_->States()) {
-      set.GaugeOf("job_state", "1 for what the job is doing: moving, late, hung, ended.",
+      set.GaugeOf("job_state", "1 for the current state of the job: moving, late, hung, ended.",
                   {{"job", job.job}, {"state", job.state}}, 1);
       for (const Culprit& culprit : job.culprits) {
         set.GaugeOf("job_culprit_info", "1 for each culprit of a job that does not move.",
@@ -336,13 +336,13 @@ class CollectorProcess : public CoreActions {
     }
     set.Gauge("collector_jobs", "Jobs that agents report.", core.jobs);
     set.Gauge("collector_ranks", "Ranks of these jobs.", core.ranks);
-    set.Gauge("collector_agents", "Agents of these jobs, behind relays too.", core.agents);
+    set.Gauge("collector_agents", "Agents of these jobs, including those behind relays.", core.agents);
     set.Gauge("collector_agents_silent", "Agents that do not report.", core.agents_silent);
     set.Gauge("collector_peers", "Connections.", server_->peers());
     set.Gauge("collector_heartbeat_lag_seconds", "Age of the oldest part of the newest heartbeat.",
               core.heartbeat_lag_ns / 1e9);
     set.Counter("collector_heartbeats", "Heartbeats taken.", core.heartbeats);
-    set.Counter("collector_late_reports", "Reports of waits that are late, or over.", core.late);
+    set.Counter("collector_late_reports", "Reports of waits that became late, or ended.", core.late);
     set.Counter("collector_hung", "Jobs declared hung.", core.hung);
     set.Counter("collector_recovered", "Jobs that moved again after that.", core.recovered);
     set.Counter("collector_verdicts", "Incidents started.", core.verdicts);
@@ -353,8 +353,9 @@ class CollectorProcess : public CoreActions {
     set.Counter("collector_evidence", "Messages with evidence.", core.evidence);
     set.Counter("collector_chunks", "Chunks of hosts' files received.", core.chunks);
     set.Counter("collector_chunk_bytes", "Their bytes, packed.", core.chunk_bytes);
-    set.Counter("collector_chunks_refused", "Chunks that will never be taken.", core.chunks_refused);
-    set.Counter("collector_chunks_put_off", "Chunks that have to come again: disk full or slow.", core.chunks_put_off);
+    set.Counter("collector_chunks_refused", "Chunks that were refused for good.", core.chunks_refused);
+    set.Counter("collector_chunks_put_off", "Chunks that must be sent again, because the disk is full or slow.",
+                core.chunks_put_off);
     set.Counter("collector_requests_refused", "Refused requests from user tools.", core.requests_refused);
     set.Counter("wire_received", "Messages received.", server.received);
     set.Counter("wire_received_bytes", "Their bytes.", server.received_bytes);
@@ -468,7 +469,7 @@ int RunRelay(const CollectorOptions& options) {
       set.Counter("relay_forwarded_bytes", "Their bytes.", counters.forwarded_bytes);
       set.Counter("relay_heartbeats_in", "Heartbeats of children.", counters.heartbeats_in);
       set.Counter("relay_heartbeats_out", "Merged heartbeats sent on.", counters.heartbeats_out);
-      set.Counter("relay_chunks_dropped", "Chunks that have to come again.", counters.chunks_dropped);
+      set.Counter("relay_chunks_dropped", "Chunks that must be sent again.", counters.chunks_dropped);
       set.Counter("relay_malformed", "Malformed messages.", counters.malformed);
       metrics->Publish(std::move(set));
     }

@@ -57,7 +57,7 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
     if (!welcome && !unreached_said && now - began > kUnreached) {
       unreached_said = true;
       const std::string why = (*client)->last_error();
-      Say(absl::StrCat("no word from the collector at ", address.endpoint, " (from ", address.found, ")",
+      Say(absl::StrCat("no answer from the collector at ", address.endpoint, " (from ", address.found, ")",
                        why.empty() ? "" : ": ", why, "; trying again for ",
                        DurationText(options.timeout_ns - (now - began)),
                        " (--timeout). Does it run there? lockstep doctor checks"));

@@ -279,7 +279,7 @@ class Keys {
     Back();
     state_->text_title = "WHY";
     if (job.last_incident().text().empty()) {
-      state_->text = {"Nothing was declared for this job so far. d takes a dump and says what it shows."};
+      state_->text = {"No verdict on this job so far. d takes a dump and shows its verdict."};
       return;
     }
     state_->report = true;

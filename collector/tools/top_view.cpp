@@ -82,8 +82,8 @@ Lines JobBody(const JobStatus& job, const TopState& state, size_t width) {
   Lines lines;
   AddGroup(job, state, width, &lines);
   AddExtras("LATE ARRIVALS, last ten minutes", job.late_arrivals(), TopStyle::kPlain, &lines);
-  AddExtras("RANKS DISAGREE, without a hang so far", job.disagreements(), TopStyle::kLate, &lines);
-  AddExtras("LINKS BELOW THEIR PEERS, in the last incident", job.slow_links(), TopStyle::kLate, &lines);
+  AddExtras("RANKS DISAGREE, but nothing hangs so far", job.disagreements(), TopStyle::kLate, &lines);
+  AddExtras("LINKS SLOWER THAN THEIR PEERS, in the last incident", job.slow_links(), TopStyle::kLate, &lines);
   AddExtras("HARDWARE", job.hardware(), TopStyle::kBad, &lines);
   AddExtras("BLIND", job.blind(), TopStyle::kLate, &lines);
   if (!job.last_incident().path().empty()) {

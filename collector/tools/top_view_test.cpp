@@ -199,7 +199,7 @@ TEST(TopViewTest, LateArrivalsHardwareAndDisagreementsFitIn80Columns) {
   EXPECT_THAT(screen, HasSubstr("\n  12 s ago: tp_217 #9,001,423: rank 1736 not in it yet for 5.1 s (limit 5.0 s)\n"));
   EXPECT_THAT(screen, HasSubstr("  and 13 more"));
   EXPECT_THAT(screen, HasSubstr("  30 s ago: dgx0217: Xid 79 on GPU 0: NVRM: Xid"));
-  EXPECT_THAT(screen, HasSubstr("RANKS DISAGREE, without a hang so far\n  2 s ago: rank 5"));
+  EXPECT_THAT(screen, HasSubstr("RANKS DISAGREE, but nothing hangs so far\n  2 s ago: rank 5"));
   EXPECT_THAT(screen, HasSubstr("hardware errors not read on dgx0001, dgx0002: /dev/kmsg"));
 }
 

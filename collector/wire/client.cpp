@@ -113,10 +113,10 @@ absl::Status DealerClient::Start() {
     if (!keys.ok()) return keys.status();
     keys_ = *std::move(keys);
   } else if (open) {
-    Say("WARNING: --insecure: sending without keys. Whoever is on the way can read and change it");
+    Say("WARNING: --insecure: sending without keys. Anyone on the network path can read and change the data");
   }
   if (!wakeup_.ok() || context_ == nullptr)
-    return absl::ResourceExhaustedError("cannot make a socket: too many open files");
+    return absl::ResourceExhaustedError("cannot create a socket: too many open files");
   now_ = MonotonicNs();
   probe_gap_ns_ = 2 * options_.silent_after_ns;
   TryNext();
@@ -192,16 +192,16 @@ bool DealerClient::Watch(Link* link, std::string* why) {
         return false;
       case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
         *why = absl::StrCat(link->endpoint,
-                            keys_.empty() ? " wants keys, and there are none here"
-                                          : " has another key than the one given for it, or none, or is no collector");
+                            keys_.empty() ? " requires keys, and there are none here"
+                                          : " has another key than the given one, or none, or is not a collector");
         return false;
       case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
       case ZMQ_EVENT_DISCONNECTED:
       case ZMQ_EVENT_CLOSED:
         *why = link->shaken ? absl::StrCat("the connection to ", link->endpoint, " ended")
                : keys_.empty()
-                   ? absl::StrCat(link->endpoint, " does not answer, or wants keys")
-                   : absl::StrCat(link->endpoint, " does not answer, or has another key than the one given for it");
+                   ? absl::StrCat(link->endpoint, " does not answer, or requires keys")
+                   : absl::StrCat(link->endpoint, " does not answer, or has another key than the given one");
         return false;
       default:
         break;

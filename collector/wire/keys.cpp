@@ -52,14 +52,14 @@ absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
   if (secret && status.st_uid != geteuid() && status.st_uid != 0) {
     return absl::PermissionDeniedError(absl::StrCat("the secret key ", path, " belongs to user ", status.st_uid,
                                                     ", not to ", geteuid(),
-                                                    ": it may be somebody else's. Give it to the right user (chown)"));
+                                                    ": it belongs to another user. Give it to the right user (chown)"));
   }
   if (secret && (status.st_mode & 077) != 0) {
     char mode[8];
     snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(status.st_mode) & 07777u);
     return absl::PermissionDeniedError(absl::StrCat("the secret key ", path, " may be read or written by others (mode ",
                                                     mode, "): chmod 600 ", path,
-                                                    ", and make a new pair if anyone could have seen it"));
+                                                    ", and create a new pair if anyone may have seen it"));
   }
   return ReadWholeFile(fd.get(), path, kMostKeyFileBytes);
 }
@@ -92,20 +92,19 @@ absl::StatusOr<KeyPair> Parse(const std::string& path, const std::string& text, 
       if (!role.ok()) return bad(std::string(role.status().message()));
       keys.role = *role;
     } else if (words.first == "public" || words.first == "secret") {
-      if (!IsKey(value)) return bad(absl::StrCat("the ", words.first, " line holds no key of 40 characters"));
+      if (!IsKey(value)) return bad(absl::StrCat("the ", words.first, " line does not contain a key of 40 characters"));
       (words.first == "public" ? keys.public_key : keys.secret_key) = std::string(value);
     }  // lines of newer versions are skipped
   }
   if (keys.role == Role::kNone || keys.public_key.empty()) return bad("has no role or no public line");
-  if (secret && keys.secret_key.empty()) return bad("is a public key; the secret one (NAME.key) is needed here");
+  if (secret && keys.secret_key.empty()) return bad("is a public key, but the secret one (NAME.key) is needed here");
   if (!secret && !keys.secret_key.empty()) {
-    return bad(
-        "holds a secret; here only public keys (NAME.pub) belong, and the secret has now been where it should not be");
+    return bad("contains a secret key, but only public keys (NAME.pub) may be here: others may have seen the secret");
   }
   if (secret) {
     char derived[41] = {};
     if (zmq_curve_public(derived, keys.secret_key.c_str()) != 0 || keys.public_key != derived) {
-      return bad("its public line does not belong to its secret line");
+      return bad("its public key does not match its secret key");
     }
   }
   return keys;
@@ -139,7 +138,7 @@ absl::StatusOr<Role> RoleNamed(const std::string& name) {
     if (name == known.name) return known.role;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("\"", name, "\" is no role; there are agent, relay, operator, reader, collector"));
+      absl::StrCat("\"", name, "\" is not a role: use agent, relay, operator, reader or collector"));
 }
 
 absl::StatusOr<KeyPair> MakeKeyPair(Role role) {
@@ -194,7 +193,7 @@ absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& fol
     const auto [entry, added] = known.emplace(key->public_key, key->role);
     if (!added && entry->second != key->role) {
       return absl::InvalidArgumentError(
-          absl::StrCat("key ", folder, "/", name, ": the same key is there with another role, too"));
+          absl::StrCat("key ", folder, "/", name, ": the same key is there with another role"));
     }
   }
   return known;
@@ -212,8 +211,8 @@ absl::StatusOr<std::vector<std::string>> ServerKeys(const Security& security) {
     const absl::StatusOr<KeyPair> key = ReadPublicKey(std::string(item));
     if (!key.ok()) return key.status();
     if (key->role != Role::kCollector && key->role != Role::kRelay) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("key ", item, " is of role ", RoleName(key->role), ": a collector's or relay's is needed here"));
+      return absl::InvalidArgumentError(absl::StrCat("key ", item, " is of role ", RoleName(key->role),
+                                                     ": the key of a collector or relay is needed here"));
     }
     keys.push_back(key->public_key);
   }
@@ -235,7 +234,7 @@ absl::Status CheckSecurity(const Security& security, const std::string& endpoint
   const bool any = !security.own_key.empty() || (server ? !security.known_keys.empty() : !security.server_key.empty());
   if (security.insecure) {
     if (!any) return absl::OkStatus();
-    return absl::InvalidArgumentError("--insecure together with keys: leave one of them out");
+    return absl::InvalidArgumentError("give either --insecure or keys");
   }
   if (!any && IsLocal(endpoint)) return absl::OkStatus();
   std::string missing;

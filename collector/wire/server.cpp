@@ -195,10 +195,10 @@ absl::Status RouterServer::Start() {
     keys = *std::move(own);
     if (keys.role != Role::kCollector && keys.role != Role::kRelay) {
       return absl::InvalidArgumentError(absl::StrCat("key ", security.own_key, " is of role ", RoleName(keys.role),
-                                                     ": who listens needs one of role collector or relay"));
+                                                     ": a listener needs a key of role collector or relay"));
     }
   } else if (open) {
-    Say("WARNING: --insecure: listening without keys. Whoever reaches the port can feed it anything, read stacks and "
+    Say("WARNING: --insecure: listening without keys. Anyone who reaches the port can send any data, read stacks and "
         "take dumps");
   }
   RaiseFileLimit();
@@ -225,7 +225,7 @@ absl::Status RouterServer::Start() {
     if (local) {
       if (!AcceptOwnUsersOnly(socket_)) {
         return absl::UnavailableError(
-            absl::StrCat("cannot listen at ", endpoint, ": this libzmq does not check who connects"));
+            absl::StrCat("cannot listen at ", endpoint, ": this libzmq cannot check who connects"));
       }
       if (absl::Status status = Reserve(endpoint); !status.ok()) return status;
     }

@@ -62,7 +62,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
         if (absl::StartsWith(place->endpoint, "ipc://") && place->user != geteuid() && geteuid() != 0) {
           return absl::PermissionDeniedError(
               absl::StrCat("the agent of this host is alone (", place->endpoint, ") and answers user ", place->user,
-                           " only: ask as that user, or name a collector with --collector"));
+                           " only: run this as that user, or give a collector with --collector"));
         }
         address.endpoint = place->endpoint;
         address.found = looked.back();
@@ -73,10 +73,9 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
       if (!absl::IsNotFound(place.status())) return place.status();
     }
     if (address.endpoint.empty()) {
-      return absl::NotFoundError(
-          absl::StrCat("no collector is known here: no ", absl::StrJoin(looked, ", no "),
-                       "; give --collector ENDPOINT or set LOCKSTEP_COLLECTOR, or start `lockstep agent "
-                       "--alone`, which watches this host alone"));
+      return absl::NotFoundError(absl::StrCat("no collector is known here: no ", absl::StrJoin(looked, ", no "),
+                                              "; give --collector ENDPOINT or set LOCKSTEP_COLLECTOR, or start "
+                                              "`lockstep agent --alone`, which watches only this host"));
     }
   }
   // For a local socket, keys are used only if some are configured, because a collector there may run without.
@@ -96,7 +95,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
     if (key->role != wire::Role::kOperator && key->role != wire::Role::kReader) {
       return absl::FailedPreconditionError(
           absl::StrCat("key ", address.security.own_key, " is of role ", wire::RoleName(key->role),
-                       ": a tool needs one of role operator, to look only one of role reader (--key)"));
+                       ": a tool needs a key of role operator or, only to look, of role reader (--key)"));
     }
   }
   return address;

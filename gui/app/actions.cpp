@@ -70,7 +70,7 @@ constexpr ActionSpec kSpecs[] = {
     {Id::kFontBigger, "font-bigger", "-View/Text", "&Bigger text", "Alt++ Alt+=", "Makes all text bigger"},
     {Id::kFontSmaller, "font-smaller", "View/Text", "&Smaller text", "Alt+-", "Makes all text smaller"},
     {Id::kFontNormal, "font-normal", "View/Text", "&Normal text", "Alt+0", "Text in the desktop's size"},
-    {Id::kTheme, "theme", "View", "Light or dar&k", "Ctrl+Alt+L", "Goes from the desktop's colours to light to dark"},
+    {Id::kTheme, "theme", "View", "Light or dar&k", "Ctrl+Alt+L", "Goes from the desktop's colors to light to dark"},
     {Id::kFullScreen, "full-screen", "View", "F&ull screen", "F11", "Fills the screen, or stops to", true},
     {Id::kDefaultLayout, "default-layout", "View", "&Restore default layout", "Ctrl+Shift+L",
      "Puts panes, tabs and text size back to where they were first"},

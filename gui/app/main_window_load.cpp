@@ -217,7 +217,7 @@ void MainWindow::GiveNext() {
     Place place = wanted_;
     if (place.filters.isEmpty())
       place.filters = navigator_.place().filters, place.filtered = navigator_.place().filtered;
-    // A selection that the user made meanwhile is kept.
+    // A selection that the user made in the meantime is kept.
     if (!navigator_.selection().empty()) place.selection = navigator_.selection();
     navigator_.Reset(place);
   }

@@ -49,7 +49,7 @@ QString StateText(ViewState state) {
     case ViewState::kWaiting:
       return "waiting for peers: in flight, held up by a member";
     case ViewState::kNoData:
-      return "no data: nothing is known of it";
+      return "no data: nothing is known about it";
     case ViewState::kOverwritten:
       return "issued; its record is overwritten";
     default:

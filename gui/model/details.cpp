@@ -310,7 +310,7 @@ void Maker::Rank(int row) {
 
 void Maker::RankWithoutData(int32_t rank) {
   Begin(QString("rank %1").arg(rank));
-  Line("state", "no data: nothing is known of it").mark = ViewState::kNoData;
+  Line("state", "no data: nothing is known about it").mark = ViewState::kNoData;
   int32_t comms = 0;
   for (int32_t c = 0; c < document_.comm_count() && comms < kMostComms; ++c) {
     const auto members = document_.index().members(document_.index().comms()[static_cast<size_t>(c)]);

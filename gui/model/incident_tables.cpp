@@ -393,7 +393,7 @@ class InFlightRows : public Rows {
   }
   QString note() const override {
     const int64_t more = columns().in_flight_total() - count();
-    return more > 0 ? QString("%1 younger ones of the same ranks are left out").arg(more) : QString();
+    return more > 0 ? QString("%1 newer ones of the same ranks are left out").arg(more) : QString();
   }
 
  private:

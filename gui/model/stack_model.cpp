@@ -155,7 +155,7 @@ std::vector<StackModel::Refusal> StackModel::Refusals() const {
     QString why;
     if (!rank.has_evidence()) {
       if (shown.Contains(rank.rank())) continue;
-      why = rank.host_state() == RankFacts::NO_DATA ? "no data from the rank" : "the process was not looked at";
+      why = rank.host_state() == RankFacts::NO_DATA ? "no data from the rank" : "the process was not examined";
     } else if (!rank.evidence().stacks_refused().empty()) {
       why = QString::fromStdString(rank.evidence().stacks_refused());
     } else if (!rank.evidence().python_refused().empty()) {

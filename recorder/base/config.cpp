@@ -138,12 +138,12 @@ bool ReadConfig(const char* path, ConfigValues* values, const char** problem) no
   struct stat info {};
   const char* wrong = nullptr;
   if (Sys(SYS_fstat, fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    wrong = "a configuration file is no regular file";
+    wrong = "a configuration file is not a regular file";
   } else if ((info.st_mode & S_IWOTH) != 0) {
-    wrong = "a configuration file can be written by everybody, and was not read";
+    wrong = "a configuration file is world-writable, and was not read";
   } else if (Sys(SYS_geteuid) == 0 && info.st_uid != 0 &&
              info.st_uid != 65534) {  // 65534: root, seen from inside a user namespace
-    wrong = "a configuration file is not root's, and was not read";
+    wrong = "a configuration file does not belong to root, and was not read";
   } else if (static_cast<uint64_t>(info.st_size) > ring::kMostConfigBytes) {
     wrong = "a configuration file is larger than 32 KiB, and was not read";
   }

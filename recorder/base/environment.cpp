@@ -82,7 +82,8 @@ GpuMode ReadGpuMode(uint32_t* sample, char* note, size_t note_bytes) noexcept {
     return one_queue ? GpuMode::kEvents : GpuMode::kFull;
   }
   if (Is(value, "profiler")) return GpuMode::kProfiler;
-  snprintf(note, note_bytes, "LOCKSTEP_GPU has an unknown value; used %s", automatic == GpuMode::kOff ? "off" : "done");
+  snprintf(note, note_bytes, "LOCKSTEP_GPU has an unknown value; using %s",
+           automatic == GpuMode::kOff ? "off" : "done");
   return automatic;
 }
 
@@ -95,7 +96,7 @@ void ReadEnvironment(Environment* env) noexcept {
   if (env->folder_is_default) {
     snprintf(env->folder, sizeof(env->folder), "/dev/shm/lockstep-%u", static_cast<unsigned>(Sys(SYS_geteuid)));
     if (folder != nullptr && *folder != 0) {
-      snprintf(env->note, sizeof(env->note), "LOCKSTEP_DIR is longer than %zu characters; used %.64s",
+      snprintf(env->note, sizeof(env->note), "LOCKSTEP_DIR is longer than %zu characters; using %.64s",
                ring::kMostFolderPath, env->folder);
     }
   } else {
@@ -150,18 +151,18 @@ void ReadEnvironment(Environment* env) noexcept {
     env->gpu_sample = usual_sample;
     if (sample != nullptr && *sample != 0 && env->note[0] == 0)
       snprintf(env->note, sizeof(env->note),
-               "LOCKSTEP_GPU_SAMPLE is no number from 1 to 1000000; one operation in %u is timed", usual_sample);
+               "LOCKSTEP_GPU_SAMPLE is not a number from 1 to 1000000; one operation in %u is timed", usual_sample);
   }
   env->cuda = ReadCudaLayers();
   const char* hook = Setting("LOCKSTEP_HOOK");
   if (hook != nullptr && *hook != 0 && !IsOff(hook) && !Is(hook, "symbols") && !Is(hook, "dlsym") &&
       env->note[0] == 0) {
-    snprintf(env->note, sizeof(env->note), "LOCKSTEP_HOOK has an unknown value; used dlsym");
+    snprintf(env->note, sizeof(env->note), "LOCKSTEP_HOOK has an unknown value; using dlsym");
   }
   const char* helper = Setting("LOCKSTEP_HELPER");
   env->helper = helper != nullptr && (Is(helper, "on") || Is(helper, "1"));
   if (helper != nullptr && *helper != 0 && !env->helper && !IsOff(helper) && env->note[0] == 0) {
-    snprintf(env->note, sizeof(env->note), "LOCKSTEP_HELPER has an unknown value; used off");
+    snprintf(env->note, sizeof(env->note), "LOCKSTEP_HELPER has an unknown value; using off");
   }
   const char* clock = Setting("LOCKSTEP_CLOCK");
   env->monotonic_clock = clock != nullptr && Is(clock, "monotonic");

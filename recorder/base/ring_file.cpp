@@ -122,14 +122,14 @@ bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* 
   const long job = folders->job =
       Sys(SYS_openat, top, env.job_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
   if (job < 0) {
-    snprintf(reason, reason_bytes, "cannot make the folder %s/%s: %s (%ld)", env.folder, env.job_folder, ErrorText(job),
-             -job);
+    snprintf(reason, reason_bytes, "cannot create the folder %s/%s: %s (%ld)", env.folder, env.job_folder,
+             ErrorText(job), -job);
     return false;
   }
   const char* unfit = UnfitFileSystem(job);
   if (unfit != nullptr) {
     snprintf(reason, reason_bytes,
-             "the folder %s is on %s, where a server or a full disk could stop the job: name one in memory (tmpfs)",
+             "the folder %s is on %s, where a server or a full disk could stop the job: use one in memory (tmpfs)",
              env.folder, unfit);
     return false;
   }
@@ -170,7 +170,7 @@ bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, R
     Sys(SYS_unlinkat, folders.job, file->name, 0);
     Sys(SYS_close, file->fd);
   } else if (file->fd != -ENOSPC) {
-    snprintf(reason, reason_bytes, "cannot make a file in %s/%s: %s (%ld)", env.folder, env.job_folder,
+    snprintf(reason, reason_bytes, "cannot create a file in %s/%s: %s (%ld)", env.folder, env.job_folder,
              ErrorText(file->fd), -file->fd);
     return false;
   }
@@ -319,10 +319,10 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   if (no_helper && header->note[0] == 0)
     CopyText(header->note, sizeof(header->note), "LOCKSTEP_HELPER: the ring file is too small for it");
   if (env.group[0] != 0 && !group_reads && header->note[0] == 0) {
-    snprintf(header->note, sizeof(header->note), "LOCKSTEP_GROUP: %s; the ring is its owner's alone",
+    snprintf(header->note, sizeof(header->note), "LOCKSTEP_GROUP: %s; only its owner can read the ring",
              group < 0   ? "there is no such group"
-             : in_memory ? "the ring had to go into memory of the process"
-                         : "the process is no member of the group");
+             : in_memory ? "the ring is in the memory of the process"
+                         : "the process is not a member of the group");
   }
   // Two readings a short time apart give a first estimate of the rate. Later readings improve it.
   header->triples[0] = ReadTriple();

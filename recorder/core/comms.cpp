@@ -68,8 +68,8 @@ CommLocal* Claim() noexcept {
 
 uint32_t g_pending;  // the number of entries that wait for their handle
 
-// The communicator's thread and a watchdog may come at once. Returns true for the one of them that takes and counts the
-// communicator.
+// The communicator's own thread and a watchdog may end it at the same time. Returns true for only one of them, which
+// then counts the end.
 bool EndPending(CommLocal* comm) noexcept {
   if (__atomic_exchange_n(&comm->pending, nullptr, __ATOMIC_ACQ_REL) == nullptr) return false;
   __atomic_fetch_sub(&g_pending, 1, __ATOMIC_RELAXED);

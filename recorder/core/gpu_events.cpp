@@ -197,7 +197,7 @@ void ForgetAllEvents() noexcept {
 namespace {
 
 // Sets the GPU time at which the flight ended, counted from the stream's first anchor, and its duration. Returns false
-// if the driver does not tell. From time to time, the end event becomes the anchor.
+// if the driver reports no time. From time to time, the end event becomes the anchor.
 bool Measure(StreamEvents* events, Pair* pair, double* end_ns, double* duration_ns, double* error_ns) noexcept {
   float milliseconds = 0;
   if (g_driver.event_elapsed(&milliseconds, pair->start, pair->end) != 0 || !(milliseconds >= 0)) return false;

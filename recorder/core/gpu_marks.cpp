@@ -305,8 +305,8 @@ LOCKSTEP_COLD void SettleMarks(CommLocal* comm, uint64_t begun) noexcept {
   if (begun == 0) return;
   bool left = false;
   ForHeldStreams(*comm, [&](StreamLocal* stream) noexcept {
-    // A later operation of the communicator would be on the stream by now, or its number shows that it was there. A
-    // stream in use is settled another time.
+    // By now, a later operation of the communicator would be on the stream, or its number shows that it was there.
+    // Nothing is settled for a stream that is in use.
     if (!Swap(&stream->busy, kNobody, kSomebody)) {
       left = true;
       return;
@@ -321,7 +321,7 @@ LOCKSTEP_COLD void SettleMarks(CommLocal* comm, uint64_t begun) noexcept {
   });
   if (left || LoadAcquire(&comm->async_begun) != begun) return;
   StoreRelease(&comm->holds, false);
-  // A hold that came meanwhile must not be forgotten.
+  // Another thread may have set a hold in the meantime, and it must stay.
   if (LoadAcquire(&comm->async_begun) != begun) StoreRelease(&comm->holds, true);
 }
 

@@ -96,7 +96,7 @@ LOCKSTEP_COLD void StartPolling() noexcept {
     registered = true;
   } else {
     StoreRelease(&g_thread, 3u);
-    AddNote("LOCKSTEP_GPU=events: no thread could be made; GPU progress is not recorded");
+    AddNote("LOCKSTEP_GPU=events: no thread could be created; GPU progress is not recorded");
   }
 }
 

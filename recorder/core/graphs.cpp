@@ -432,7 +432,8 @@ void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept {
   const uint32_t index = capture != 0 ? CapturedAs(capture) : kNone;
   const uint32_t before = graph != nullptr ? GraphOfHandle(graph) : kNone;
   if (index == kNone) {
-    // The handle may have named another graph whose end was not seen. A graph with an earlier capture continues.
+    // If the end of another graph was not seen, its handle may name this one now. A graph that an earlier capture began
+    // continues.
     if (graph != nullptr && before != kNone && HasState(&g.map.graphs[before], GraphState::kEnded))
       ForgetGraphHandle(graph);
     return;

@@ -108,7 +108,7 @@ LOCKSTEP_COLD void StartHelper() noexcept {
   pthread_t thread;
   const bool made = create != nullptr && create(&thread, nullptr, Help, g.map.helper) == 0;
   Sys(SYS_rt_sigprocmask, static_cast<long>(SIG_SETMASK), &before, static_cast<uint64_t*>(nullptr), sizeof(before));
-  if (!made) AddNote("LOCKSTEP_HELPER: no thread could be made");
+  if (!made) AddNote("LOCKSTEP_HELPER: no thread could be created");
 }
 
 void ForgetHelper() noexcept {

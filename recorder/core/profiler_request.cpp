@@ -122,16 +122,18 @@ bool ModeIsProfiler() noexcept {
 // Returns null if the variable now names this library.
 const char* WhyNot() noexcept {
   LoadedObject own{};
-  if (!OwnObject(&own)) return "LOCKSTEP_GPU=profiler: the recorder does not find itself; used done";
+  if (!OwnObject(&own)) return "LOCKSTEP_GPU=profiler: the recorder does not find its own path; using done";
   // A path from LD_PRELOAD. A relative path may refer to another file by now.
   const bool usable = own.name != nullptr && own.name[0] == '/' && strlen(own.name) <= kLongestPath;
   const char* value = getenv(kVariable);
   if (value != nullptr && *value != 0) {
     const bool ours = SaysStatic(value) || (own.name != nullptr && strcmp(FileOf(value), FileOf(own.name)) == 0);
-    return ours ? nullptr : "LOCKSTEP_GPU=profiler: NCCL_PROFILER_PLUGIN is the user's and was left alone; used done";
+    return ours ? nullptr
+                : "LOCKSTEP_GPU=profiler: the user set NCCL_PROFILER_PLUGIN, which was not replaced; using done";
   }
-  if (InAnyConfiguration()) return "LOCKSTEP_GPU=profiler: nccl.conf names a plugin, which was left alone; used done";
-  if (OtherPluginIsThere()) return "LOCKSTEP_GPU=profiler: an installed profiler plugin was left alone; used done";
+  if (InAnyConfiguration())
+    return "LOCKSTEP_GPU=profiler: nccl.conf names a plugin, which was not replaced; using done";
+  if (OtherPluginIsThere()) return "LOCKSTEP_GPU=profiler: an installed profiler plugin was not replaced; using done";
   setenv(kVariable, usable ? own.name : kStatic, 1);
   return nullptr;
 }

@@ -269,7 +269,7 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
   }
   const Header& header = reading.header;
   if (!LooksLikeRing(header.magic, sizeof(header.magic))) {
-    *error = "no ring file: the magic at offset 0 is missing (or the file is only being made)";
+    *error = "not a ring file: the magic at offset 0 is missing (or the file is still being created)";
     return false;
   }
   if (header.endian_mark != kEndianMark) {

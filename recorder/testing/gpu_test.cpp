@@ -347,7 +347,7 @@ TEST_F(GpuTest, AMissingDeviceOrDriverFeatureIsReported) {
   }
   Program program = Start("contexts", "sometimes", {"LOCKSTEP_GPU_SAMPLE=often"});
   ASSERT_EQ(program.Line(), "all is done");
-  EXPECT_THAT(Ring().process.note, HasSubstr("LOCKSTEP_GPU has an unknown value; used done"));
+  EXPECT_THAT(Ring().process.note, HasSubstr("LOCKSTEP_GPU has an unknown value; using done"));
 }
 
 TEST_F(GpuTest, EventsMeasureHowLongOperationsTook) {

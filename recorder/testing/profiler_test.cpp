@@ -408,7 +408,7 @@ TEST_F(ProfilerTest, AUsersPluginIsKept) {
     ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr("the other plugin is used")) << way;
     const Snapshot ring = OnlyRing();
-    EXPECT_THAT(ring.process.note, HasSubstr("left alone; used done")) << way;
+    EXPECT_THAT(ring.process.note, HasSubstr("not replaced; using done")) << way;
     EXPECT_EQ(ring.process.gpu_marks, ring::GpuMarks::kDone);
     EXPECT_EQ(ring.profiler.interface_version, 0u);
   }

@@ -219,7 +219,7 @@ class AttachTest(FolderTest):
         self.assertTrue(wait_for(lambda: self.said(job, "step 20/"), 60))
         told = self.attach("--job", job, "--out", "incident")
         self.stop(processes)
-        self.assertIn(f"this job is recorded: its rings show more, lockstep analyze {self.path('rings')}\n", told.stderr)
+        self.assertIn(f"this job is recorded, and its rings show more: lockstep analyze {self.path('rings')}\n", told.stderr)
         with open(self.path("incident", "manifest.json")) as file:
             self.assertIn("taken by lockstep attach, without the recorder's rings", file.read())
 
@@ -244,7 +244,7 @@ class AttachTest(FolderTest):
         self.script("kubectl", "#!/bin/sh\necho cut off\n")
         self.assertEqual(self.attach("--kubernetes", "a=b", PATH=path).returncode, 3)
         self.script("ssh", '#!/bin/sh\necho "bash: line 1: lockstep: command not found" >&2\nexit 127\n')
-        self.assertIn("node7: there is no lockstep on its PATH; --remote", self.attach("--hosts", "hosts", PATH=path).stderr)
+        self.assertIn("node7: lockstep is not on its PATH; give its path with --remote", self.attach("--hosts", "hosts", PATH=path).stderr)
 
     def halves(self):
         """Starts a job with half of its ranks on each host. A file named after each host has the PIDs. Rank 6 stops."""
@@ -317,8 +317,8 @@ class AttachTest(FolderTest):
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], told.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "node1")
         self.assertIn(f"node1 is a pod on node gpu-node1; instead of ssh: {kubectl} exec --namespace=ml node1 --container=main --", told.stderr)
-        self.assertIn("bare was not looked at: image registry/torch:2.9 has no lockstep. Copy the static one in", told.stderr)
-        self.assertIn("late was not looked at: the pod is pending", told.stderr)
+        self.assertIn("bare was not examined: image registry/torch:2.9 has no lockstep. Copy the static one in", told.stderr)
+        self.assertIn("late was not examined: the pod is pending", told.stderr)
         with open(self.path("calls")) as file:
             calls = file.read().splitlines()
         self.assertEqual(calls[0], "get pods --output=json --selector=job-name=train --namespace=ml")
@@ -329,7 +329,7 @@ class AttachTest(FolderTest):
         with open(self.path("pods"), "w") as file:
             json.dump({"kind": "List", "items": pods}, file)
         told = self.attach("--kubernetes", "a=b", "--kubectl", kubectl)
-        self.assertIn("--as=admin was not looked at: '--as=admin' is no name of a pod", told.stderr)
+        self.assertIn("--as=admin was not examined: '--as=admin' is not a valid name of a pod", told.stderr)
         told = self.attach("--kubernetes", "a=b", "--namespace", "x --as=admin", "--kubectl", kubectl)
         self.assertEqual(told.returncode, 2)
         self.assertIn("is no name of a namespace", told.stderr)
@@ -358,7 +358,7 @@ class AttachTest(FolderTest):
         self.assertTrue(wait_for(lambda: self.said(job, "ready", 4), 60))
         told, verdict = self.verdict(job)
         self.assertEqual(verdict["findings"], [], told.stdout)
-        self.assertIn("can be asked for its Flight Recorder dumps: --ask-torch", told.stderr)
+        self.assertIn("--ask-torch asks this job's PyTorch for Flight Recorder dumps", told.stderr)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("trace_rank_")], [], "unasked")
         # With --ask-torch, the dumps show which rank missed the last call. The duration and the process's place are
         # observed now.
@@ -407,7 +407,7 @@ class AttachTest(FolderTest):
         self.stop(processes + others)
         told = self.attach("--slurm", "4711")
         self.assertEqual(told.returncode, 3)
-        self.assertIn("no process of this host is what was asked for", told.stderr)
+        self.assertIn("no process of this host matches the request", told.stderr)
         told = self.attach("x")
         self.assertEqual(told.returncode, 2)
         self.assertIn("'x' is no PID", told.stderr)

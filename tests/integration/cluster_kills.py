@@ -56,7 +56,7 @@ def not_taken(cluster):
     for host in range(cluster.hosts):
         for path in glob.glob(cluster.path(f"spool{host}", "agent.log*")):
             with open(path, errors="replace") as file:
-                for words in re.findall(r"does not take chunks ([0-9a-f ]+):", file.read()):
+                for words in re.findall(r"does not accept chunks ([0-9a-f ]+):", file.read()):
                     ids.update(words.split())
     return ids
 

@@ -144,7 +144,7 @@ class DoctorTest(FolderTest):
         status, checks = self.doctor(become=forbid_by_seccomp)
         self.assertEqual(checks["stacks"]["health"], "note")
         self.assertIn("seccomp", checks["stacks"]["text"])
-        self.assertIn("without it verdicts have no stacks", checks["stacks"]["advice"])
+        self.assertIn("without this, verdicts have no stacks", checks["stacks"]["advice"])
 
     def test_a_pid_namespace_and_a_missing_kernel_log_are_notes(self):
         if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
@@ -218,7 +218,7 @@ class DoctorTest(FolderTest):
         status, checks = told(f"{probe}: /lib64/libc.so.6: version \\`GLIBC_2.34' not found (required by {probe})")
         self.assertEqual(status, 0, checks)
         self.assertEqual(checks["recorder"]["health"], "note")
-        self.assertIn("could not be tried here", checks["recorder"]["text"])
+        self.assertIn("could not be tested here", checks["recorder"]["text"])
         self.assertNotIn("linked calls", checks)
         status, checks = told("something else")
         self.assertEqual((status, checks["linked calls"]["health"]), (1, "bad"))

@@ -314,7 +314,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     detail->set_of(static_cast<int64_t>(waiting_for_files.size()));
     finding->set_activity_hosts(static_cast<int32_t>(waiting_for_files.size()));
   }
-  // Files rarely hold up only one rank of a host, and nothing is known about its ranks without data.
+  // A wait for files rarely affects only one rank of a host, and nothing is known about the host's ranks without data.
   if (files && bundle.ranks_expected > static_cast<int64_t>(bundle.ranks.size())) {
     std::map<std::string, int32_t> present;
     int32_t most = 0;

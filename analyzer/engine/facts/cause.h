@@ -48,7 +48,7 @@ struct EvidenceItem {
   std::vector<int32_t> ranks;
 };
 
-// Returns whether both items read the same.
+// Returns whether the sentences of both items are equal.
 bool SameEvidence(const EvidenceItem& a, const EvidenceItem& b);
 
 // Returns a reference to the communicator with `label` set, for sentences.

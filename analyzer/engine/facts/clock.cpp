@@ -254,7 +254,7 @@ bool Clocks::FitOne(const std::vector<Sample>& samples, ClockEpoch* epoch) {
     high = std::min(high, s.high - drifted(s));
     if (s.estimated) at_middle.push_back(s.estimate - drifted(s));
   }
-  if (low > high) std::swap(low, high);  // by the part that drift does not explain, which is the uncertainty
+  if (low > high) std::swap(low, high);  // divided by the part that drift does not explain, which is the uncertainty
   const int64_t guess = at_middle.empty() ? low + (high - low) / 2 : Median(std::move(at_middle));
   epoch->offset_ns = std::clamp(guess, low, high);
   epoch->uncertainty_ns = std::max(high - epoch->offset_ns, epoch->offset_ns - low);

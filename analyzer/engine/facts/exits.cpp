@@ -147,7 +147,8 @@ class Builder {
         unseen = unseen || m.rank_index < 0 ||
                  (m.arrived < seq && model_.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged);
         if (m.rank_index < 0) continue;
-        // The GPU work of a process ends with it, so others also wait for an ended member where it had already arrived.
+        // The GPU work of a process ends with the process. So others also wait for an ended member in operations that
+        // it had already entered.
         const bool ended = model_.ranks[m.rank_index].host == HostState::kDead;
         if (ended || m.arrived < seq || Behind(m, model_.FindCollective(m, seq)))
           lacking.push_back(static_cast<uint32_t>(m.rank_index));

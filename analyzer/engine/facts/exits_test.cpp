@@ -61,7 +61,8 @@ TEST(Exits, TheOutOfMemoryKillerIsNamed) {
     bool shown = false;
     for (const Evidence& e : v.findings(0).evidence())
       shown |= e.text().find("the kernel's words") != std::string::npos;
-    const bool memory = v.findings(0).summary().find("the kernel's out-of-memory killer ended it") != std::string::npos;
+    const bool memory =
+        v.findings(0).summary().find("killed by the kernel's out-of-memory killer") != std::string::npos;
     EXPECT_EQ(memory, v.findings(0).advice().find("less host memory") != std::string::npos);
     return std::pair(memory, shown);
   };

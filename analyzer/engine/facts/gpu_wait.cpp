@@ -16,7 +16,7 @@ using ring::CallKind;
 constexpr size_t kMostFrames = 256;
 
 struct WaitName {
-  std::string_view begin;  // after "cuda", "cu" or "hip"
+  std::string_view begin;  // the name after "cuda", "cu" or "hip"
   CallKind kind;
 };
 // Functions that wait for the device, and functions that put work on a stream and wait if the launch queue is full.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 namespace {
@@ -212,19 +213,21 @@ FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::st
     return MISMATCH_KIND;
   }
   if (a.count >= 0 && b.count >= 0 && a.count != b.count) {
-    say(absl::StrCat("count ", a.count), absl::StrCat("count ", b.count));
+    say(absl::StrCat("count ", CountText(a.count)), absl::StrCat("count ", CountText(b.count)));
     return MISMATCH_COUNT;
   }
   const bool members = !a.batch_end && !b.batch_end;
   const CallFacts& facts = CallFactsOf(a.kind);
   if (members && facts.inputs_agree && a.input_elements >= 0 && b.input_elements >= 0 &&
       a.input_elements != b.input_elements) {
-    say(absl::StrCat(a.input_elements, " input elements"), absl::StrCat(b.input_elements, " input elements"));
+    say(absl::StrCat(CountText(a.input_elements), " input elements"),
+        absl::StrCat(CountText(b.input_elements), " input elements"));
     return MISMATCH_COUNT;
   }
   if (members && facts.outputs_agree && a.output_elements >= 0 && b.output_elements >= 0 &&
       a.output_elements != b.output_elements) {
-    say(absl::StrCat(a.output_elements, " output elements"), absl::StrCat(b.output_elements, " output elements"));
+    say(absl::StrCat(CountText(a.output_elements), " output elements"),
+        absl::StrCat(CountText(b.output_elements), " output elements"));
     return MISMATCH_COUNT;
   }
   if (a.datatype != b.datatype && a.datatype != ring::kNoDatatype && b.datatype != ring::kNoDatatype) {
@@ -256,10 +259,10 @@ FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::st
 
 std::string ArgumentsText(const Bundle& bundle, const Op& op) {
   std::string text = OpName(bundle, op);
-  if (op.count >= 0) absl::StrAppend(&text, " of ", op.count, " x ", DatatypeText(op.datatype));
+  if (op.count >= 0) absl::StrAppend(&text, " of ", CountText(op.count), " x ", DatatypeText(op.datatype));
   if (op.count < 0 && op.input_elements >= 0) {
     const std::string type = Dtypes(bundle, op).first;
-    absl::StrAppend(&text, " of ", op.input_elements,
+    absl::StrAppend(&text, " of ", CountText(op.input_elements),
                     !type.empty()            ? absl::StrCat(" x ", type)
                     : op.input_elements == 1 ? " element"
                                              : " elements");

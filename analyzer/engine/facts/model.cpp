@@ -53,8 +53,8 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   }
 }
 
-// Names of communicators of one class differ only in their numbers ("tp_0", "tp_3"), whatever else is known of their
-// creation.
+// Names of communicators of one class differ only in their numbers ("tp_0", "tp_3"), even if nothing is known about
+// their creation.
 void Model::Classify(const Communicator& comm, CommView* view) const {
   std::string pattern, names;
   bool numbered = false;
@@ -69,7 +69,7 @@ void Model::Classify(const Communicator& comm, CommView* view) const {
     }
   }
   if (pattern.empty() || pattern == "#") {
-    // Inferred members are those that were seen, so classes are not told apart by their number.
+    // Inferred members are exactly those that were seen, so their number does not separate classes.
     const bool sized = comm.ordinal == 0 || !sizes_inferred_;
     view->klass =
         absl::StrCat(sized ? comm.size : 0, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/alltoall.h"
 #include "analyzer/engine/facts/mismatch.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 namespace {
@@ -231,7 +232,8 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
     first.usual_op = tell_sender ? recv : send;
     first.usual_rank = tell_sender ? to : from;
     auto text = [&](const Op& op) {
-      return first.kind == MISMATCH_DATATYPE ? DatatypeText(op.datatype) : absl::StrCat("count ", Elements(op));
+      return first.kind == MISMATCH_DATATYPE ? DatatypeText(op.datatype)
+                                             : absl::StrCat("count ", CountText(Elements(op)));
     };
     first.odd_text = text(*first.odd_op);
     first.usual_text = text(*first.usual_op);

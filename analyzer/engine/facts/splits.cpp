@@ -84,9 +84,9 @@ class Split {
       }
     }
     if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
-    // A pattern is strong if at least two communicators fit it exactly, and these and the odd members together are at
-    // least half as many as all communicators. Fewer may be coincidence or intended. If only one fits, classes of which
-    // no member has data count as well.
+    // A pattern is strong under two conditions. At least two communicators fit it exactly. And these, together with the
+    // odd members, are at least half of all communicators. Fewer may be coincidence or intended. If only one fits,
+    // classes of which no member has data count as well.
     const size_t whole = best.exact == 1 ? UnseenClasses(best.pattern) : 0;
     const bool strong = best.exact + whole >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
     if (!strong && !(stalled && best.odd.size() == 1 && equals == 1)) return;
@@ -99,7 +99,7 @@ class Split {
       } else if (e.place >= 0 && parent_ != kNoIndex && best.odd.size() == 1 && strong) {
         fault.missing.push_back(model_.comms[parent_].members[static_cast<size_t>(e.place)].global_rank);
       } else {
-        return;  // a rank is not blamed without other evidence
+        return;  // then a rank is blamed only with other evidence
       }
       if (e.comm != kNoIndex) affected.insert(e.comm);
       auto home = best.owner.find(best.pattern.ClassOf(e.place));
@@ -322,8 +322,8 @@ class Split {
         std::count_if(unseen.begin(), unseen.end(), [&](const auto& klass) { return klass.second == pattern.size; }));
   }
 
-  // Returns whether the entry is a guest: its communicator is complete, contains all members of another class, and
-  // members of the entry's own class left no data.
+  // Returns whether the rank is in a communicator of another class: that communicator is complete and contains all
+  // members of the other class, and members of the rank's own class left no data.
   bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
     const Entry& e = entries_[i];
     const int64_t klass = fit.pattern.ClassOf(e.place);
@@ -508,7 +508,7 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   }
 }
 
-// A framework's groups are lists that each rank makes for itself. Suppose a list names a rank that left data and does
+// In a framework, each rank lists the members of its groups itself. Suppose a list names a rank that left data and does
 // not have that group, while that rank has another group of the same name that none of its other members has. Then that
 // rank's list is the different one.
 void FromLists(const Model& model, std::vector<SplitFault>* faults) {

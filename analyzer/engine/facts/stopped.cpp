@@ -16,8 +16,8 @@ namespace {
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// If more than this is in flight, a full launch queue may have blocked the process. It fills at about, but not exactly,
-// the same call on all ranks.
+// If more operations than this are in flight, a full launch queue may have blocked the process. The queue fills at
+// about, but not exactly, the same call on all ranks.
 constexpr size_t kMayFillQueue = 64;
 
 // One rank's place in the kinds of communicators that it is in exactly once.
@@ -140,11 +140,12 @@ class Comparer {
   }
 
   // The first call that `witness` made and `rank` did not, after all unfinished work of the rank; null if none. Calls
-  // of the witness before that work prove nothing, because the rank may have got there in another way. Neither does a
-  // call that no member of the rank's own communicator made, because that communicator has its own number of rounds.
+  // of the witness before that work prove nothing, because the rank may have taken another way to it. A call that no
+  // member of the rank's own communicator made proves nothing either, because that communicator has its own number of
+  // rounds.
   const Op* WentPast(size_t witness, size_t rank) const {
     const auto& units = model_.ranks[witness].in_flight;
-    size_t after = 1;  // the first is what the witness waits in, not where it continued
+    size_t after = 1;  // the first of them is the call that the witness waits in, not the one with which it continued
     for (const Unit& unit : model_.ranks[rank].in_flight) {
       for (uint32_t i : unit.ops) {
         const size_t place = Holds(witness, rank, model_.bundle.ranks[rank].ops[i]);

@@ -37,7 +37,7 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   }
   MakeQueues();
   creations = FindPendingCreations(model, 0);
-  // If a rank has only failed to notice its last completions, it is not a cause, unless there is no other.
+  // A rank that only failed to notice its last completions is not a cause, unless there is no other cause.
   stands_.resize(hosts_);
   if (!Build(true)) return;
   if (StandByThemselves()) Build(true);

@@ -75,8 +75,8 @@ std::vector<Cause> Causes::FromAbsence() {
       // The ranks of a moving job are not read at the same moment: a rank that was read first has not reached recent
       // operations.
       if (first == nullptr || proof == nullptr || model_.Young(bundle_.ranks[holder], *first)) continue;
-      // Ranks that completed a later operation with the holder gave this one up too, as when a communicator is aborted
-      // and created again.
+      // If ranks completed a later operation with the holder, they abandoned this operation too, for example because
+      // they aborted the communicator and created it again.
       std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(r, holder, *first); });
       if (cause.ranks.empty()) continue;
       cause.kind = RANK_NOT_ARRIVED;

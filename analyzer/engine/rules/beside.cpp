@@ -91,9 +91,9 @@ std::map<int32_t, Causes::Silent> Causes::SilentRanks(const std::vector<int32_t>
   return silent;
 }
 
-// A rank that lost its dump and is a victim is in an earlier operation that another rank holds up. A rank with the same
-// role that waits for it has passed those operations in its own communicators. If these are over in the missing rank's
-// communicators too, or wait only for that rank, the missing rank had nothing to wait for.
+// A victim without a dump is in an earlier operation that another rank delays. A rank with the same role that waits for
+// the missing rank has passed those operations in its own communicators. If these operations are over in the missing
+// rank's communicators too, or wait only for that rank, the missing rank had nothing to wait for.
 bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const {
   const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
   const std::vector<Silent::Wait>& waits = silent.waits;
@@ -147,7 +147,7 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
           continue;
         const Member& z = view.members[static_cast<size_t>(op.root_or_peer)];
         const CallKind reverse = OtherSideOf(op.kind);
-        // A named rank owes the data that it should have sent, or sent elsewhere, whatever its counts are.
+        // A named rank must have failed to send data, or have sent it elsewhere, whatever its counts are.
         const bool owes = still.contains(z.rank_index) && !waits_in_any(z.rank_index);
         if (z.rank_index < 0 || z.membership == kNoIndex || bundle_.ranks[z.rank_index].damaged || owes) {
           free = false;
@@ -264,7 +264,7 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
   }
   for (const Divergence& d : divergences_) distrusted[static_cast<size_t>(d.rank)] = true;
   const std::vector<StoppedHost> early = FindWaitsTooEarly(model_, distrusted);
-  // If many ranks do so, they wait for something unknown.
+  // If many ranks do this, they wait for something that is not recorded.
   constexpr ptrdiff_t kFew = 2;
   if (std::count_if(early.begin(), early.end(), [](const StoppedHost& host) { return host.witness >= 0; }) > kFew)
     return;
@@ -305,7 +305,7 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
     if (Names(known, r) || Names(*causes, r) || rank.process.consequence) continue;
     if (std::any_of(rank.ops.begin(), rank.ops.end(),
                     [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
-      continue;  // a rank that gave up an operation does not count either
+      continue;  // a rank that abandoned an operation does not count either
     Cause c;
     c.kind = SILENT_DESYNC;
     c.beside = true;

@@ -23,7 +23,9 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
   if (m.sender >= 0) {
     const bool explained = m.why.kind() != Evidence::FACT;
     *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[c.op_rank], *m.odd_op);
-    c.detail.set_other_name(absl::StrCat(m.usual_text, m.odd_op->kind == CallKind::kSend ? " received" : " sent"));
+    const bool sends = m.odd_op->kind == CallKind::kSend;
+    c.detail.set_name(absl::StrCat(m.odd_text, sends ? " sent" : " received"));
+    c.detail.set_other_name(absl::StrCat(m.usual_text, sends ? " received" : " sent"));
     c.reason = m.kind == MISMATCH_SPLITS ? REASON_SPLITS_UNLIKE_PEER : REASON_UNLIKE_PEER;
     c.detail.set_flag(c.reason == REASON_UNLIKE_PEER ? m.majority : explained);
     if (explained) c.evidence.push_back({m.why, {c.op_rank, m.usual_rank}});

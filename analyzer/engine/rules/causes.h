@@ -99,7 +99,7 @@ class Causes {
   Cause FromDivergence(const Divergence& d) const;
   Cause FromMismatch(const Mismatch& m) const;
   std::vector<Cause> Explain(const Mismatch& m) const;
-  // Returns why the process left its program: its last call was one on which the calls differ. Empty if it was not.
+  // Returns whether the process left its program for a known reason: its last call is one on which the calls differ.
   std::vector<Cause> WhyItLeft(uint32_t node) const;
   // For a cycle: returns the few ranks that never issued the operation in which many wait, or none.
   std::vector<Cause> LeftInCircle(const std::vector<uint32_t>& sink) const;
@@ -133,7 +133,7 @@ class Causes {
   std::set<uint32_t> WaitedIn(uint32_t node) const;
   // Sinks that are ranks without data, which are most likely victims themselves.
   std::set<uint32_t> SilentVictims() const;
-  // If no rank is known to hold up the rest, returns the ranks whose record of the current operation was overwritten.
+  // If no rank is known to delay the others, returns the ranks whose record of the current operation was overwritten.
   std::vector<Cause> FromOverwritten();
   Cause FromCounts();
   void NarrowByCounts(std::vector<Cause>* circle);
@@ -160,8 +160,8 @@ class Causes {
     std::vector<Wait> waits;
   };
   std::map<int32_t, Silent> SilentRanks(const std::vector<int32_t>& global_ranks) const;
-  // Returns whether nothing earlier than the others' wait can have held up the rank without data. `still`: the ranks
-  // that are already named. If only the rank's dump is lost, one of these would hold up the rank.
+  // Returns whether no operation earlier than the others' wait can have delayed the rank without data. `still`: the
+  // ranks that are already named. If only the rank's dump is lost, one of these would delay the rank.
   bool NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const;
   struct Furthest {
     std::array<int32_t, 2> rank = {-1, -1};

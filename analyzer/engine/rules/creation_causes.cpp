@@ -29,7 +29,7 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
     waiting.insert(p.waiting.begin(), p.waiting.end());
     waiting.insert(p.astray.begin(), p.astray.end());
   }
-  // The ranks that the waiting ranks hold up are not causes once it is known what the waiting ranks wait for.
+  // If it is known what the waiting ranks wait for, the ranks that wait for them are not causes.
   std::vector<Cause> found;
   const PendingCreation* unexplained = nullptr;
   for (const PendingCreation& p : pending) {
@@ -100,7 +100,7 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
   c.kind = INIT_INCOMPLETE;
   *c.detail.mutable_call() = CallNamed(call, "");
   c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
-  // A rank that waits in an operation, or in another creation, did not come because of that.
+  // A rank that waits in an operation, or in another creation, missed this creation because of that wait.
   std::vector<int32_t> free;
   for (int32_t r : p.absent) {
     const HostState host = model_.ranks[r].host;

@@ -106,7 +106,7 @@ Cause Causes::DeathCause(int32_t rank_index) const {
 }
 
 std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
-  // If a cause is known, a later death is its consequence. FromStacks judges ends beside what the others are in.
+  // If a cause is known, a later death is its consequence. FromStacks compares ends with what the other ranks are in.
   if (!known.empty() || ProcessesLookedAt(bundle_)) return {};
   std::map<std::string, int32_t> first;  // first of each host, whose clock orders the ends there
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {

@@ -19,8 +19,8 @@ bool LeftItsCommunicators(const Rank& rank) {
   });
 }
 
-// Returns whether all members of the other communicators of this class made `calls` calls on theirs. If one made
-// another number, the communicators do not make equal numbers of rounds.
+// Returns whether all members of the other communicators of this class made `calls` calls on theirs. If one member made
+// more or fewer, the numbers of rounds differ between communicators by design.
 bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
   bool any = false;
   for (uint32_t other = 0; other < model.comms.size(); ++other) {

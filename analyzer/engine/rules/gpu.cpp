@@ -59,8 +59,8 @@ bool Causes::GpuFailed(uint32_t comm) const {
   return false;
 }
 
-// Members whose counters say that they completed the operation in `front`, if no member's record shows that. Empty if a
-// record does, or if too many counters agree to be wrong.
+// Members whose counters say that they completed the operation in `front`, if no member's record shows the completion.
+// Empty if a record does, or if so many counters agree that they cannot all be wrong.
 std::vector<int32_t> Causes::FinishedByCountsAlone(const GpuFront& front) const {
   std::vector<int32_t> counted;
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;

@@ -109,7 +109,7 @@ bool Causes::MayWaitInNewest(int32_t rank_index, int32_t waiter, const Op& op) c
   return false;
 }
 
-// The rank's process is not known to be stuck in any way: it never came to the call in which others wait.
+// Nothing shows that the rank's process is stuck: it never entered the call in which others wait.
 void Causes::SetNotArrived(uint32_t node, const Waiter& waiter, Cause* cause) const {
   const int32_t r = graph_->RankOf(node);
   const Rank& rank = bundle_.ranks[r];

@@ -173,8 +173,8 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
   }
   alone = (kManyAgainstOne + 1) * odd.size() > all.size();
   if (alone) return {};
-  // Finds what these ranks have not issued and others have. The first place that they left is in the smallest
-  // communicator.
+  // Finds the operations that these ranks have not issued and others have. The first place that they left is in the
+  // smallest communicator.
   const Edge* missed = nullptr;
   int32_t waiter = -1;
   std::set<int32_t> issued;  // ranks that made any of the calls that the leaving ranks did not make

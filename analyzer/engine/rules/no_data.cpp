@@ -57,8 +57,7 @@ Cause Causes::WaitedForWithoutData(uint32_t node) const {
   c.first_only = OnlyFirstOperationsWaitFor(node);
   AddWaiterEvidence(node, &c);
   if (c.first_only && c.op == nullptr) c.first_lost = c.comm;
-  // An operation that a damaged record shows in flight may come after a lost one. Then the rank itself holds up the
-  // others.
+  // An operation that a damaged record shows in flight may follow a lost one. Then the rank itself delays the others.
   std::set<int32_t> waiting;
   const auto lost_some = [&](uint32_t w) {
     const int32_t r = graph_->RankOf(w);

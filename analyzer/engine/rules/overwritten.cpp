@@ -1,5 +1,5 @@
-// Handles hangs in which no other rank holds up the rest: names the ranks whose records of their current operation were
-// overwritten.
+// Handles hangs in which no other rank is known to delay the job: names the ranks whose records of their current
+// operation were overwritten.
 #include <algorithm>
 #include <map>
 #include <set>

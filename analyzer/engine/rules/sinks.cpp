@@ -15,7 +15,7 @@ using ring::IsCollective;
 
 namespace {
 
-// The rank began a group, or a framework's batch, that it never ended: a thread stands in the group and in no call.
+// The rank began a group, or a framework's batch, that it never ended: a thread is in the group and in no call.
 bool LeftGroupOpen(const Rank& rank) {
   if (rank.source == Source::kFlightRecorder &&
       std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; }))
@@ -77,7 +77,7 @@ void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
 
 }  // namespace
 
-// The queue at the end of the graph, where a GPU stands. `told`: stuck collectives that have their cause already,
+// The queue at the end of the graph, in which a GPU is stuck. `told`: stuck collectives whose cause is known already,
 // because every member of one is an end of the graph.
 std::vector<Cause> Causes::FromQueue(uint32_t node, std::set<std::pair<uint32_t, int64_t>>* told) const {
   const GpuFront& front = graph_->QueueOf(node).front;
@@ -234,8 +234,8 @@ void Causes::AddWithoutWaiters(std::vector<Cause>* causes) const {
   }
 }
 
-// Beside a known cause, a rank that left no data most likely waits for it. Only those stay that nothing can have held
-// up.
+// Beside a known cause, a rank that left no data is most likely a victim of it. Only ranks that nothing can have
+// delayed are kept.
 void Causes::SetSilentAside(std::vector<Cause>* causes) const {
   std::vector<int32_t> silent;
   for (const Cause& c : *causes) {

@@ -90,7 +90,7 @@ std::vector<Cause> Causes::FromProcesses() const {
     job_moves |= place.where == Whereabouts::kWaits && place.moved;
   }
   const std::vector<int32_t>& waiting = at[Whereabouts::kWaits];
-  // A wait that ended between two looks: the job runs.
+  // A wait ended between the two looks, so the job runs.
   if (waiting.empty() || job_moves) return {};
   for (const Whereabouts where : {Whereabouts::kEnded, Whereabouts::kStopped, Whereabouts::kElsewhere}) {
     const std::vector<int32_t>& few = at[where];
@@ -111,7 +111,7 @@ std::vector<Cause> Causes::FromProcesses() const {
     c.waiting = waiting;
     const bool once = where == Whereabouts::kElsewhere && !any(&ProcessPlace::twice, few);
     const bool unseen = bundle_.ranks_expected > static_cast<int32_t>(bundle_.ranks.size());
-    // A rank may end, or be stopped in a debugger, because another rank holds up the job.
+    // A rank may end, or be stopped in a debugger, because another rank delays the job.
     const bool others = (where != Whereabouts::kElsewhere && !at[Whereabouts::kElsewhere].empty()) ||
                         (where == Whereabouts::kEnded && !at[Whereabouts::kStopped].empty()) ||
                         first.process.state == "t";

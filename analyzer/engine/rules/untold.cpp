@@ -24,7 +24,7 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
                                      [](const Rank& r, int32_t number) { return r.rank < number; });
     return at != bundle_.ranks.end() && at->rank == rank;
   };
-  constexpr size_t kFew = 64;  // with more, nothing tells them apart
+  constexpr size_t kFew = 64;  // if there are more, nothing distinguishes them
   for (int32_t rank = 0; rank < bundle_.ranks_expected && silent.size() <= kFew; ++rank) {
     if (!seen(rank)) silent.try_emplace(rank);
   }

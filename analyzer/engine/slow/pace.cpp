@@ -96,7 +96,8 @@ uint64_t Paces::SortOf(const Op& op, uint32_t comm) const {
          (uint64_t{op.in_batch} << 1) | uint64_t{op.batch_end};
 }
 
-// If operations of other communicators often begin during an operation, it does not hold up the rank's own work.
+// If operations of other communicators often begin during an operation, that operation does not stop the rank's own
+// work.
 void Paces::FindOverlap() {
   std::vector<uint32_t> all(overlapped_.size()), crossed(overlapped_.size());
   std::vector<const TimedOp*> order;
@@ -174,7 +175,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   const auto overlaps = [&](uint32_t i) {
     return overlapped_[2 * class_of_comm[ops[i].comm] + IsPointToPoint(rank.ops[ops[i].op].kind)];
   };
-  int64_t held_until = 0;  // end of the operations that hold up the rank's work
+  int64_t held_until = 0;  // end of the operations that stop the rank's work
   size_t by_end = 0;       // operations that ended earlier, of any kind; ops is sorted by end
   int64_t beside_until = 0;
   for (uint32_t i : order) {
@@ -209,7 +210,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
 std::map<uint64_t, Paces::Beside> Paces::WorkBesideWaiting(const std::vector<uint32_t>& role) const {
   struct Values {
     std::vector<int64_t> gaps;
-    std::vector<int64_t> gaps_behind, waits;  // where the thread may have been held up
+    std::vector<int64_t> gaps_behind, waits;  // where the thread may have been stopped
   };
   const auto mean = [](const std::vector<int64_t>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(std::max<size_t>(values.size(), 1));
@@ -254,7 +255,7 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
 }
 
 // The shortest pattern of calls that repeats at the end of the rank's record and contains every communicator that the
-// pattern uses. Sizes tell calls apart that are otherwise equal, unless they change from step to step.
+// pattern uses. Sizes distinguish calls that are otherwise equal, unless the sizes change from step to step.
 Paces::Repeat Paces::FindRepeat(uint32_t r) const {
   const Rank& rank = timing_.model.bundle.ranks[r];
   const auto& ops = timing_.ranks[r].ops;

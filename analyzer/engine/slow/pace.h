@@ -66,7 +66,7 @@ class Paces {
   struct Between {
     int64_t gap_ns = -1;   // from the end of the first to the start of the second; -1 if unknown
     int64_t host_ns = -1;  // time of its CPU thread since the call before the second
-    bool ahead = false;    // the thread reached the second before the first had ended, so it was not held up
+    bool ahead = false;    // the thread reached the second before the first had ended, so the first did not stop it
     uint64_t place = 0;    // kinds of the second operation and of the call before it
   };
   // A place in the program of a role.

@@ -166,8 +166,8 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
     if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
     if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
-    // A few steps do not average out occasional delays. A small number is evidence only for a rank that is clearly
-    // separate from the others.
+    // In a few steps, occasional delays do not average out. Then a small excess is evidence only for a rank that is
+    // clearly separate from the others.
     if (steps < kFewSteps && (s.slowdown < 1 + kWorthOfVeryFew || !StandsClear(usual, usual[k]))) continue;
     if (steps < kManySteps && s.slowdown < 1 + kWorthOfFew && !StandsClear(usual, usual[k])) continue;
     // If a rank waits in some kind of operation for as long as its supposed lateness, the lateness comes from there.
@@ -316,8 +316,8 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
       }
     }
     s.cost_ns = std::min(s.excess_ns, static_cast<int64_t>(static_cast<double>(sum) / steps));
-    // If the precision of the times explains half of a cost, the cost is not certain: marks that are read at intervals,
-    // ranks that a busy host runs one after the other.
+    // If the error of the times explains half of a cost, the cost is not certain. Causes of such errors are marks that
+    // are read at intervals, and a busy host that runs ranks one after the other.
     if (s.cost_ns <= 2 * s.uncertainty_ns) continue;
     // If own time is only what durations leave of a step, work parallel to operations blurs it; then others must be
     // seen waiting for it.

@@ -343,7 +343,7 @@ TEST(FlightRecorderBeyond, MembersOfAnUnlistedGroupAreUnknownIfDumpsAreMissing) 
   EXPECT_EQ(finding.summary(),
             "all members that left data entered all_reduce, collective #3 on DATA, and none finishes it");
   ASSERT_GE(finding.alternatives_size(), 1);
-  EXPECT_EQ(finding.alternatives(0), "one of ranks 0, 5, which left no data, is a member too and never arrived");
+  EXPECT_EQ(finding.alternatives(0), "one of ranks 0, 5, which left no data, is also a member and never arrived");
 }
 
 // Stages 0 (which left no dump), 1 and 2. Stage 1's second batch waits for stage 0, but its send has arrived. So stage

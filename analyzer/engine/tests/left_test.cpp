@@ -226,7 +226,7 @@ TEST(RoomForRings, SmallRingsAndRingsInMemoryAreReported) {
             (std::vector<std::string>{
                 "older calls of ranks 0-2, 5 may be missing: the ring has only 256 KiB, because its file system is "
                 "small. Give /dev/shm more room",
-                "calls of ranks 6, 7 are lost if the process is killed while nothing watches it: the file system "
+                "calls of ranks 6, 7 are lost if the process is killed while nothing watches it. The file system "
                 "had no room, so the ring is in the memory of that process. Give /dev/shm more room"}));
 }
 
@@ -250,7 +250,7 @@ TEST(StoppedRecording, IsABlindSpotAndNotACulprit) {
   EXPECT_EQ(v.problems(0).rank(), 6);
   EXPECT_EQ(v.problems(0).text(),
             "recording stopped at 1970-01-01 00:01:01 UTC because: switched off by the file /run/lockstep/off; what "
-            "rank 6 did after that is not known");
+            "rank 6 did after that is unknown");
 }
 
 TEST(StoppedRecording, IsNamedIfOthersWaitForTheRank) {

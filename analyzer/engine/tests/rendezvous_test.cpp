@@ -58,7 +58,7 @@ TEST(Rendezvous, ARankThatWaitsInAStoreIsTheVictimOfOneThatDoesNot) {
       EXPECT_GE(f.confidence(), 0.9);
       EXPECT_EQ(f.victim_count(), 7);
       const auto told = std::find_if(f.chain().begin(), f.chain().end(), [](const ChainLink& link) {
-        return link.operation() == "a rendezvous outside of NCCL";
+        return link.operation() == "a rendezvous outside NCCL";
       });
       ASSERT_NE(told, f.chain().end()) << v.DebugString();
       EXPECT_EQ(std::vector<int32_t>(told->ranks().begin(), told->ranks().end()), std::vector<int32_t>{kWaiter});

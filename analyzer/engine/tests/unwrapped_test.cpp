@@ -36,15 +36,16 @@ TEST(Unwrapped, FunctionsOfANewerNcclAreNamedInEveryVerdict) {
   for (const bool hangs : {false, true}) {
     const Verdict v = Analyze(JobWith(23301, 9, "ncclFoo ncclBar", hangs));
     EXPECT_EQ(v.findings_size() > 0, hangs);
-    EXPECT_THAT(v.blind(), Contains("NCCL 2.33.1 of ranks 0-7 is newer than the recorder, which knows up to 2.32.3: "
-                                    "calls of ncclFoo, ncclBar and 7 more are not recorded"));
+    EXPECT_THAT(v.blind(),
+                Contains("NCCL 2.33.1 of ranks 0-7 is newer than the recorder, which knows NCCL up to 2.32.3: "
+                         "calls of ncclFoo, ncclBar and 7 more are not recorded"));
   }
 }
 
 TEST(Unwrapped, ANewerNcclWithoutNewFunctionsIsReportedToo) {
   EXPECT_THAT(Analyze(JobWith(23301, 0, "", false)).blind(),
-              Contains("NCCL 2.33.1 of ranks 0-7 is newer than the recorder, which knows up to 2.32.3: it knows all "
-                       "functions of this version, but not what is new in their arguments"));
+              Contains("NCCL 2.33.1 of ranks 0-7 is newer than the recorder, which knows NCCL up to 2.32.3: the "
+                       "recorder knows all functions of this version, but not new fields of their arguments"));
 }
 
 TEST(Unwrapped, AForkOfAKnownVersionHasOtherFunctions) {

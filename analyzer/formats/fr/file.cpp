@@ -23,9 +23,9 @@ constexpr char kBlanks[] = " \t\r\n";
 std::string WhatItIsNot(std::string_view beginning) {
   const size_t first = beginning.find_first_not_of(kBlanks);
   if (first == std::string_view::npos)
-    return "is empty: the writer died before it wrote, or wrote nothing. Use another dump of this rank";
+    return "is empty: the writer died before it wrote anything, or had nothing to write. Use another dump of this rank";
   if (beginning[first] == '{' || beginning[first] == '[' || beginning[0] == '\x80') return "";
-  return "is neither a pickle of protocol 2 to 5 nor JSON, so no Flight Recorder dump";
+  return "is neither a pickle of protocol 2 to 5 nor JSON, so it is not a Flight Recorder dump";
 }
 
 bool LooksLikeDump(const Document& document, const Value& dump) {
@@ -47,7 +47,7 @@ class DumpReader {
   DumpReader(const std::string& path, ReadSpace* space) : space_(*space), document_(space->document) {
     file_.rank.path = path;
     file_.rank.source = Source::kFlightRecorder;
-    // The number of operations is not known in advance, but files of one job are similar.
+    // The number of operations is not known in advance, but files of one job have about equally many.
     file_.rank.ops.reserve(space_.expected_ops);
     entries_.emplace(document_, &file_);
   }
@@ -70,9 +70,9 @@ class DumpReader {
     if (!included) {
       file_.rank.damaged = true;
       if (error.text.empty())
-        Report(
-            -1,
-            "holds no list of entries, as a dump that was asked for without collectives: its operations are not known");
+        Report(-1,
+               "contains no list of entries, like a dump that was requested without collectives: its operations are "
+               "unknown");
     }
     NumberByGroup(entries_->mutable_raw(), &file_);
     DecideStates(entries_->raw(), included, &file_);
@@ -175,7 +175,8 @@ class DumpReader {
       file_.statuses.push_back(status);
       return file_.statuses.size() < kMaxGroups;
     });
-    if (bad > 0) Report(-1, absl::StrCat(bad, " lines of pg_status are not of the format: ignored"), "pg_status");
+    if (bad > 0)
+      Report(-1, absl::StrCat(bad, " lines of pg_status do not have the expected form: ignored"), "pg_status");
     std::stable_sort(file_.statuses.begin(), file_.statuses.end(),
                      [](const GroupStatus& a, const GroupStatus& b) { return a.pg_id < b.pg_id; });
     auto same = [](const GroupStatus& a, const GroupStatus& b) { return a.pg_id == b.pg_id; };
@@ -206,7 +207,7 @@ FileData NoDump(const std::string& path, int64_t offset, std::string why, std::s
   return none;
 }
 
-// The dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; empty if any of them has no rank.
+// The dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; empty if one of them has no rank.
 std::vector<std::pair<int32_t, Value>> DumpsByRank(const Document& document) {
   std::vector<std::pair<int32_t, Value>> out;
   // A writer creates one object for each rank; shared objects would multiply the work.
@@ -263,7 +264,7 @@ std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, 
                          absl::StrCat("damaged: ", error.text, "; nothing before that could be used"),
                          Like("nothing usable: ", error)));
   } else {
-    out.push_back(NoDump(path, 0, "holds data, but none of the fields of a Flight Recorder dump"));
+    out.push_back(NoDump(path, 0, "contains data, but no field of a Flight Recorder dump"));
   }
   return out;
 }

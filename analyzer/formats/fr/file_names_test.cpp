@@ -135,7 +135,7 @@ TEST(FrFileNames, GroupsAloneMayIdentifyTheRank) {
   const Bundle world = LoadAs(letters, false);
   EXPECT_THAT(world.ranks, IsEmpty());
   ASSERT_THAT(world.problems, SizeIs(kNamed));
-  EXPECT_THAT(world.problems[0].text, HasSubstr("its name holds no rank"));
+  EXPECT_THAT(world.problems[0].text, HasSubstr("its name contains no rank"));
 
   DumpFolder folder;
   std::vector<std::string> paths;

@@ -146,10 +146,10 @@ class Merger {
       if (refused > 0) {
         files_[f].problems.push_back(
             {.path = files_[f].rank.path,
-             .text = absl::StrCat(
-                 refused, " groups of pg_config (the first: '", first,
-                 "') list ranks that do not hold the rank of every file that lists them, so they count inside "
-                 "the group or a file has the wrong name; members are taken from use"),
+             .text =
+                 absl::StrCat(refused, " groups of pg_config (the first: '", first,
+                              "') do not list the rank of every file that contains them, so they count ranks inside "
+                              "the group, or a file has the wrong name; members are taken from the operations"),
              .rank = files_[f].rank.rank,
              .like = "groups without the file's rank"});
       }

@@ -67,7 +67,7 @@ Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std:
   return out;
 }
 
-// How badly the numbers of one index fit as ranks of these files: lower is better.
+// How badly the numbers at one place of the names fit as ranks of these files: lower is better.
 struct Price {
   bool mostly_misfits = false, no_word = false;
   size_t misfits_and_doubles = 0;
@@ -176,7 +176,7 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
     const Finding& found = findings[i];
     if (file.rank.rank < 0 && found.rank < 0) {
       problems->push_back({.path = file.rank.path,
-                           .text = "not used: its name holds no rank (as nccl_trace_rank_5 does), and its pg_config "
+                           .text = "not used: its name contains no rank (nccl_trace_rank_5 would), and its pg_config "
                                    "fits more than one: rename the file"});
       continue;
     }
@@ -187,7 +187,7 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
     const std::string why =
         file.rank.rank < 0
             ? std::string("its name holds no rank")
-            : absl::StrCat("its name says rank ", file.rank.rank, ", but its pg_config is of a rank that is in group '",
+            : absl::StrCat("its name says rank ", file.rank.rank, ", but its pg_config belongs to a rank in group '",
                            Printable(found.group, kMostNameColumns), "', which rank ", file.rank.rank, " is not in");
     if (found.rank < 0) {
       problems->push_back({.path = file.rank.path,
@@ -196,11 +196,11 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
                            .like = "another rank's name"});
       continue;
     }
-    problems->push_back(
-        {.path = file.rank.path,
-         .text = absl::StrCat(why, "; rank ", found.rank, " alone is in all its groups: taken for that rank's"),
-         .rank = found.rank,
-         .like = "taken for another rank's"});
+    problems->push_back({.path = file.rank.path,
+                         .text = absl::StrCat(why, "; rank ", found.rank,
+                                              " is the only rank in all its groups: used as that rank's dump"),
+                         .rank = found.rank,
+                         .like = "taken for another rank's"});
     file.rank.rank = found.rank;
     kept.push_back(std::move(file));
   }

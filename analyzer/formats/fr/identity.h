@@ -8,9 +8,10 @@
 
 namespace lockstep::fr {
 
-// A dump does not contain its rank. Files named by one rule have it at the same position of the name. Of several
-// numbers, it is the one that follows the word "rank", fits the groups of pg_config, and differs between all files.
-// Sets Rank::rank (-1 if the name has none) and Rank::host; a rank that is already set stays.
+// A dump does not contain its rank, so the rank comes from the file's name. In files that are named by one rule, it is
+// at the same place of the name. If a name has several numbers, the rank is the number that follows the word "rank",
+// fits the groups of pg_config, and differs between all files. Sets Rank::rank (-1 if the name has none) and
+// Rank::host; a rank that is already set stays.
 void NameRanks(std::vector<FileData>* files);
 
 // pg_config lists the groups that a dump's process is in. If these cannot be the groups of the rank in the file's name,

@@ -56,8 +56,8 @@ class Buffer {
 
 using fr::Folder;
 
-// Reads the whole file into `buffer`. It is read, not mapped, so that a file that is cut meanwhile is short and does
-// not cause SIGBUS.
+// Reads the whole file into `buffer`. The file is read, not mapped, because a mapped file that somebody cuts causes
+// SIGBUS.
 bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* written_ns, std::string* error) {
   const UniqueFd fd = OpenToRead(path);
   if (!fd.ok()) {
@@ -84,7 +84,8 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
     } else if (got == 0) {
       break;
     } else if ((filled += static_cast<size_t>(got)) > kMaxFileBytes) {
-      *error = absl::StrCat("is larger than ", kMaxFileBytes >> 20, " MiB, which no Flight Recorder dump is");
+      *error =
+          absl::StrCat("is larger than ", kMaxFileBytes >> 20, " MiB, which is too large for a Flight Recorder dump");
       good = false;
     }
   }
@@ -209,10 +210,11 @@ void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   }
   if (others.empty()) return;
   for (const std::string& folder : others) {
-    problems->push_back({.path = folder,
-                         .text = absl::StrCat("not used: holds dumps of the same ranks as ", used->first,
-                                              ", so of another job or attempt; analyze each folder alone"),
-                         .like = "another job's folder"});
+    problems->push_back(
+        {.path = folder,
+         .text = absl::StrCat("not used: contains dumps of the same ranks as ", used->first,
+                              ", so they belong to another job or attempt; analyze each folder separately"),
+         .like = "another job's folder"});
   }
   std::erase_if(*files, [&](const FileData& file) { return others.contains(std::string(Folder(file.rank.path))); });
 }
@@ -279,8 +281,8 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
       const bool together = Folder(file.rank.path) == Folder(kept.back().rank.path);
       problems.push_back({.path = file.rank.path,
                           .text = absl::StrCat("not used: another file of rank ", file.rank.rank,
-                                               " is newer or holds more: ", kept.back().rank.path,
-                                               together ? "" : "; analyze each folder alone"),
+                                               " is newer or contains more: ", kept.back().rank.path,
+                                               together ? "" : "; analyze each folder separately"),
                           .rank = file.rank.rank,
                           .note = together,
                           .like = together ? "older file" : "older file of another folder"});

@@ -415,7 +415,7 @@ TEST(FrLoader, ADumpWithoutAListOfEntriesIsNotAnIdleRank) {
   dump.write_entries = false;
   Bundle bundle = LoadDumps({dump, dump});
   ASSERT_THAT(bundle.problems, SizeIs(2));
-  EXPECT_THAT(bundle.problems[0].text, HasSubstr("holds no list of entries"));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("contains no list of entries"));
   EXPECT_TRUE(bundle.ranks[0].damaged);
   EXPECT_FALSE(bundle.ranks[0].only_active);
   EXPECT_EQ(bundle.ranks[0].memberships.at(0).issued, 40);
@@ -465,7 +465,7 @@ TEST(FrLoader, OneOfTwoFoldersIsSkippedWithAProblem) {
       LoadFiles({first.WriteRank(0, fr_test::ToPickle(dump)), second.WriteRank(0, fr_test::ToPickle(dump))});
   ASSERT_THAT(bundle.ranks, SizeIs(1));
   ASSERT_THAT(bundle.problems, SizeIs(1));
-  EXPECT_THAT(bundle.problems[0].text, HasSubstr("analyze each folder alone"));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("analyze each folder separately"));
   EXPECT_FALSE(bundle.problems[0].note);
 }
 

@@ -44,7 +44,7 @@ class PickleMemo {
   uint64_t puts() const { return puts_; }
   void SetPuts(uint64_t puts) { puts_ = puts; }
 
-  // Changes whenever a used number may have got another meaning.
+  // Changes whenever a number that was used may refer to another value.
   uint64_t overwrites() const { return overwrites_; }
 
  private:

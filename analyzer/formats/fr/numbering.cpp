@@ -25,13 +25,12 @@ void NumberByGroup(std::vector<RawOp>* raw, FileData* file) {
   std::vector<Op>& ops = file->rank.ops;
   if (!CountsAllGroupsTogether(*raw, *file)) return;
   if ((*raw)[0].collective_seq > 1) {
-    file->problems.push_back({.path = file->rank.path,
-                              .text =
-                                  "counts the operations of all groups together, and its oldest entries are lost: its "
-                                  "operations cannot be matched with other ranks'. Give the recorder more entries "
-                                  "(TORCHCOMM_FR_BUFFER_SIZE)",
-                              .rank = file->rank.rank,
-                              .like = "numbers of all groups together"});
+    file->problems.push_back(
+        {.path = file->rank.path,
+         .text = "counts the operations of all groups together, and its oldest entries are lost: its operations cannot "
+                 "be matched with those of other ranks. Let the recorder keep more entries (TORCHCOMM_FR_BUFFER_SIZE)",
+         .rank = file->rank.rank,
+         .like = "numbers of all groups together"});
     file->rank.damaged = true;
     ops.clear();
     raw->clear();

@@ -117,7 +117,8 @@ void EntryReader::ReadEntries(const Value& entries) {
     } else if (work_left_ == 0) {
       file_.problems.push_back(
           {.path = file_.rank.path,
-           .text = absl::StrCat("entry ", entry_, " and what follows repeat shared structures beyond reason: ignored"),
+           .text =
+               absl::StrCat("entry ", entry_, " and the following entries repeat shared structures too often: ignored"),
            .rank = file_.rank.rank,
            .like = "shared structures"});
       file_.rank.damaged = true;
@@ -270,10 +271,10 @@ std::string_view EntryReader::MakePattern(const Fields& fields, const Types& inp
   if (info.garbled) return kDamagedText;
   if (info.name.kind == CallKind::kNone) {
     detail_ = absl::StrCat("'", Printable(document_.Text(fields.profiling_name), kMostNameColumns), "'");
-    return "the backend is none that is known, in profiling_name ";
+    return "the backend is unknown, in profiling_name ";
   }
   uint32_t group = FindGroup(fields);
-  if (group == kNoIndex) return "neither process_group nor pg_id says which group it belongs to";
+  if (group == kNoIndex) return "neither process_group nor pg_id names its group";
   if (group == kGarbledGroup) return kDamagedText;
   if (group == kTooManyGroups) return "of one group more than a file may have";
 

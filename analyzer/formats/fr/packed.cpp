@@ -41,7 +41,7 @@ absl::Status Inflate(std::string_view bytes, int window, size_t most, std::strin
   inflateEnd(&stream);
   if (out->size() > most)
     return absl::ResourceExhaustedError(
-        absl::StrCat("unpacks to more than ", most >> 20, " MiB, which no Flight Recorder dump is"));
+        absl::StrCat("unpacks to more than ", most >> 20, " MiB, which is too large for a Flight Recorder dump"));
   if (result == Z_BUF_ERROR) return absl::DataLossError("the packed data ends early");
   if (result != Z_STREAM_END) return absl::DataLossError("the packed data is damaged");
   return absl::OkStatus();
@@ -68,11 +68,11 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
   constexpr std::string_view kEnd("PK\x05\x06"), kEntry("PK\x01\x02"), kLocal("PK\x03\x04");
   const size_t end = bytes.rfind(kEnd);
   if (end == std::string_view::npos || bytes.size() - end < kEndSize)
-    return absl::DataLossError("a zip archive without its table: cut, or still being written");
+    return absl::DataLossError("a zip archive without its table: cut off, or still being written");
   const size_t count = Number(bytes, end + 10, 2);
   size_t at = Number(bytes, end + 16, 4);
   if (count == 0xffff || at == 0xffffffff)
-    return absl::UnimplementedError("a zip archive of the 64-bit form, which is not read: unpack it");
+    return absl::UnimplementedError("a 64-bit zip archive, which cannot be read: unpack it");
   std::vector<Packed> files;
   size_t packed = 0;
   for (size_t i = 0; i < count && files.size() < kMostFiles; i++) {

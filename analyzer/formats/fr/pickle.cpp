@@ -248,7 +248,7 @@ class PickleReader {
     const Value* value = memo_.Find(index);
     if (value == nullptr)
       return Fail(absl::StrCat("memo entry ", index, " is used but was never stored"), "memo entry");
-    if (Document::IsStreamed(*value)) return Fail("part of an entry stands elsewhere too");
+    if (Document::IsStreamed(*value)) return Fail("part of an entry is also elsewhere");
     Push(*value);
   }
 
@@ -311,7 +311,7 @@ class PickleReader {
   }
   void StreamEntries() {
     const uint8_t* behind = streamed_ ? nullptr : EntryStream(end_, &document_, &memo_, entries_).Read(at_);
-    if (behind == nullptr) return Fail("entries of another form than the usual one");
+    if (behind == nullptr) return Fail("entries in an unusual form");
     at_ = behind;
     streamed_ = true;
     PushSimple(Type::kOpaque);
@@ -434,7 +434,7 @@ class PickleReader {
                        "or save it as JSON"),
           "code");
     }
-    Fail(absl::StrCat("opcode ", static_cast<int>(op), " is no pickle data of protocol 2 to 5"), "opcode");
+    Fail(absl::StrCat("opcode ", static_cast<int>(op), " is not pickle data of protocol 2 to 5"), "opcode");
   }
 
   // After damage: moves waiting items on the stack into their containers, from the innermost outwards, and marks these

@@ -197,9 +197,9 @@ class StateJudge {
     }
   }
 
-  // A dump of active operations is complete. Suppose a group's counters show unfinished operations older than its
-  // oldest entry. Then nothing has completed since the ring was full, and the operations in flight were overwritten. (A
-  // counter may be slightly behind the GPU.)
+  // A dump of active operations is complete. Suppose a group's counters show unfinished operations that are older than
+  // its oldest entry. Then nothing has completed since the ring was full, and the operations in flight were
+  // overwritten. (A counter may be slightly behind the GPU.)
   bool LacksActive() const {
     // Sends and receives to several peers end in any order, but close to the order of their numbers.
     constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;

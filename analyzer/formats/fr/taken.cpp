@@ -96,7 +96,7 @@ void TellByUnnoticedEnds(Bundle* bundle) {
   const auto unnoticed = [&](const Rank& rank, const Op& op) {
     if (op.membership == kNoIndex || !NeedsEveryMember(op.kind) || op.seq < 0) return false;
     const Membership& ms = rank.memberships[op.membership];
-    // A backend that marks failed operations as ended shows an end although a member never came.
+    // A backend that marks failed operations as ended shows an end even if a member never entered.
     const Counts& of = counts[ms.comm];
     return IsUnfinished(op.state) && newest - op.enter_ns <= kBetweenLooks && of.most_completed >= op.seq &&
            of.least_issued >= op.seq && ms.issued >= of.most_issued;

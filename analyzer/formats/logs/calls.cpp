@@ -24,7 +24,7 @@ struct Part {
   std::string kind;   // of the communicator
 };
 
-// "" for 0, " B" for 1, " C" for 2: names that differ in digits alone count as one kind.
+// "" for 0, " B" for 1, " C" for 2: names that differ only in digits count as one kind.
 std::string Letters(int ordinal) {
   std::string letters;
   for (int left = ordinal; left > 0; left /= 26) letters.insert(letters.begin(), static_cast<char>('A' + left % 26));
@@ -51,16 +51,17 @@ class Calls {
       const int32_t rank = RankOf(*file, *process);
       if (rank < 0) {
         if (unplaced_++ == 0)
-          out_.Report(file->path, absl::StrCat("line ", process->number, ": nothing says which rank process ",
-                                               process->pid, " on ", process->host,
-                                               " is; NCCL_DEBUG_SUBSYS=INIT,COLL "
-                                               "would. It and those like it are not used"));
+          out_.Report(
+              file->path,
+              absl::StrCat("line ", process->number, ": no line shows which rank process ", process->pid, " on ",
+                           process->host,
+                           " is; NCCL_DEBUG_SUBSYS=INIT,COLL would. This process and others like it are not used"));
         continue;
       }
       std::map<int32_t, int> of_size;
       for (const NcclComm& comm : process->comms) {
-        // Ranks make their communicators in the same order, so the order of those of one size tells their kind, and
-        // the communicator itself if nothing printed its identity.
+        // Ranks create their communicators in the same order. So the order of communicators of one size shows their
+        // kind, and, if nothing printed an identity, the communicator itself.
         const int ordinal = of_size[comm.size]++;
         std::string kind = absl::StrCat("comm of ", comm.size, " ranks", Letters(ordinal));
         std::string name = Identity(*process, comm);
@@ -78,8 +79,8 @@ class Calls {
     scattered_ = EndsAreScattered(comms);
     if (scattered_)
       out_.Report(processes_[0].first->path,
-                  "the calls of the ranks end at many different ones: the job ran on, or the end of the log is missing "
-                  "for some ranks. Calls are compared up to the last one that all ranks made");
+                  "the ranks' last calls are at many different places: the job still ran, or the end of the log is "
+                  "missing for some ranks. Only calls up to the last one of all ranks are compared");
     for (const auto& [name, parts] : comms) {
       // Other communicators show which ranks are missing in one that is being created.
       if (any(parts, Used) || making_) AddComm(name, parts);
@@ -88,7 +89,7 @@ class Calls {
     if (used_order_)
       out_.Report(
           processes_[0].first->path,
-          "no line says the ranks of NCCL's processes: they are taken in the order of hosts, GPUs and processes", -1,
+          "no line shows the ranks of NCCL's processes: they are assumed in the order of hosts, GPUs and processes", -1,
           true);
   }
 
@@ -97,8 +98,8 @@ class Calls {
 
   static bool InTheMaking(const NcclComm& comm) { return comm.begun && !comm.made && !Used(comm); }
 
-  // In a job that hangs, few ranks are behind: the one that others wait for, and those that wait for it elsewhere. In
-  // one that runs, and in logs that are cut, ranks end anywhere.
+  // In a job that hangs, few ranks are behind: the one that others wait for, and those that wait for it elsewhere. In a
+  // job that runs, and in logs that are cut off, ranks end anywhere.
   bool EndsAreScattered(const std::map<std::string, std::vector<Part>>& comms) const {
     constexpr size_t kMostEnds = 3;
     std::set<int32_t> ranks, behind;
@@ -135,13 +136,14 @@ class Calls {
     std::set_intersection(identified.begin(), identified.end(), nameless.begin(), nameless.end(),
                           std::inserter(out, out.end()));
     for (const int32_t size : out)
-      out_.Report(processes_[0].first->path,
-                  absl::StrCat("the log does not begin with the creation of all communicators of ", size,
-                               " ranks, so nothing shows which of them is which on each rank: not compared"));
+      out_.Report(
+          processes_[0].first->path,
+          absl::StrCat("the log does not begin with the creation of all communicators of ", size,
+                       " ranks, so nothing shows which communicators of the ranks belong together: not compared"));
     return out;
   }
 
-  // Returns what all members print of it alike; empty if nothing.
+  // Returns what all members print alike about the communicator; empty if nothing.
   static std::string Identity(const NcclProcess& process, const NcclComm& comm) {
     if (comm.id != 0) return absl::StrCat("comm ", absl::Hex(comm.id));
     constexpr int kMostSplits = 8;  // one inside the other
@@ -168,8 +170,8 @@ class Calls {
     }
   }
 
-  // Otherwise ranks are assumed in the order that launchers use: by host, GPU and process. Either all of them must be
-  // there, or those that are there are on one host and have their own GPUs.
+  // Otherwise ranks are assumed to be in the order that launchers use: by host, GPU and process. Either all of them
+  // must be there, or those that are there must be on one host with a GPU each.
   void PlaceByOrder() {
     std::vector<const NcclProcess*> order;
     std::set<int32_t> gpus;
@@ -256,12 +258,12 @@ class Calls {
     bool by_count = false;
     if (!Numbered(parts, &by_count)) {
       out_.Report(parts[0].file->path,
-                  absl::StrCat("calls on ", name, " do not begin at the same one on all ranks: not compared"));
+                  absl::StrCat("calls on ", name, " do not begin at the same call on all ranks: not compared"));
       return;
     }
     const bool known = std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.comm->rank >= 0; });
     std::vector<int32_t> members;
-    // If a communicator lacks members, their places in complete communicators identify them.
+    // If members are missing in a communicator, their places in complete communicators identify them.
     if (known && parts.size() == static_cast<size_t>(size) && (!making_ || size == largest_)) {
       members.assign(parts.size(), -1);
       for (const Part& part : parts) members[static_cast<size_t>(std::min(part.comm->rank, size - 1))] = part.rank;
@@ -279,7 +281,7 @@ class Calls {
     for (const Part& part : parts) {
       if (place_of(part) >= 0 && FromItsBeginning(*part.comm)) lanes[place_of(part)] = LanesOf(*part.comm);
     }
-    // No member returns from a creation before all have entered it, so lines of the others are missing here.
+    // No member returns from a creation before all have entered it. So lines of the other members are missing here.
     const bool made = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.comm->made; });
     const bool in_part = made && parts.size() < static_cast<size_t>(size);
     for (const Part& part : parts) {
@@ -327,9 +329,9 @@ class Calls {
   }
 
   // Sends and receives match in their order. Both sides begin at the same one, because their numbers are counted from
-  // the first one in the records. One whose other side was not issued, or is of another size, cannot be complete.
+  // the first in the records. If the other side was not issued, or has another size, the operation cannot be complete.
   void AddTransfers(const std::string& name, const Part& part, int32_t place, const std::map<int32_t, Lanes>& lanes) {
-    std::vector<std::pair<const NcclTransfer*, bool>> add;  // and whether it cannot be complete
+    std::vector<std::pair<const NcclTransfer*, bool>> add;  // and whether the operation cannot be complete
     for (const auto& [key, own] : lanes.at(place)) {
       const auto other = lanes.find(key.second);
       if (other == lanes.end()) continue;

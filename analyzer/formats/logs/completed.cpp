@@ -41,10 +41,10 @@ class Completed {
       by_id[own.comm->id].emplace(own.comm->rank, &own);
     }
     for (const auto& [id, members] : by_id) Claim(members);
-    out_.Report(comms_[0].file->path,
-                "NCCL's Inspector writes an operation when it is complete, so its files do not show which rank others "
-                "wait for. `lockstep attach`, Flight Recorder dumps or NCCL_DEBUG=INFO with "
-                "NCCL_DEBUG_SUBSYS=INIT,COLL would");
+    out_.Report(
+        comms_[0].file->path,
+        "NCCL's Inspector writes only complete operations, so its files do not show which rank the others wait for. "
+        "`lockstep attach`, Flight Recorder dumps or NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL would show it");
     SayWhoIsBehind();
   }
 
@@ -66,7 +66,7 @@ class Completed {
       const auto [at, fresh] = rank_of_.try_emplace({own.comm->host, own.comm->pid}, own.comm->rank);
       if (!fresh && at->second != own.comm->rank) several.insert(at->first);
     }
-    // A process with several ranks is not used.
+    // Skips a process that drives several ranks.
     for (const auto& process : several) rank_of_.erase(process);
     if (whole.size() == 1) {
       out_.world = std::max(out_.world, largest);
@@ -74,9 +74,11 @@ class Completed {
       return;
     }
     rank_of_.clear();
-    out_.Report(comms_[0].file->path,
-                absl::StrCat(whole.size(), " communicators of ", largest,
-                             " ranks, and none of the whole job: nothing says which ranks they have. Not used"));
+    out_.Report(
+        comms_[0].file->path,
+        absl::StrCat(
+            whole.size(), " communicators of ", largest,
+            " ranks, and no communicator has the whole job, so nothing shows which ranks they contain. Not used"));
   }
 
   static std::string NameOf(const InspectorComm& comm, ring::CallKind kind) {
@@ -143,7 +145,7 @@ class Completed {
                   absl::StrCat("the last ", group, " in the file of rank ", behind[0],
                                behind.size() > 1 ? absl::StrCat(" (and of ", behind.size() - 1, " more)") : "", " is #",
                                number, "; other files reach #", ranks.rbegin()->first,
-                               ". It wrote its file earlier than they did, or is still in a later one"));
+                               ". It wrote its file earlier than the others, or is still in a later operation"));
     }
   }
 

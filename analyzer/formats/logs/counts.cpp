@@ -47,7 +47,7 @@ void AddRank(int32_t rank, int64_t count, int64_t least, const Reported& last, R
   fr::UsedGroup& used = data->used[index];
   used.own_group_rank = rank;
   used.collectives = used.progress.issued = count == 0 ? kNone : count;
-  used.unrecorded = count;  // in which of them the rank may still be is not reported
+  used.unrecorded = count;  // the report does not say in which of them the rank may still be
   if (count <= least) return;
   Op op;
   op.membership = index;
@@ -115,8 +115,8 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
   if (reports.empty() && equal != nullptr && !odd) {
     ranks->Report(equal->path,
-                  "a report of ncclras in which the ranks of each communicator launched equally many operations. It "
-                  "names no rank: the job runs, or a GPU, the network or a call with other arguments holds up all of "
+                  "a report of ncclras in which the ranks of each communicator launched equally many operations. This "
+                  "names no rank: the job runs, or a GPU, the network or a call with other arguments stops all of "
                   "them. Flight Recorder dumps or `lockstep attach` show more");
   }
   for (const auto& [key, of] : reports) {
@@ -125,9 +125,9 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     // In a running job, ranks differ by an operation or two at any moment.
     if (of.size() < 2 || of[of.size() - 2].comm->classes != last.comm->classes) {
       ranks->Report(last.file->path,
-                    absl::StrCat(where, of.size() < 2 ? "one report of ncclras alone does not tell whether "
-                                                        "counts still grow: add a second one, ten seconds later"
-                                                      : "counts of ncclras still grew between its reports"));
+                    absl::StrCat(where, of.size() < 2 ? "a single report of ncclras does not show whether counts still "
+                                                        "grow: add a second one, taken ten seconds later"
+                                                      : "the counts of ncclras still grew between its reports"));
       continue;
     }
     int64_t size = last.comm->size, sum = 0, least = INT64_MAX;
@@ -143,16 +143,16 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     if (sum == size && (whole || ids.size() == 1) && size <= left && used < kMostGroupsOfRank)
       counts = CountsOf(*last.comm, static_cast<int32_t>(size));
     if (counts.empty()) {
-      ranks->Report(last.file->path, absl::StrCat(where,
-                                                  "not used, because ncclras does not say which ranks of the "
-                                                  "job are in communicator ",
-                                                  last.comm->id, ". ", Behind(*last.comm), " launched least"));
+      ranks->Report(
+          last.file->path,
+          absl::StrCat(where, "not used, because ncclras does not show which ranks of the job are in communicator ",
+                       last.comm->id, ". ", Behind(*last.comm), " launched least"));
       continue;
     }
     if (!whole) {
-      ranks->Report(last.file->path, absl::StrCat(where, "ranks are numbered as in communicator ", last.comm->id,
-                                                  ", which has ", size, " of the job's ", largest,
-                                                  " ranks or more: host, GPU and process tell which one it is"));
+      ranks->Report(last.file->path,
+                    absl::StrCat(where, "ranks are numbered as in communicator ", last.comm->id, ", which has ", size,
+                                 " of the job's ", largest, " ranks or more: host, GPU and process identify the rank"));
     }
     left -= size;
     ++used;

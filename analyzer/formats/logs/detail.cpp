@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMostImplied = 1 << 17;  // calls that fingerprints imply
 
-// Which ranks of the job the members of the group are: the processes that print "Rank 1 is running" say it.
+// The ranks of the job that are members of the group: the processes print lines such as "Rank 1 is running".
 class Members {
  public:
   explicit Members(const std::vector<FileFacts>& files) {
@@ -21,7 +21,7 @@ class Members {
       named += file.rank >= 0 ? 1 : 0;
       for (const auto& said : file.fingerprints) last_ = std::max({last_, said.what.own, said.what.other});
     }
-    // Fewer files than members: they are those of hosts.
+    // There are fewer files than members, so each file is that of a host.
     for (const FileFacts& file : files) {
       for (const auto& said : file.fingerprints) Add(said, last_ < named ? file.rank : -1);
     }
@@ -37,7 +37,7 @@ class Members {
     const auto at = ranks_.find(member);
     return at == ranks_.end() ? -1 : at->second;
   }
-  // Ranks by member, if all are known up to the last one that a line names.
+  // Ranks by member, if all members up to the last one in any line are known.
   std::vector<int32_t> All() const {
     std::vector<int32_t> out;
     for (const auto& [member, rank] : ranks_) {

@@ -41,7 +41,7 @@ class Ends {
   }
 
  private:
-  // A local rank is the rank if the job has one host.
+  // If the job has one host, a local rank is the rank.
   int32_t RankOfLocal(const FileFacts& file, int32_t local) const {
     const auto hosts = std::count_if(files_.begin(), files_.end(),
                                      [](const FileFacts& other) { return other.rank < 0 && !other.locals.empty(); });
@@ -64,7 +64,7 @@ class Ends {
         for (const int32_t other : {raised.task, file.rank, RankOfLocal(file, raised.local)})
           rank = rank < 0 ? other : rank;
         if (rank < 0) {
-          // A launcher's own exception tells of its workers.
+          // A launcher's own exception only reports its workers.
           if (!raised.of_others) unplaced_.push_back({.file = &file, .raised = &raised});
         } else {
           (raised.of_others ? of_others_ : own_)[rank] = {.rank = rank, .file = &file, .raised = &raised};
@@ -84,7 +84,7 @@ class Ends {
       end.raised = own->second.raised;
       return end;
     }
-    // A watchdog aborts its process because of another one. Only if all other ranks waited, its abort was the first.
+    // A watchdog aborts its process because of another one. Its abort was the first end only if all other ranks waited.
     const bool consequence = of_others_.contains(reported_.rank);
     if (consequence || (reported_.worker->exit_code == -SIGABRT && (alone || !OnlySilent(reported_.rank))))
       return alone;
@@ -114,8 +114,8 @@ class Ends {
     return !out_.waited.empty() && !out_.unplaced_waits && Silent(out_.waited) == std::set<int32_t>{rank};
   }
 
-  // Ranks that neither waited nor, as far as a launcher says, lived until the end. Empty if there are far more ranks
-  // than lines. `waiting`: not empty.
+  // Ranks that did not wait and, according to the launcher, did not live until the end. Empty if there are far more
+  // ranks than lines. `waiting`: not empty.
   std::set<int32_t> Silent(const std::set<int32_t>& waiting) const {
     const bool named = NamedByRank();
     int32_t ranks = std::max(out_.said, *waiting.rbegin() + 1);
@@ -137,7 +137,7 @@ class Ends {
   }
 
   // Ranks that lost their connections, or waited too long, are in an operation that the rank without a line is not in.
-  // Ranks that a launcher ended lived until then, so it is rather one of the rest.
+  // Ranks that a launcher ended lived until then, so one of the remaining ranks is more likely.
   void AddSilent() {
     std::set<int32_t> waiting = out_.waited;
     for (const auto& [rank, end] : of_others_) waiting.insert(rank);
@@ -161,7 +161,7 @@ class Ends {
     out_.ranks.at(*waiting.begin()).claims.push_back(std::move(claim));
   }
 
-  // Returns whether the files show more about some ranks than that they wait.
+  // Returns whether the files show more about some ranks than their waits.
   bool CallsAreKnown() const {
     const bool compared = std::any_of(files_.begin(), files_.end(), [](const FileFacts& file) {
       return !file.fingerprints.empty() || std::any_of(file.barriers.begin(), file.barriers.end(),
@@ -205,12 +205,11 @@ class Ends {
   // Reports ends that do not show which process failed first.
   void Report() {
     if (reported_.worker != nullptr && reported_.worker->exit_code == -SIGABRT && !out_.waited.contains(reported_.rank))
-      out_.Report(
-          reported_.file->path,
-          absl::StrCat("the launcher saw rank ", reported_.rank,
-                       " abort first (SIGABRT). A watchdog aborts ranks that waited for another one, too, and no "
-                       "line shows whether this one waited: add the lines before its end"),
-          reported_.rank);
+      out_.Report(reported_.file->path,
+                  absl::StrCat("the launcher saw rank ", reported_.rank,
+                               " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, "
+                               "and no line shows whether this rank waited: add the lines before its end"),
+                  reported_.rank);
     const auto list = [](const std::map<int32_t, End>& ends) {
       std::vector<End> out;
       for (const auto& [rank, end] : ends) out.push_back(end);
@@ -226,8 +225,8 @@ class Ends {
           "ranks ended because others were gone or did not answer; no line shows which was the first to end");
     if (own_.empty())
       say(unplaced_,
-          "an exception, and no line shows of which rank: torchrun's prefixes ([rank3]:), srun --label or a file for "
-          "each rank would");
+          "an exception, and no line shows its rank: torchrun's prefixes ([rank3]:), srun --label or a file for each "
+          "rank would show it");
   }
 
   const std::vector<FileFacts>& files_;

@@ -151,14 +151,14 @@ TEST_F(EndsTest, FilesOfHostsAreNoFilesOfRanks) {
         absl::StrAppend(&log, "[default2]:", line, "\n");
     Put(absl::StrCat("node", node, ".log"), log);
   }
-  EXPECT_THAT(Said(), HasSubstr("no line shows of which rank"));
+  EXPECT_THAT(Said(), HasSubstr("no line shows its rank"));
 }
 
 TEST_F(EndsTest, TheFirstScreenShowsWhereAnExceptionWasRaised) {
   Put("log", Ended(1, "KeyError: 'input_ids'"));
   const Bundle bundle = Load();
   const Verdict verdict = Analyze(bundle);
-  EXPECT_THAT(VerdictText(verdict, bundle, {}), HasSubstr("rank 1 in step() at train.py:20: died of an exception"));
+  EXPECT_THAT(VerdictText(verdict, bundle, {}), HasSubstr("rank 1, in step() at train.py:20, died of an exception"));
   for (const NotSeen& not_seen : verdict.not_seen()) EXPECT_NE(not_seen.kind(), NotSeen::CALLS_BY_STACKS);
 }
 

@@ -19,7 +19,7 @@ struct Raised {
   bool of_others = false;
 };
 
-// Parses a log line by line. A process that prints much after an exception has caught it.
+// Parses a log line by line. If a process prints many lines after an exception, it has caught the exception.
 class ExceptionReader {
  public:
   void Take(std::string_view text, int32_t rank, int32_t task, int32_t local, int64_t number);

@@ -19,8 +19,8 @@ bool IsWhole(const std::string& group, const std::string& desc) {
   return desc == kWholeDesc || (group == kWholeName && desc.empty());
 }
 
-// Decides whether "[Rank 3]" in lines without a group is the rank in the job. It is not if different processes print
-// the same number.
+// Decides whether "[Rank 3]" in lines without a group is the rank in the job. If different processes print the same
+// number, it is not.
 class BareRanks {
  public:
   explicit BareRanks(const std::vector<FileFacts>& files) {
@@ -58,8 +58,8 @@ int32_t FirstKnown(std::initializer_list<int32_t> ranks) {
   return -1;
 }
 
-// Decides whether labels (tasks, local ranks, files) equal the ranks: on all lines that have both, and for several
-// ranks.
+// Decides whether labels (tasks, local ranks, files) are the ranks: all lines that have both a label and a rank must
+// agree, for several ranks.
 class Labels {
  public:
   void Add(size_t kind, int32_t label, int32_t rank) {
@@ -106,7 +106,7 @@ class Watchdogs {
       }
     }
     DropNumbered();
-    // Ranks of one group are stuck in one operation, so other numbers are those of other groups.
+    // Ranks of one group are stuck in one operation, so other numbers belong to other groups.
     std::set<int64_t> numbers;
     for (const auto& [rank, of] : ranks_) {
       for (const auto* said : of.bare) {
@@ -145,11 +145,12 @@ class Watchdogs {
     }
     for (const int32_t rank : signalled_) {
       if (!ranks_.contains(rank))
-        out_.Report(signal_path_,
-                    absl::StrCat("rank ", rank,
-                                 "'s watchdog found a timeout, as others say; its own lines "
-                                 "are not here: add its log"),
-                    rank);
+        out_.Report(
+            signal_path_,
+            absl::StrCat(
+                "rank ", rank,
+                "'s watchdog found a timeout, according to other ranks; its own lines are missing: add its log"),
+            rank);
     }
   }
 
@@ -177,8 +178,8 @@ class Watchdogs {
     return restarted ? newest : 0;
   }
 
-  // Releases that print a bare number count the groups of each process. Where that number is not the same group on all
-  // ranks, two of them have one place in it, or their places are not in the order of the ranks.
+  // Releases that print a bare number count the groups of each process. If that number is not the same group on all
+  // ranks, two ranks have the same place in it, or their places are not in the order of the ranks.
   void DropNumbered() {
     std::map<std::string, std::map<int32_t, int32_t>> places;  // ranks by place, by name
     std::set<std::string> drop;
@@ -192,10 +193,9 @@ class Watchdogs {
     }
     if (drop.empty()) return;
     for (auto& [rank, of] : ranks_) std::erase_if(of.groups, [&](const auto& e) { return drop.contains(e.first); });
-    out_.Report(files_[0].path,
-                absl::StrCat("process group \"PG ", *drop.begin(),
-                             "\" is not the same group on all ranks: this PyTorch counts the groups of each process. "
-                             "What its lines show is only that these ranks waited"));
+    out_.Report(files_[0].path, absl::StrCat("process group \"PG ", *drop.begin(),
+                                             "\" is not the same group on all ranks, because this PyTorch counts the "
+                                             "groups of each process. Its lines only show that these ranks waited"));
   }
 
   int32_t RankOf(const FileFacts& file, const Said<WatchdogLine>& said) const {
@@ -212,7 +212,7 @@ class Watchdogs {
     const WatchdogLine& line = said.what;
     const Speaker& who = said.who;
     const int32_t rank = RankOf(file, said);
-    // The process's last words repeat its line, without the prefix.
+    // The last lines of the process repeat its line, without the prefix.
     if (line.group.empty() && speakers_known_ && who.rank < 0 && who.task < 0) return;
     if (line.signalled_by >= 0) {
       signalled_.insert(line.signalled_by);
@@ -222,7 +222,7 @@ class Watchdogs {
       out_.unplaced_waits |= line.caught;
       if (unplaced_++ == 0)
         out_.Report(file.path, absl::StrCat("line ", said.number,
-                                            ": nothing says of which rank it is; it and lines like it are not used"));
+                                            ": no line shows its rank; this line and others like it are not used"));
       return;
     }
     labels_.Add(0, said.who.task, rank);
@@ -269,7 +269,7 @@ class Watchdogs {
       group->timeouts[line.seq] = &line;
   }
 
-  // Assigns lines without a group, also without a later line that names it, to the only group whose counters they fit.
+  // Assigns lines without a group, even if no later line names it, to the only group whose counters fit.
   void PlaceBare(int32_t rank, OfRank* of) {
     for (const auto* said : of->bare) {
       const WatchdogLine& line = said->what;
@@ -300,9 +300,10 @@ class Watchdogs {
         // Older PyTorch never prints the group. Ranks numbered like the job's are assumed to be in the group of all.
         whole_[rank].push_back(&line);
       } else if (without_group_++ == 0) {
-        out_.Report(
-            of->path,
-            absl::StrCat("line ", said->number, " does not say its process group; it and its like are not used"), rank);
+        out_.Report(of->path,
+                    absl::StrCat("line ", said->number,
+                                 " does not name its process group; this line and others like it are not used"),
+                    rank);
       }
     }
     if (of->groups.empty()) {
@@ -401,7 +402,7 @@ class Watchdogs {
     AddOps(group, index, data);
   }
 
-  // When the rank's last line was printed, if the age of everything that it is in is known.
+  // When the rank's last line was printed, if the age of all operations that the rank is in is known.
   static void SetTaken(const OfRank& of, fr::FileData* data) {
     int64_t last = 0;
     for (const auto& [name, group] : of.groups) last = std::max(last, group.printed_ns);
@@ -542,7 +543,7 @@ void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks) {
   int32_t named = std::max(ranks->said, ranks->world);
   for (const auto& [rank, data] : ranks->ranks) named = std::max(named, rank + 1);
   if (ranks->ranks.size() >= static_cast<size_t>(named) || !WaitsCross(*ranks)) return;
-  // With ranks missing, nothing shows which of the waits came first.
+  // If ranks are missing, nothing shows which of the waits came first.
   for (auto& [rank, data] : ranks->ranks) {
     data.rank.ops.clear();
     data.used.clear();
@@ -551,7 +552,7 @@ void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks) {
   ranks->waits_for_unnamed = true;
   ranks->Report(files[0].path,
                 "ranks wait in several process groups, other ranks have no line, and the log does not show which wait "
-                "was the first: add the logs of all ranks");
+                "began first: add the logs of all ranks");
 }
 
 }  // namespace lockstep::logs

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostWorkers = 1u << 16;
 
-// Returns the exit code in srun's words about the end of a task; 0 if they contain none.
+// Returns the exit code in srun's message about the end of a task; 0 if there is none.
 int64_t ExitOf(std::string_view how) {
   constexpr std::pair<std::string_view, int64_t> kEnds[] = {
       {"Out Of Memory", -SIGKILL}, {"Killed", -SIGKILL},  {"Segmentation fault", -SIGSEGV},
@@ -23,7 +23,7 @@ int64_t ExitOf(std::string_view how) {
   return NumberBehind(how, "Exited with exit code ").value_or(0);
 }
 
-// The signal in "terminated with signal SIGKILL"; 0 if it is none of those that end processes.
+// The signal in "terminated with signal SIGKILL"; 0 if it is not one that ends processes.
 int64_t SignalNamed(std::string_view name) {
   constexpr std::pair<std::string_view, int64_t> kSignals[] = {
       {"SIGKILL", SIGKILL}, {"SIGABRT", SIGABRT}, {"SIGSEGV", SIGSEGV}, {"SIGBUS", SIGBUS},

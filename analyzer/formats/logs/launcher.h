@@ -24,7 +24,7 @@ class LauncherReader {
  public:
   void Take(std::string_view text);
   std::vector<FailedWorker> Finish();
-  // Ranks that a launcher ended itself: they lived until then.
+  // Ranks that a launcher ended itself, so they lived until then.
   const std::set<int32_t>& terminated() const { return terminated_; }
 
  private:

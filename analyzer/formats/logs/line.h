@@ -23,7 +23,7 @@ struct Line {
   int32_t local = -1;     // "[default3]:" of torchrun: the rank if the job has one host
   std::string_view pod;   // of kubectl; empty if not printed
   int64_t number = 0;     // in its file, from 1
-  bool prefixed = false;  // it had a launcher's prefix
+  bool prefixed = false;  // the line had a launcher's prefix
 };
 
 // Removes "[rank3]:", "[default3]:", "3: ", "[1,3]<stderr>:", "[pod/a/b] ", "name | " and times, one after the other.

@@ -308,7 +308,7 @@ TEST_F(LogsTest, LinesOfOlderReleasesUnderALauncher) {
 // "[Rank 0]" from two tasks is a rank inside two groups.
 TEST_F(LogsTest, RanksInsideOfGroupsAreNotRanksOfTheJob) {
   Put("slurm.out", "0: " + Caught(0, 7) + "1: " + Caught(1, 7) + "2: " + Caught(0, 9) + "3: " + Caught(1, 9));
-  EXPECT_THAT(Said(), HasSubstr("line 1 does not say its process group"));
+  EXPECT_THAT(Said(), HasSubstr("line 1 does not name its process group"));
 }
 
 TEST_F(LogsTest, GroupsHaveTheirOwnMembersAndCounters) {
@@ -445,7 +445,7 @@ TEST_F(LogsTest, CallsOfNcclThatEndAnywhereShowNoHang) {
     for (int call = 14; call < 20 + rank; ++call) log += NcclCall(rank, call, 6);
   }
   Put("nccl.txt", log);
-  EXPECT_THAT(Said(), HasSubstr("the calls of the ranks end at many different ones"));
+  EXPECT_THAT(Said(), HasSubstr("last calls are at many different places"));
 }
 
 // Lines of rank 1 are lost in the middle, not at the end.

@@ -163,7 +163,7 @@ bool IsPySpyJson(std::string_view head) {
 
 absl::StatusOr<PythonStack> ReadPySpyJson(std::string_view text) {
   const nlohmann::json json = ParseJson(text);
-  if (!json.is_array()) return absl::DataLossError("is damaged: no list of threads in JSON");
+  if (!json.is_array()) return absl::DataLossError("is damaged: it is not a JSON list of threads");
   const auto text_of = [](const nlohmann::json& object, const char* key) -> std::string {
     const auto at = object.find(key);
     return at != object.end() && at->is_string() ? at->get<std::string>() : "";
@@ -190,7 +190,7 @@ absl::StatusOr<PythonStack> ReadPySpyJson(std::string_view text) {
     best = std::move(stack);
     found = true;
   }
-  if (!found) return absl::DataLossError("holds no thread with frames, as py-spy dump --json writes them");
+  if (!found) return absl::DataLossError("contains no thread with frames, as py-spy dump --json writes them");
   return best;
 }
 

@@ -18,7 +18,7 @@ struct PythonStack {
   int32_t rank = -1;                // from the lines' prefixes or the command line
   int32_t local = -1;               // local rank, from the same places; equals the rank if the job has one host
   int64_t pid = 0;
-  int64_t line = 0;  // its first line in the file; 0 if it is not from lines
+  int64_t line = 0;  // line number of the stack's first line in the file; 0 if the stack is not from lines
 };
 
 // Takes a log line by line. A file may hold the stacks of several processes, separated by "Process 12: .." of py-spy or

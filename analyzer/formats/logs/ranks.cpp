@@ -12,14 +12,14 @@
 namespace lockstep::logs {
 namespace {
 
-// The file of one process has its rank in its name; the name of a common log may contain any numbers.
+// If a file is of one process, its name contains the rank. The name of a log of many processes may contain any numbers.
 void NameFiles(std::vector<FileFacts>* files) {
   std::vector<fr::FileData> named(files->size());
   for (size_t i = 0; i < files->size(); ++i) named[i].rank.path = (*files)[i].path;
   fr::NameRanks(&named);
   for (size_t i = 0; i < files->size(); ++i) {
     FileFacts& file = (*files)[i];
-    // A file with the lines of several ranks is that of a host.
+    // A file with the lines of several ranks is the log of a host.
     if (std::max({file.ranks.size(), file.tasks.size(), file.locals.size()}) > 1) continue;
     if (files->size() > 1) {
       file.rank = named[i].rank.rank;
@@ -92,7 +92,7 @@ bool IsRoot(const PythonStack& stack) {
   return outermost.starts_with("<module> (") || Holds(outermost, "threading.py:") || Holds(outermost, "atexit");
 }
 
-// Most stacks are whole. If so, those without their outermost frame are cut off.
+// Most stacks are complete. If so, stacks without their outermost frame are cut off.
 bool MostAreWhole(const std::vector<FileFacts>& files) {
   size_t whole = 0, all = 0;
   for (const FileFacts& file : files) {
@@ -105,7 +105,7 @@ bool MostAreWhole(const std::vector<FileFacts>& files) {
 
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
   const bool most_are_whole = MostAreWhole(*files);
-  // Files may also be named after processes.
+  // Files may also have names of processes.
   bool named_by_rank = false;
   for (const FileFacts& file : *files) {
     for (const PythonStack& stack : file.stacks) named_by_rank |= stack.pid != file.rank;
@@ -116,10 +116,11 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
       if (rank < 0 && named_by_rank) rank = file.rank;
       if (rank < 0) rank = stack.local;
       if (rank < 0) {
-        ranks->Report(file.path,
-                      absl::StrCat(stack.line > 0 ? absl::StrCat("line ", stack.line, ": ") : "",
-                                   "a Python stack without its rank: name the file rank_3.txt, or put [rank3]: before "
-                                   "its lines"));
+        ranks->Report(
+            file.path,
+            absl::StrCat(
+                stack.line > 0 ? absl::StrCat("line ", stack.line, ": ") : "",
+                "a Python stack without its rank: name the file rank_3.txt, or put [rank3]: before its lines"));
         continue;
       }
       fr::FileData* const data = ranks->Of(rank, file.path);
@@ -148,9 +149,9 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   AddSeen(files, &ranks);
   for (const FileFacts& file : files) {
     if (file.cut)
-      ranks.Report(file.path, "more than is kept of one file was in it: split it, or leave older lines out");
+      ranks.Report(file.path, "the file contains more than is kept of one file: split it, or remove older lines");
   }
-  // The size of the job, as far as any line contains it. Ranks without other lines count.
+  // The size of the job, if any line contains it. Ranks without other lines count.
   int32_t world = ranks.world;
   if (!ranks.ranks.empty()) world = std::max(world, ranks.ranks.rbegin()->first + 1);
   for (const FileFacts& file : files) {
@@ -161,7 +162,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   for (const auto& [rank, data] : ranks.ranks) {
     for (const fr::UsedGroup& group : data.used) world = std::max(world, std::min(group.size_hint, fr::kMaxRank + 1));
   }
-  // A smaller size is that of some group.
+  // A smaller size is the size of some group.
   ranks.sized |= ranks.said >= world;
   world = std::max(world, ranks.said);
   // If the size is unknown, a single rank's report names no culprit, because any number of others may be missing.
@@ -183,13 +184,13 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
     if (ranks.sized) data.rank.world_size = world;
     for (fr::UsedGroup& group : data.used) {
       if (group.desc == kWholeDesc) group.size_hint = std::max(group.size_hint, world);
-      // The job's size is that of a group whose ranks are counted only if the group has all of them.
+      // The job's size is the size of a group whose ranks are counted only if all of them are in the group.
       const auto counted = claimed.find(group.name);
       const bool smaller = group.desc != kWholeDesc && counted != claimed.end() &&
                            counted->second < static_cast<size_t>(std::max(world, 0));
       group.may_have_more &= !ranks.sized || smaller;
       unsized |= group.may_have_more && !ranks.sized;
-      // Member lists as long as the file claims could fill the memory.
+      // Member lists as long as the file claims might fill the memory.
       if (entries > kMaxMemberEntries) group.size_hint = 0;
       if (sized.insert(group.name).second) entries += std::max(group.size_hint, 0);
     }
@@ -199,8 +200,8 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   }
   if (unsized) {
     ranks.Report(files[0].path,
-                 "no line says how many ranks the job has: a rank that is in no log may be missing from "
-                 "what the others wait in");
+                 "no line shows how many ranks the job has: the operation that the others wait in may miss a rank that "
+                 "is in no log");
   }
   for (Problem& problem : ranks.problems) problems->push_back(std::move(problem));
   return out;

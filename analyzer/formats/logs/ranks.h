@@ -24,7 +24,7 @@ constexpr size_t kMostGroupsOfRank = 1024;
 // Ranks under construction.
 class Ranks {
  public:
-  // The rank's data; `path`: the first file that mentions it.
+  // The rank's data; `path`: the first file that mentions the rank.
   fr::FileData* Of(int32_t rank, const std::string& path);
   // Index of the rank's group in FileData::used.
   static uint32_t GroupOf(fr::FileData* rank, const std::string& name, const std::string& desc);
@@ -37,7 +37,7 @@ class Ranks {
   bool sized = false;              // the number is complete
   int32_t said = 0;                // the largest number of ranks that a line says
   std::set<int32_t> waited;        // ranks that waited for others until a time limit
-  bool waits_by_number = false;    // only "[Rank 3]" says which: a rank inside a group that the line does not name
+  bool waits_by_number = false;    // only "[Rank 3]" names them: ranks inside a group that the line does not name
   bool unplaced_waits = false;     // other ranks did, and nothing shows which
   bool waits_for_unnamed = false;  // one of them waited for a rank that its lines do not name
   std::map<int32_t, fr::FileData> ranks;
@@ -61,7 +61,7 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
 // How processes ended: the first one that failed, and those that failed because of it.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// Reports what shows no rank's progress: stuck watchdogs, a lost store, a log without any of these.
+// Reports lines that show no rank's progress: stuck watchdogs, a lost store, a log without any useful line.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 
 // All ranks, ascending. Problems are appended.

@@ -45,7 +45,7 @@ struct NcclComm {
   int32_t rank = -1, size = 0;       // rank inside the group; -1 if not printed
   bool begun = false, made = false;  // whether its creation began, has ended
   ring::CallKind created_by = ring::CallKind::kNone;
-  size_t parent = SIZE_MAX;        // index in NcclProcess::comms; SIZE_MAX: it is no split of a known one
+  size_t parent = SIZE_MAX;        // index in NcclProcess::comms; SIZE_MAX if it is not a split of a known communicator
   int64_t ordinal = 0, color = 0;  // of the split among those of its parent, from 1
   int64_t splits = 0;              // number of splits made from it so far
   int64_t calls = 0;               // number of collectives

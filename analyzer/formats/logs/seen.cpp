@@ -44,8 +44,8 @@ void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
         ranks->Report(*of.path,
                       absl::StrCat("the watchdogs of ", who, " were stuck",
                                    of.seconds > 0 ? absl::StrCat(" for ", of.seconds, " s") : "",
-                                   ": a call of CUDA or NCCL did not return there. They print no operation, so this "
-                                   "names no rank. Native stacks of these processes show the call"));
+                                   ": a call of CUDA or NCCL did not return there. These lines name no operation, so "
+                                   "no rank is named. Native stacks of these processes show the call"));
         break;
       case MonitorLine::What::kLocked:
         ranks->Report(*of.path,
@@ -54,8 +54,8 @@ void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
         break;
       case MonitorLine::What::kNoStore:
         ranks->Report(*of.path, absl::StrCat(who,
-                                             " lost the store, which a process of the first host serves: that process "
-                                             "had ended. At the ordinary end of a job, too, others may notice it"));
+                                             " lost the store, because the process on the first host that serves it "
+                                             "had ended. This also happens at the normal end of a job"));
         break;
     }
   }
@@ -70,10 +70,10 @@ void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks) {
   for (const FileFacts& file : files) named.insert(file.ranks.begin(), file.ranks.end());
   const bool nothing = std::all_of(files.begin(), files.end(), [](const FileFacts& file) { return file.Empty(); });
   if (!files.empty() && nothing) {
-    ranks->Report(files[0].path, absl::StrCat("a log", named.empty() ? "" : absl::StrCat(" of ", RanksText(named)),
-                                              " without a time-out, an exception, an NCCL call or a stack: it does not "
-                                              "show a hang. ",
-                                              kCollect));
+    ranks->Report(
+        files[0].path,
+        absl::StrCat("a log", named.empty() ? "" : absl::StrCat(" of ", RanksText(named)),
+                     " without any timeout, exception, NCCL call or stack: it does not show a hang. ", kCollect));
   } else if (!files.empty() && ranks->problems.empty()) {
     ranks->Report(files[0].path, absl::StrCat("a log that does not show how far any rank is. ", kCollect));
   }

@@ -140,7 +140,7 @@ TEST_F(SeenTest, ALostStoreIsNoHang) {
 
 TEST_F(SeenTest, ALogWithoutEvidenceIsIncompleteData) {
   Put("log", "[rank0]: step 1\n[rank1]: step 1\n");
-  EXPECT_THAT(Said(), HasSubstr("a log of ranks 0, 1 without a time-out, an exception, an NCCL call or a stack"));
+  EXPECT_THAT(Said(), HasSubstr("a log of ranks 0, 1 without any timeout, exception, NCCL call or stack"));
 }
 
 // The lines of a batch name no peer. Seven ranks wait; the eighth is in no line.

@@ -157,7 +157,7 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
           absl::StrCat("operation columns disagree: a list of ", size, " entries beside ", count));
     }
   }
-  // Column by column, so that a chunk stays in the cache.
+  // Works column by column, so that a chunk stays in the cache.
   const size_t first = rank->ops.size();
   rank->ops.resize(first + c.count());
   Op* const rows = rank->ops.data() + first;

@@ -81,8 +81,8 @@ LsdMessage NextLsdMessage(LsdInput* input) {
   }
   if (width == bytes.size() && !complete) return stop("the file ends inside a message: it was cut off");
   if (!complete || length > kLsdMaxMessageBytes || length < kLsdCrcBytes) {
-    return stop(absl::StrCat("no message of a possible length (", kLsdCrcBytes, " to ", kLsdMaxMessageBytes,
-                             " bytes) begins here; what follows is lost"));
+    return stop(absl::StrCat("no message of a valid length (", kLsdCrcBytes, " to ", kLsdMaxMessageBytes,
+                             " bytes) begins here; the rest of the file is lost"));
   }
   input->Skip(width);
   message.offset = input->offset();

@@ -161,7 +161,8 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
       DumpRecord& record = parts.record;
       intact = record.ParseFromArray(message.bytes.data(), static_cast<int>(message.bytes.size()));
       if (!intact) {
-        text = absl::StrCat("a message of ", message.bytes.size() + kLsdCrcBytes, " bytes is no dump message: skipped");
+        text =
+            absl::StrCat("a message of ", message.bytes.size() + kLsdCrcBytes, " bytes is not a dump message: skipped");
       } else if (record.has_header() && record.header().min_reader_version() > kLsdFormatVersion) {
         return absl::UnimplementedError(
             absl::StrCat(path_, ": written in dump format ", record.header().format_version(),
@@ -174,14 +175,14 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
     if (!intact) {
       Damage("message", message.start, text);
       if (++damaged_run < kMaxDamagedRun) continue;
-      Damage("messages", message.start, "several damaged messages in a row; what follows is taken as lost");
+      Damage("messages", message.start, "several damaged messages in a row; the rest of the file counts as lost");
       break;
     }
     damaged_run = 0;
   }
   if (ranks_.empty() && !ended_) {
     return absl::DataLossError(
-        absl::StrCat(path_, ": nothing could be read of this dump",
+        absl::StrCat(path_, ": nothing in this dump could be read",
                      problems_.empty() ? "" : absl::StrCat(": ", problems_[0].text, " at byte ", problems_[0].offset)));
   }
   for (auto& [number, history] : histories_) {
@@ -339,9 +340,9 @@ absl::Status LsdFile::UnpackInto(const OpChunk& chunk, LsdWorkspace::Parts* part
   }
   // The third bit of the frame descriptor means: with checksum.
   if (packed.size() < 5 || (static_cast<unsigned char>(packed[4]) & 4) == 0)
-    return absl::DataLossError("no zstd frame with a checksum");
+    return absl::DataLossError("not a zstd frame with a checksum");
   if (ZSTD_getFrameContentSize(packed.data(), packed.size()) != chunk.raw_bytes())
-    return absl::DataLossError("its size is not what the frame says");
+    return absl::DataLossError("its size differs from the one that the frame announces");
   if (parts->zstd == nullptr) return absl::ResourceExhaustedError("no memory");
   if (parts->raw_size < chunk.raw_bytes() + 1) {
     parts->raw_size = chunk.raw_bytes() + 1;
@@ -352,7 +353,7 @@ absl::Status LsdFile::UnpackInto(const OpChunk& chunk, LsdWorkspace::Parts* part
   if (ZSTD_isError(size)) return absl::DataLossError(ZSTD_getErrorName(size));
   if (size != chunk.raw_bytes() || !parts->columns.ParseFromArray(parts->raw.get(), static_cast<int>(size)) ||
       parts->columns.count() != chunk.count()) {
-    return absl::DataLossError("it does not hold what it says");
+    return absl::DataLossError("its contents differ from its announcement");
   }
   return DecodeOps(parts->columns, texts_, rows);
 }

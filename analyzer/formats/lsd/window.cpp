@@ -402,7 +402,7 @@ class Chooser {
     choice_.note =
         absl::StrCat("of ", total, " recorded operations the newest ", newest, " or more of each rank were loaded; ",
                      compared ? "the older ones were compared by their hashes: "
-                              : "the older ones were compared by their hashes where there are any: ");
+                              : "the older ones were compared by their hashes, if they have any: ");
     if (differing_ == 0 && odd_ranks_ == 0) {
       choice_.note += "no differences";
       return;

@@ -68,8 +68,8 @@ constexpr uint64_t Most(IndexSection section) {
 }
 
 absl::Status Damaged(const std::string& path, uint64_t offset, const std::string& what) {
-  return absl::DataLossError(
-      absl::StrCat(path, ": offset ", offset, ": ", what, "; delete the index, it is made again from the dumps"));
+  return absl::DataLossError(absl::StrCat(path, ": offset ", offset, ": ", what,
+                                          "; delete the index, and it is created again from the dumps"));
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ absl::Status IndexReader::Check(const std::string& path) {
   }
   if (header_.version < kIndexVersion) {
     return absl::FailedPreconditionError(absl::StrCat(path, ": of the older version ", header_.version,
-                                                      "; delete the index, it is made again from the dumps"));
+                                                      "; delete the index, and it is created again from the dumps"));
   }
   if (header_.byte_order != kIndexByteOrder) return Damaged(path, 16, "written on a machine of the other byte order");
   IndexHeader copy = header_;
@@ -179,7 +179,7 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
   };
   for (size_t i = 0; i < text_offsets_.size(); ++i) {
     if (text_offsets_[i] > texts_.size() || (i > 0 && text_offsets_[i] < text_offsets_[i - 1])) {
-      return Damaged(path, at(IndexSection::kTextOffsets, i), "a text outside of the texts");
+      return Damaged(path, at(IndexSection::kTextOffsets, i), "a text outside the table of texts");
     }
   }
   for (size_t i = 0; i < comms_.size(); ++i) {
@@ -189,13 +189,14 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
         c.columns > kIndexMaxColumns || c.first_member > members_.size() ||
         c.members_known > members_.size() - c.first_member || c.first_cell > cells_.size() ||
         wanted > cells_.size() - c.first_cell || c.first_seq < kNone || c.first_seq > kHighestSeq) {
-      return Damaged(path, at(IndexSection::kComms, i), "a communicator's members or cells lie outside of theirs");
+      return Damaged(path, at(IndexSection::kComms, i),
+                     "the members or cells of a communicator are outside their table");
     }
   }
   for (size_t i = 0; i < memberships_.size(); ++i) {
     const IndexMembership& m = memberships_[i];
     if (m.comm >= comms_.size() || m.seq_base < 0 || m.seq_base > INT64_MAX - kIndexNoSeq) {
-      return Damaged(path, at(IndexSection::kMemberships, i), "a place in a communicator that is not there");
+      return Damaged(path, at(IndexSection::kMemberships, i), "a member place that the communicator does not have");
     }
   }
   for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -203,7 +204,8 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
     if (r.first_op > kinds_.size() || r.ops > kinds_.size() - r.first_op || r.first_membership > memberships_.size() ||
         r.memberships > memberships_.size() - r.first_membership ||
         r.base_ns > INT64_MAX - int64_t{kIndexNoTime} * 2 * kUs) {
-      return Damaged(path, at(IndexSection::kRanks, i), "a rank's operations or communicators lie outside of theirs");
+      return Damaged(path, at(IndexSection::kRanks, i),
+                     "the operations or communicators of a rank are outside their table");
     }
   }
   for (size_t i = 0; i < open_.size(); ++i) {

@@ -342,7 +342,7 @@ absl::StatusOr<std::unique_ptr<IndexWriter>> IndexWriter::Create(const Bundle& f
       impl->members.size() > kIndexMaxMembers || impl->memberships.size() > kIndexMaxMemberships ||
       impl->Entry(IndexSection::kKind).count > kIndexMaxOps ||
       impl->Entry(IndexSection::kCells).count > kIndexMaxCells || impl->texts.size() > kIndexMaxTextBytes) {
-    return absl::OutOfRangeError("more ranks, communicators or operations than an index holds");
+    return absl::OutOfRangeError("more ranks, communicators or operations than an index can contain");
   }
   impl->added.assign(impl->ranks.size(), false);
   std::memcpy(impl->header.magic, kIndexMagic.data(), kIndexMagic.size());
@@ -388,7 +388,7 @@ absl::Status IndexWriter::AddRank(size_t rank_index, const std::vector<Op>& ops)
 
 absl::Status IndexWriter::SetFacts(std::string facts) {
   if (facts.size() > kIndexMaxFactsBytes)
-    return absl::OutOfRangeError(absl::StrCat("facts of ", facts.size(), " bytes are more than an index holds"));
+    return absl::OutOfRangeError(absl::StrCat("facts of ", facts.size(), " bytes are more than an index can contain"));
   impl_->facts = std::move(facts);
   return absl::OkStatus();
 }

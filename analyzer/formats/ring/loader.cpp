@@ -520,7 +520,7 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
       // A launcher or a helper process that only queried NCCL is not a rank.
       builder->AddProblem({.path = input.path,
                            .text = absl::StrCat("pid ", input.snapshot.process.pid,
-                                                " made no communicator and has no rank: not counted as a rank"),
+                                                " created no communicator and has no rank: not counted as a rank"),
                            .note = true,
                            .like = "no rank"});
       continue;

@@ -96,7 +96,7 @@ void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out
   std::vector<Clock> clocks;
   clocks.reserve(ahead.size());
   for (int i = 0; i < verdict.clocks_size(); ++i) clocks.push_back({&verdict.clocks(i), ahead[static_cast<size_t>(i)]});
-  // Doubtful clocks first: not aligned, set meanwhile, large offset.
+  // Doubtful clocks first: not aligned, set while the job ran, large offset.
   const auto key = [](const Clock& c) {
     return std::make_tuple(c.said->uncertainty_ns() >= 0, !c.said->stepped(), -c.size());
   };

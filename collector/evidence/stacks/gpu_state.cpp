@@ -136,7 +136,7 @@ void ReadGpus(pid_t pid, const char* library_name, const std::function<void()>& 
   }
   unsigned int count = 0;
   if (const nvml::Return result = count_of(&count); result != nvml::kSuccess) {
-    evidence->set_gpus_unread(absl::StrCat("NVML does not count its GPUs: ", library.Error(result)));
+    evidence->set_gpus_unread(absl::StrCat("NVML does not report the number of GPUs: ", library.Error(result)));
     return;
   }
   if (count == 0) evidence->set_gpus_unread("the driver shows no GPU");

@@ -57,26 +57,26 @@ std::unique_ptr<ProcessHelper> ProcessHelper::Open(int ring, int64_t limit_ns, s
   uint32_t state = 0;
   if (place == 0 || !ReadAt(ring, place + offsetof(HelperArea, state), &state)) return nullptr;
   if (state != 1) {
-    *why = "its recorder's helper does not run (any more)";
+    *why = "its recorder's helper is not running";
     return nullptr;
   }
   std::unique_ptr<ProcessHelper> helper(new ProcessHelper);
   helper->place_ = place;
   helper->fd_.reset(open(absl::StrCat("/proc/self/fd/", ring).c_str(), O_RDWR | O_CLOEXEC));
   if (!helper->fd_.ok()) {
-    *why = absl::StrCat("its recorder's helper cannot be asked: the ring file cannot be written: ", strerror(errno));
+    *why = absl::StrCat("its recorder's helper cannot be used: the ring file cannot be written: ", strerror(errno));
     return nullptr;
   }
   void* map = mmap(nullptr, ring::kPage, PROT_READ, MAP_SHARED, helper->fd_.get(), static_cast<off_t>(place));
   if (map == MAP_FAILED) {
-    *why = absl::StrCat("its recorder's helper cannot be asked: ", strerror(errno));
+    *why = absl::StrCat("its recorder's helper cannot be used: ", strerror(errno));
     return nullptr;
   }
   helper->map_ = map;
   // The helper answers one question at a time.
   for (const int64_t end = MonotonicNs() + limit_ns; flock(helper->fd_.get(), LOCK_EX | LOCK_NB) != 0;) {
     if (MonotonicNs() > end) {
-      *why = "somebody else is asking its recorder's helper";
+      *why = "another program is using its recorder's helper";
       return nullptr;
     }
     const timespec pause{0, 5 * kMs};

@@ -79,16 +79,16 @@ std::string ExplainPtraceRefusal(const PtraceFacts& f) {
   const std::string refused = absl::StrCat("ptrace refused (", strerror(f.error), "): ");
   if (f.error == ESRCH) return absl::StrCat(refused, "the process is gone");
   if (f.error == ENOSYS)
-    return absl::StrCat(
-        refused, "a seccomp filter takes ptrace away; grant it with a profile that allows ptrace and process_vm_readv");
+    return absl::StrCat(refused,
+                        "a seccomp filter blocks ptrace; use a profile that allows ptrace and process_vm_readv");
   if (f.tracer != 0) {
     return absl::StrCat(refused, "process ", f.tracer, " (", f.tracer_name,
-                        ") traces it already, and there can be one only; detach that one");
+                        ") already traces it, and a process can have only one tracer; detach that one");
   }
   if (f.yama_scope == 3)
-    return absl::StrCat(
-        refused,
-        "kernel.yama.ptrace_scope is 3, which forbids it to all until the host is started again with another value");
+    return absl::StrCat(refused,
+                        "kernel.yama.ptrace_scope is 3, which forbids ptrace to everybody until the host is rebooted "
+                        "with another value");
   if (!f.own_ptrace_capability) {
     if (f.own_uid != f.uid) {
       return absl::StrCat(refused, "the process runs as user ", f.uid, ", Lockstep as user ", f.own_uid,
@@ -110,12 +110,12 @@ std::string ExplainPtraceRefusal(const PtraceFacts& f) {
     if (f.yama_scope == 1) {
       return absl::StrCat(
           refused,
-          "kernel.yama.ptrace_scope is 1, which allows it to a process's ancestors alone; run Lockstep as root, ",
+          "kernel.yama.ptrace_scope is 1, which allows ptrace only to a process's ancestors; run Lockstep as root, ",
           kGrantCapability, ", or for the whole host: sysctl kernel.yama.ptrace_scope=0");
     }
     if (f.yama_scope == 2) {
       return absl::StrCat(
-          refused, "kernel.yama.ptrace_scope is 2, which allows it to administrators alone; run Lockstep as root, ",
+          refused, "kernel.yama.ptrace_scope is 2, which allows ptrace only to administrators; run Lockstep as root, ",
           kGrantCapability);
     }
   } else if (f.other_user_namespace) {
@@ -132,14 +132,13 @@ std::string ExplainPtraceRefusal(const PtraceFacts& f) {
   }
   if (f.own_seccomp) {
     return absl::StrCat(refused,
-                        "nothing else forbids it, so a seccomp filter on Lockstep does; grant it with a profile that "
-                        "allows ptrace and process_vm_readv");
+                        "nothing else forbids ptrace, so a seccomp filter on Lockstep does; use a profile that allows "
+                        "ptrace and process_vm_readv");
   }
   if (!f.own_ptrace_capability)
     return absl::StrCat(refused, "the kernel gives no reason; run Lockstep as root, ", kGrantCapability);
   return absl::StrCat(
-      refused,
-      "although Lockstep has CAP_SYS_PTRACE: a kernel thread, or a security module; nothing to grant is known");
+      refused, "although Lockstep has CAP_SYS_PTRACE: it is a kernel thread, or a security module forbids ptrace");
 }
 
 }  // namespace lockstep

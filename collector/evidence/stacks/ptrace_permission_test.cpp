@@ -32,7 +32,7 @@ TEST(PtracePermission, EveryRefusalNamesTheCauseAndHowToAllow) {
   f.yama_scope = 2;
   EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("administrators alone"));
   f.yama_scope = 3;
-  EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("until the host is started again"));
+  EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("until the host is rebooted"));
   f = Refused();
   f.undumpable = true;
   EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("undumpable"));
@@ -42,7 +42,7 @@ TEST(PtracePermission, EveryRefusalNamesTheCauseAndHowToAllow) {
   f = Refused();
   f.tracer = 77;
   f.tracer_name = "gdb";
-  EXPECT_THAT(ExplainPtraceRefusal(f), AllOf(HasSubstr("process 77 (gdb) traces it already"), HasSubstr("detach")));
+  EXPECT_THAT(ExplainPtraceRefusal(f), AllOf(HasSubstr("process 77 (gdb) already traces it"), HasSubstr("detach")));
   f = Refused();
   f.own_ptrace_capability = f.other_user_namespace = true;
   EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("another user namespace"));

@@ -188,7 +188,7 @@ class Capturer {
     if (state == 'D') {
       thread.refused = "not stopped: it is in uninterruptible sleep (D)";
     } else if (MonotonicNs() - start_ > options_.total_limit_ns) {
-      thread.refused = "not stopped: the threads before it took all the time there was";
+      thread.refused = "not stopped: the threads before it used up the time";
     } else if (!options_.may_stop) {
       thread.refused = "not stopped: an attempt to stop the threads of this process took too long";
     } else if (capture_.error != 0) {

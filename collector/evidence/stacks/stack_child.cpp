@@ -142,7 +142,7 @@ std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<M
   }
   if (!layout) layout = LayoutOf(minor);
   if (!layout) {
-    evidence->set_python_refused(absl::StrCat("Python 3.", minor, " keeps its frames in a way that is not known; 3.",
+    evidence->set_python_refused(absl::StrCat("Python 3.", minor, " stores its frames in an unknown form; 3.",
                                               kOldestPython, " to 3.", kNewestPython, " are"));
     return std::nullopt;
   }

@@ -50,7 +50,7 @@ struct CodeFile {
 // Returns the error text of libdw's last call. A call may fail without a text.
 std::string LastProblem() {
   const char* const text = dwfl_errmsg(-1);
-  return text == nullptr ? "the unwinder fails without a reason" : text;
+  return text == nullptr ? "the unwinder fails and gives no reason" : text;
 }
 
 bool SameFile(const ProcessMemory& memory, uint64_t start, int fd) {
@@ -263,7 +263,7 @@ struct Unwinder::State {
         file->path = path;
         return;
       }
-      file->problem = "the file on disk is another one by now";
+      file->problem = "the file on disk is a different one by now";
     }
     if (file->problem.empty())
       file->problem = file->mapped.deleted ? "the file was deleted" : "the file cannot be opened";

@@ -154,7 +154,8 @@ class Relay {
   Heartbeat beat_;                                    // reused for the message being read, to save allocations
   std::map<uint64_t, Child> children_;                // by connection
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
-  std::map<std::string, Namesakes> namesakes_;        // by serialized identity without the life; senders by ChildKey()
+  std::map<std::string, Namesakes>
+      namesakes_;  // by serialized identity, without the number that separates jobs of one name; senders by ChildKey()
   struct Early {
     wire::Received received;
     int64_t at_ns = 0;

@@ -57,12 +57,13 @@ Check CudaCheck() {
                     access("/usr/lib/libnvidia-ml.so.1", R_OK) == 0;
   if (gpus == 0) {
     if (access("/dev/kfd", F_OK) == 0)
-      return Good("GPUs", "an AMD GPU (/dev/kfd); RCCL is recorded, HIP graphs are not seen");
-    return Note("GPUs", text, "calls are recorded all the same; in a container give it the GPUs to see their state");
+      return Good("GPUs", "an AMD GPU (/dev/kfd); RCCL is recorded, HIP graphs are not");
+    return Note("GPUs", text, "calls are recorded anyway; in a container, pass the GPUs to it to see their state");
   }
   if (!nvml)
-    return Note("GPUs", text + "; no libnvidia-ml.so.1",
-                "GPU state and Xid need it: in a container add the utility capability (NVIDIA_DRIVER_CAPABILITIES)");
+    return Note(
+        "GPUs", text + "; no libnvidia-ml.so.1",
+        "GPU state and Xid errors need it: in a container, add the utility capability (NVIDIA_DRIVER_CAPABILITIES)");
   return Good("GPUs", text);
 }
 
@@ -83,13 +84,13 @@ Check PtraceCheck() {
   Check check = Good(name, "native and Python stacks of suspects can be read");
   if (ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0) {
     check = Note(name, ExplainPtraceRefusal(ReadPtraceFacts(child, errno)),
-                 "without it verdicts have no stacks; everything else works");
+                 "without this, verdicts have no stacks; everything else works");
   } else if (!HasPtraceCapability() && scope >= 1) {
     check =
         Note(name,
              absl::StrCat("kernel.yama.ptrace_scope is ", scope,
-                          ": stacks can be read of our own children (lockstep run), not by an agent beside the job"),
-             scope == 3 ? "scope 3 can only be left by a reboot"
+                          ": lockstep run can read the stacks of its own children, but an agent beside the job cannot"),
+             scope == 3 ? "only a reboot ends scope 3"
                         : "give the agent CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0");
   } else if (!HasPtraceCapability()) {
     check.text += " of this user's processes";
@@ -108,9 +109,9 @@ Check NamespaceCheck() {
   std::vector<std::string> inside;
   if (other_pids) inside.push_back("a pid namespace");
   if (other_users) inside.push_back("a user namespace");
-  if (inside.empty()) return Good("container", "none: the host's own processes are seen");
+  if (inside.empty()) return Good("container", "none: all processes of the host are visible");
   return Note("container", absl::StrCat("inside ", absl::StrJoin(inside, " and ")),
-              "an agent sees the ranks of this container only; one on the host, or with hostPID, sees all");
+              "an agent here sees only the ranks of this container; an agent on the host, or with hostPID, sees all");
 }
 
 Check CgroupCheck() {
@@ -121,13 +122,13 @@ Check CgroupCheck() {
   }
   int64_t limit = 0, used = 0;
   const std::string most = ReadSmallFile(path + "/memory.max", 64);
-  if (most.empty()) return Good(name, "no memory group, or its limit cannot be read");
+  if (most.empty()) return Good(name, "no memory cgroup, or its limit cannot be read");
   if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(most), &limit)) return Good(name, "none");
   if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile(path + "/memory.current", 64)), &used))
     return Good(name, BytesText(limit) + "; rings count against it");
   const std::string text = absl::StrCat(BytesText(used), " of ", BytesText(limit), " in use; rings count against it");
   if (limit - used < (int64_t{64} << 20))
-    return Note(name, text, "8 ranks take 32 MiB of rings: LOCKSTEP_RING_KIB=512 makes them small");
+    return Note(name, text, "the rings of 8 ranks take 32 MiB; LOCKSTEP_RING_KIB=512 makes them smaller");
   return Good(name, text);
 }
 
@@ -138,9 +139,9 @@ Check KernelLogCheck() {
   // The first read checks the permission; it returns EPIPE if the log has moved on, and EAGAIN if it is empty.
   const bool readable = fd.ok() && (read(fd.get(), line, sizeof line) >= 0 || errno == EPIPE || errno == EAGAIN);
   const int why = fd.ok() ? errno : error;
-  if (readable) return Good("kernel log", "readable: Xid, memory and link errors are reported");
+  if (readable) return Good("kernel log", "readable: Xid, memory and link errors will be reported");
   return Note("kernel log", absl::StrCat("/dev/kmsg: ", strerror(why)),
-              "for Xid and machine checks run the agent as root, or with CAP_SYSLOG");
+              "to see Xid errors and machine checks, run the agent as root or with CAP_SYSLOG");
 }
 
 }  // namespace lockstep::doctor

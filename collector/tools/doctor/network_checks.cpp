@@ -37,7 +37,7 @@ Check KeysCheck(const ToolOptions& options) {
     const absl::StatusOr<wire::KeyPair> keys = wire::ReadSecretKey(file);
     if (!keys.ok())
       return Bad("keys", std::string(keys.status().message()),
-                 "make it again with lockstep keygen, or correct its mode (0600) and owner");
+                 "create it again with lockstep keygen, or correct its mode (0600) and owner");
     good.push_back(absl::StrCat(file, " (", wire::RoleName(keys->role), ")"));
   }
   if (good.empty()) {
@@ -92,7 +92,7 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   }
   const std::string why = (*client)->last_error();
   return Bad(name, absl::StrCat(at, " does not answer", why.empty() ? "" : ": " + why),
-             "is it running (lockstep collector), is the port open, are the keys those that it knows?");
+             "is it running (lockstep collector), is the port open, does it know the key?");
 }
 
 }  // namespace lockstep::doctor

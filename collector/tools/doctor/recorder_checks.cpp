@@ -179,7 +179,8 @@ std::vector<Check> SwitchChecks(const Environment& environment) {
           Bad("switches", absl::StrCat("LOCKSTEP=", on, " is set: nothing is recorded"), "unset LOCKSTEP"));
   }
   if (absl::EqualsIgnoreCase(GetVariable(environment, "LOCKSTEP_HOOK"), "off"))
-    checks.push_back(Bad("switches", "LOCKSTEP_HOOK=off is set: calls are forwarded only", "unset LOCKSTEP_HOOK"));
+    checks.push_back(
+        Bad("switches", "LOCKSTEP_HOOK=off is set: calls are forwarded but not recorded", "unset LOCKSTEP_HOOK"));
   for (const std::string& file :
        {std::string("/etc/lockstep/off"), std::string("/run/lockstep/off"), RingFolder(environment) + "/off"}) {
     if (access(file.c_str(), F_OK) == 0)
@@ -187,9 +188,9 @@ std::vector<Check> SwitchChecks(const Environment& environment) {
                            absl::StrCat("remove ", file)));
   }
   if (access("/etc/lockstep/deny", F_OK) == 0)
-    checks.push_back(Note("switches", "/etc/lockstep/deny names programs or NCCL versions that are left alone"));
+    checks.push_back(Note("switches", "/etc/lockstep/deny names programs or NCCL versions that are not recorded"));
   if (!GetVariable(environment, "LOCKSTEP_DENY").empty())
-    checks.push_back(Note("switches", "LOCKSTEP_DENY names programs or NCCL versions that are left alone"));
+    checks.push_back(Note("switches", "LOCKSTEP_DENY names programs or NCCL versions that are not recorded"));
   std::vector<std::string> unknown;
   for (const std::string& variable : environment) {
     const std::string name = variable.substr(0, variable.find('='));
@@ -242,8 +243,8 @@ Check SharedMemoryCheck(const Environment& environment, int ranks) {
                             ": no ring fits (all rings take at most a sixteenth of its size, one at most a "
                             "sixteenth of what is free, and at least ",
                             BytesText(smallest),
-                            "); rings go into memory, where a killed process loses its own unless "
-                            "an agent or lockstep run watches"),
+                            "); rings are then in the memory of their processes, and a killed process loses its ring "
+                            "unless an agent or lockstep run watches it"),
                more);
   }
   if (all / 16 / std::max(ranks, 1) < usual) {
@@ -283,8 +284,8 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
     if (ran.too_new) {
       return {
           Note("recorder",
-               *library + "; could not be tried here: this host's glibc is older than 2.34, which the probe needs",
-               "the recorder itself needs 2.17; try it where jobs run: LD_PRELOAD=" + *library + " and lockstep top")};
+               *library + "; could not be tested here: the probe needs glibc 2.34, and this host has an older one",
+               "the recorder itself needs 2.17; test it where jobs run: LD_PRELOAD=" + *library + " and lockstep top")};
     }
     if (!ran.error.empty()) {
       checks.push_back(Bad(way.name, absl::StrCat("the probe failed with ", *library, " preloaded: ", ran.error),
@@ -372,8 +373,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
                               bool recorded) {
   std::vector<std::string> paths = named.empty() ? FindNccl(environment) : std::vector<std::string>{named};
   if (paths.empty()) {
-    return {Note("NCCL",
-                 "no libnccl.so.2 where programs look; it may be linked into the program, or lie in a container",
+    return {Note("NCCL", "no libnccl.so.2 where programs look; it may be linked into the program, or be in a container",
                  "run lockstep doctor where the job runs, or name it with --nccl PATH")};
   }
   const absl::StatusOr<std::string> library = FindLibrary(environment);
@@ -390,7 +390,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     Ran ran = RunProbe({probe.program, "opened", paths[i]}, ProbeEnvironment(environment, *library, folder.path()));
     if (ran.too_new) {
       checks.push_back(Note(
-          "NCCL", paths[i] + "; could not be tried here: this host's glibc is older than 2.34, which the probe needs"));
+          "NCCL", paths[i] + "; could not be tested here: the probe needs glibc 2.34, and this host has an older one"));
       continue;
     }
     const std::string what = absl::StrCat(NcclVersion(ran.said["version"]), " at ", paths[i]);
@@ -404,7 +404,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     }
     if (!ran.error.empty()) {
       const std::string text = absl::StrCat(paths[i], " cannot be used: ", ran.error);
-      checks.push_back(named.empty() ? Note("NCCL", text, "not needed if the job brings its own")
+      checks.push_back(named.empty() ? Note("NCCL", text, "not needed if the job has its own")
                                      : Bad("NCCL", text, "name the library that the job loads"));
       continue;
     }
@@ -412,13 +412,13 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     std::string error;
     if (!ReadOnlyRing(folder.path(), &snapshot, &error)) {
       if (error.empty() && SymbolsOnly(environment)) {
-        checks.push_back(
-            Note("NCCL", what + ": not tried, because LOCKSTEP_HOOK=symbols is set", "it is opened by hand here"));
+        checks.push_back(Note("NCCL", what + ": not tested, because LOCKSTEP_HOOK=symbols is set",
+                              "this check opens it with dlopen"));
         continue;
       }
       if (!recorded) {
         checks.push_back(
-            Note("NCCL", what + ": not known whether its calls are recorded", "first fix what is bad above"));
+            Note("NCCL", what + ": unknown whether its calls are recorded", "first correct what is marked bad above"));
         continue;
       }
       checks.push_back(Bad("NCCL", absl::StrCat(what, ": calls are not recorded", error.empty() ? "" : ": " + error),
@@ -431,7 +431,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
         Good("NCCL", absl::StrCat(what, ": calls are recorded", failed ? " (tried with every GPU hidden)" : "")));
   }
   if (paths.size() > kMost)
-    checks.push_back(Note("NCCL", absl::StrCat(paths.size() - kMost, " more were found and not tried")));
+    checks.push_back(Note("NCCL", absl::StrCat(paths.size() - kMost, " more were found and not tested")));
   return checks;
 }
 
