@@ -29,7 +29,7 @@ lockstep_folder(analyzer/formats/fr USES analyzer/formats analyzer/evidence anal
 lockstep_folder(analyzer/formats/ring USES analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/formats/lsd USES analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/formats/lsi USES analyzer/formats/lsd analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/formats/logs USES analyzer/formats/fr analyzer/formats analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/formats/logs USES analyzer/formats/fr analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/load USES analyzer/formats/fr analyzer/formats/ring analyzer/formats/lsd analyzer/formats/logs analyzer/formats analyzer/evidence
   analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/engine/facts USES analyzer/evidence analyzer/model analyzer/util proto recorder/ring)

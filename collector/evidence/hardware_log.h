@@ -11,10 +11,6 @@
 
 namespace lockstep {
 
-// Parses one kernel message, without its time. Returns nullopt if it reports no such event. The text is untrusted (a
-// process can choose its name, root can write lines); the result is printable.
-std::optional<HardwareEvent> ParseHardwareLine(absl::string_view text);
-
 // Parses a record of /dev/kmsg: "4,1234,98765432,-;NVRM: Xid ...". Returns nullopt if it is not a kernel message, or
 // irrelevant. Sets `age_ns` from the record's time since boot.
 std::optional<HardwareEvent> ParseKmsgRecord(absl::string_view record, int64_t boot_ns);

@@ -177,6 +177,15 @@ void WriteOwn() {
       "7 op 0 root 0 comm 0x5 [nranks=1] stream 0x3\n[rank2]: Current thread 0x01 (most recent call first):\n[rank2]:  "
       " "
       "File \"train.py\", line 12 in step\n");
+  Write("load", "native_log",
+        "h1:40:49 [0] NCCL INFO ncclCommInitRankConfig comm 0x700 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 "
+        "commId 0xfeed - Init COMPLETE\nh1:40:55 [1] misc/socket.cc:58 NCCL WARN Connection closed by h2<42>\n"
+        "Thread 1 (Thread 0x7f02 (LWP 40)):\n#0  0x00007f in f<void (int)>(int) (x=1) from /lib/libcuda.so.1\n"
+        "#1  main () at t.c:6\nPID 41 - process\nTID 41:\n#0  0x00007f read - /lib/libc.so.6\n"
+        "Nov 20 10:11:12 h1 kernel: [1.5] Out of memory: Killed process 40 (python3) total-vm:123kB\n"
+        "NVRM: Xid (PCI:0000:1b:00): 79, pid=40, name=python3, GPU has fallen off the bus.\n"
+        "srun: error: Node failure on h1\nName: h1\n Reason: OOMKilled\nslurm_script: line 28: 40 Killed python\n"
+        "failed (exitcode: -9) local_rank: 3 (pid: 40) of binary\n");
   const std::string index = folder + "/seed.lsi";
   if (!WriteIndex(bundle, 1, index, BuildViewFacts(bundle, Analyze(bundle)).SerializeAsString()).ok()) failures++;
   Write("index", "whole", ReadAll(index));

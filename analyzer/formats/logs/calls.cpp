@@ -58,6 +58,7 @@ class Calls {
                            " is; NCCL_DEBUG_SUBSYS=INIT,COLL would. This process and others like it are not used"));
         continue;
       }
+      out_.places.push_back({rank, process->host, process->pid, process->pci});
       std::map<int32_t, int> of_size;
       for (const NcclComm& comm : process->comms) {
         // Ranks create their communicators in the same order. So the order of communicators of one size shows their
@@ -107,6 +108,9 @@ class Calls {
       for (const Part& part : parts) ranks.insert(part.rank);
       bool by_count = false;
       if (!Numbered(parts, &by_count)) continue;
+      // Where lines are missing inside, the last ones may be missing as well.
+      if (by_count && std::any_of(parts.begin(), parts.end(), [](const Part& part) { return HasHole(*part.comm); }))
+        return true;
       std::map<int64_t, std::vector<int32_t>> ends;
       for (const Part& part : parts) ends[LastOf(part, by_count)].push_back(part.rank);
       if (ends.size() > kMostEnds) return true;
@@ -296,6 +300,12 @@ class Calls {
 
   static int64_t FirstOf(const NcclComm& comm) {
     return static_cast<int64_t>(std::min<uint64_t>(comm.first_op_count, fr::kMaxCounter));
+  }
+
+  static bool HasHole(const NcclComm& comm) {
+    return comm.calls > 0 &&
+           static_cast<int64_t>(std::min<uint64_t>(comm.last_op_count, fr::kMaxCounter)) - FirstOf(comm) + 1 >
+               comm.calls;
   }
 
   static int64_t LastOf(const Part& part, bool by_count) {

@@ -15,16 +15,19 @@ constexpr int64_t kMostImplied = 1 << 17;  // calls that fingerprints imply
 // The ranks of the job that are members of the group: the processes print lines such as "Rank 1 is running".
 class Members {
  public:
-  explicit Members(const std::vector<FileFacts>& files) {
+  // `said`: how many ranks the job has, as far as a line says it.
+  Members(const std::vector<FileFacts>& files, int32_t said) {
     int32_t named = 0;
     for (const FileFacts& file : files) {
       named += file.rank >= 0 ? 1 : 0;
-      for (const auto& said : file.fingerprints) last_ = std::max({last_, said.what.own, said.what.other});
+      for (const auto& line : file.fingerprints) last_ = std::max({last_, line.what.own, line.what.other});
     }
     // There are fewer files than members, so each file is that of a host.
     for (const FileFacts& file : files) {
-      for (const auto& said : file.fingerprints) Add(said, last_ < named ? file.rank : -1);
+      for (const auto& line : file.fingerprints) Add(line, last_ < named ? file.rank : -1);
     }
+    // Members have the job's numbers if the group is as large as the job, or if two of them do.
+    whole_ &= said == last_ + 1 || ranks_.size() > 1;
     if (whole_) ranks_.clear();
   }
 
@@ -75,7 +78,7 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
     const Fingerprint* print;
     const std::string* path;
   };
-  const Members members(files);
+  const Members members(files, ranks->said);
   std::map<int64_t, std::map<int32_t, Call>> calls;  // maps a number to the calls of members
   int64_t implied = 0;
   const auto add = [&](int32_t member, const Fingerprint& print, const std::string& path, bool replace) {

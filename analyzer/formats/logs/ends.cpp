@@ -23,6 +23,7 @@ struct End {
   int32_t rank = -1;
   const FileFacts* file = nullptr;
   const FailedWorker* worker = nullptr;  // null: no launcher reported it
+  const Notice* killed = nullptr;        // null: the kernel did not report it
   const Raised* raised = nullptr;        // null: it printed no exception
 };
 
@@ -49,6 +50,11 @@ class Ends {
     return more || hosts > 1 || file.pods.size() > 1 ? -1 : local;
   }
 
+  int32_t RankOfProcess(const std::string& host, int64_t pid) const {
+    const std::vector<int32_t> of = pid > 0 ? out_.At(host, pid, "") : std::vector<int32_t>();
+    return of.size() == 1 ? of[0] : -1;
+  }
+
   void Gather() {
     const auto before = [](const FailedWorker& a, const FailedWorker& b) {
       return a.time.empty() == b.time.empty() ? a.time < b.time : b.time.empty();
@@ -56,8 +62,14 @@ class Ends {
     for (const FileFacts& file : files_) {
       for (const FailedWorker& worker : file.failed) {
         if (reported_.worker != nullptr && !before(worker, *reported_.worker)) continue;
-        const int32_t rank = worker.rank >= 0 ? worker.rank : RankOfLocal(file, worker.local);
+        int32_t rank = worker.rank >= 0 ? worker.rank : RankOfLocal(file, worker.local);
+        if (rank < 0) rank = RankOfProcess(worker.host, worker.pid);
         if (rank >= 0) reported_ = {.rank = rank, .file = &file, .worker = &worker};
+      }
+      for (const auto& said : file.notices) {
+        if (said.what.exit_code == 0 || killed_.killed != nullptr) continue;
+        const int32_t rank = RankOfProcess(said.what.host, said.what.pid);
+        if (rank >= 0) killed_ = {.rank = rank, .file = &file, .killed = &said.what};
       }
       for (const Raised& raised : file.raised) {
         int32_t rank = raised.rank;
@@ -77,7 +89,14 @@ class Ends {
 
   std::optional<End> First() const {
     const bool read = own_.size() == 1 && !own_.begin()->second.raised->text.empty();
-    const std::optional<End> alone = read ? std::optional(own_.begin()->second) : std::nullopt;
+    std::optional<End> alone = read ? std::optional(own_.begin()->second) : std::nullopt;
+    // A process that the kernel killed for memory, or that crashed, did not fail because of another one.
+    // Nothing orders its end and an exception of another rank.
+    if (killed_.killed != nullptr) {
+      const auto own = own_.find(killed_.rank);
+      alone = own_.size() == (own != own_.end() ? 1u : 0u) ? std::optional(killed_) : std::nullopt;
+      if (alone && own != own_.end()) alone->raised = own->second.raised;
+    }
     if (reported_.worker == nullptr || out_.waited.contains(reported_.rank)) return alone;
     if (const auto own = own_.find(reported_.rank); own != own_.end()) {
       End end = reported_;
@@ -96,6 +115,11 @@ class Ends {
     if (end.raised != nullptr) {
       rank.process.exception = end.raised->text;
       rank.process.python_stack = end.raised->frames;
+    }
+    if (end.killed != nullptr) {
+      rank.process.life = Life::kKilled;
+      rank.process.signal = static_cast<int32_t>(-end.killed->exit_code);
+      return;
     }
     if (end.worker == nullptr) {
       rank.process.life = Life::kExited;
@@ -232,6 +256,7 @@ class Ends {
   const std::vector<FileFacts>& files_;
   Ranks& out_;
   End reported_;                            // first failure that a launcher saw
+  End killed_;                              // first end that the kernel reported
   std::map<int32_t, End> own_, of_others_;  // by rank
   std::vector<End> unplaced_;
 };

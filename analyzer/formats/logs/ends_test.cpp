@@ -133,6 +133,54 @@ TEST_F(EndsTest, LaunchersNameTheFirstRank) {
 }
 
 // On several hosts, a local rank does not identify a rank of the job.
+std::string Created(int rank, const std::string& host, int pid, int bus) {
+  std::string text;
+  for (const char* what : {"START", "COMPLETE"})
+    absl::StrAppend(&text, host, ":", pid, ":", pid + 9, " [", rank % 2, "] NCCL INFO ncclCommInitRankConfig comm 0x",
+                    absl::Hex(0x700 + rank), " rank ", rank, " nranks 4 cudaDev ", rank % 2, " nvmlDev ", rank % 2,
+                    " busId ", absl::Hex(bus), "000 commId 0xfeed - Init ", what, "\n");
+  return text;
+}
+
+// Ranks 0 and 1 are processes 40 and 41 on n1, ranks 2 and 3 processes 40 and 41 on n2.
+TEST_F(EndsTest, TheKernelsLogNamesAProcessOfTheJob) {
+  std::string log;
+  for (int rank = 0; rank < 4; ++rank) log += Created(rank, rank < 2 ? "n1" : "n2", 40 + rank % 2, 0x1b + rank % 2);
+  const std::string killed = "Memory cgroup out of memory: Killed process 41 (python3) total-vm:123kB\n";
+  Put("train.log", log);
+  Put("kern.log", "Nov 20 10:11:12 n2 kernel: " + killed);
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {3});
+  EXPECT_THAT(Show(verdict), HasSubstr("SIGKILL"));
+  // Nothing shows of which host.
+  Put("kern.log", "[123.456789] " + killed);
+  EXPECT_THAT(Said(), HasSubstr("the kernel reported, about ranks 1, 3: Memory cgroup out of memory"));
+  // Another host's process, and one that is none of the job's.
+  Put("kern.log", "Nov 20 10:11:12 n3 kernel: " + killed + "Nov 20 10:11:12 n2 kernel: Killed process 7 (sshd)\n");
+  Said();
+  // A GPU.
+  Put("kern.log", "Nov 20 10:11:12 n2 kernel: NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.\n");
+  EXPECT_THAT(Said(), HasSubstr("the kernel reported, about rank 2: NVRM: Xid"));
+  // The same process in the words of torchrun and of bash.
+  Put("kern.log", "");
+  for (const char* words :
+       {"E1120 10:10:00.1 39 api.py:869] failed (exitcode: -11) local_rank: 1 (pid: 43) of binary: python\n",
+        "slurm_script: line 28: 43 Segmentation fault      python3 train.py\n"}) {
+    Put("train.log",
+        Created(0, "n1", 42, 1) + Created(1, "n1", 43, 2) + Created(2, "n1", 44, 3) + Created(3, "n1", 45, 4) + words);
+    ExpectOnly(Told(), RANK_DEAD, {1});
+  }
+}
+
+TEST_F(EndsTest, WarningsOfNcclNameTheirRank) {
+  Put("train.log", Created(0, "n1", 42, 1) + Created(1, "n1", 43, 2) +
+                       "\nn1:43:99 [1] misc/socket.cc:58 NCCL WARN "
+                       "socketProgress: Connection closed by remote peer n2<42830>\nsrun: error: Node failure on n1\n");
+  const std::string said = Said();
+  EXPECT_THAT(said, HasSubstr("NCCL warned, about rank 1: socketProgress: Connection closed by remote peer n2<42830>"));
+  EXPECT_THAT(said, HasSubstr("the scheduler reported, about ranks 0, 1: srun: error: Node failure on n1"));
+}
+
 TEST_F(EndsTest, ALocalRankOfSeveralHostsNamesNobody) {
   std::string log = "world_size=16\n";
   for (int local = 0; local < 8; ++local) absl::StrAppend(&log, "[default", local, "]:step 3\n");

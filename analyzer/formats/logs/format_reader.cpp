@@ -10,10 +10,10 @@
 #include "analyzer/formats/fr/text.h"
 #include "analyzer/formats/logs/inspector.h"
 #include "analyzer/formats/logs/line.h"
-#include "analyzer/formats/logs/python.h"
 #include "analyzer/formats/logs/ranks.h"
 #include "analyzer/formats/logs/ras.h"
 #include "analyzer/formats/logs/read_file.h"
+#include "analyzer/formats/logs/stacks.h"
 #include "analyzer/util/parallel.h"
 
 namespace lockstep {

@@ -108,6 +108,16 @@ void LauncherReader::TakeOneLine(std::string_view text) {
     // "[rank: 2] Child process with PID 13117 terminated with code -6. Forcefully terminating all other processes .."
     worker.rank = RankBehind(lightning, "");
     worker.exit_code = NumberBehind(lightning, " terminated with code ").value_or(0);
+  } else if (const auto elastic = Behind(text, "failed (exitcode: "); !elastic.empty()) {
+    // torchrun: "failed (exitcode: -9) local_rank: 3 (pid: 4003) of binary: /usr/bin/python"
+    worker.exit_code = LeadingNumber(elastic).value_or(0);
+    worker.pid = NumberBehind(elastic, "(pid: ").value_or(0);
+  } else if (const auto shell = Behind(text, ": line "); !shell.empty()) {
+    // bash: "slurm_script: line 28: 4003 Killed                  python train.py"
+    const std::string_view process = Behind(shell, ": ");
+    const size_t blank = process.find(' ');
+    if (blank != std::string_view::npos) worker.exit_code = ExitOf(fr::Strip(process.substr(blank)));
+    if (worker.exit_code < 0) worker.pid = LeadingNumber(process).value_or(0);
   } else if (text.find("exits with return code = ") != std::string_view::npos) {
     // DeepSpeed: "['python', '-u', 'train.py', '--local_rank=3'] exits with return code = -9"
     worker.local = RankBehind(text, "--local_rank=");
@@ -136,8 +146,8 @@ std::vector<FailedWorker> LauncherReader::Finish() {
 }
 
 void LauncherReader::Add(FailedWorker worker) {
-  if ((worker.rank >= 0 || worker.local >= 0) && worker.exit_code != 0 && !EndedFromOutside(worker.exit_code) &&
-      workers_.size() < kMostWorkers)
+  if ((worker.rank >= 0 || worker.local >= 0 || worker.pid > 0) && worker.exit_code != 0 &&
+      !EndedFromOutside(worker.exit_code) && workers_.size() < kMostWorkers)
     workers_.push_back(std::move(worker));
 }
 

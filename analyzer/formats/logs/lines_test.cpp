@@ -10,7 +10,8 @@
 #include "analyzer/formats/logs/fingerprint.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/formats/logs/nccl_info.h"
-#include "analyzer/formats/logs/python.h"
+#include "analyzer/formats/logs/notices.h"
+#include "analyzer/formats/logs/stacks.h"
 #include "analyzer/formats/logs/watchdog.h"
 #include "analyzer/util/unique_fd.h"
 #include "tests/support/files.h"
@@ -158,6 +159,21 @@ TEST(NcclInfo, CallsAndCommunicators) {
   EXPECT_FALSE(ParseNcclInit("comm 0x1 rank 9 nranks 8"));
 }
 
+TEST(NcclInfo, Warnings) {
+  for (const char* line :
+       {"n1:40:55 [1] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer n2<42830>",
+        "n1:40:55 [1] misc/socket.cc:58 (Proxy Progress) NCCL WARN socketProgress: Connection closed by remote peer "
+        "n2<42830>"}) {
+    const auto place = ParseNcclPlace(line);
+    ASSERT_TRUE(place) << line;
+    EXPECT_TRUE(place->warning);
+    EXPECT_EQ(place->pid, 40);
+    EXPECT_EQ(place->gpu, 1);
+    EXPECT_EQ(WarningOf(*place).text, "socketProgress: Connection closed by remote peer n2<42830>");
+  }
+  EXPECT_FALSE(ParseNcclPlace("saw NCCL WARN in the log"));
+}
+
 TEST(Fingerprints, TwoCallsAreRead) {
   const auto line = ParseFingerprints(
       "RuntimeError: Detected mismatch between collectives on ranks. Rank 2 is running collective: "
@@ -188,7 +204,7 @@ TEST(Fingerprints, Barriers) {
     EXPECT_FALSE(ParseBarrier(line)) << line;
 }
 
-std::vector<PythonStack> StacksIn(const std::vector<std::string>& lines) {
+std::vector<PrintedStack> StacksIn(const std::vector<std::string>& lines) {
   StackReader reader;
   int64_t number = 0;
   for (const std::string& line : lines) {
@@ -237,6 +253,69 @@ TEST(PythonStacks, LinesOfRanksMayBeMixed) {
 // The traceback of an exception is not the stack of a stuck process.
 TEST(PythonStacks, TracebacksOfExceptionsAreNone) {
   EXPECT_THAT(StacksIn({"Traceback (most recent call last):", "  File \"a.py\", line 1, in f", "    f()"}), IsEmpty());
+}
+
+// As gdb 13 prints them, with an inlined frame and a name with arguments of templates.
+TEST(NativeStacks, TheMainThreadOfGdb) {
+  const std::vector<std::string> dump = {
+      "[New LWP 32340]",
+      "__GI___libc_read (nbytes=1, buf=0x7fff, fd=3) at ../sysdeps/unix/sysv/linux/read.c:26",
+      "",
+      "Thread 2 (Thread 0x7f3f9e9be6c0 (LWP 32340) \"cuda-EvtHandlr\"):",
+      "#0  0x00007f3f9ea95df2 in __libc_pause () at ../sysdeps/unix/sysv/linux/pause.c:29",
+      "#1  0x00007f3f9eacb8ec in clone3 () at ../sysdeps/unix/sysv/linux/x86_64/clone3.S:81",
+      "",
+      "Thread 1 (Thread 0x7f3f9e9bf740 (LWP 32338) \"python3\"):",
+      "#0  __GI___libc_read (nbytes=1, buf=0x7fff, fd=3) at ../sysdeps/unix/sysv/linux/read.c:26",
+      "#1  0x00007f12 in ?? () from /lib/x86_64-linux-gnu/libcuda.so.1",
+      "#2  0x00007f13 in std::function<void (int)>::operator()(int) const (this=0x1, __args#0=2) at f.h:590",
+      "#3  0x000055fef8aa21da in main () at t.c:6",
+      "[Inferior 1 (process 32338) detached]"};
+  std::vector<std::string> lines = dump;
+  for (std::string line : dump) {  // of another process
+    if (const size_t at = line.find("3233"); at != std::string::npos) line.replace(at, 4, "4233");
+    lines.push_back(line);
+  }
+  const auto stacks = StacksIn(lines);
+  ASSERT_EQ(stacks.size(), 2u);
+  EXPECT_THAT(stacks[0].frames,
+              ElementsAre("__GI___libc_read (read.c:26)", "?? (libcuda.so.1)",
+                          "std::function<void (int)>::operator()(int) const (f.h:590)", "main (t.c:6)"));
+  EXPECT_TRUE(stacks[0].native);
+  EXPECT_EQ(stacks[0].pid, 32338);
+  EXPECT_EQ(stacks[1].pid, 42338);
+  // Without the main thread, or with a gap in it, nothing shows where the process is.
+  EXPECT_THAT(StacksIn({dump.begin(), dump.begin() + 6}), IsEmpty());
+  lines = dump;
+  lines.erase(lines.begin() + 9);
+  EXPECT_THAT(StacksIn(lines), IsEmpty());
+}
+
+TEST(NativeStacks, TheMainThreadOfEuStack) {
+  const auto stacks = StacksIn({"PID 4003 - process", "TID 4003:", "#0  0x00007f3a1b2c3d4e read - /usr/lib64/libc.so.6",
+                                "#1  0x00007f3a1b2c3d4f - /usr/lib64/libcuda.so.1", "#2  0x0000000000401136 main",
+                                "TID 4009:", "#0  0x00007f3a1b2c3d50 __poll"});
+  ASSERT_EQ(stacks.size(), 1u);
+  EXPECT_EQ(stacks[0].pid, 4003);
+  EXPECT_THAT(stacks[0].frames, ElementsAre("read (libc.so.6)", "?? (libcuda.so.1)", "main"));
+}
+
+TEST(Notices, SchedulersNameHosts) {
+  NoticeReader reader;
+  EXPECT_EQ(reader.Take("srun: error: Node failure on gpu07")->host, "gpu07");
+  EXPECT_EQ(reader.Take("llm-worker-3   0/1     OOMKilled   0          42m")->host, "llm-worker-3");
+  EXPECT_FALSE(reader.Take("Name:             llm-worker-1"));
+  EXPECT_EQ(reader.Take("      Reason:       OOMKilled")->text, "llm-worker-1: OOMKilled");
+  EXPECT_TRUE(
+      reader.Take("slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been"));
+  // It names the host of the line's writer, not the one that failed.
+  EXPECT_EQ(reader
+                .Take("slurmstepd: error: *** STEP 7.0 ON gpu01 CANCELLED AT 2026-11-20T10:10:10 DUE TO NODE FAILURE, "
+                      "SEE SLURMCTLD LOG FOR DETAILS ***")
+                ->host,
+            "");
+  EXPECT_FALSE(reader.Take("step 3 | loss 2.3"));
+  EXPECT_FALSE(reader.Take("OOMKilled")->pid);
 }
 
 TEST(PythonStacks, PySpyJson) {

@@ -406,6 +406,19 @@ TEST_F(LogsTest, RanksThatDidNotComeToAMonitoredBarrier) {
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
 }
 
+// Members 0 and 1 of a group that no line names may be any ranks.
+TEST_F(LogsTest, FingerprintsWithoutLabelsNameRanksOnlyOfTheWholeJob) {
+  std::string log;
+  for (const int member : {0, 1, 3}) log += Differs("", member, 8, 2, 9);
+  log += Differs("", 2, 9, 0, 8);
+  Put("train.log", log);
+  EXPECT_THAT(Said(), HasSubstr("members 0 and 2 of a process group make different calls"));
+  Put("train.log", "world_size=8\n" + log);
+  EXPECT_THAT(Said(), HasSubstr("members 0 and 2 of a process group make different calls"));
+  Put("train.log", "world_size=4\n" + log);
+  ExpectOnly(Told(), MISMATCH_COUNT, {2});
+}
+
 std::string NcclCall(int rank, int op_count, int count, int size = 4) {
   return absl::StrCat("h1:", 900 + rank, ":", 950 + rank, " [", rank, "] NCCL INFO AllReduce: opCount ",
                       absl::Hex(op_count), " sendbuff 0x1 recvbuff 0x2 count ", count,
@@ -446,6 +459,18 @@ TEST_F(LogsTest, CallsOfNcclThatEndAnywhereShowNoHang) {
   }
   Put("nccl.txt", log);
   EXPECT_THAT(Said(), HasSubstr("last calls are at many different places"));
+}
+
+// The job is healthy. Some lines of rank 1 are lost, so its last ones may be as well.
+TEST_F(LogsTest, ALogWithHolesDoesNotShowWhereRanksEnd) {
+  std::string log;
+  for (int call = 14; call < 20; ++call) {
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank != 1 || (call != 16 && call != 19)) log += NcclCall(rank, call, 6);
+    }
+  }
+  Put("nccl.txt", log);
+  EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
 }
 
 // Lines of rank 1 are lost in the middle, not at the end.
@@ -663,6 +688,23 @@ TEST_F(LogsTest, NoCallContradictsASizeThatIsNotKnown) {
   for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), MISMATCH_COUNT) << Show(verdict);
 }
 
+// Ranks 0 and 1 wait in two groups that both are in. Rank 2, which could show who came first, has no line.
+TEST_F(LogsTest, WaitsThatCrossNameNobodyWhileARankIsMissing) {
+  const auto both = [](int rank, int first, int second) {
+    return Of(rank) + Caught(rank, first) + Of(rank) + Counters("1(a)", rank, first, first - 1) + Of(rank) +
+           Counters("2(b)", rank, second, second);
+  };
+  std::string log = "world_size=3\n" + both(0, 7, 3);
+  log += Of(1) + Caught(1, 4) + Of(1) + Counters("2(b)", 1, 4, 3) + Of(1) + Counters("1(a)", 1, 6, 6);
+  Put("log", log);
+  const Bundle bundle = Load();
+  std::string text;
+  for (const Problem& problem : bundle.problems) absl::StrAppend(&text, problem.text, "\n");
+  EXPECT_THAT(text, HasSubstr("does not show which wait was the first"));
+  const Verdict verdict = Analyze(bundle);
+  for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), DEADLOCK_CYCLE) << Show(verdict);
+}
+
 // Rank 3 is member 1 of a group whose member 0 no line names. Rank 2 is the only rank without a line.
 TEST_F(LogsTest, AMemberThatNoLineNamesIsOneWithoutALine) {
   std::string log = "world_size=4\n";
@@ -717,9 +759,42 @@ TEST_F(LogsTest, AStackThatIsCutOffIsNotCompared) {
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
 }
 
+// The last thread of a file that is cut off looks whole.
+TEST_F(LogsTest, AnotherThreadIsNotTheMainThread) {
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string helper =
+        "Thread 0x01 (most recent call first):\n  File \"/usr/lib/python3.11/threading.py\", line 331 in wait\n"
+        "  File \"/usr/lib/python3.11/threading.py\", line 1002 in _bootstrap\n\n";
+    const std::string own =
+        "Thread 0x02 (most recent call first):\n  File \"/app/comm.py\", line 9 in reduce\n"
+        "  File \"/app/train.py\", line 30 in <module>\n";
+    Put(absl::StrCat("rank_", rank, ".txt"), rank == 3 ? helper : helper + own);
+  }
+  EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
+}
+
+std::string Gdb(int pid, const std::string& innermost) {
+  return absl::StrCat("Thread 2 (Thread 0x7f01 (LWP ", pid + 1,
+                      ")):\n#0  0x00007f in __poll () from /lib/libc.so.6\n\n", "Thread 1 (Thread 0x7f02 (LWP ", pid,
+                      ")):\n#0  0x00007f in ", innermost,
+                      "\n#1  0x000055 in PyEval_EvalCode ()\n#2  0x000055 in _start ()\n");
+}
+
+TEST_F(LogsTest, NativeStacksShowWhoIsOutsideOfAllWaits) {
+  const std::string waits = "cudaStreamSynchronize () from /lib/libcudart.so.12",
+                    reads = "__libc_read (fd=31) at read.c:26";
+  for (int rank = 0; rank < 4; ++rank)
+    Put(absl::StrCat("rank_", rank, ".txt"), Gdb(4000 + rank, rank == 2 ? reads : waits));
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, HOST_STALL, {2});
+  EXPECT_LE(verdict.findings(0).confidence(), 0.6);
+  for (int rank = 0; rank < 4; ++rank) Put(absl::StrCat("rank_", rank, ".txt"), Gdb(4000 + rank, waits));
+  EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
+}
+
 TEST_F(LogsTest, AStackWithoutItsRankIsSaid) {
   Put("stack.txt", PySpy("norm"));
-  EXPECT_THAT(Said(), HasSubstr("line 1: a Python stack without its rank"));
+  EXPECT_THAT(Said(), HasSubstr("line 1: a stack without its rank"));
 }
 
 TEST_F(LogsTest, FilesNamedAfterProcessesHoldNoRanks) {

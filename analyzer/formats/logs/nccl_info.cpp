@@ -4,6 +4,8 @@
 #include <charconv>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+#include "analyzer/evidence/pci_address.h"
 #include "analyzer/formats/fr/file.h"
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/fr/text.h"
@@ -29,14 +31,18 @@ int32_t SmallBehind(std::string_view text, std::string_view key) {
 }  // namespace
 
 std::optional<NcclPlace> ParseNcclPlace(std::string_view line) {
-  constexpr std::string_view kInfo = "] NCCL INFO ";
-  const size_t info = line.find(kInfo);
-  if (info == std::string_view::npos) return std::nullopt;
+  constexpr std::string_view kInfo = "] NCCL INFO ", kWarning = " NCCL WARN ";
   NcclPlace out;
-  out.text = line.substr(info + kInfo.size());
-  std::string_view before = line.substr(0, info);
+  size_t mark = line.find(kInfo);
+  out.warning = mark == std::string_view::npos;
+  if (out.warning) mark = line.find(kWarning);
+  if (mark == std::string_view::npos) return std::nullopt;
+  out.text = line.substr(mark + (out.warning ? kWarning : kInfo).size());
+  std::string_view before = line.substr(0, mark);
   const size_t open = before.rfind('[');
-  if (open == std::string_view::npos || !fr::ParseNumber(before.substr(open + 1), &out.gpu)) return std::nullopt;
+  if (open == std::string_view::npos) return std::nullopt;
+  const std::string_view gpu = before.substr(open + 1);
+  if (!fr::ParseNumber(gpu.substr(0, gpu.find(']')), &out.gpu)) return std::nullopt;
   // host:pid:tid, perhaps with a prefix.
   before = fr::Strip(before.substr(0, open));
   const size_t blank = before.find_last_of(" \t");
@@ -94,6 +100,10 @@ std::optional<NcclInit> ParseNcclInit(std::string_view text) {
   if (!comm || out.rank < 0 || out.size <= 0 || out.rank >= out.size) return std::nullopt;
   out.comm = *comm;
   out.id = HexBehind(text, " commId ").value_or(0);
+  // Domain, bus, device and function in 16, 8, 8 and 4 bits.
+  if (const std::optional<uint64_t> bus = HexBehind(text, " busId "))
+    out.pci = PciAddress(
+        absl::StrFormat("%x:%x:%x.%x", *bus >> 20 & 0xffff, *bus >> 12 & 0xff, *bus >> 4 & 0xff, *bus & 0xf));
   out.parent = HexBehind(text, " parent ").value_or(0);
   out.ordinal = std::max(SmallBehind(text, " splitCount "), SmallBehind(text, " childCount "));
   out.ordinal = std::max<int64_t>(out.ordinal, 0);

@@ -1,4 +1,4 @@
-// Lines of NCCL_DEBUG=INFO: calls (NCCL_DEBUG_SUBSYS=COLL), and created communicators (INIT).
+// Lines of NCCL_DEBUG=INFO: calls (NCCL_DEBUG_SUBSYS=COLL), created communicators (INIT), and warnings.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 
 namespace lockstep::logs {
 
-// "hostA:200:217 [3] NCCL INFO ".
+// "hostA:200:217 [3] NCCL INFO ", "hostA:200:217 [3] misc/socket.cc:58 NCCL WARN ".
 struct NcclPlace {
   std::string_view host;
   int64_t pid = 0;
-  int32_t gpu = -1;       // number of the GPU in its process
+  int32_t gpu = -1;  // number of the GPU in its process
+  bool warning = false;
   std::string_view text;  // the rest of the line
 };
 std::optional<NcclPlace> ParseNcclPlace(std::string_view line);
@@ -38,6 +39,7 @@ struct NcclInit {
   ring::CallKind call = ring::CallKind::kNone;  // kNone if the line does not say
   uint64_t comm = 0, id = 0;
   int32_t rank = -1, size = 0;
+  std::string pci;      // "0000:1b:00.0"; empty if not printed
   uint64_t parent = 0;  // address of the communicator that is split; 0 if none
   int64_t ordinal = 0;  // number among the splits of `parent`; 0 if not printed
   int64_t color = 0;

@@ -80,23 +80,37 @@ uint32_t Ranks::Intern(fr::FileData* rank, const std::string& text) {
   return static_cast<uint32_t>(rank->strings.size() - 1);
 }
 
+std::vector<int32_t> Ranks::At(std::string_view host, int64_t pid, std::string_view pci) const {
+  // A host's name with or without its domain.
+  const std::string_view name = host.substr(0, host.find('.'));
+  std::set<int32_t> found;
+  for (const Place& place : places) {
+    if (!name.empty() && name != std::string_view(place.host).substr(0, place.host.find('.'))) continue;
+    if (pci.empty() ? pid > 0 ? place.pid == pid : !name.empty() : place.pci == pci) found.insert(place.rank);
+  }
+  return {found.begin(), found.end()};
+}
+
 void Ranks::Report(const std::string& path, std::string text, int32_t rank, bool note) {
   problems.push_back({.path = path, .text = std::move(text), .rank = rank, .note = note});
 }
 
 namespace {
 
-// The program's own module, or what Python runs after it.
-bool IsRoot(const PythonStack& stack) {
+// The program's own module, or what Python runs after it. Other threads begin in threading.py as well.
+bool IsRoot(const PrintedStack& stack) {
   const std::string& outermost = stack.frames.back();
-  return outermost.starts_with("<module> (") || Holds(outermost, "threading.py:") || Holds(outermost, "atexit");
+  if (stack.native)
+    return outermost.starts_with("_start") || outermost.starts_with("__libc_start") || outermost.starts_with("main");
+  return outermost.starts_with("<module> (") || Holds(outermost, "atexit") ||
+         (Holds(outermost, "threading.py:") && !outermost.starts_with("_bootstrap"));
 }
 
 // Most stacks are complete. If so, stacks without their outermost frame are cut off.
 bool MostAreWhole(const std::vector<FileFacts>& files) {
   size_t whole = 0, all = 0;
   for (const FileFacts& file : files) {
-    for (const PythonStack& stack : file.stacks) ++all, whole += IsRoot(stack);
+    for (const PrintedStack& stack : file.stacks) ++all, whole += IsRoot(stack);
   }
   return whole * 2 > all;
 }
@@ -108,19 +122,22 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
   // Files may also have names of processes.
   bool named_by_rank = false;
   for (const FileFacts& file : *files) {
-    for (const PythonStack& stack : file.stacks) named_by_rank |= stack.pid != file.rank;
+    for (const PrintedStack& stack : file.stacks) named_by_rank |= stack.pid != file.rank;
   }
   for (FileFacts& file : *files) {
-    for (PythonStack& stack : file.stacks) {
+    for (PrintedStack& stack : file.stacks) {
       int32_t rank = stack.rank;
       if (rank < 0 && named_by_rank) rank = file.rank;
+      if (rank < 0 && stack.pid > 0) {
+        const std::vector<int32_t> of = ranks->At("", stack.pid, "");
+        if (of.size() == 1) rank = of[0];
+      }
       if (rank < 0) rank = stack.local;
       if (rank < 0) {
-        ranks->Report(
-            file.path,
-            absl::StrCat(
-                stack.line > 0 ? absl::StrCat("line ", stack.line, ": ") : "",
-                "a Python stack without its rank: name the file rank_3.txt, or put [rank3]: before its lines"));
+        ranks->Report(file.path,
+                      absl::StrCat(stack.line > 0 ? absl::StrCat("line ", stack.line, ": ") : "",
+                                   "a stack without its rank: name the file rank_3.txt, or put [rank3]: before "
+                                   "its lines"));
         continue;
       }
       fr::FileData* const data = ranks->Of(rank, file.path);
@@ -128,7 +145,7 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
         ranks->Report(file.path, "the stack lacks its outermost frames, so it is not used", rank);
         continue;
       }
-      data->rank.process.python_stack = std::move(stack.frames);
+      (stack.native ? data->rank.process.stack : data->rank.process.python_stack) = std::move(stack.frames);
       if (stack.pid > 0 && stack.pid <= INT32_MAX) data->rank.pid = static_cast<int32_t>(stack.pid);
     }
   }

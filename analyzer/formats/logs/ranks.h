@@ -21,6 +21,14 @@ inline constexpr char kWholeDesc[] = "default_pg";
 // Maximum number of groups of one rank, because algorithms on them take quadratic time.
 constexpr size_t kMostGroupsOfRank = 1024;
 
+// Where a rank runs, as far as lines say it.
+struct Place {
+  int32_t rank = -1;
+  std::string host;
+  int64_t pid = 0;
+  std::string pci;  // of its GPU: "0000:1b:00.0"; empty if not printed
+};
+
 // Ranks under construction.
 class Ranks {
  public:
@@ -40,6 +48,10 @@ class Ranks {
   bool waits_by_number = false;    // only "[Rank 3]" names them: ranks inside a group that the line does not name
   bool unplaced_waits = false;     // other ranks did, and nothing shows which
   bool waits_for_unnamed = false;  // one of them waited for a rank that its lines do not name
+  // Ranks of this process or GPU, else of this host; `host` may be empty, `pid` 0, `pci` empty. Ascending.
+  std::vector<int32_t> At(std::string_view host, int64_t pid, std::string_view pci) const;
+
+  std::vector<Place> places;
   std::map<int32_t, fr::FileData> ranks;
   std::vector<Problem> problems;
 };
@@ -56,12 +68,13 @@ void AddCalls(const std::vector<FileFacts>& files, Ranks* ranks);
 void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks);
 // Completed operations that NCCL's Inspector wrote.
 void AddCompleted(const std::vector<FileFacts>& files, Ranks* ranks);
-// Python stacks of processes.
+// Stacks of processes.
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
 // How processes ended: the first one that failed, and those that failed because of it.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// Reports lines that show no rank's progress: stuck watchdogs, a lost store, a log without any useful line.
+// Reports what shows no rank's progress: stuck watchdogs, a lost store, what NCCL, the kernel and launchers report, a
+// log without any of these.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 
 // All ranks, ascending. Problems are appended.

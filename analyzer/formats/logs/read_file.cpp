@@ -19,7 +19,8 @@
 namespace lockstep::logs {
 namespace {
 
-constexpr size_t kMostLines = 1u << 19, kMostFingerprints = 4096, kMostComms = 1u << 17, kMostCalls = 1u << 22;
+constexpr size_t kMostLines = 1u << 19, kMostFingerprints = 4096, kMostNotices = 4096, kMostComms = 1u << 17,
+                 kMostCalls = 1u << 22;
 constexpr size_t kFewPods = 2;  // more than one: the log is of several hosts
 constexpr size_t kMostJsonBytes = 64u << 20;
 
@@ -62,8 +63,12 @@ class Reader {
     exceptions_.Take(line.text, who.rank, who.task, who.local, number);
     stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task, line.local, number);
     if (Holds(line.text, "NCCL")) {
-      if (const auto place = ParseNcclPlace(line.text)) return TakeNccl(*place, who, number);
+      if (const auto place = ParseNcclPlace(line.text)) {
+        if (place->warning) Keep(WarningOf(*place), who, number, kMostNotices, &facts_.notices);
+        return TakeNccl(*place, who, number);
+      }
     }
+    if (auto notice = notices_.Take(line.text)) Keep(*std::move(notice), who, number, kMostNotices, &facts_.notices);
     if (trace_of_ != SIZE_MAX && TakeTrace(line.text)) return;
     if (Holds(line.text, "Stack trace of the failed collective") && !Holds(line.text, "not found")) {
       const auto last = last_said_.find(who.rank);
@@ -94,7 +99,7 @@ class Reader {
     facts_.failed = launcher_.Finish();
     facts_.terminated = launcher_.terminated();
     facts_.raised = exceptions_.Finish();
-    for (PythonStack& stack : stacks_.Finish()) facts_.stacks.push_back(std::move(stack));
+    for (PrintedStack& stack : stacks_.Finish()) facts_.stacks.push_back(std::move(stack));
   }
 
  private:
@@ -187,6 +192,7 @@ class Reader {
     if (init.what == NcclInit::What::kGone) return;
     comm->rank = init.rank;
     comm->size = init.size;
+    if (!init.pci.empty()) process->pci = init.pci;
     if (init.id != 0) comm->id = init.id;
     if (init.call != ring::CallKind::kNone) comm->created_by = init.call;
     comm->made |= init.what == NcclInit::What::kMade;
@@ -215,6 +221,7 @@ class Reader {
   StackReader stacks_;
   RasReader ras_;
   LauncherReader launcher_;
+  NoticeReader notices_;
   ExceptionReader exceptions_;
   InspectorReader inspector_;
   std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
@@ -235,7 +242,7 @@ absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_o
   if (got > 0 && IsPySpyJson({head, static_cast<size_t>(got)})) {
     const absl::StatusOr<std::string> text = ReadWholeFile(fd.get(), path, kMostJsonBytes);
     if (!text.ok()) return text.status();
-    absl::StatusOr<PythonStack> stack = ReadPySpyJson(*text);
+    absl::StatusOr<PrintedStack> stack = ReadPySpyJson(*text);
     if (!stack.ok()) return stack.status();
     facts->stacks.push_back(*std::move(stack));
     return absl::OkStatus();

@@ -15,8 +15,9 @@
 #include "analyzer/formats/logs/inspector.h"
 #include "analyzer/formats/logs/launcher.h"
 #include "analyzer/formats/logs/nccl_info.h"
-#include "analyzer/formats/logs/python.h"
+#include "analyzer/formats/logs/notices.h"
 #include "analyzer/formats/logs/ras.h"
+#include "analyzer/formats/logs/stacks.h"
 #include "analyzer/formats/logs/watchdog.h"
 
 namespace lockstep::logs {
@@ -63,6 +64,7 @@ struct NcclProcess {
   int64_t pid = 0;
   int32_t gpu = -1;
   int32_t global_rank = -1;  // from a call
+  std::string pci;           // of its GPU; empty if not printed
   Speaker who;
   int64_t number = 0;  // of its first line
   int64_t calls = 0;
@@ -74,12 +76,13 @@ struct FileFacts {
   int32_t rank = -1;  // from the file's name; set by the caller
   std::vector<Said<WatchdogLine>> watchdog;
   std::vector<Said<MonitorLine>> monitors;
+  std::vector<Said<Notice>> notices;
   std::vector<Said<FingerprintLine>> fingerprints;
   std::vector<Said<BarrierLine>> barriers;
   std::vector<NcclProcess> nccl;
   std::vector<InspectorComm> inspected;
   RasReports ras;
-  std::vector<PythonStack> stacks;
+  std::vector<PrintedStack> stacks;
   std::vector<FailedWorker> failed;
   std::set<int32_t> terminated;  // ranks that a launcher ended
   std::vector<Raised> raised;
@@ -93,7 +96,7 @@ struct FileFacts {
   bool Empty() const {
     return watchdog.empty() && monitors.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() &&
            inspected.empty() && ras.largest == 0 && ras.comms.empty() && stacks.empty() && failed.empty() &&
-           raised.empty() && ras.odd.empty();
+           notices.empty() && raised.empty() && ras.odd.empty();
   }
 };
 

@@ -61,10 +61,55 @@ void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
 }
 
+// Errors of processes, GPUs, hosts and links. Most of them have a cause that another line shows, so they name no
+// culprit.
+void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
+  struct Of {
+    std::set<int32_t> ranks;
+    std::set<std::string> processes;  // those of no known rank
+    const std::string* path = nullptr;
+  };
+  std::map<std::pair<Notice::By, std::string>, Of> said;
+  std::set<std::pair<std::string, int64_t>> ended;
+  for (const FileFacts& file : files) {
+    for (const auto& [what, who, number] : file.notices) {
+      // Several lines of the kernel report one end.
+      if (what.exit_code != 0 && !ended.insert({what.host, what.pid}).second) continue;
+      std::vector<int32_t> of = what.by == Notice::By::kKernel && !what.pci.empty()
+                                    ? ranks->At(what.host, 0, what.pci)
+                                    : ranks->At(what.host, what.pid, "");
+      for (const int32_t other : {file.rank, who.task, who.rank}) {
+        if (other >= 0 && what.by == Notice::By::kNccl) of = {other};
+      }
+      Of& to = said[{what.by, what.text}];
+      if (to.path == nullptr) to.path = &file.path;
+      to.ranks.insert(of.begin(), of.end());
+      if (of.empty() && !what.host.empty())
+        to.processes.insert(what.pid > 0 ? absl::StrCat("process ", what.pid, " on ", what.host) : what.host);
+    }
+  }
+  constexpr int kMostShown = 8;
+  std::map<Notice::By, int> shown;
+  for (const auto& [key, of] : said) {
+    if (++shown[key.first] > kMostShown) continue;
+    const char* const by = key.first == Notice::By::kNccl     ? "NCCL warned"
+                           : key.first == Notice::By::kKernel ? "the kernel reported"
+                                                              : "the scheduler reported";
+    const std::string about = !of.ranks.empty()       ? RanksText(of.ranks)
+                              : !of.processes.empty() ? *of.processes.begin()
+                                                      : "no rank that a line names";
+    ranks->Report(*of.path, absl::StrCat(by, ", about ", about, ": ", key.second));
+  }
+  for (const auto& [by, count] : shown) {
+    if (count > kMostShown) ranks->Report(files[0].path, absl::StrCat(count - kMostShown, " more such lines"));
+  }
+}
+
 }  // namespace
 
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks) {
   ReportMonitors(files, ranks);
+  ReportNotices(files, ranks);
   if (!ranks->ranks.empty()) return;
   std::set<int32_t> named;
   for (const FileFacts& file : files) named.insert(file.ranks.begin(), file.ranks.end());

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/evidence/pci_address.h"
 #include "analyzer/util/printable.h"
-#include "collector/evidence/pci_address.h"
 #include "collector/evidence/stacks/nvml.h"
 
 namespace lockstep {

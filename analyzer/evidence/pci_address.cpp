@@ -1,4 +1,4 @@
-#include "collector/evidence/pci_address.h"
+#include "analyzer/evidence/pci_address.h"
 
 #include <cstdint>
 #include <vector>

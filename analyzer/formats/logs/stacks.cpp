@@ -1,4 +1,4 @@
-#include "analyzer/formats/logs/python.h"
+#include "analyzer/formats/logs/stacks.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -52,13 +52,55 @@ std::optional<std::string> PySpyFrame(std::string_view text) {
   return FrameText(text.substr(0, open), place.substr(0, colon), line);
 }
 
+// The part before the arguments: "f<void (int)>(int) const" of "f<void (int)>(int) const (this=0x1, x=2)".
+std::string_view WithoutArguments(std::string_view call) {
+  int depth = 0;
+  for (size_t i = 1; i + 1 < call.size(); ++i) {
+    depth += call[i] == '<' ? 1 : call[i] == '>' && call[i - 1] != '-' ? -1 : 0;
+    if (call[i] == ' ' && call[i + 1] == '(' && depth <= 0) return call.substr(0, i);
+  }
+  return call;
+}
+
+// gdb: "#3  0x00007f01 in ncclAllReduce () from /lib/libnccl.so.2", "#0  read (fd=3) at ../read.c:26"; eu-stack: "#3
+// 0x00007f01 ncclAllReduce - /lib/libnccl.so.2". Addresses are left out, because they differ between processes.
+struct NativeFrame {
+  int64_t number = 0;
+  std::string text;
+};
+std::optional<NativeFrame> ParseNativeFrame(std::string_view text) {
+  text = fr::Strip(text);
+  NativeFrame out;
+  const size_t blank = text.find(' ');
+  if (!text.starts_with('#') || blank == std::string_view::npos ||
+      !fr::ParseNumber(text.substr(1, blank - 1), &out.number))
+    return std::nullopt;
+  text = fr::Strip(text.substr(blank));
+  if (text.starts_with("0x")) text = fr::Strip(text.substr(std::min(text.find(' '), text.size())));
+  const bool gdb = text.starts_with("in ");
+  if (gdb) text.remove_prefix(3);
+  std::string_view name = text, place;
+  for (const std::string_view mark : {" from ", ") at ", " - ", "- "}) {
+    const size_t at = mark == "- " && !text.starts_with(mark) ? std::string_view::npos : text.rfind(mark);
+    if (at == std::string_view::npos) continue;
+    place = fr::Strip(text.substr(at + mark.size()));
+    name = text.substr(0, at + (mark[0] == ')' ? 1 : 0));
+    break;
+  }
+  name = fr::Strip(WithoutArguments(name));
+  place = place.substr(place.rfind('/') + 1);
+  out.text = Printable(name.empty() ? "??" : name, kMostNameBytes);
+  if (!place.empty()) absl::StrAppend(&out.text, " (", Printable(place, kMostNameBytes), ")");
+  return out;
+}
+
 bool IsModule(const std::vector<std::string>& frames) {
   return !frames.empty() && frames.back().starts_with("<module> (");
 }
 
 }  // namespace
 
-void ReadCommand(std::string_view command, PythonStack* stack) {
+void ReadCommand(std::string_view command, PrintedStack* stack) {
   for (const std::string_view key : {" --rank ", " --rank=", " RANK="}) {
     if (stack->rank < 0) stack->rank = RankBehind(command, key);
   }
@@ -85,8 +127,37 @@ void StackReader::Begin(std::string_view command, int64_t pid, const Writer& wri
   processes_.push_back(std::move(process));
 }
 
+// gdb: `Thread 2 (Thread 0x7f01 (LWP 412) "python"):`, where 1 is the main thread; eu-stack: "TID 412:".
+bool StackReader::TakeNativeThread(std::string_view text, const Writer& writer, int64_t number) {
+  const bool gdb = text.starts_with("Thread ") && text.ends_with("):") && Holds(text, "LWP ");
+  if (!gdb && (!text.starts_with("TID ") || !text.ends_with(':'))) return false;
+  const std::optional<int64_t> id = LeadingNumber(text.substr(gdb ? 7 : 4));
+  if (!id || *id <= 0) return false;
+  Process* process = Of(writer);
+  // gdb numbers threads down to 1 or up from 1, so another process begins behind 1 or at 1.
+  const int64_t last = process == nullptr ? 0 : process->number;
+  const bool python = process != nullptr && !process->stack.native && !process->threads.empty();
+  const bool other = gdb && ((last == 1 && (*id != 2 || process->threads.size() > 1)) || (*id == 1 && last > 2));
+  if (process == nullptr || other || python || process->threads.size() >= kMostThreads) {
+    Begin("", 0, writer, number);
+    process = Of(writer);
+    if (process == nullptr) return true;
+  }
+  if (gdb) process->number = *id;
+  PrintedStack& stack = process->stack;
+  stack.native = true;
+  const bool main = gdb ? *id == 1 : stack.pid == 0 || stack.pid == *id;
+  if (main && stack.pid == 0) stack.pid = gdb ? NumberBehind(text, "LWP ").value_or(0) : *id;
+  process->threads.push_back({{}, main, false});
+  process->in_thread = true;
+  return true;
+}
+
 void StackReader::Take(std::string_view text, int32_t rank, int32_t local, int64_t number) {
   const Writer writer(rank, local);
+  if (text.starts_with("PID ") && text.ends_with(" - process"))
+    return Begin("", std::max<int64_t>(LeadingNumber(text.substr(4)).value_or(0), 0), writer, number);
+  if (TakeNativeThread(text, writer, number)) return;
   // py-spy: `Process 403: python -m serve --rank 3`.
   if (text.starts_with("Process ")) {
     const std::optional<int64_t> pid = LeadingNumber(text.substr(8));
@@ -103,7 +174,7 @@ void StackReader::Take(std::string_view text, int32_t rank, int32_t local, int64
     const bool unnamed = !current && !first && text.size() < 64 && text.ends_with(')') && LeadingNumber(text.substr(7));
     if (!first && !spied && !unnamed) return;
     // A second dump of the same process: faulthandler begins each with its newest thread, without a separator.
-    if (process == nullptr || (first && process->threads.size() >= kMostThreads)) {
+    if (process == nullptr || process->stack.native || (first && process->threads.size() >= kMostThreads)) {
       Begin("", 0, writer, number);
       process = Of(writer);
       if (process == nullptr) return;
@@ -117,23 +188,32 @@ void StackReader::Take(std::string_view text, int32_t rank, int32_t local, int64
     return;
   }
   if (process == nullptr || !process->in_thread) return;
+  Thread& thread = process->threads.back();
+  if (process->stack.native) {
+    std::optional<NativeFrame> native = ParseNativeFrame(text);
+    // Lines that a narrow terminal wraps are indented.
+    process->in_thread = native || text.starts_with(' ');
+    if (!native || thread.frames.size() >= kMostFrames) return;
+    thread.gap |= native->number != static_cast<int64_t>(thread.frames.size());
+    thread.frames.push_back(std::move(native->text));
+    return;
+  }
   std::optional<std::string> frame = FaultHandlerFrame(text);
   if (!frame) frame = PySpyFrame(text);
   if (!frame) {
     process->in_thread = fr::Strip(text).starts_with("...") || text.starts_with("    ");
     return;
   }
-  std::vector<std::string>& frames = process->threads.back().frames;
-  if (frames.size() < kMostFrames) frames.push_back(*std::move(frame));
+  if (thread.frames.size() < kMostFrames) thread.frames.push_back(*std::move(frame));
 }
 
 // Chooses the main thread by its name; else the last one that runs the program's own module; else the one with the
-// fault; else the last, because faulthandler prints the newest first.
-PythonStack StackReader::Whole(Process&& process) {
+// fault; else the last, because faulthandler prints the newest first. Debuggers number the main thread.
+PrintedStack StackReader::Whole(Process&& process) {
   Thread* best = nullptr;
   int best_score = -1;
   for (Thread& thread : process.threads) {
-    if (thread.frames.empty()) continue;
+    if (thread.frames.empty() || (process.stack.native && (!thread.main || thread.gap))) continue;
     const int score = thread.main ? 3 : IsModule(thread.frames) ? 2 : thread.current ? 1 : 0;
     if (score >= best_score) best = &thread, best_score = score;
   }
@@ -141,10 +221,10 @@ PythonStack StackReader::Whole(Process&& process) {
   return std::move(process.stack);
 }
 
-std::vector<PythonStack> StackReader::Finish() {
-  std::vector<PythonStack> out;
+std::vector<PrintedStack> StackReader::Finish() {
+  std::vector<PrintedStack> out;
   for (Process& process : processes_) {
-    PythonStack stack = Whole(std::move(process));
+    PrintedStack stack = Whole(std::move(process));
     if (!stack.frames.empty()) out.push_back(std::move(stack));
   }
   processes_.clear();
@@ -161,19 +241,19 @@ bool IsPySpyJson(std::string_view head) {
           head.find("\"thread_name\"") != std::string_view::npos);
 }
 
-absl::StatusOr<PythonStack> ReadPySpyJson(std::string_view text) {
+absl::StatusOr<PrintedStack> ReadPySpyJson(std::string_view text) {
   const nlohmann::json json = ParseJson(text);
   if (!json.is_array()) return absl::DataLossError("is damaged: it is not a JSON list of threads");
   const auto text_of = [](const nlohmann::json& object, const char* key) -> std::string {
     const auto at = object.find(key);
     return at != object.end() && at->is_string() ? at->get<std::string>() : "";
   };
-  PythonStack best;
+  PrintedStack best;
   bool found = false, main = false;
   for (const nlohmann::json& thread : json) {
     const auto frames = thread.is_object() ? thread.find("frames") : thread.end();
     if (!thread.is_object() || frames == thread.end() || !frames->is_array() || main) continue;
-    PythonStack stack;
+    PrintedStack stack;
     for (const nlohmann::json& frame : *frames) {
       if (!frame.is_object() || stack.frames.size() >= kMostFrames) continue;
       std::string file = text_of(frame, "filename");

@@ -1,0 +1,35 @@
+// Lines in which NCCL, the kernel or a scheduler reports an error of a process, a GPU, a host or a link.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "analyzer/formats/logs/launcher.h"
+#include "analyzer/formats/logs/nccl_info.h"
+
+namespace lockstep::logs {
+
+struct Notice {
+  enum class By { kNccl, kKernel, kScheduler } by = By::kNccl;
+  std::string text;
+  std::string host;  // empty if not printed
+  int64_t pid = 0;   // 0 if not printed
+  std::string pci;   // of a GPU or another device; empty if not printed
+  // How the process ended, if the line reports the end of one; else 0. If negative, the signal.
+  int64_t exit_code = 0;
+};
+
+Notice WarningOf(const NcclPlace& place);
+
+// Takes a log line by line.
+class NoticeReader {
+ public:
+  std::optional<Notice> Take(std::string_view text);
+
+ private:
+  std::string pod_;  // "Name: .." of kubectl describe
+};
+
+}  // namespace lockstep::logs
