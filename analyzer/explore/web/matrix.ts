@@ -36,7 +36,11 @@ export class MatrixView implements View {
 
   private legend(): HTMLElement {
     const out = el("div", "legend"), names = ["completed", "issued", "enqueued", "waiting", "behind", "missing", "mismatch", "failed"] as const;
-    for (const name of names) out.append(el("span", "", el("i", "key " + name), this.page.incident.stateName(State[name])));
+    for (const name of names) {
+      const key = el("span", "", el("i", "key " + name), this.page.incident.stateName(State[name]));
+      key.title = this.page.incident.stateMeaning(State[name]);
+      out.append(key);
+    }
     return out;
   }
 
