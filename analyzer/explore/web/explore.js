@@ -256,7 +256,10 @@
       this.grids = files.map((file, at) => new Grid(file, at - 1, this.rows));
     }
     stateName(state) {
-      return state === State.behind ? "not called yet" : this.file.states[state] ?? "";
+      return this.file.states[state]?.[0] ?? "";
+    }
+    stateMeaning(state) {
+      return this.file.states[state]?.[1] ?? "";
     }
     text(index) {
       return this.file.texts[index] ?? "";
@@ -941,8 +944,11 @@
     }
     legend() {
       const out = el("div", "legend"), names2 = ["completed", "issued", "enqueued", "waiting", "behind", "missing", "mismatch", "failed"];
-      for (const name of names2)
-        out.append(el("span", "", el("i", "key " + name), this.page.incident.stateName(State[name])));
+      for (const name of names2) {
+        const key = el("span", "", el("i", "key " + name), this.page.incident.stateName(State[name]));
+        key.title = this.page.incident.stateMeaning(State[name]);
+        out.append(key);
+      }
       return out;
     }
     area() {
@@ -1403,6 +1409,13 @@
   // tables.ts
   var MOST3 = 100;
   var NAMES = new Intl.Collator("en", { numeric: true });
+  function compared(a, b) {
+    if (a === b)
+      return 0;
+    if (typeof a === "number" && typeof b === "number")
+      return a - b;
+    return a === "" ? -1 : b === "" ? 1 : NAMES.compare(String(a), String(b));
+  }
   var Table = class {
     constructor(columns, rows, sort, bad, chosen, click) {
       this.columns = columns;
@@ -1419,6 +1432,9 @@
       this.texts = [];
       // by row: 1 if it is bad
       this.order = [];
+      // the rows on the page
+      this.count = 0;
+      // rows that the filter leaves
       this.shown = null;
       [this.by, this.down] = sort;
       this.marks = Uint8Array.from({ length: rows }, (_, row) => Number(bad(row)));
@@ -1427,6 +1443,7 @@
       columns.forEach((column, at) => {
         const cell = el("th", "", column.name);
         cell.tabIndex = 0;
+        cell.title = column.meaning ?? "";
         const sortBy = () => {
           this.down = this.by === at ? !this.down : false;
           this.by = at;
@@ -1442,34 +1459,39 @@
       this.root.append(el("div", "bar", this.filter, this.note), el("table", "", el("thead", "", this.head), this.body));
       this.arrange();
     }
-    // The rows that the filter leaves, sorted.
+    // Keeps the first rows in the order of the column: few are shown, so the others need not be sorted.
     arrange() {
-      const wanted = this.filter.value.trim().toLowerCase(), rows = [], keys = this.keys(this.by), sign = this.down ? -1 : 1;
-      for (let row = 0; row < this.rows; row++)
-        if (!wanted || this.words(row).includes(wanted))
-          rows.push(row);
-      this.order = rows.sort((a, b) => this.marks[b] - this.marks[a] || sign * (keys[a] - keys[b]) || a - b);
+      const wanted = this.filter.value.trim().toLowerCase(), { value } = this.columns[this.by], sign = this.down ? -1 : 1, first = [], values = [];
+      this.count = 0;
+      for (let row = 0; row < this.rows; row++) {
+        if (wanted && !this.words(row).includes(wanted))
+          continue;
+        this.count++;
+        const own = value(row), before = (at) => this.marks[row] - this.marks[first[at]] || sign * compared(values[at], own);
+        if (first.length === MOST3 && before(MOST3 - 1) <= 0)
+          continue;
+        let low = 0, high = first.length;
+        while (low < high) {
+          const middle = low + high >> 1;
+          if (before(middle) > 0)
+            high = middle;
+          else
+            low = middle + 1;
+        }
+        first.splice(low, 0, row);
+        values.splice(low, 0, own);
+        if (first.length > MOST3) {
+          first.pop();
+          values.pop();
+        }
+      }
+      this.order = first;
       this.fill();
-    }
-    // By row: numbers that sort as the column's values.
-    keys(column) {
-      const { value } = this.columns[column], names2 = /* @__PURE__ */ new Set(), keys = new Float64Array(this.rows);
-      for (let row = 0; row < this.rows; row++) {
-        const one = value(row);
-        if (typeof one === "string" && one)
-          names2.add(one);
-      }
-      const place = new Map([...names2].sort(NAMES.compare).map((name, at) => [name, at]));
-      for (let row = 0; row < this.rows; row++) {
-        const one = value(row);
-        keys[row] = typeof one === "number" ? one : place.get(one) ?? -Infinity;
-      }
-      return keys;
     }
     fill() {
       const rows = this.order, isChosen = this.chosen();
-      this.note.textContent = rows.length > MOST3 ? `${count(rows.length - MOST3)} more rows: narrow them with the filter` : plural(rows.length, "row");
-      this.body.replaceChildren(...rows.slice(0, MOST3).map((row) => {
+      this.note.textContent = this.count > MOST3 ? `${count(this.count - MOST3)} more rows: narrow them with the filter` : plural(this.count, "row");
+      this.body.replaceChildren(...rows.map((row) => {
         const line = el("tr", (this.marks[row] ? "bad " : "") + (isChosen(row) ? "chosen" : ""), ...this.columns.map((column) => el("td", "", String(column.value(row)))));
         line.addEventListener("click", () => this.click(row));
         return line;
@@ -1489,20 +1511,26 @@
       }
     }
   };
+  function named(page, columns) {
+    return columns.map(([key, value]) => {
+      const [name, meaning] = page.incident.file.columns[key];
+      return { name, meaning, value };
+    });
+  }
   var known = (value) => value < 0 ? "" : value;
   function rankTable(page) {
     const { incident } = page, ranks = incident.ranks;
-    const columns = [
-      { name: "rank", value: (row) => ranks.rank[row] },
-      { name: "host", value: (row) => incident.host(row) },
-      { name: "GPU", value: (row) => known(ranks.gpu[row]) },
-      { name: "PID", value: (row) => ranks.pid[row] || "" },
-      { name: "stage", value: (row) => known(ranks.stage[row]) },
-      { name: "role", value: (row) => incident.file.waitKinds[incident.waitClass(row)?.kind ?? WaitKind.healthy] },
-      { name: "behind by", value: (row) => known(ranks.lag[row]) },
-      { name: "lost records", value: (row) => ranks.lost[row] },
-      { name: "state", value: (row) => incident.stateText(row) }
-    ];
+    const columns = named(page, [
+      ["rank", (row) => ranks.rank[row]],
+      ["host", (row) => incident.host(row)],
+      ["gpu", (row) => known(ranks.gpu[row])],
+      ["pid", (row) => ranks.pid[row] || ""],
+      ["stage", (row) => known(ranks.stage[row])],
+      ["class", (row) => incident.file.waitKinds[incident.waitClass(row)?.kind ?? WaitKind.healthy]],
+      ["lag", (row) => known(ranks.lag[row])],
+      ["lost", (row) => ranks.lost[row]],
+      ["state", (row) => incident.stateText(row)]
+    ]);
     return new Table(
       columns,
       incident.rows,
@@ -1524,12 +1552,11 @@
       seen[comm]++;
     }
     const columns = [
-      { name: "communicator", value: (comm) => comms[comm].name },
-      { name: "members", value: (comm) => comms[comm].size },
-      { name: "recorded", value: (comm) => seen[comm] },
-      { name: "newest call", value: (comm) => seen[comm] ? high[comm] : "" },
-      { name: "spread", value: (comm) => seen[comm] ? high[comm] - low[comm] : "" },
-      { name: "ranks", value: (comm) => runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "not known" }
+      ...named(page, [["comm", (comm) => comms[comm].name], ["size", (comm) => comms[comm].size]]),
+      { name: "Recorded", meaning: "Members with data", value: (comm) => seen[comm] },
+      { name: "Newest call", value: (comm) => seen[comm] ? high[comm] : "" },
+      { name: "Spread", meaning: "Calls between the first member and the last", value: (comm) => seen[comm] ? high[comm] - low[comm] : "" },
+      { name: "Members", value: (comm) => runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "not known" }
     ];
     return new Table(
       columns,
@@ -1718,9 +1745,9 @@
   var VIEWS = [
     ["answer", "Answer"],
     ["matrix", "Matrix"],
-    ["waits", "Waits"],
-    ["stacks", "Stacks"],
+    ["waits", "Wait-for"],
     ["timeline", "Timeline"],
+    ["stacks", "Stacks"],
     ["ranks", "Ranks"],
     ["comms", "Communicators"],
     ["report", "Report"]
