@@ -914,7 +914,6 @@
   var TOP = 26;
   var RIGHT = 40;
   var MatrixView = class {
-    // by row: what the rank is in
     constructor(page) {
       this.page = page;
       this.root = el("div", "matrix fill");
@@ -924,6 +923,10 @@
       this.choice = el("select");
       this.port = new Viewport(() => this.draw());
       this.shown = "";
+      // by row: what the rank is in
+      this.picture = el("canvas");
+      // the cells as drawn last, for draws that change only what is on top of them
+      this.pictured = [];
       const incident = page.incident;
       this.choice.append(new Option("every call, in program order", "-1"));
       incident.file.lanes.forEach((lane, at) => this.choice.append(new Option(`collectives of ${lane}`, String(at))));
@@ -970,8 +973,20 @@
       if (row !== void 0 && asked !== this.shown)
         this.showPlace(grid, row, op);
       this.shown = asked;
-      this.drawCells(g, grid);
+      this.keepCells(grid);
+      g.drawImage(this.picture, 0, 0, this.box.clientWidth, this.box.clientHeight);
       this.drawAxes(g, grid);
+    }
+    keepCells(grid) {
+      const { x0, x1, y0, y1 } = this.port, { clientWidth, clientHeight } = this.box;
+      const shows = [grid, x0, x1, y0, y1, clientWidth, clientHeight, window.devicePixelRatio, palette().back, this.page.incident.seq.length];
+      if (shows.every((one, at) => one === this.pictured[at]))
+        return;
+      const g = context(this.picture, clientWidth, clientHeight);
+      if (!g)
+        return;
+      this.pictured = shows;
+      this.drawCells(g, grid);
     }
     drawNothing(g) {
       const { incident } = this.page;
@@ -1216,10 +1231,18 @@
       addRank(page, hits, Number(number[1]));
     if (call)
       addCalls(page, hits, Number(call[1]));
-    incident.ranks.rank.forEach((rank, row) => {
-      if (hits.length < MOST2 && incident.host(row).toLowerCase().includes(text))
+    const hosts = /* @__PURE__ */ new Map();
+    const here = (name) => {
+      let known2 = hosts.get(name);
+      if (known2 === void 0)
+        hosts.set(name, known2 = incident.text(name).toLowerCase().includes(text));
+      return known2;
+    };
+    for (let row = 0; row < incident.rows && hits.length < MOST2; row++) {
+      const rank = incident.ranks.rank[row];
+      if (here(incident.ranks.host[row]))
         hits.push({ text: `rank ${rank}, ${incident.where(row)}`, go: () => page.select({ rank, comm: -1, op: -1 }) });
-    });
+    }
     incident.file.comms.forEach((comm, index) => {
       if (hits.length < MOST2 && comm.name.toLowerCase().includes(text))
         hits.push({ text: `communicator ${comm.name}, ${plural(comm.size, "member")}`, go: () => page.open("matrix", { rank: comm.ranks[0] ?? -1, comm: index, op: -1 }) });
