@@ -21,6 +21,7 @@
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/parts.h"
 #include "analyzer/viewdata/state.h"
+#include "analyzer/viewdata/words.h"
 
 namespace lockstep {
 namespace {
@@ -396,10 +397,22 @@ Json WaitKindNames() {
   return names;
 }
 
+// For each state: its name, and what it means. The last one is only the page's.
 Json StateNames() {
   Json names = Json::array();
   for (int state = 0; state < static_cast<int>(ViewState::kCount); ++state)
-    names.push_back(ViewStateName(static_cast<ViewState>(state)));
+    names.push_back({ViewStateName(static_cast<ViewState>(state)), ViewStateMeaning(static_cast<ViewState>(state))});
+  names.push_back({kNotCalledYet, "neither this rank nor the one that it waits for is there yet"});
+  return names;
+}
+
+Json ColumnNames() {
+  const std::pair<const char*, columns::Column> all[] = {
+      {"rank", columns::kRank},   {"host", columns::kHost},   {"gpu", columns::kGpu},  {"pid", columns::kPid},
+      {"stage", columns::kStage}, {"class", columns::kClass}, {"lag", columns::kLag},  {"lost", columns::kLost},
+      {"state", columns::kState}, {"comm", columns::kComm},   {"size", columns::kSize}};
+  Json names = Json::object();
+  for (const auto& [key, column] : all) names[key] = {column.name, column.meaning};
   return names;
 }
 
@@ -451,6 +464,7 @@ std::string WholeData(const Bundle& bundle, const ViewFacts& facts, const Lanes&
                {"kinds", Kinds()},
                {"states", StateNames()},
                {"waitKinds", WaitKindNames()},
+               {"columns", ColumnNames()},
                {"focus", FocusOf(facts)}};
   data["texts"] = texts->texts();
   return Dump(data);

@@ -335,7 +335,7 @@ class Picture {
       if (call.op->call_site < in_.bundle.strings.size())
         site = absl::StrCat(", ", Printable(in_.bundle.strings[call.op->call_site], 200));
     }
-    const char* state = call.state == ViewState::kMissing && !culprit ? "not called yet" : ViewStateName(call.state);
+    const char* state = call.state == ViewState::kMissing && !culprit ? kNotCalledYet : ViewStateName(call.state);
     const bool named = call.op != nullptr || call.state == ViewState::kMissing;
     return CleanUtf8(absl::StrCat(named && !what.empty() ? absl::StrCat(what, ": ") : "", state, site), 400);
   }

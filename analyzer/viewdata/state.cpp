@@ -32,6 +32,33 @@ const char* ViewStateName(ViewState state) {
   return "unknown";
 }
 
+const char* ViewStateMeaning(ViewState state) {
+  switch (state) {
+    case ViewState::kMissing:
+      return "peers made this call, the rank did not";
+    case ViewState::kMismatch:
+      return "the rank made a different call from its peers";
+    case ViewState::kFailed:
+      return "the call returned an error";
+    case ViewState::kNoData:
+      return "nothing is known of this rank; it may be healthy";
+    case ViewState::kWaiting:
+      return "in flight, and held up by a member of the communicator";
+    case ViewState::kStarted:
+      return "the GPU is executing it";
+    case ViewState::kEnqueued:
+      return "on the stream, not completed";
+    case ViewState::kIssued:
+      return "the GPU's progress is not recorded";
+    case ViewState::kOverwritten:
+      return "issued; its record was overwritten or not read";
+    case ViewState::kCompleted:
+      return "the GPU has finished it";
+    default:
+      return "";
+  }
+}
+
 const char* WaitKindName(WaitClass::Kind kind) {
   switch (kind) {
     case WaitClass::HEALTHY:

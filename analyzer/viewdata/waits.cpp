@@ -373,13 +373,14 @@ class Folding {
     }
     std::set<uint32_t> comms;
     std::set<int64_t> seqs;
-    std::set<std::string> operations, states;
+    std::set<std::string> operations;
+    std::map<std::string, size_t> states;  // and how many ranks are in each
     bool point_to_point = false;
     for (const uint32_t v : nodes) {
       const Rank& rank = model_.bundle.ranks[v];
       const RankFront& front = waits_[v].front;
       ranks.push_back(rank.rank);
-      if (states.size() < 2) states.insert(StateOf(v));
+      ++states[StateOf(v)];
       if (front.front == Front::kIdle) continue;
       if (front.comm != kNoIndex) comms.insert(front.comm);
       if (front.op != nullptr && front.op->seq >= 0) seqs.insert(front.op->seq);
@@ -394,7 +395,10 @@ class Folding {
     out->set_point_to_point(point_to_point && !operation.empty());
     // A sequence number is only meaningful in its own communicator.
     if (seqs.size() == 1 && comms.size() == 1) out->set_sequence(*seqs.begin());
-    out->set_state(CleanUtf8(*states.begin(), 300));
+    const auto& [state, in_state] = *std::max_element(states.begin(), states.end(),
+                                                      [](const auto& a, const auto& b) { return a.second < b.second; });
+    const std::string share = states.size() == 1 ? "" : absl::StrCat(" (", in_state, " of ", ranks.size(), ")");
+    out->set_state(absl::StrCat(CleanUtf8(state, 280), share));
     std::string label = RanksLabel(ranks);
     if (!operation.empty() && comms.size() >= 1) {
       absl::StrAppend(&label, " in ", operation == "making" ? "the making" : operation,

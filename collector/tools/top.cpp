@@ -98,6 +98,7 @@ void TopSession::Take(const ClientReply& reply, int64_t mono_ns) {
   rates_.clear();
   for (const JobStatus& job : jobs) rates_.push_back(CallsASecond(job, passed_ns));
   jobs_ = std::move(jobs);
+  ++states_;
 }
 
 double TopSession::CallsASecond(const JobStatus& now, int64_t passed_ns) const {

@@ -23,6 +23,7 @@ class TopSession {
   // times a second.
   void Step(int64_t mono_ns);
   bool heard() const { return heard_ns_ != 0; }  // at least one state has arrived
+  int states() const { return states_; }         // how many have arrived
   int64_t silent_ns(int64_t mono_ns) const;      // 0 if the collector answers
 
   const std::vector<JobStatus>& jobs() const { return jobs_; }
@@ -53,6 +54,7 @@ class TopSession {
   uint64_t next_request_ = 1, status_request_ = 0, question_ = 0;
   int64_t asked_ns_ = 0, heard_ns_ = 0, started_ns_ = 0;
   bool greeted_ = false;
+  int states_ = 0;
   std::vector<std::string> lines_;
   bool answered_ = false;
   std::string error_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -194,8 +195,8 @@ void AddStages(const JobStatus& job, Lines* lines) {
   }
 }
 
-// Returns which ranks the oldest incomplete operation waits for.
-std::string WaitsFor(const JobStatus& job) {
+// The communicator whose oldest incomplete operation explains the job's state; null if none is late.
+const CommunicatorStatus* Oldest(const JobStatus& job) {
   const CommunicatorStatus* oldest = nullptr;
   for (const CommunicatorStatus& comm : job.communicators()) {
     if (CommStyle(comm) == TopStyle::kPlain) continue;
@@ -203,9 +204,7 @@ std::string WaitsFor(const JobStatus& job) {
         (comm.standing() == oldest->standing() && comm.age_ns() > oldest->age_ns()))
       oldest = &comm;
   }
-  if (oldest == nullptr) return "";
-  const Ranks missing = Ranks::FromOrNone(oldest->missing());
-  return missing.empty() ? CommName(*oldest) : absl::StrCat(missing.Text(2), " in ", CommName(*oldest));
+  return oldest;
 }
 
 // What is known of one rank.
@@ -291,12 +290,36 @@ TopStyle StateStyle(const std::string& state) {
   return state == "moving" ? TopStyle::kGood : TopStyle::kDim;
 }
 
+std::optional<Ranks> SlowestRanks(const JobStatus& job) {
+  if (const CommunicatorStatus* oldest = Oldest(job); oldest != nullptr) {
+    Ranks missing = Ranks::FromOrNone(oldest->missing());
+    if (!missing.empty()) return missing;
+  }
+  const Verdict& verdict = job.last_incident().verdict();
+  if (job.state() != "moving" || verdict.verdict() != VERDICT_SLOW || verdict.findings().empty()) return std::nullopt;
+  Ranks slow;
+  for (const int32_t rank : verdict.findings(0).culprit_ranks()) slow.Add(rank);
+  return slow.empty() ? std::nullopt : std::optional<Ranks>(std::move(slow));
+}
+
+std::string SlowestText(const JobStatus& job) {
+  const std::optional<Ranks> slowest = SlowestRanks(job);
+  const CommunicatorStatus* oldest = Oldest(job);
+  const std::string where = oldest == nullptr ? "" : " in " + CommName(*oldest);
+  if (!slowest.has_value()) return "unknown" + where;
+  return slowest->Text(2) + (oldest == nullptr ? ", by the last verdict" : where);
+}
+
+std::string RateText(double calls_a_second) {
+  return calls_a_second < 0 ? "unknown" : absl::StrFormat("%.*f", calls_a_second < 10 ? 1 : 0, calls_a_second);
+}
+
 void AddJobs(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, Lines* lines) {
   size_t name = 12;
   for (const JobStatus& job : jobs) name = std::min(width / 3, std::max(name, JobName(job.job()).size()));
   Add(lines, TopStyle::kHeading,
       absl::StrCat("  ", Padded("JOB", name), " ", Padded("STATE", 7), " ", RightPadded("FOR", 6), " ",
-                   RightPadded("RANKS", 11), " ", RightPadded("CALLS/S", 7), " WAITS FOR"));
+                   RightPadded("RANKS", 11), " ", RightPadded("CALLS/S", 7), " SLOWEST RANK"));
   for (size_t i = 0; i < jobs.size(); ++i) {
     const JobStatus& job = jobs[i];
     const int64_t since = job.since_real_ns() > 0 ? state.now_real_ns - job.since_real_ns() : 0;
@@ -305,13 +328,16 @@ void AddJobs(const std::vector<JobStatus>& jobs, const TopState& state, size_t w
         absl::StrCat(i == state.job ? "> " : "  ", Padded(JobName(job.job()), name), " ",
                      Padded(PrintableAscii(job.state()), 7), " ", RightPadded(Tight(since), 6), " ",
                      RightPadded(absl::StrCat(CountText(job.ranks()), "/", CountText(job.ranks_expected())), 11), " ",
-                     RightPadded(rate < 0 ? "-" : absl::StrFormat("%.*f", rate < 10 ? 1 : 0, rate), 7), " ",
-                     WaitsFor(job)));
-    const std::string& verdict = job.last_incident().text();
-    if (!verdict.empty())
-      Add(lines, job.state() == "hung" ? TopStyle::kBad : TopStyle::kDim,
-          "    " + PrintableAscii(verdict.substr(0, verdict.find('\n'))));
+                     RightPadded(RateText(rate), 7), " ", SlowestText(job)));
+    AddVerdict(job, lines);
   }
+}
+
+void AddVerdict(const JobStatus& job, Lines* lines) {
+  const std::string& verdict = job.last_incident().text();
+  if (!verdict.empty())
+    Add(lines, job.state() == "hung" ? TopStyle::kBad : TopStyle::kDim,
+        "    " + PrintableAscii(verdict.substr(0, verdict.find('\n'))));
 }
 
 void AddGroup(const JobStatus& job, const TopState& state, size_t width, Lines* lines) {

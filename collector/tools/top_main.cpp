@@ -1,5 +1,4 @@
 // The top verb: running jobs on a terminal.
-#include <google/protobuf/util/json_util.h>
 #include <locale.h>
 #include <ncurses.h>
 #include <poll.h>
@@ -37,14 +36,10 @@ void Wait(wire::Client* client, bool keys) {
   poll(fds, keys ? 2 : 1, kTickMs);
 }
 
-// Prints one JSON object for each job, on a line of its own, with the names of proto/wire.proto.
-bool PrintJson(const std::vector<JobStatus>& jobs) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  for (const JobStatus& job : jobs) {
-    std::string line;
-    if (!google::protobuf::util::MessageToJsonString(job, &line, options).ok()) return false;
+bool PrintJson(const TopSession& session) {
+  for (size_t i = 0; i < session.jobs().size(); ++i) {
+    const std::string line = TopJson(session.jobs()[i], session.calls_a_second()[i]);
+    if (line.empty()) return false;
     puts(line.c_str());
   }
   return true;
@@ -58,9 +53,13 @@ int Once(TopSession* session, wire::Client* client, bool json) {
       fprintf(stderr, "lockstep top: %s\n", PrintableAscii(error).c_str());
       return 1;
     }
-    if (session->heard()) {
-      if (json) return PrintJson(session->jobs()) ? 0 : 1;
-      fputs(TopText(session->jobs(), RealtimeNs()).c_str(), stdout);
+    // Rates need two states.
+    if (session->states() > 1 || (session->heard() && session->jobs().empty())) {
+      if (json) return PrintJson(*session) ? 0 : 1;
+      TopState state;
+      state.now_real_ns = RealtimeNs();
+      state.calls_a_second = session->calls_a_second();
+      fputs(TopText(session->jobs(), state).c_str(), stdout);
       return 0;
     }
     Wait(client, false);

@@ -1,10 +1,13 @@
 #include "collector/tools/top_view.h"
 
+#include <google/protobuf/util/json_util.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
@@ -18,6 +21,7 @@ namespace {
 using namespace top;  // NOLINT: the parts of this screen
 
 constexpr size_t kMostExtras = 8;
+constexpr size_t kMostSlowest = 256;  // in JSON
 
 template <typename Texts>
 void AddExtras(const char* title, const Texts& texts, TopStyle style, Lines* lines) {
@@ -33,10 +37,10 @@ void AddExtras(const char* title, const Texts& texts, TopStyle style, Lines* lin
   }
 }
 
-Lines JobHead(const JobStatus& job, int64_t now_real_ns) {
+Lines JobHead(const JobStatus& job, const TopState& state, size_t at) {
+  const int64_t now_real_ns = state.now_real_ns;
   Lines lines;
-  const std::string state = PrintableAscii(job.state());
-  std::string line = absl::StrCat(state.empty() ? "state not known" : state);
+  std::string line = job.state().empty() ? "state not known" : PrintableAscii(job.state());
   if (job.since_real_ns() > 0 && now_real_ns > job.since_real_ns()) {
     absl::StrAppend(&line, " for ", DurationText(now_real_ns - job.since_real_ns()));
   }
@@ -45,6 +49,9 @@ Lines JobHead(const JobStatus& job, int64_t now_real_ns) {
     absl::StrAppend(&line, "   up ", DurationText(now_real_ns - job.started_real_ns()));
   }
   Add(&lines, StateStyle(job.state()), std::move(line));
+  Add(&lines, TopStyle::kPlain,
+      absl::StrCat("calls/s ", RateText(at < state.calls_a_second.size() ? state.calls_a_second[at] : -1),
+                   "   slowest rank ", SlowestText(job)));
   if (job.restarts_inside() != 0) {
     line = absl::StrCat("restarted inside its processes ",
                         job.restarts_inside() == 1 ? "once" : absl::StrCat(CountText(job.restarts_inside()), " times"));
@@ -88,6 +95,7 @@ Lines JobBody(const JobStatus& job, const TopState& state, size_t width) {
   AddExtras("BLIND", job.blind(), TopStyle::kLate, &lines);
   if (!job.last_incident().path().empty()) {
     Add(&lines, TopStyle::kHeading, "LAST INCIDENT (w shows it)");
+    AddVerdict(job, &lines);
     Add(&lines, TopStyle::kBad, "  " + PrintableAscii(job.last_incident().path()));
   }
   return lines;
@@ -188,8 +196,9 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
     scroll = static_cast<size_t>(marked - body.begin());
     scroll -= std::min(scroll, height / 2);
   } else {
-    const JobStatus& job = jobs[std::min(state.job, jobs.size() - 1)];
-    for (const TopLine& line : JobHead(job, state.now_real_ns)) {
+    const size_t at = std::min(state.job, jobs.size() - 1);
+    const JobStatus& job = jobs[at];
+    for (const TopLine& line : JobHead(job, state, at)) {
       for (std::string& text : Wrapped(line.text, width, 2)) Add(&lines, line.style, std::move(text));
     }
     Add(&lines, TopStyle::kPlain, "");
@@ -221,14 +230,15 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
   return lines;
 }
 
-std::string TopText(const std::vector<JobStatus>& jobs, int64_t now_real_ns) {
+std::string TopText(const std::vector<JobStatus>& jobs, const TopState& state) {
   constexpr size_t kWide = 140;
   if (jobs.empty()) return "No job is known to the collector.\n";
   std::string text;
-  for (const JobStatus& job : jobs) {
+  for (size_t at = 0; at < jobs.size(); ++at) {
+    const JobStatus& job = jobs[at];
     if (!text.empty()) text += '\n';
     absl::StrAppend(&text, "job ", JobName(job.job()), "\n");
-    for (const Lines& part : {JobHead(job, now_real_ns), JobBody(job, TopState(), kWide)}) {
+    for (const Lines& part : {JobHead(job, state, at), JobBody(job, state, kWide)}) {
       for (const TopLine& line : part) {
         std::string plain = line.text;
         while (!plain.empty() && plain.back() == ' ') plain.pop_back();
@@ -237,6 +247,21 @@ std::string TopText(const std::vector<JobStatus>& jobs, int64_t now_real_ns) {
     }
   }
   return text;
+}
+
+std::string TopJson(const JobStatus& job, double calls_a_second) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(job, &text, options).ok() || text.empty()) return "";
+  text.pop_back();  // the brace that ends the object
+  absl::StrAppend(&text, ",\"calls_a_second\":", calls_a_second < 0 ? "null" : absl::StrFormat("%.3f", calls_a_second),
+                  ",\"slowest_ranks\":");
+  const std::optional<Ranks> slowest = SlowestRanks(job);
+  absl::StrAppend(
+      &text, slowest.has_value() ? absl::StrCat("[", absl::StrJoin(slowest->List(kMostSlowest), ","), "]") : "null");
+  return text + "}";
 }
 
 }  // namespace lockstep

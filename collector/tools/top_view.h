@@ -51,6 +51,9 @@ struct TopState {
 std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, size_t height);
 
 // Every line of every job, without a screen.
-std::string TopText(const std::vector<JobStatus>& jobs, int64_t now_real_ns);
+std::string TopText(const std::vector<JobStatus>& jobs, const TopState& state);
+// The job as one line of JSON, with the names of proto/wire.proto, and with "calls_a_second" and "slowest_ranks"; these
+// are null if not known. Empty if the job cannot be written.
+std::string TopJson(const JobStatus& job, double calls_a_second);
 
 }  // namespace lockstep

@@ -121,7 +121,7 @@ TEST(TopViewTest, AllJobsAreListedWithTheirLastVerdicts) {
   state.calls_a_second = {812.4, 0};
   const std::string list = Screen(RenderTop({moving, hung}, state, 100, 24));
   EXPECT_THAT(list, HasSubstr("lockstep top  2 jobs"));
-  EXPECT_THAT(list, HasSubstr("  eval                moving       -         8/8     812 \n"));
+  EXPECT_THAT(list, HasSubstr("SLOWEST RANK\n  eval                moving       -         8/8     812 unknown\n"));
   EXPECT_THAT(list, HasSubstr("> llama-70b restart 2 hung       14s 4,088/4,096     0.0 1736 in tp_217\n"
                               "    HUNG: rank 1736 never entered Broadcast\n"));
   EXPECT_THAT(list, Not(HasSubstr("it is stopped")));
@@ -130,6 +130,22 @@ TEST(TopViewTest, AllJobsAreListedWithTheirLastVerdicts) {
   const std::string one = Screen(RenderTop({moving, hung}, state, 100, 24));
   EXPECT_THAT(one, HasSubstr("llama-70b restart 2  [2/2]"));
   EXPECT_THAT(one, HasSubstr("COMMUNICATOR"));
+}
+
+TEST(TopViewTest, WhatIsNotMeasuredIsUnknown) {
+  JobStatus job;
+  job.mutable_job()->set_job("eval");
+  job.set_state("moving");
+  EXPECT_THAT(TopText({job}, TopState()), HasSubstr("\ncalls/s unknown   slowest rank unknown\n"));
+  EXPECT_THAT(TopJson(job, -1), HasSubstr(",\"calls_a_second\":null,\"slowest_ranks\":null}"));
+  Verdict* verdict = job.mutable_last_incident()->mutable_verdict();
+  verdict->set_verdict(VERDICT_SLOW);
+  verdict->add_findings()->add_culprit_ranks(12);
+  EXPECT_THAT(TopText({job}, TopState()), HasSubstr("slowest rank 12, by the last verdict"));
+  EXPECT_THAT(TopJson(job, 41.5), HasSubstr(",\"calls_a_second\":41.500,\"slowest_ranks\":[12]}"));
+  verdict->set_verdict(VERDICT_HUNG);
+  EXPECT_THAT(TopText({job}, TopState()), HasSubstr("slowest rank unknown")) << "it moves again since";
+  EXPECT_THAT(TopJson(HungJob(), 0), HasSubstr("\"slowest_ranks\":[1736]}"));
 }
 
 TEST(TopViewTest, TheSelectedJobStaysVisible) {
@@ -163,7 +179,7 @@ TEST(TopViewTest, RanksCanBeSortedByTroubleRankOrHost) {
 
 TEST(TopViewTest, RestartsInsideTheProcessesAreCounted) {
   JobStatus job = HungJob();
-  EXPECT_THAT(TopText({job}, 0), Not(HasSubstr("inside its processes")));
+  EXPECT_THAT(TopText({job}, TopState()), Not(HasSubstr("inside its processes")));
   TopState state;
   state.now_real_ns = 200'000'000'000;
   job.set_restarts_inside(1);
@@ -179,9 +195,9 @@ TEST(TopViewTest, RestartsInsideTheProcessesAreCounted) {
 
 TEST(TopViewTest, WithoutMarkersThereIsNoGpuColumn) {
   JobStatus job = HungJob();
-  EXPECT_THAT(TopText({job}, 0), HasSubstr("IN GPU IN FLIGHT"));
+  EXPECT_THAT(TopText({job}, TopState()), HasSubstr("IN GPU IN FLIGHT"));
   job.mutable_communicators(0)->clear_started();
-  EXPECT_THAT(TopText({job}, 0), HasSubstr("IN IN FLIGHT"));
+  EXPECT_THAT(TopText({job}, TopState()), HasSubstr("IN IN FLIGHT"));
 }
 
 TEST(TopViewTest, LateArrivalsHardwareAndDisagreementsFitIn80Columns) {
@@ -244,7 +260,7 @@ TEST(TopViewTest, ControlCharactersFromTheNetworkAreRemoved) {
   for (const TopLine& line : RenderTop({job}, state, 100, 40)) {
     for (const char c : line.text) EXPECT_TRUE(c >= ' ' && c <= '~') << line.text;
   }
-  EXPECT_THAT(TopText({job}, 0), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(TopText({job}, TopState()), Not(HasSubstr("\x1b")));
 }
 
 TEST(TopViewTest, HostileSetsAreRejected) {

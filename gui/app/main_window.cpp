@@ -155,17 +155,15 @@ void MainWindow::MakePanes() {
                       new TimelineView(&navigator_),
                       new StackView(&navigator_),
                       new BandwidthView(&navigator_)};
-  const char* tab_names[] = {"Answer", "Matrix", "Wait-for", "Timeline", "Stacks", "Bandwidth"};
-
   tabs_ = new QTabWidget;
   tabs_->setObjectName("tabs");
   tabs_->setAccessibleName("Pictures");
   tabs_->setDocumentMode(true);
   tabs_->tabBar()->setAccessibleName("Pictures");
   for (size_t i = 0; i < std::size(pictures); ++i) {
-    const int at = tabs_->addTab(pictures[i], tab_names[i]);
-    tabs_->setTabToolTip(at,
-                         actions_->Get(static_cast<ActionId>(static_cast<int>(ActionId::kTabAnswer) + at))->toolTip());
+    const QAction* tab =
+        actions_->Get(static_cast<ActionId>(static_cast<int>(ActionId::kTabAnswer) + static_cast<int>(i)));
+    tabs_->setTabToolTip(tabs_->addTab(pictures[i], tab->text().remove('&')), tab->toolTip());
   }
   chips_ = new Chips(&navigator_, search_, this);
   strip_ = new Strip(actions_->Get(ActionId::kCancelLoading), this);

@@ -40,23 +40,6 @@ QString RankName(const CellMatrix& matrix, int row) {
   return rank >= 0 ? QString("rank %1").arg(rank) : QString("member %1, rank not known").arg(row);
 }
 
-QString StateText(ViewState state) {
-  switch (state) {
-    case ViewState::kMissing:
-      return "never enqueued: peers called, this rank did not";
-    case ViewState::kMismatch:
-      return "mismatch: called something else than its peers";
-    case ViewState::kWaiting:
-      return "waiting for peers: in flight, held up by a member";
-    case ViewState::kNoData:
-      return "no data: nothing is known about it";
-    case ViewState::kOverwritten:
-      return "issued; its record is overwritten";
-    default:
-      return QString::fromLatin1(ViewStateName(state));
-  }
-}
-
 }  // namespace
 
 QStringList CellLines(const Document& document, const CellMatrix& matrix, int row, int column) {
@@ -77,7 +60,9 @@ QStringList CellLines(const Document& document, const CellMatrix& matrix, int ro
   } else if (what.selection.comm >= 0) {
     lines << QString("#%1 of %2").arg(what.selection.seq_first).arg(document.CommName(what.selection.comm));
   }
-  lines << StateText(matrix.At(row, column));
+  const ViewState state = matrix.At(row, column);
+  lines << QString::fromLatin1(ViewStateName(state)) +
+               (state < ViewState::kWaiting ? QString() : QString(": ") + ViewStateMeaning(state));
   if (what.has_op && what.op.enter_ns != 0) {
     QString when;
     if (document.facts().last_ns() != 0 && what.place < document.facts().ranks_size()) {

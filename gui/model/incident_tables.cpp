@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "analyzer/viewdata/words.h"
 #include "gui/model/incident_columns.h"
 #include "gui/model/safe_text.h"
 
@@ -36,6 +37,10 @@ class Rows : public TableRows {
   DocumentPtr document_;
   std::shared_ptr<const IncidentColumns> columns_;
 };
+
+TableColumn Shared(const columns::Column& column, bool number, int characters) {
+  return {column.name, column.meaning, number, characters};
+}
 
 template <typename T>
 TableModel::Make Maker() {
@@ -405,7 +410,7 @@ class InFlightRows : public Rows {
 TableKind CommTable() {
   return {"Communicators",
           "Progress of every communicator: what is in flight, who is missing",
-          {{"Communicator", "The name people use, or the identity where there is none", false, 16},
+          {Shared(columns::kComm, false, 16),
            {"Oldest in flight", "How long the first member has been in the oldest collective that is not completed",
             true, 13},
            {"In flight", "Sequence number of the oldest collective that a member is in", true, 9},
@@ -415,7 +420,7 @@ TableKind CommTable() {
            {"Min", "Completed collectives: the member that is furthest behind", true, 8},
            {"Median", "Completed collectives: the middle member", true, 8},
            {"Max", "Completed collectives: the member that is furthest ahead", true, 8},
-           {"Size", "Members", true, 6},
+           Shared(columns::kSize, true, 6),
            {"Identity", "The job-wide identity", false, 18}},
           Maker<CommRows>(),
           CommRows::kAge,
@@ -426,16 +431,16 @@ TableKind CommTable() {
 TableKind RankTable() {
   return {"Ranks",
           "Every rank with its host, what it does and how far behind it is",
-          {{"Rank", "Global rank", true, 7},
-           {"Host", "Host name", false, 12},
-           {"GPU", "Index on its host", true, 5},
-           {"Class", "Whether it is the cause, waits for others, or runs; sorts by how bad it is", true, 10},
-           {"State", "What it was doing when its data was taken", false, 34},
-           {"Lag", "Collectives by which it is behind the furthest member, the most over its communicators", true, 6},
+          {Shared(columns::kRank, true, 7),
+           Shared(columns::kHost, false, 12),
+           Shared(columns::kGpu, true, 5),
+           Shared(columns::kClass, true, 10),
+           Shared(columns::kState, false, 34),
+           Shared(columns::kLag, true, 6),
            {"In flight", "Operations that it issued and that are not completed", true, 8},
-           {"Stage", "Pipeline stage", true, 6},
-           {"Pid", "Process on its host", true, 9},
-           {"Lost", "Records that were dropped while recording", true, 7},
+           Shared(columns::kStage, true, 6),
+           Shared(columns::kPid, true, 9),
+           Shared(columns::kLost, true, 7),
            {"Clock", "By how much its times may be off against other hosts'", true, 11},
            {"File", "Where its data came from", false, 30}},
           Maker<RankRows>(),
@@ -461,13 +466,13 @@ TableKind MismatchTable() {
 TableKind InFlightTable() {
   return {"In flight",
           "Operations that were issued and are not completed",
-          {{"Rank", "Global rank", true, 7},
+          {Shared(columns::kRank, true, 7),
            {"Operation", "Kind, sequence number and communicator", false, 28},
            {"Since", "How long ago it was called", true, 9},
            {"Waits for", "Members that have not enqueued it, or what it stands behind", false, 30},
            {"Missing", "Members with data that have not enqueued it", true, 8},
            {"State", "How far it came", false, 14},
-           {"Host", "Host name", false, 12}},
+           Shared(columns::kHost, false, 12)},
           Maker<InFlightRows>(),
           InFlightRows::kSince,
           Qt::DescendingOrder,

@@ -31,6 +31,7 @@ void StackModel::SetDocument(DocumentPtr document) {
   odd_.clear();
   children_.assign(1, {});
   total_ = 0;
+  culprit_ = -1;
   if (document_ != nullptr) {
     const auto& stacks = document_->facts().stacks();
     const int n = stacks.size();
@@ -47,21 +48,34 @@ void StackModel::SetDocument(DocumentPtr document) {
       children_[static_cast<size_t>(parent + 1)].push_back(i);
     }
     row_.resize(static_cast<size_t>(n));
+    RankIntervals named;
+    if (document_->verdict().findings_size() > 0) {
+      const auto& ranks = document_->verdict().findings(0).culprit_ranks();
+      named = RankIntervals::Of(std::vector<int32_t>(ranks.begin(), ranks.end()));
+    }
     odd_.assign(static_cast<size_t>(n), false);
-    for (size_t p = 0; p < children_.size(); ++p) {
-      std::vector<int>& siblings = children_[p];
-      std::stable_sort(siblings.begin(), siblings.end(),
-                       [&](int a, int b) { return ranks_[static_cast<size_t>(a)] < ranks_[static_cast<size_t>(b)]; });
+    bool any = false;
+    for (int i = 0; i < n && !named.empty(); ++i) {
+      const bool all = RanksOf(i).Minus(named).empty();
+      odd_[static_cast<size_t>(i)] = all;
+      any |= all;
+    }
+    for (std::vector<int>& siblings : children_) {
+      std::stable_sort(siblings.begin(), siblings.end(), [&](int a, int b) {
+        return Odd(a) != Odd(b) ? Odd(a) : ranks_[static_cast<size_t>(a)] < ranks_[static_cast<size_t>(b)];
+      });
       int64_t of_parent = 0;
       for (const int child : siblings) of_parent += ranks_[static_cast<size_t>(child)];
       for (size_t k = 0; k < siblings.size(); ++k) {
         const int64_t ranks = ranks_[static_cast<size_t>(siblings[k])];
         row_[static_cast<size_t>(siblings[k])] = static_cast<int>(k);
+        if (any) continue;
         odd_[static_cast<size_t>(siblings[k])] = siblings.size() > 1 && ranks * 4 <= of_parent &&
                                                  ranks == ranks_[static_cast<size_t>(siblings[0])] &&
                                                  ranks < ranks_[static_cast<size_t>(siblings.back())];
       }
     }
+    if (!named.empty()) culprit_ = NodeOfRanks(RankIntervals::Of(named.first(), named.first()));
   }
   endResetModel();
 }
@@ -121,7 +135,7 @@ QString StackModel::NodeText(int node) const {
   if (node < 0 || node >= node_count()) return {};
   QStringList lines = {FrameOf(node), KindName(KindOf(node)) + " frame",
                        QString("%L1 of %L2 ranks: %3").arg(RanksIn(node)).arg(total_).arg(RanksOf(node).Text())};
-  if (Odd(node)) lines << "few among many: look here";
+  if (Odd(node)) lines << (culprit_ >= 0 ? "named by the verdict" : "few among many: look here");
   if (ChildrenOf(node).empty()) lines << "innermost frame";
   return lines.join('\n');
 }

@@ -13,8 +13,8 @@
 
 namespace lockstep::gui {
 
-// ViewFacts.stacks in stored order; an index's internal id is a node's position there. Siblings with the fewest ranks
-// come first, so that an exceptional rank is seen before the others. Used on the window's thread.
+// ViewFacts.stacks in stored order; an index's internal id is a node's position there. Frames of ranks that the verdict
+// names come first, then those of the fewest ranks. Used on the window's thread.
 class StackModel : public QAbstractItemModel {
   Q_OBJECT
 
@@ -36,8 +36,11 @@ class StackModel : public QAbstractItemModel {
   RankIntervals RanksOf(int node) const;
   QString FrameOf(int node) const;
   StackFrame::Kind KindOf(int node) const;
-  // True for few among many: at most a quarter of its parent's ranks, and fewer than any sibling.
+  // True if the node is to be seen first: the verdict names all of its ranks. If it names none that differs from the
+  // others, few among many: at most a quarter of the parent's ranks, and fewer than any sibling.
   bool Odd(int node) const { return odd_[static_cast<size_t>(node)]; }
+  // The innermost frame of the first rank that the verdict names; -1 if it names none, or has no stack of it.
+  int culprit() const { return culprit_; }
   // The deepest node that all these ranks share; -1 if none.
   int NodeOfRanks(const RankIntervals& ranks) const;
   // Nodes whose frame contains the text (case does not matter), in the order of the tree.
@@ -68,6 +71,7 @@ class StackModel : public QAbstractItemModel {
   std::vector<int64_t> ranks_;
   std::vector<bool> odd_;
   std::vector<std::vector<int>> children_;  // [0] for the roots, then for each node
+  int culprit_ = -1;
   int64_t total_ = 0;
 };
 

@@ -147,7 +147,7 @@ TEST(TableModelTest, RanksAndInFlight) {
   ASSERT_EQ(ranks.rowCount(), 8);
   EXPECT_EQ(Cell(ranks, 0, 0), "5") << "the cause comes first";
   EXPECT_EQ(Cell(ranks, 0, ColumnOf(ranks, "Host")), "node100");
-  EXPECT_EQ(Cell(ranks, 0, ColumnOf(ranks, "Pid")), "40005");
+  EXPECT_EQ(Cell(ranks, 0, ColumnOf(ranks, "PID")), "40005");
   ranks.SetFilter("NODE100 40003", false, {});
   ASSERT_TRUE(Settles(ranks));
   EXPECT_EQ(ranks.rowCount(), 1);

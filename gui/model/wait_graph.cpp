@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analyzer/viewdata/state.h"
 #include "gui/model/wait_layout.h"
 
 namespace lockstep::gui {
@@ -164,8 +165,12 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
   return graph;
 }
 
+QString WaitKindText(WaitClass::Kind kind) {
+  const QString name = QString::fromLatin1(WaitKindName(kind));
+  return kind == WaitClass::CAUSE || kind == WaitClass::IN_CYCLE ? name.toUpper() : name;
+}
+
 QString WaitGraphText(const WaitGraph& graph) {
-  static constexpr const char* kKinds[] = {"continues", "waits", "CAUSE", "IN A CYCLE", "no data"};
   std::vector<int> order(graph.nodes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
@@ -174,8 +179,7 @@ QString WaitGraphText(const WaitGraph& graph) {
   QStringList lines;
   for (const int i : order) {
     const WaitNode& node = graph.nodes[static_cast<size_t>(i)];
-    QString line = QString("%1: %2 (ranks %3)")
-                       .arg(kKinds[std::clamp(static_cast<int>(node.kind), 0, 4)], node.title, node.ranks.Text());
+    QString line = QString("%1: %2 (ranks %3)").arg(WaitKindText(node.kind), node.title, node.ranks.Text());
     if (!node.state.isEmpty()) line += ", " + node.state;
     lines << line;
     for (const WaitArrow& arrow : graph.arrows) {

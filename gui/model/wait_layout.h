@@ -47,6 +47,8 @@ struct WaitGraph {
 WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int32_t)>& comm_name,
                          int most = kMostWaitNodes);
 
+// "waits", "CAUSE": the analyzer's word, in capitals for what is looked for.
+QString WaitKindText(WaitClass::Kind kind);
 // The chain as lines of text, causes first.
 QString WaitGraphText(const WaitGraph& graph);
 

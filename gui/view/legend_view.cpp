@@ -25,33 +25,6 @@ constexpr ViewState kShown[] = {ViewState::kMissing,     ViewState::kMismatch, V
                                 ViewState::kOverwritten, ViewState::kCompleted};
 constexpr int kRows = static_cast<int>(std::size(kShown));
 
-const char* Meaning(ViewState state) {
-  switch (state) {
-    case ViewState::kMissing:
-      return "Peers called this collective, the rank did not: look here first.";
-    case ViewState::kMismatch:
-      return "The rank called something else than its peers at this place.";
-    case ViewState::kFailed:
-      return "The call returned an error.";
-    case ViewState::kNoData:
-      return "Nothing is known of this rank: no proof of a fault.";
-    case ViewState::kWaiting:
-      return "In flight, and held up by a member of the communicator.";
-    case ViewState::kStarted:
-      return "The GPU is in it.";
-    case ViewState::kEnqueued:
-      return "On the stream, not completed.";
-    case ViewState::kIssued:
-      return "Handed over; what the GPU did with it is not recorded.";
-    case ViewState::kOverwritten:
-      return "Issued; its record is gone or was not read.";
-    case ViewState::kCompleted:
-      return "Done.";
-    default:
-      return "";
-  }
-}
-
 }  // namespace
 
 struct LegendView::Impl {
@@ -299,7 +272,7 @@ bool LegendView::event(QEvent* event) {
     QToolTip::showText(help->globalPos(),
                        QString("%1: %2 cells in sight\n%3\nClick: the next one; Ctrl+click: only ranks that have some")
                            .arg(ViewStateName(impl_->StateOf(row)), impl_->CountText(impl_->StateOf(row)),
-                                Meaning(impl_->StateOf(row))),
+                                ViewStateMeaning(impl_->StateOf(row))),
                        this);
   }
   return true;

@@ -145,12 +145,21 @@ void StackView::SetDocument(DocumentPtr document) {
   search_->clear();
   SizePane();
   Mark();
+  SetCurrent(model_->culprit());
 }
 
 void StackView::SizePane() {
   pane_->resize(std::max(50, static_cast<int>(area_->viewport()->width() * zoom_)), pane_->height());
   pane_->Rebuild();
   pane_->resize(pane_->width(), std::max(pane_->WantedHeight(), area_->viewport()->height()));
+  ShowCurrent();
+}
+
+void StackView::ShowCurrent() {
+  const QRectF box = pane_->BoxOf(current_);
+  if (!box.isEmpty())
+    area_->ensureVisible(static_cast<int>(box.left() + std::min(box.width(), 60.0) / 2),
+                         static_cast<int>(box.center().y()), 30, pane_->RowHeight());
 }
 
 bool StackView::eventFilter(QObject* object, QEvent* event) {
@@ -201,13 +210,8 @@ void StackView::SetCurrent(int node) {
   if (node < 0) return;
   tree_->setCurrentIndex(model_->IndexOf(node));
   tree_->scrollTo(model_->IndexOf(node));
-  QRectF box = pane_->BoxOf(node);
-  if (box.isEmpty()) {
-    pane_->SetRoot(-1);
-    box = pane_->BoxOf(node);
-  }
-  area_->ensureVisible(static_cast<int>(box.left() + std::min(box.width(), 60.0) / 2),
-                       static_cast<int>(box.center().y()), 30, pane_->RowHeight());
+  if (pane_->BoxOf(node).isEmpty()) pane_->SetRoot(-1);
+  ShowCurrent();
 }
 
 void StackView::Find(int step) {

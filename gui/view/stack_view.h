@@ -47,6 +47,7 @@ class StackView : public View {
   void Mark();
   void Find(int step);
   void SizePane();
+  void ShowCurrent();
 
   DocumentPtr document_;
   StackModel* model_;

@@ -11,7 +11,6 @@
 #include <QWheelEvent>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -23,23 +22,8 @@ namespace {
 
 constexpr double kMargin = 24, kPad = 8, kBar = 7;
 constexpr double kNearest = 4, kFarthest = 0.02;
-constexpr double kReadableScale = 0.8;  // Fit scrolls rather than draw smaller text
+constexpr double kReadableScale = 0.9, kLargestFit = 1.25;  // Fit scrolls rather than draw smaller text
 constexpr int kTitleLines = 3;
-
-const char* KindText(WaitClass::Kind kind) {
-  switch (kind) {
-    case WaitClass::CAUSE:
-      return "CAUSE";
-    case WaitClass::IN_CYCLE:
-      return "IN A CYCLE";
-    case WaitClass::VICTIM:
-      return "waits";
-    case WaitClass::NO_DATA:
-      return "no data";
-    default:
-      return "continues";
-  }
-}
 
 QColor KindColor(WaitClass::Kind kind, const Theme& theme) {
   switch (kind) {
@@ -53,25 +37,6 @@ QColor KindColor(WaitClass::Kind kind, const Theme& theme) {
       return theme.Of(ViewState::kNoData).fill;
     default:
       return theme.Of(ViewState::kCompleted).fill;
-  }
-}
-
-const char* HostText(RankFacts::Host state) {
-  switch (state) {
-    case RankFacts::ELSEWHERE:
-      return "elsewhere";
-    case RankFacts::IN_CALL:
-      return "in the call";
-    case RankFacts::IN_WAIT:
-      return "waiting for the GPU";
-    case RankFacts::STOPPED:
-      return "stopped";
-    case RankFacts::DEAD:
-      return "dead";
-    case RankFacts::NO_DATA:
-      return "no data";
-    default:
-      return "not known";
   }
 }
 
@@ -122,25 +87,8 @@ void WaitGraphView::SetDocument(DocumentPtr document) {
 
 void WaitGraphView::Rebuild() {
   graph_ = {};
-  hosts_.clear();
   if (document_ != nullptr)
     graph_ = BuildWaitGraph(document_->facts(), [this](int32_t comm) { return document_->CommName(comm); });
-  for (const WaitNode& node : graph_.nodes) {
-    std::array<int, 7> counts = {};
-    for (const int32_t rank : node.ranks.Ranks(static_cast<size_t>(document_->rank_count()) + 1)) {
-      const int row = document_->RowOf(rank);
-      const int state = row < 0 ? RankFacts::NO_DATA : document_->FactsAt(row).host_state();
-      ++counts[static_cast<size_t>(std::clamp(state, 0, 6))];
-    }
-    QStringList texts;
-    const bool one = std::count_if(counts.begin(), counts.end(), [](int n) { return n > 0; }) == 1;
-    for (int s = 1; s < 7; ++s) {
-      if (counts[static_cast<size_t>(s)] == 0) continue;
-      const char* text = HostText(static_cast<RankFacts::Host>(s));
-      texts << (one ? QString(text) : QString("%L1 %2").arg(counts[static_cast<size_t>(s)]).arg(text));
-    }
-    hosts_.push_back(texts.isEmpty() ? QString() : "host: " + texts.join(", "));
-  }
   if (focus_ >= static_cast<int>(graph_.nodes.size())) focus_ = -1;
   Relayout();
   Mark();
@@ -167,11 +115,11 @@ void WaitGraphView::Relayout() {
     const WaitNode& node = graph_.nodes[i];
     QStringList lines = Wrap(node.title, title, most, kTitleLines);
     const auto titles = lines.size();
-    double width = small.horizontalAdvance(KindText(node.kind));
+    double width = small.horizontalAdvance(WaitKindText(node.kind));
     for (const QString& line : lines) width = std::max(width, title.horizontalAdvance(line));
     QStringList rest;
     const QString ranks = node.ranks.size() == 1 ? QString() : "ranks " + node.ranks.Text(30);
-    for (const QString& text : {ranks, node.state, hosts_[i]}) {
+    for (const QString& text : {ranks, node.state}) {
       if (!text.isEmpty() && text != node.title) rest << small.elidedText(text, Qt::ElideRight, most);
     }
     for (const QString& line : rest) width = std::max(width, small.horizontalAdvance(line));
@@ -223,23 +171,30 @@ QRectF WaitGraphView::NodeRect(int node) const {
   return QRectF(rect.topLeft() * scale_ + offset_, rect.size() * scale_);
 }
 
+// Shows everything if it is readable; else the causes and what waits for them, and the rest is scrolled to.
 void WaitGraphView::Fit() {
   fitted_ = true;
   const QRectF scene = SceneRect();
   if (scene.isEmpty() || width() < 1 || height() < 1) return;
-  scale_ = std::clamp(std::min((width() - kMargin * 2) / scene.width(), (height() - kMargin * 2) / scene.height()),
-                      kReadableScale, 1.25);
+  const double wide = width() - kMargin * 2, high = height() - kMargin * 2;
+  scale_ = std::min({wide / scene.width(), high / scene.height(), kLargestFit});
   offset_ = QPointF(width() / 2.0, height() / 2.0) - scene.center() * scale_;
-  // If the picture is too large, it is scrolled so that the causes, at the left, are visible.
-  const QSizeF shown = scene.size() * scale_;
-  if (shown.width() > width() - kMargin * 2) offset_.setX(kMargin - scene.left() * scale_);
+  if (scale_ >= kReadableScale) return update();
+  double right = 0;  // of the first two columns
   QRectF causes;
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (layout_.layer[i] >= 0 && layout_.layer[i] < 2) right = std::max(right, layout_.rect[i].right());
     if (graph_.nodes[i].kind == WaitClass::CAUSE || graph_.nodes[i].kind == WaitClass::IN_CYCLE)
       causes |= layout_.rect[i];
   }
-  if (shown.height() > height() - kMargin * 2 && !causes.isEmpty())
-    offset_.setY(height() / 2.0 - causes.center().y() * scale_);
+  scale_ = std::clamp(wide / std::max(right - scene.left(), 1.0), kReadableScale, kLargestFit);
+  offset_.setX(kMargin - scene.left() * scale_);
+  // What is at the top or the bottom stays there; between them the first cause is in the middle.
+  const double middle = (causes.isEmpty() ? scene : causes).center().y();
+  offset_.setY(scene.height() * scale_ <= high
+                   ? height() / 2.0 - scene.center().y() * scale_
+                   : std::clamp(height() / 2.0 - middle * scale_, height() - kMargin - scene.bottom() * scale_,
+                                kMargin - scene.top() * scale_));
   update();
 }
 
@@ -308,9 +263,8 @@ void WaitGraphView::ZoomToSelection() {
 QString WaitGraphView::NodeText(int node) const {
   if (node < 0 || node >= static_cast<int>(graph_.nodes.size())) return {};
   const WaitNode& n = graph_.nodes[static_cast<size_t>(node)];
-  QStringList lines = {QString("%1: %2").arg(KindText(n.kind), n.title), QString("ranks %1").arg(n.ranks.Text())};
+  QStringList lines = {QString("%1: %2").arg(WaitKindText(n.kind), n.title), QString("ranks %1").arg(n.ranks.Text())};
   if (!n.state.isEmpty()) lines << n.state;
-  if (!hosts_[static_cast<size_t>(node)].isEmpty()) lines << hosts_[static_cast<size_t>(node)];
   QStringList waits, waiters;
   for (const WaitArrow& arrow : graph_.arrows) {
     if (arrow.from == node)
@@ -579,7 +533,7 @@ void WaitGraphView::DrawNode(QPainter* painter, const Theme& theme, int node) co
   const double x = rect.left() + kBar + kPad;
   painter->setFont(SmallFont());
   painter->setPen(alarm ? color : theme.faint_text);
-  painter->drawText(QPointF(x, y + small.ascent()), KindText(n.kind));
+  painter->drawText(QPointF(x, y + small.ascent()), WaitKindText(n.kind));
   y += small.height();
   const QStringList& lines = lines_[i];
   const int titles = lines.front().toInt();

@@ -68,7 +68,6 @@ class WaitGraphView : public View {
   WaitGraph graph_;
   WaitLayout layout_;
   std::vector<QStringList> lines_;  // for each node: title first
-  std::vector<QString> hosts_;      // what the processes of its ranks do
   std::vector<bool> marked_;
   double scale_ = 1;
   QPointF offset_;      // widget = scene * scale + offset

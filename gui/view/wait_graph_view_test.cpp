@@ -104,7 +104,7 @@ TEST(WaitGraphViewTest, ClicksAndKeysSelectWhatANodeIs) {
   QAccessibleInterface* accessible = QAccessible::queryAccessibleInterface(&view);
   ASSERT_NE(accessible, nullptr);
   EXPECT_TRUE(accessible->text(QAccessible::Description).contains("2 ranks without data"));
-  EXPECT_TRUE(view.NodeText(2).contains("host: elsewhere")) << view.NodeText(2).toStdString();
+  EXPECT_TRUE(view.NodeText(2).contains("elsewhere: train.py:88 load")) << view.NodeText(2).toStdString();
   EXPECT_LE(view.NodeText(1).count('\n'), 5);
 }
 

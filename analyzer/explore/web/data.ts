@@ -26,7 +26,7 @@ interface File {
   job: string; verdict: string; expected: number; note: string; sections: Section[]; findings: Finding[]; ranks: Partial<RankColumns>; missing: Runs;
   comms: Comm[]; waits: { classes: WaitClass[]; edges: [number, number, string, number][] }; mismatches: Mismatch[];
   stacks: { parent: number[]; frame: number[]; kind: number[]; ranks: Runs[]; own: number[] };
-  unknown: string[]; kinds: [string, number][]; states: string[]; waitKinds: string[]; texts: string[]; focus: Focus | null;
+  unknown: string[]; kinds: [string, number][]; states: [string, string][]; waitKinds: string[]; columns: Record<string, [string, string]>; texts: string[]; focus: Focus | null;
   memberships: { ofRank: string; comm: string; issued: string; completed: string };
   calls: CallFile;
   lanes: string[]; grids: GridFile[] | null; // the first grid is every call in program order; null: the server has them, and the calls
@@ -200,7 +200,8 @@ export class Incident {
     return this.grids?.[lane + 1] ?? null;
   }
   private decodeGrids(files: GridFile[]): void { this.grids = files.map((file, at) => new Grid(file, at - 1, this.rows)); }
-  stateName(state: number): string { return state === State.behind ? "not called yet" : this.file.states[state] ?? ""; }
+  stateName(state: number): string { return this.file.states[state]?.[0] ?? ""; }
+  stateMeaning(state: number): string { return this.file.states[state]?.[1] ?? ""; }
   text(index: number): string { return this.file.texts[index] ?? ""; }
   host(row: number): string { return this.text(this.ranks.host[row]); }
   stateText(row: number): string { return this.text(this.ranks.state[row]); }

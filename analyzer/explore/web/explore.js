@@ -256,7 +256,10 @@
       this.grids = files.map((file, at) => new Grid(file, at - 1, this.rows));
     }
     stateName(state) {
-      return state === State.behind ? "not called yet" : this.file.states[state] ?? "";
+      return this.file.states[state]?.[0] ?? "";
+    }
+    stateMeaning(state) {
+      return this.file.states[state]?.[1] ?? "";
     }
     text(index) {
       return this.file.texts[index] ?? "";
@@ -911,7 +914,6 @@
   var TOP = 26;
   var RIGHT = 40;
   var MatrixView = class {
-    // by row: what the rank is in
     constructor(page) {
       this.page = page;
       this.root = el("div", "matrix fill");
@@ -921,6 +923,10 @@
       this.choice = el("select");
       this.port = new Viewport(() => this.draw());
       this.shown = "";
+      // by row: what the rank is in
+      this.picture = el("canvas");
+      // the cells as drawn last, for draws that change only what is on top of them
+      this.pictured = [];
       const incident = page.incident;
       this.choice.append(new Option("every call, in program order", "-1"));
       incident.file.lanes.forEach((lane, at) => this.choice.append(new Option(`collectives of ${lane}`, String(at))));
@@ -941,8 +947,11 @@
     }
     legend() {
       const out = el("div", "legend"), names2 = ["completed", "issued", "enqueued", "waiting", "behind", "missing", "mismatch", "failed"];
-      for (const name of names2)
-        out.append(el("span", "", el("i", "key " + name), this.page.incident.stateName(State[name])));
+      for (const name of names2) {
+        const key = el("span", "", el("i", "key " + name), this.page.incident.stateName(State[name]));
+        key.title = this.page.incident.stateMeaning(State[name]);
+        out.append(key);
+      }
       return out;
     }
     area() {
@@ -964,8 +973,20 @@
       if (row !== void 0 && asked !== this.shown)
         this.showPlace(grid, row, op);
       this.shown = asked;
-      this.drawCells(g, grid);
+      this.keepCells(grid);
+      g.drawImage(this.picture, 0, 0, this.box.clientWidth, this.box.clientHeight);
       this.drawAxes(g, grid);
+    }
+    keepCells(grid) {
+      const { x0, x1, y0, y1 } = this.port, { clientWidth, clientHeight } = this.box;
+      const shows = [grid, x0, x1, y0, y1, clientWidth, clientHeight, window.devicePixelRatio, palette().back, this.page.incident.seq.length];
+      if (shows.every((one, at) => one === this.pictured[at]))
+        return;
+      const g = context(this.picture, clientWidth, clientHeight);
+      if (!g)
+        return;
+      this.pictured = shows;
+      this.drawCells(g, grid);
     }
     drawNothing(g) {
       const { incident } = this.page;
@@ -1210,10 +1231,18 @@
       addRank(page, hits, Number(number[1]));
     if (call)
       addCalls(page, hits, Number(call[1]));
-    incident.ranks.rank.forEach((rank, row) => {
-      if (hits.length < MOST2 && incident.host(row).toLowerCase().includes(text))
+    const hosts = /* @__PURE__ */ new Map();
+    const here = (name) => {
+      let known2 = hosts.get(name);
+      if (known2 === void 0)
+        hosts.set(name, known2 = incident.text(name).toLowerCase().includes(text));
+      return known2;
+    };
+    for (let row = 0; row < incident.rows && hits.length < MOST2; row++) {
+      const rank = incident.ranks.rank[row];
+      if (here(incident.ranks.host[row]))
         hits.push({ text: `rank ${rank}, ${incident.where(row)}`, go: () => page.select({ rank, comm: -1, op: -1 }) });
-    });
+    }
     incident.file.comms.forEach((comm, index) => {
       if (hits.length < MOST2 && comm.name.toLowerCase().includes(text))
         hits.push({ text: `communicator ${comm.name}, ${plural(comm.size, "member")}`, go: () => page.open("matrix", { rank: comm.ranks[0] ?? -1, comm: index, op: -1 }) });
@@ -1403,6 +1432,13 @@
   // tables.ts
   var MOST3 = 100;
   var NAMES = new Intl.Collator("en", { numeric: true });
+  function compared(a, b) {
+    if (a === b)
+      return 0;
+    if (typeof a === "number" && typeof b === "number")
+      return a - b;
+    return a === "" ? -1 : b === "" ? 1 : NAMES.compare(String(a), String(b));
+  }
   var Table = class {
     constructor(columns, rows, sort, bad, chosen, click) {
       this.columns = columns;
@@ -1419,6 +1455,9 @@
       this.texts = [];
       // by row: 1 if it is bad
       this.order = [];
+      // the rows on the page
+      this.count = 0;
+      // rows that the filter leaves
       this.shown = null;
       [this.by, this.down] = sort;
       this.marks = Uint8Array.from({ length: rows }, (_, row) => Number(bad(row)));
@@ -1427,6 +1466,7 @@
       columns.forEach((column, at) => {
         const cell = el("th", "", column.name);
         cell.tabIndex = 0;
+        cell.title = column.meaning ?? "";
         const sortBy = () => {
           this.down = this.by === at ? !this.down : false;
           this.by = at;
@@ -1442,34 +1482,39 @@
       this.root.append(el("div", "bar", this.filter, this.note), el("table", "", el("thead", "", this.head), this.body));
       this.arrange();
     }
-    // The rows that the filter leaves, sorted.
+    // Keeps the first rows in the order of the column: few are shown, so the others need not be sorted.
     arrange() {
-      const wanted = this.filter.value.trim().toLowerCase(), rows = [], keys = this.keys(this.by), sign = this.down ? -1 : 1;
-      for (let row = 0; row < this.rows; row++)
-        if (!wanted || this.words(row).includes(wanted))
-          rows.push(row);
-      this.order = rows.sort((a, b) => this.marks[b] - this.marks[a] || sign * (keys[a] - keys[b]) || a - b);
+      const wanted = this.filter.value.trim().toLowerCase(), { value } = this.columns[this.by], sign = this.down ? -1 : 1, first = [], values = [];
+      this.count = 0;
+      for (let row = 0; row < this.rows; row++) {
+        if (wanted && !this.words(row).includes(wanted))
+          continue;
+        this.count++;
+        const own = value(row), before = (at) => this.marks[row] - this.marks[first[at]] || sign * compared(values[at], own);
+        if (first.length === MOST3 && before(MOST3 - 1) <= 0)
+          continue;
+        let low = 0, high = first.length;
+        while (low < high) {
+          const middle = low + high >> 1;
+          if (before(middle) > 0)
+            high = middle;
+          else
+            low = middle + 1;
+        }
+        first.splice(low, 0, row);
+        values.splice(low, 0, own);
+        if (first.length > MOST3) {
+          first.pop();
+          values.pop();
+        }
+      }
+      this.order = first;
       this.fill();
-    }
-    // By row: numbers that sort as the column's values.
-    keys(column) {
-      const { value } = this.columns[column], names2 = /* @__PURE__ */ new Set(), keys = new Float64Array(this.rows);
-      for (let row = 0; row < this.rows; row++) {
-        const one = value(row);
-        if (typeof one === "string" && one)
-          names2.add(one);
-      }
-      const place = new Map([...names2].sort(NAMES.compare).map((name, at) => [name, at]));
-      for (let row = 0; row < this.rows; row++) {
-        const one = value(row);
-        keys[row] = typeof one === "number" ? one : place.get(one) ?? -Infinity;
-      }
-      return keys;
     }
     fill() {
       const rows = this.order, isChosen = this.chosen();
-      this.note.textContent = rows.length > MOST3 ? `${count(rows.length - MOST3)} more rows: narrow them with the filter` : plural(rows.length, "row");
-      this.body.replaceChildren(...rows.slice(0, MOST3).map((row) => {
+      this.note.textContent = this.count > MOST3 ? `${count(this.count - MOST3)} more rows: narrow them with the filter` : plural(this.count, "row");
+      this.body.replaceChildren(...rows.map((row) => {
         const line = el("tr", (this.marks[row] ? "bad " : "") + (isChosen(row) ? "chosen" : ""), ...this.columns.map((column) => el("td", "", String(column.value(row)))));
         line.addEventListener("click", () => this.click(row));
         return line;
@@ -1489,20 +1534,26 @@
       }
     }
   };
+  function named(page, columns) {
+    return columns.map(([key, value]) => {
+      const [name, meaning] = page.incident.file.columns[key];
+      return { name, meaning, value };
+    });
+  }
   var known = (value) => value < 0 ? "" : value;
   function rankTable(page) {
     const { incident } = page, ranks = incident.ranks;
-    const columns = [
-      { name: "rank", value: (row) => ranks.rank[row] },
-      { name: "host", value: (row) => incident.host(row) },
-      { name: "GPU", value: (row) => known(ranks.gpu[row]) },
-      { name: "PID", value: (row) => ranks.pid[row] || "" },
-      { name: "stage", value: (row) => known(ranks.stage[row]) },
-      { name: "role", value: (row) => incident.file.waitKinds[incident.waitClass(row)?.kind ?? WaitKind.healthy] },
-      { name: "behind by", value: (row) => known(ranks.lag[row]) },
-      { name: "lost records", value: (row) => ranks.lost[row] },
-      { name: "state", value: (row) => incident.stateText(row) }
-    ];
+    const columns = named(page, [
+      ["rank", (row) => ranks.rank[row]],
+      ["host", (row) => incident.host(row)],
+      ["gpu", (row) => known(ranks.gpu[row])],
+      ["pid", (row) => ranks.pid[row] || ""],
+      ["stage", (row) => known(ranks.stage[row])],
+      ["class", (row) => incident.file.waitKinds[incident.waitClass(row)?.kind ?? WaitKind.healthy]],
+      ["lag", (row) => known(ranks.lag[row])],
+      ["lost", (row) => ranks.lost[row]],
+      ["state", (row) => incident.stateText(row)]
+    ]);
     return new Table(
       columns,
       incident.rows,
@@ -1524,12 +1575,11 @@
       seen[comm]++;
     }
     const columns = [
-      { name: "communicator", value: (comm) => comms[comm].name },
-      { name: "members", value: (comm) => comms[comm].size },
-      { name: "recorded", value: (comm) => seen[comm] },
-      { name: "newest call", value: (comm) => seen[comm] ? high[comm] : "" },
-      { name: "spread", value: (comm) => seen[comm] ? high[comm] - low[comm] : "" },
-      { name: "ranks", value: (comm) => runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "not known" }
+      ...named(page, [["comm", (comm) => comms[comm].name], ["size", (comm) => comms[comm].size]]),
+      { name: "Recorded", meaning: "Members with data", value: (comm) => seen[comm] },
+      { name: "Newest call", value: (comm) => seen[comm] ? high[comm] : "" },
+      { name: "Spread", meaning: "Calls between the first member and the last", value: (comm) => seen[comm] ? high[comm] - low[comm] : "" },
+      { name: "Members", value: (comm) => runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "not known" }
     ];
     return new Table(
       columns,
@@ -1718,9 +1768,9 @@
   var VIEWS = [
     ["answer", "Answer"],
     ["matrix", "Matrix"],
-    ["waits", "Waits"],
-    ["stacks", "Stacks"],
+    ["waits", "Wait-for"],
     ["timeline", "Timeline"],
+    ["stacks", "Stacks"],
     ["ranks", "Ranks"],
     ["comms", "Communicators"],
     ["report", "Report"]

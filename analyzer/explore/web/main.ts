@@ -12,7 +12,7 @@ import { TimelineView } from "./timeline";
 import { Page, Place, View } from "./view";
 
 const VIEWS: [string, string][] = [
-  ["answer", "Answer"], ["matrix", "Matrix"], ["waits", "Waits"], ["stacks", "Stacks"], ["timeline", "Timeline"], ["ranks", "Ranks"],
+  ["answer", "Answer"], ["matrix", "Matrix"], ["waits", "Wait-for"], ["timeline", "Timeline"], ["stacks", "Stacks"], ["ranks", "Ranks"],
   ["comms", "Communicators"], ["report", "Report"],
 ];
 const KEYS: [string, string][] = [

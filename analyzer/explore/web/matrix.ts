@@ -17,6 +17,8 @@ export class MatrixView implements View {
   private readonly port = new Viewport(() => this.draw());
   private shown = "";
   private readonly now: Uint8Array; // by row: what the rank is in
+  private readonly picture = el("canvas"); // the cells as drawn last, for draws that change only what is on top of them
+  private pictured: unknown[] = [];
 
   constructor(private readonly page: Page) {
     const incident = page.incident;
@@ -36,7 +38,11 @@ export class MatrixView implements View {
 
   private legend(): HTMLElement {
     const out = el("div", "legend"), names = ["completed", "issued", "enqueued", "waiting", "behind", "missing", "mismatch", "failed"] as const;
-    for (const name of names) out.append(el("span", "", el("i", "key " + name), this.page.incident.stateName(State[name])));
+    for (const name of names) {
+      const key = el("span", "", el("i", "key " + name), this.page.incident.stateName(State[name]));
+      key.title = this.page.incident.stateMeaning(State[name]);
+      out.append(key);
+    }
     return out;
   }
 
@@ -52,8 +58,19 @@ export class MatrixView implements View {
     this.port.size(Math.max(1, grid.columns), Math.max(1, incident.rows));
     if (row !== undefined && asked !== this.shown) this.showPlace(grid, row, op);
     this.shown = asked;
-    this.drawCells(g, grid);
+    this.keepCells(grid);
+    g.drawImage(this.picture, 0, 0, this.box.clientWidth, this.box.clientHeight);
     this.drawAxes(g, grid);
+  }
+
+  private keepCells(grid: Grid): void {
+    const { x0, x1, y0, y1 } = this.port, { clientWidth, clientHeight } = this.box;
+    const shows = [grid, x0, x1, y0, y1, clientWidth, clientHeight, window.devicePixelRatio, palette().back, this.page.incident.seq.length];
+    if (shows.every((one, at) => one === this.pictured[at])) return;
+    const g = context(this.picture, clientWidth, clientHeight);
+    if (!g) return;
+    this.pictured = shows;
+    this.drawCells(g, grid);
   }
 
   private drawNothing(g: CanvasRenderingContext2D): void {

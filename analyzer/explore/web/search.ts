@@ -12,9 +12,16 @@ export function find(page: Page, wanted: string, openStacks: (text: string) => v
   const number = /^(?:rank\s*)?(\d+)$/.exec(text), call = /^#(\d+)$/.exec(text);
   if (number) addRank(page, hits, Number(number[1]));
   if (call) addCalls(page, hits, Number(call[1]));
-  incident.ranks.rank.forEach((rank, row) => {
-    if (hits.length < MOST && incident.host(row).toLowerCase().includes(text)) hits.push({ text: `rank ${rank}, ${incident.where(row)}`, go: () => page.select({ rank, comm: -1, op: -1 }) });
-  });
+  const hosts = new Map<number, boolean>(); // by text: whether it contains what is wanted
+  const here = (name: number): boolean => {
+    let known = hosts.get(name);
+    if (known === undefined) hosts.set(name, known = incident.text(name).toLowerCase().includes(text));
+    return known;
+  };
+  for (let row = 0; row < incident.rows && hits.length < MOST; row++) {
+    const rank = incident.ranks.rank[row];
+    if (here(incident.ranks.host[row])) hits.push({ text: `rank ${rank}, ${incident.where(row)}`, go: () => page.select({ rank, comm: -1, op: -1 }) });
+  }
   incident.file.comms.forEach((comm, index) => {
     if (hits.length < MOST && comm.name.toLowerCase().includes(text))
       hits.push({ text: `communicator ${comm.name}, ${plural(comm.size, "member")}`, go: () => page.open("matrix", { rank: comm.ranks[0] ?? -1, comm: index, op: -1 }) });

@@ -8,7 +8,14 @@ const MOST = 100; // rows on the page at once: more are slow, and nobody reads t
 const NAMES = new Intl.Collator("en", { numeric: true });
 
 type Value = string | number;
-interface Column { name: string; value(row: number): Value }
+interface Column { name: string; meaning?: string; value(row: number): Value }
+
+// What is not known comes first.
+function compared(a: Value, b: Value): number {
+  if (a === b) return 0;
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return a === "" ? -1 : b === "" ? 1 : NAMES.compare(String(a), String(b));
+}
 
 class Table implements View {
   readonly root = el("div", "table scroll");
@@ -19,7 +26,8 @@ class Table implements View {
   private by = 0; private down = false;
   private readonly texts: (string | undefined)[] = [];
   private readonly marks: Uint8Array; // by row: 1 if it is bad
-  private order: number[] = [];
+  private order: number[] = []; // the rows on the page
+  private count = 0; // rows that the filter leaves
   private shown: string | null = null;
 
   constructor(private readonly columns: Column[], private readonly rows: number, sort: [number, boolean], bad: (row: number) => boolean,
@@ -31,6 +39,7 @@ class Table implements View {
     columns.forEach((column, at) => {
       const cell = el("th", "", column.name);
       cell.tabIndex = 0;
+      cell.title = column.meaning ?? "";
       const sortBy = () => { this.down = this.by === at ? !this.down : false; this.by = at; this.arrange(); };
       cell.addEventListener("click", sortBy);
       cell.addEventListener("keydown", event => { if (event.key === "Enter") sortBy(); });
@@ -40,27 +49,29 @@ class Table implements View {
     this.arrange();
   }
 
-  // The rows that the filter leaves, sorted.
+  // Keeps the first rows in the order of the column: few are shown, so the others need not be sorted.
   private arrange(): void {
-    const wanted = this.filter.value.trim().toLowerCase(), rows: number[] = [], keys = this.keys(this.by), sign = this.down ? -1 : 1;
-    for (let row = 0; row < this.rows; row++) if (!wanted || this.words(row).includes(wanted)) rows.push(row);
-    this.order = rows.sort((a, b) => this.marks[b] - this.marks[a] || sign * (keys[a] - keys[b]) || a - b);
+    const wanted = this.filter.value.trim().toLowerCase(), { value } = this.columns[this.by], sign = this.down ? -1 : 1, first: number[] = [], values: Value[] = [];
+    this.count = 0;
+    for (let row = 0; row < this.rows; row++) {
+      if (wanted && !this.words(row).includes(wanted)) continue;
+      this.count++;
+      const own = value(row), before = (at: number) => this.marks[row] - this.marks[first[at]] || sign * compared(values[at], own);
+      if (first.length === MOST && before(MOST - 1) <= 0) continue;
+      let low = 0, high = first.length;
+      while (low < high) { const middle = (low + high) >> 1; if (before(middle) > 0) high = middle; else low = middle + 1; }
+      first.splice(low, 0, row);
+      values.splice(low, 0, own);
+      if (first.length > MOST) { first.pop(); values.pop(); }
+    }
+    this.order = first;
     this.fill();
-  }
-
-  // By row: numbers that sort as the column's values.
-  private keys(column: number): Float64Array {
-    const { value } = this.columns[column], names = new Set<string>(), keys = new Float64Array(this.rows);
-    for (let row = 0; row < this.rows; row++) { const one = value(row); if (typeof one === "string" && one) names.add(one); }
-    const place = new Map([...names].sort(NAMES.compare).map((name, at) => [name, at]));
-    for (let row = 0; row < this.rows; row++) { const one = value(row); keys[row] = typeof one === "number" ? one : place.get(one) ?? -Infinity; }
-    return keys;
   }
 
   private fill(): void {
     const rows = this.order, isChosen = this.chosen();
-    this.note.textContent = rows.length > MOST ? `${count(rows.length - MOST)} more rows: narrow them with the filter` : plural(rows.length, "row");
-    this.body.replaceChildren(...rows.slice(0, MOST).map(row => {
+    this.note.textContent = this.count > MOST ? `${count(this.count - MOST)} more rows: narrow them with the filter` : plural(this.count, "row");
+    this.body.replaceChildren(...rows.map(row => {
       const line = el("tr", (this.marks[row] ? "bad " : "") + (isChosen(row) ? "chosen" : ""), ...this.columns.map(column => el("td", "", String(column.value(row)))));
       line.addEventListener("click", () => this.click(row));
       return line;
@@ -79,16 +90,20 @@ class Table implements View {
   }
 }
 
+// Columns that the viewer has too, under the same names.
+function named(page: Page, columns: [string, (row: number) => Value][]): Column[] {
+  return columns.map(([key, value]) => { const [name, meaning] = page.incident.file.columns[key]; return { name, meaning, value }; });
+}
+
 const known = (value: number): Value => (value < 0 ? "" : value);
 
 export function rankTable(page: Page): View {
   const { incident } = page, ranks = incident.ranks;
-  const columns: Column[] = [
-    { name: "rank", value: row => ranks.rank[row] }, { name: "host", value: row => incident.host(row) }, { name: "GPU", value: row => known(ranks.gpu[row]) },
-    { name: "PID", value: row => ranks.pid[row] || "" }, { name: "stage", value: row => known(ranks.stage[row]) },
-    { name: "role", value: row => incident.file.waitKinds[incident.waitClass(row)?.kind ?? WaitKind.healthy] }, { name: "behind by", value: row => known(ranks.lag[row]) },
-    { name: "lost records", value: row => ranks.lost[row] }, { name: "state", value: row => incident.stateText(row) },
-  ];
+  const columns = named(page, [
+    ["rank", row => ranks.rank[row]], ["host", row => incident.host(row)], ["gpu", row => known(ranks.gpu[row])], ["pid", row => ranks.pid[row] || ""],
+    ["stage", row => known(ranks.stage[row])], ["class", row => incident.file.waitKinds[incident.waitClass(row)?.kind ?? WaitKind.healthy]],
+    ["lag", row => known(ranks.lag[row])], ["lost", row => ranks.lost[row]], ["state", row => incident.stateText(row)],
+  ]);
   return new Table(columns, incident.rows, [0, false], row => incident.culprits.has(ranks.rank[row]), () => row => ranks.rank[row] === page.place().rank,
     row => page.select({ rank: ranks.rank[row], comm: -1, op: -1 }));
 }
@@ -103,11 +118,11 @@ export function commTable(page: Page): View {
     high[comm] = Math.max(high[comm], Math.max(issued, 0));
     seen[comm]++;
   }
-  const columns: Column[] = [
-    { name: "communicator", value: comm => comms[comm].name }, { name: "members", value: comm => comms[comm].size },
-    { name: "recorded", value: comm => seen[comm] }, { name: "newest call", value: comm => (seen[comm] ? high[comm] : "") },
-    { name: "spread", value: comm => (seen[comm] ? high[comm] - low[comm] : "") },
-    { name: "ranks", value: comm => (runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "not known") },
+  const columns = [...named(page, [["comm", comm => comms[comm].name], ["size", comm => comms[comm].size]]),
+    { name: "Recorded", meaning: "Members with data", value: (comm: number) => seen[comm] },
+    { name: "Newest call", value: (comm: number) => (seen[comm] ? high[comm] : "") },
+    { name: "Spread", meaning: "Calls between the first member and the last", value: (comm: number) => (seen[comm] ? high[comm] - low[comm] : "") },
+    { name: "Members", value: (comm: number) => (runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "not known") },
   ];
   return new Table(columns, comms.length, [0, false], comm => comm === incident.focusComm, () => comm => comm === page.place().comm,
     comm => page.open("matrix", { rank: comms[comm].ranks[0] ?? -1, comm, op: -1 }));
