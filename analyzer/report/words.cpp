@@ -79,7 +79,7 @@ bool SaysWhere(const Finding& finding) {
 }
 
 // " is in load() at data.py:64 and", ", in step() at train.py:288,": where the named rank is, or where it issued the
-// call at issue. Ends as the summary needs it.
+// call at issue. The summary follows after a space.
 std::string AtPlace(const Finding& finding) {
   const bool colon = SummaryHasSubject(finding);
   const auto in = [&](const std::string& place) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMostEvidenceBytes = size_t{32} << 20;  // for all ranks together; the rest is in the ranks' files
 constexpr size_t kMostStreams = kIndexNoStream;
-constexpr size_t kMostFrames = 64;  // of a stack, for the place of the user's code
+constexpr size_t kMostFrames = 64;  // frames of a stack that are searched for the place of the user's code
 
 // A rank's stage in the only pipeline that it is in; -1 if it is in none, or in several of the largest size (pairs).
 int32_t StageOf(const Rank& rank, const std::vector<Communicator>& comms, const std::vector<bool>& pipeline) {

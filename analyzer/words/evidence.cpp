@@ -188,7 +188,8 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrCat(RankAt(evidence.ranks(), 0), ": ", SampleText(evidence.process()));
     case Evidence::WAITING:
       return absl::StrCat(CountText(evidence.ranks_size()), " of ", CountText(evidence.communicator().size()),
-                          " members of ", comm, " wait in ", evidence.operation(), ForTenths(evidence));
+                          " members of ", comm, evidence.ranks_size() == 1 ? " waits in " : " wait in ",
+                          evidence.operation(), ForTenths(evidence));
     case Evidence::IN_OPERATION:
       return absl::StrCat(RankAt(evidence.ranks(), 0), " has been in the operation", ForTenths(evidence));
     case Evidence::LAST_CALL:

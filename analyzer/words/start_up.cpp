@@ -16,6 +16,16 @@ std::string TenthsOfSeconds(int64_t ns) {
   return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9);
 }
 
+// "coming" is a name for programs.
+std::string PhaseText(const std::string& name) {
+  return name == "coming"    ? "before the first creation"
+         : name == "waiting" ? "waiting for other ranks"
+         : name == "roots"   ? "creating root communicators"
+         : name == "splits"  ? "splitting"
+         : name == "between" ? "between creations"
+                             : name;
+}
+
 std::string NamesOf(const Creation& creation) {
   if (creation.names().empty())
     return creation.parent().empty() ? "" : absl::StrCat("no group, from ", creation.parent());
@@ -37,8 +47,8 @@ std::string StartUpText(const StartUp& start) {
   std::string typical;
   for (const StartUpPhase& phase : start.phases()) {
     if (phase.ranks() == 0 || phase.median_ns() < kWorthSaying / 10) continue;
-    absl::StrAppend(&typical, typical.empty() ? " Median time of a rank by phase: " : ", ", phase.name(), " ",
-                    TenthsOfSeconds(phase.median_ns()));
+    absl::StrAppend(&typical, typical.empty() ? " Median time of a rank by phase: " : ", ", PhaseText(phase.name()),
+                    " ", TenthsOfSeconds(phase.median_ns()));
   }
   if (!typical.empty()) absl::StrAppend(&text, typical, ".");
   if (start.has_latest()) {

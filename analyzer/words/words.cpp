@@ -112,7 +112,7 @@ RivalWords WordsOf(const Rival& rival) {
     case Rival::LOST_FILE:
       return {
           absl::StrCat(RankNames(detail.ranks()), detail.ranks_size() == 1 ? " is" : " are",
-                       " stuck for another reason, and the rank without data is not: only its file is lost"),
+                       " stuck for another reason, and the rank without data only lost its file"),
           absl::StrCat("the stacks of ", RankNames(detail.ranks()), "; whether the process without data still runs")};
     case Rival::ROOTS_DIFFER:
       return {"the members name different roots, or none of them is the root: the record does not contain roots",

@@ -238,7 +238,7 @@ TEST_F(HostSourceTest, TwoJobsWithTheSameNameOnAHostAreDistinguished) {
   EXPECT_EQ(source_->job(1).life(), 1u);
   EXPECT_EQ(Sight(5, 0)->digest->process.pid, one.pid());
   EXPECT_EQ(Sight(5, 1)->digest->process.pid, other.pid());
-  EXPECT_THAT(log_, HasSubstr("is of another job of that name"));
+  EXPECT_THAT(log_, HasSubstr("belongs to another job of that name"));
   // A request to one agent is answered with its own ranks.
   for (size_t i = 0; i < 2; ++i) {
     CollectRequest request = Request(CollectRequest::DIGEST);

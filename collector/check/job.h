@@ -29,7 +29,7 @@ struct JobEnd {
 // Runs the job once. Forks, so no other thread may run.
 absl::StatusOr<JobEnd> RunOnce(const JobOptions& options);
 
-// The incident that a job of this folder leaves, missing if nothing was recorded, and the folder of PyTorch's Flight
+// The incident folder of a job in this folder (missing if nothing was recorded), and the folder of PyTorch's Flight
 // Recorder dumps.
 std::string RecordsIn(const std::string& folder);
 std::string DumpsIn(const std::string& folder);

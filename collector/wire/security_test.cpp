@@ -113,7 +113,7 @@ TEST_F(WireSecurity, PeersWithoutKeysAreRefused) {
                       server_.Step();
                       plain.Step();
                     }));
-  EXPECT_NE(plain.client->last_error().find("wants keys"), std::string::npos) << plain.client->last_error();
+  EXPECT_NE(plain.client->last_error().find("requires keys"), std::string::npos) << plain.client->last_error();
   EXPECT_TRUE(server_.received.empty());
   HonestAgentIsServed();
 }

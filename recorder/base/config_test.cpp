@@ -213,7 +213,7 @@ TEST_F(ConfigTest, AGroupWithoutTheProcessIsReportedInTheNote) {
   if (std::system("setpriv --reuid=12345 --regid=12345 --clear-groups test -x '" LOCKSTEP_DEATHS_PROGRAM "'") != 0)
     GTEST_SKIP() << "other users cannot run programs in the build folder";
   ASSERT_EQ(Run("", "setpriv --reuid=12345 --regid=12345 --clear-groups"), 0) << Slurp("err");
-  EXPECT_THAT(OnlyRing().process.note, HasSubstr("no member of the group"));
+  EXPECT_THAT(OnlyRing().process.note, HasSubstr("not a member of the group"));
   EXPECT_EQ(Mode(RingPaths().at(0)), 0600u);
   std::filesystem::remove_all(folder_ + "/rings");
   Write(Section() + "group = no-such-group-here\n");

@@ -296,7 +296,7 @@ class AttachTest(FolderTest):
             file.write("-oProxyCommand=x\n")
         told = self.attach("--hosts", "hosts")
         self.assertEqual(told.returncode, 2)
-        self.assertIn("is no name of a host", told.stderr)
+        self.assertIn("is not a host name", told.stderr)
 
     def test_attach_names_the_rank_of_a_job_in_pods(self):
         """The fake kubectl lists pods: two have half of the ranks each, one has no lockstep, one is not running."""

@@ -206,7 +206,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     out.certain = true;
     return out;
   }
-  // Finds the smallest thing that everything stuck crosses and (nearly) nothing else does.
+  // Finds the smallest thing that all stuck communicators cross, and (nearly) no others.
   if (all_bad >= 2) {
     std::vector<const Things::Thing*> fits;
     for (size_t t = 0; t < things.things.size(); ++t) {

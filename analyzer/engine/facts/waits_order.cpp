@@ -6,8 +6,9 @@
 
 namespace lockstep {
 
-// Adds what a queue that did not start its oldest operation waits for on its own GPU: the streams that it must wait for
-// or, if that leads through unrecorded streams, what was issued earlier on another stream.
+// For a queue that did not start its oldest operation: adds what it waits for on its own GPU. These are the streams
+// that it must wait for. If such a wait leads through unrecorded streams, it is what was issued earlier on another
+// stream.
 bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   const Queue& queue = queues[index];
   const Rank& rank = model_.bundle.ranks[queue.rank];

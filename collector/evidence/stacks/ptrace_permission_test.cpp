@@ -30,7 +30,7 @@ TEST(PtracePermission, EveryRefusalNamesTheCauseAndHowToAllow) {
               AllOf(HasSubstr("ptrace_scope is 1"), HasSubstr("sysctl kernel.yama.ptrace_scope=0"),
                     HasSubstr("CAP_SYS_PTRACE")));
   f.yama_scope = 2;
-  EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("administrators alone"));
+  EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("only to administrators"));
   f.yama_scope = 3;
   EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("until the host is rebooted"));
   f = Refused();
