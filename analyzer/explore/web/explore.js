@@ -694,9 +694,9 @@
   };
 
   // graph.ts
-  var WIDTH = 340;
+  var WIDTH = 300;
   var HEIGHT = 62;
-  var GAP_X = 160;
+  var GAP_X = 148;
   var GAP_Y = 14;
   var MOST = 60;
   var GraphView = class {

@@ -4,7 +4,7 @@ import { runsRanks, runsText, WaitKind } from "./data";
 import { context, el, fitText, plural } from "./dom";
 import { Page, View } from "./view";
 
-const WIDTH = 340, HEIGHT = 62, GAP_X = 160, GAP_Y = 14, MOST = 60;
+const WIDTH = 300, HEIGHT = 62, GAP_X = 148, GAP_Y = 14, MOST = 60;
 
 interface Box { node: number; x: number; y: number }
 
