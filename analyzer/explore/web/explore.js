@@ -1301,7 +1301,7 @@
         if (event.key === "Escape")
           this.close();
       });
-      this.input.addEventListener("blur", () => window.setTimeout(() => this.list.replaceChildren(), 200));
+      this.input.addEventListener("blur", () => this.list.replaceChildren());
     }
     focus() {
       this.input.focus();
