@@ -75,7 +75,13 @@ void StackModel::SetDocument(DocumentPtr document) {
                                                  ranks < ranks_[static_cast<size_t>(siblings.back())];
       }
     }
-    if (!named.empty()) culprit_ = NodeOfRanks(RankIntervals::Of(named.first(), named.first()));
+    // The program's own frames say more than the interpreter's.
+    for (int i = 0; i < n && !named.empty(); ++i) {
+      const auto here = [&](int node) { return RanksOf(node).Contains(named.first()); };
+      const std::vector<int>& children = ChildrenOf(i);
+      if (!here(i) || std::any_of(children.begin(), children.end(), here)) continue;
+      if (culprit_ < 0 || KindOf(i) == StackFrame::PYTHON) culprit_ = i;
+    }
   }
   endResetModel();
 }

@@ -65,6 +65,25 @@ TEST(StackModelTest, TheOddOneOutStandsFirstAndIsMarked) {
   EXPECT_EQ(model.node_count(), 5);
 }
 
+TEST(StackModelTest, TheVerdictsRanksComeBeforeFewAmongMany) {
+  ViewFacts facts = OddOne();
+  AddNode(&facts, 1, "load  data.py:8", {{100, 131}}, StackFrame::PYTHON);
+  AddNode(&facts, -1, "poll", {{100, 131}});
+  StackModel model;
+  model.SetDocument(Made(facts));
+  EXPECT_EQ(model.culprit(), -1);
+  EXPECT_FALSE(model.Odd(6)) << "no few among many";
+  Finding* finding = facts.mutable_verdict()->add_findings();
+  for (int rank = 100; rank <= 131; ++rank) finding->add_culprit_ranks(rank);
+  model.SetDocument(Made(facts));
+  EXPECT_TRUE(model.Odd(5));
+  EXPECT_TRUE(model.Odd(6));
+  EXPECT_FALSE(model.Odd(2)) << "one rank, which the verdict does not name";
+  EXPECT_EQ(model.NodeOf(model.index(0, 0)), 6);
+  EXPECT_EQ(model.culprit(), 5) << "the program's own frame";
+  EXPECT_TRUE(model.NodeText(5).contains("named by the verdict"));
+}
+
 TEST(StackModelTest, ThePictureNeverLosesOneRankOfMany) {
   StackModel model;
   model.SetDocument(Made(OddOne()));

@@ -137,7 +137,7 @@ void IciclePane::Draw(QPainter* painter, const Theme& theme, const Icicle& icicl
       const bool room = box.width > of_count + metrics.height() * 6;
       painter->setPen(style.text);
       painter->drawText(QPointF(rect.left() + 5, rect.center().y() + metrics.ascent() / 2 - metrics.descent() / 2),
-                        metrics.elidedText(text, Qt::ElideRight, box.width - 8 - (room ? of_count : 0)));
+                        metrics.elidedText(text, Qt::ElideMiddle, box.width - 8 - (room ? of_count : 0)));
       if (room)
         painter->drawText(
             QPointF(rect.right() - 4 - of_count, rect.center().y() + metrics.ascent() / 2 - metrics.descent() / 2),

@@ -137,7 +137,7 @@ void StackView::SetDocument(DocumentPtr document) {
       tree_->expandToDepth(4);
     }
     const QFontMetrics metrics(tree_->font());
-    tree_->setColumnWidth(StackModel::kFrame, metrics.averageCharWidth() * 60);
+    tree_->setColumnWidth(StackModel::kFrame, metrics.averageCharWidth() * 100);
     for (const int column : {StackModel::kKind, StackModel::kRanks, StackModel::kShare})
       tree_->setColumnWidth(column, metrics.averageCharWidth() * 10);
   }

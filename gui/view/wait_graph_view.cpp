@@ -120,7 +120,7 @@ void WaitGraphView::Relayout() {
     QStringList rest;
     const QString ranks = node.ranks.size() == 1 ? QString() : "ranks " + node.ranks.Text(30);
     for (const QString& text : {ranks, node.state}) {
-      if (!text.isEmpty() && text != node.title) rest << small.elidedText(text, Qt::ElideRight, most);
+      if (!text.isEmpty() && text != node.title) rest << Wrap(text, small, most, 2);
     }
     for (const QString& line : rest) width = std::max(width, small.horizontalAdvance(line));
     lines_.push_back(QStringList{QString::number(titles)} + lines + rest);

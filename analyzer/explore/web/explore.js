@@ -694,9 +694,9 @@
   };
 
   // graph.ts
-  var WIDTH = 330;
+  var WIDTH = 300;
   var HEIGHT = 62;
-  var GAP_X = 110;
+  var GAP_X = 148;
   var GAP_Y = 14;
   var MOST = 60;
   var GraphView = class {
@@ -794,7 +794,7 @@
         g.fillStyle = colors.text;
         g.fillText(fitText(g, one.state, WIDTH - 16), box.x + 8, box.y + 32);
         g.fillStyle = colors.faint;
-        g.fillText(fitText(g, `${plural(runsCount(one.ranks), "rank")}: ${runsText(one.ranks, 6)}`, WIDTH - 16), box.x + 8, box.y + 50);
+        g.fillText(fitText(g, runsText(one.ranks, 6), WIDTH - 16), box.x + 8, box.y + 50);
       }
     }
   };
@@ -1301,7 +1301,7 @@
         if (event.key === "Escape")
           this.close();
       });
-      this.input.addEventListener("blur", () => window.setTimeout(() => this.list.replaceChildren(), 200));
+      this.input.addEventListener("blur", () => this.list.replaceChildren());
     }
     focus() {
       this.input.focus();
@@ -1681,6 +1681,7 @@
           g.fillRect(0, y, a.w + LEFT2, h);
         }
         let drawn = Infinity;
+        const names2 = [];
         for (let call = incident.endCall[row] - 1; call >= incident.firstCall[row]; call--) {
           const state = incident.state[call], begin = incident.begin[call];
           if (!begin)
@@ -1696,10 +1697,17 @@
             drawn = Math.floor(x);
           g.fillStyle = state === State.completed ? colors.state[State.started] : colors.state[state];
           g.fillRect(x, y, w, h);
-          if (w > 60 && ch > 13) {
-            g.fillStyle = colors.text;
-            g.fillText(fitText(g, incident.callName(call), w - 6), x + 3, y + h / 2);
-          }
+          if (w > 60 && ch > 13)
+            names2.push([call, x, w]);
+        }
+        g.fillStyle = colors.text;
+        for (let n = names2.length - 1, free = Infinity, taken = -1; n >= 0; n--) {
+          const [call, x, w] = names2[n];
+          if (x < taken && x + w > free)
+            continue;
+          free = Math.min(free, x);
+          taken = Math.max(taken, x + w);
+          g.fillText(fitText(g, incident.callName(call), w - 6), x + 3, y + h / 2);
         }
         if (culprit && ch > 6)
           this.drawCulprit(g, row, y, h, scale);

@@ -1,10 +1,10 @@
 // Which ranks wait for which: causes in the first column, the ranks that wait for them in the next, and so on. A large graph scrolls; its text never shrinks.
 import { BOLD, FONT, palette } from "./colors";
-import { runsCount, runsRanks, runsText, WaitKind } from "./data";
+import { runsRanks, runsText, WaitKind } from "./data";
 import { context, el, fitText, plural } from "./dom";
 import { Page, View } from "./view";
 
-const WIDTH = 330, HEIGHT = 62, GAP_X = 110, GAP_Y = 14, MOST = 60;
+const WIDTH = 300, HEIGHT = 62, GAP_X = 148, GAP_Y = 14, MOST = 60;
 
 interface Box { node: number; x: number; y: number }
 
@@ -88,7 +88,7 @@ export class GraphView implements View {
       g.fillStyle = colors.text;
       g.fillText(fitText(g, one.state, WIDTH - 16), box.x + 8, box.y + 32);
       g.fillStyle = colors.faint;
-      g.fillText(fitText(g, `${plural(runsCount(one.ranks), "rank")}: ${runsText(one.ranks, 6)}`, WIDTH - 16), box.x + 8, box.y + 50);
+      g.fillText(fitText(g, runsText(one.ranks, 6), WIDTH - 16), box.x + 8, box.y + 50);
     }
   }
 }

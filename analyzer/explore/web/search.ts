@@ -77,7 +77,7 @@ export class SearchBox {
       if (event.key === "Enter" && this.hits.length) this.take(this.hits[0]);
       if (event.key === "Escape") this.close();
     });
-    this.input.addEventListener("blur", () => window.setTimeout(() => this.list.replaceChildren(), 200));
+    this.input.addEventListener("blur", () => this.list.replaceChildren()); // a press on a hit comes before
   }
 
   focus(): void { this.input.focus(); this.input.select(); }

@@ -74,6 +74,7 @@ export class TimelineView implements View {
       if (culprit || rank === this.page.place().rank) { g.fillStyle = colors.band; g.fillRect(0, y, a.w + LEFT, h); }
       // Backwards: of the calls that are not done the oldest, which the rank is in, covers those behind it.
       let drawn = Infinity;
+      const names: [number, number, number][] = []; // call, x, room
       for (let call = incident.endCall[row] - 1; call >= incident.firstCall[row]; call--) {
         const state = incident.state[call], begin = incident.begin[call];
         if (!begin) continue;
@@ -85,7 +86,16 @@ export class TimelineView implements View {
         if (state === State.completed) drawn = Math.floor(x);
         g.fillStyle = state === State.completed ? colors.state[State.started] : colors.state[state];
         g.fillRect(x, y, w, h);
-        if (w > 60 && ch > 13) { g.fillStyle = colors.text; g.fillText(fitText(g, incident.callName(call), w - 6), x + 3, y + h / 2); }
+        if (w > 60 && ch > 13) names.push([call, x, w]);
+      }
+      // Names of the bars that are on top; a bar that another covers has no room for its own.
+      g.fillStyle = colors.text;
+      for (let n = names.length - 1, free = Infinity, taken = -1; n >= 0; n--) {
+        const [call, x, w] = names[n];
+        if (x < taken && x + w > free) continue;
+        free = Math.min(free, x);
+        taken = Math.max(taken, x + w);
+        g.fillText(fitText(g, incident.callName(call), w - 6), x + 3, y + h / 2);
       }
       if (culprit && ch > 6) this.drawCulprit(g, row, y, h, scale);
       if (ch * step >= 11 || culprit) {
