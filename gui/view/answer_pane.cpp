@@ -355,17 +355,10 @@ void AnswerPane::changeEvent(QEvent* event) {
 }
 
 bool AnswerPane::event(QEvent* event) {
-  if (event->type() == QEvent::ToolTip) {
-    const auto* help = static_cast<QHelpEvent*>(event);
-    const QString text = CellText(At(help->pos()));
-    if (text.isEmpty()) {
-      QToolTip::hideText();
-    } else {
-      QToolTip::showText(help->globalPos(), text.toHtmlEscaped(), this);
-    }
-    return true;
-  }
-  return QWidget::event(event);
+  if (event->type() != QEvent::ToolTip) return QWidget::event(event);
+  const auto* help = static_cast<QHelpEvent*>(event);
+  QToolTip::showText(help->globalPos(), CellText(At(help->pos())).toHtmlEscaped(), this);
+  return true;
 }
 
 }  // namespace lockstep::gui

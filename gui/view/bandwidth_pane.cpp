@@ -423,17 +423,10 @@ void BandwidthPane::changeEvent(QEvent* event) {
 }
 
 bool BandwidthPane::event(QEvent* event) {
-  if (event->type() == QEvent::ToolTip) {
-    const auto* help = static_cast<QHelpEvent*>(event);
-    const QString text = PointText(NearestTo(help->pos()));
-    if (text.isEmpty()) {
-      QToolTip::hideText();
-    } else {
-      QToolTip::showText(help->globalPos(), text, this);
-    }
-    return true;
-  }
-  return QWidget::event(event);
+  if (event->type() != QEvent::ToolTip) return QWidget::event(event);
+  const auto* help = static_cast<QHelpEvent*>(event);
+  QToolTip::showText(help->globalPos(), PointText(NearestTo(help->pos())), this);
+  return true;
 }
 
 }  // namespace lockstep::gui

@@ -232,17 +232,11 @@ void IciclePane::changeEvent(QEvent* event) {
 }
 
 bool IciclePane::event(QEvent* event) {
-  if (event->type() == QEvent::ToolTip) {
-    const auto* help = static_cast<QHelpEvent*>(event);
-    const int node = NodeAt(help->pos());
-    if (node >= 0) {
-      QToolTip::showText(help->globalPos(), model_->NodeText(node), this);
-    } else {
-      QToolTip::hideText();
-    }
-    return true;
-  }
-  return QWidget::event(event);
+  if (event->type() != QEvent::ToolTip) return QWidget::event(event);
+  const auto* help = static_cast<QHelpEvent*>(event);
+  const int node = NodeAt(help->pos());
+  QToolTip::showText(help->globalPos(), node < 0 ? QString() : model_->NodeText(node), this);
+  return true;
 }
 
 }  // namespace lockstep::gui

@@ -710,11 +710,7 @@ bool TimelinePane::event(QEvent* event) {
       if (help->pos().x() >= Plot().left() && timeline_ != nullptr)
         text += "\nnothing recorded at +" + AxisDuration(TimeAt(help->pos().x()));
     }
-    if (text.isEmpty()) {
-      QToolTip::hideText();
-    } else {
-      QToolTip::showText(help->globalPos(), text, this);
-    }
+    QToolTip::showText(help->globalPos(), text, this);
     return true;
   }
   return QWidget::event(event);

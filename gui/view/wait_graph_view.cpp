@@ -491,17 +491,11 @@ void WaitGraphView::changeEvent(QEvent* event) {
 }
 
 bool WaitGraphView::event(QEvent* event) {
-  if (event->type() == QEvent::ToolTip) {
-    const auto* help = static_cast<QHelpEvent*>(event);
-    const int node = NodeAt(help->pos());
-    if (node >= 0) {
-      QToolTip::showText(help->globalPos(), NodeText(node), this);
-    } else {
-      QToolTip::hideText();
-    }
-    return true;
-  }
-  return View::event(event);
+  if (event->type() != QEvent::ToolTip) return View::event(event);
+  const auto* help = static_cast<QHelpEvent*>(event);
+  const int node = NodeAt(help->pos());
+  QToolTip::showText(help->globalPos(), node < 0 ? QString() : NodeText(node), this);
+  return true;
 }
 
 void WaitGraphView::DrawNode(QPainter* painter, const Theme& theme, int node) const {

@@ -17,7 +17,7 @@ namespace lockstep {
 
 inline void ReadAsFlightRecorder(std::string_view bytes) {
   using fr::FileData;
-  static fr::ReadSpace space;
+  static fr::Document space;
   size_t half = bytes.size() / 2;
   std::vector<FileData> files;
   int32_t rank = 0;

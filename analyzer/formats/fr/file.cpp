@@ -1,7 +1,6 @@
 #include "analyzer/formats/fr/file.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -44,18 +43,13 @@ std::string Like(const char* what, const ParseError& error) {
 // Reads one dump of a file.
 class DumpReader {
  public:
-  DumpReader(const std::string& path, ReadSpace* space) : space_(*space), document_(space->document) {
+  DumpReader(const std::string& path, const Document& document) : document_(document), entries_(document_, &file_) {
     file_.rank.path = path;
     file_.rank.source = Source::kFlightRecorder;
-    // The number of operations is not known in advance, but files of one job have about equally many.
-    file_.rank.ops.reserve(space_.expected_ops);
-    entries_.emplace(document_, &file_);
   }
 
-  EntryReader* entries() { return &*entries_; }
-
-  // `dump`: a dictionary, or a list of entries. `streamed`: the entries are already read.
-  FileData Read(const Value& dump, int32_t rank, const ParseError& error, bool streamed, bool json) {
+  // `dump`: a dictionary, or a list of entries.
+  FileData Read(const Value& dump, int32_t rank, const ParseError& error, bool json) {
     dump_ = dump;
     file_.rank.rank = rank;
     file_.usable = true;
@@ -64,9 +58,9 @@ class DumpReader {
     ReadVersions();
     const Value entries = Document::IsSequence(dump) ? dump : document_.Get(dump, Key::kEntries);
     if (!error.text.empty()) file_.rank.damaged = true;
-    if (!streamed) entries_->ReadEntries(entries);
+    entries_.ReadEntries(entries);
     // JSON leaves an empty list out; a pickle without the list was requested without collectives.
-    const bool included = streamed || Document::IsSequence(entries) || (json && entries.type == Type::kMissing);
+    const bool included = Document::IsSequence(entries) || (json && entries.type == Type::kMissing);
     if (!included) {
       file_.rank.damaged = true;
       if (error.text.empty())
@@ -74,15 +68,14 @@ class DumpReader {
                "contains no list of entries, like a dump that was requested without collectives: its operations are "
                "unknown");
     }
-    NumberByGroup(entries_->mutable_raw(), &file_);
-    DecideStates(entries_->raw(), included, &file_);
+    NumberByGroup(entries_.mutable_raw(), &file_);
+    DecideStates(entries_.raw(), included, &file_);
     if (!error.text.empty()) {
       Report(error.offset,
              absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(),
                           " entries complete before that are used"),
              Like("damaged: ", error));
     }
-    space_.expected_ops = file_.rank.ops.size();
     // Releases unused memory, because the operations are kept for long.
     if (file_.rank.ops.size() + file_.rank.ops.size() / 4 < file_.rank.ops.capacity()) file_.rank.ops.shrink_to_fit();
     return std::move(file_);
@@ -192,10 +185,9 @@ class DumpReader {
     file_.rank.nccl_version = ParseLibraryVersion(document_.Text(version));
   }
 
-  ReadSpace& space_;
-  Document& document_;
+  const Document& document_;
   FileData file_;
-  std::optional<EntryReader> entries_;
+  EntryReader entries_;
   Value dump_;
   absl::flat_hash_set<uint32_t> lists_;
 };
@@ -237,28 +229,22 @@ bool IsListOfEntries(const Document& document, const Value& list) {
 
 }  // namespace
 
-std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, ReadSpace* space) {
+std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space) {
   std::vector<FileData> out;
   if (std::string what = WhatItIsNot(bytes); !what.empty()) {
     out.push_back(NoDump(path, 0, std::move(what)));
     return out;
   }
-  Document& document = space->document;
+  Document& document = *space;
   const bool json = bytes[0] != '\x80';
-  std::optional<DumpReader> reader(std::in_place, path, space);
-  if (!json && StreamPickle(bytes, &document, reader->entries()) == Streaming::kDone) {
-    out.push_back(reader->Read(document.root, -1, {}, true, false));
-    return out;
-  }
-  reader.reset();
   const ParseError error = json ? ParseJson(bytes, &document) : ParsePickle(bytes, &document);
   const Value root = document.root;
   if (error.refused) {
     out.push_back(NoDump(path, error.offset, error.text, Like("", error)));
   } else if (LooksLikeDump(document, root) || IsListOfEntries(document, root)) {
-    out.push_back(DumpReader(path, space).Read(root, -1, error, false, json));
+    out.push_back(DumpReader(path, document).Read(root, -1, error, json));
   } else if (const auto dumps = DumpsByRank(document); !dumps.empty()) {
-    for (const auto& [rank, dump] : dumps) out.push_back(DumpReader(path, space).Read(dump, rank, error, false, json));
+    for (const auto& [rank, dump] : dumps) out.push_back(DumpReader(path, document).Read(dump, rank, error, json));
   } else if (!error.text.empty()) {
     out.push_back(NoDump(path, error.offset,
                          absl::StrCat("damaged: ", error.text, "; nothing before that could be used"),

@@ -77,15 +77,10 @@ struct FileData {
   int64_t oldest_open_ns = 0, open_timeout_ns = 0;
 };
 
-// Working memory, reused for all files.
-struct ReadSpace {
-  Document document;
-  size_t expected_ops = 0;
-};
-
 // Parses `bytes` (a whole file): one dump, the dumps of several ranks in one JSON object by rank, or a list of entries.
 // Returns at least one, which is unusable if the file contains none. Ranks are -1 unless the file itself contains them.
-// The result does not refer to `space`. Problems have `path`. Safe for any input.
-std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, ReadSpace* space);
+// Problems have `path`. `space` is working memory, reused for file after file; the result does not refer to it. Safe
+// for any input.
+std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space);
 
 }  // namespace lockstep::fr

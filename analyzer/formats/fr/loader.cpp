@@ -100,7 +100,7 @@ struct Workspace {
   std::atomic<int64_t>* unpacked_left;
   Buffer buffer;
   std::string unpacked;
-  fr::ReadSpace read;
+  fr::Document read;
 
   size_t Room() const {
     return static_cast<size_t>(std::clamp<int64_t>(unpacked_left->load(), 0, static_cast<int64_t>(kMaxFileBytes)));

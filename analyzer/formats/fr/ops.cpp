@@ -55,14 +55,6 @@ bool ToInteger(const Document& document, const Value& value, int64_t* out) {
   }
 }
 
-// Grows with the document; `index` is one of its strings.
-template <typename T>
-T& TableAt(std::vector<T>* table, uint32_t index, const Document& document) {
-  if (index >= table->size()) [[unlikely]]
-    table->resize(document.string_count());
-  return (*table)[index];
-}
-
 EntryReader::EntryReader(const Document& document, FileData* file)
     : document_(document),
       file_(*file),
@@ -87,7 +79,7 @@ uint32_t EntryReader::Intern(std::string_view text) {
 }
 
 uint32_t EntryReader::InternValue(const Value& value) {
-  uint32_t& known = TableAt(&string_of_value_, value.index, document_);
+  uint32_t& known = string_of_value_[value.index];
   if (known == 0) known = Intern(document_.Text(value)) + 1;
   return known - 1;
 }
@@ -101,6 +93,9 @@ void EntryReader::ReadEntries(const Value& entries) {
   }
   seen_.resize(document_.container_count());
   frame_of_container_.resize(document_.container_count());
+  string_of_value_.resize(document_.string_count());
+  name_of_value_.resize(document_.string_count());
+  state_of_value_.resize(document_.string_count());
   uint32_t size = document_.Size(entries);
   file_.rank.ops.reserve(std::min<uint64_t>(size, 65536));
   raw_.reserve(std::min<uint64_t>(size, 65536));
@@ -133,18 +128,6 @@ void EntryReader::ReadEntries(const Value& entries) {
   Finish();
 }
 
-bool EntryReader::Take(const Fields& fields, const Types& input, const Types& output, Pattern* pattern) {
-  detail_.clear();
-  std::string_view reason = MakePattern(fields, input, output, pattern);
-  if (reason.empty()) {
-    AddOp(*pattern, fields.numbers);
-  } else {
-    Skip(reason);
-  }
-  entry_++;
-  return reason.empty();
-}
-
 void EntryReader::Finish() {
   for (const auto& [reason, skipped] : skipped_) {
     std::string more = skipped.count > 1 ? absl::StrCat(" (and ", skipped.count - 1, " more such entries)") : "";
@@ -171,174 +154,82 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   // The writer never shares entries; references to one dictionary would multiply it.
   if (seen_[entry.index]) return "the same object as an earlier entry";
   seen_[entry.index] = true;
-  Fields fields;
-  Value group, input_sizes, output_sizes, input_types, output_types, frames;
+  Value fields[static_cast<size_t>(Key::kCount)];
   document_.ForEachPair(entry, [&](const Value& key, const Value& value) {
-    switch (key.key) {
-      case Key::kRecordId:
-        fields.numbers[kRecordId] = value;
-        break;
-      case Key::kPgId:
-        fields.pg_id = value;
-        break;
-      case Key::kProcessGroup:
-        group = value;
-        break;
-      case Key::kThreadId:
-        fields.thread_id = value;
-        break;
-      case Key::kCollectiveSeqId:
-        fields.numbers[kCollectiveSeq] = value;
-        break;
-      case Key::kP2pSeqId:
-        fields.numbers[kP2pSeq] = value;
-        break;
-      case Key::kSeqId:
-        fields.numbers[kSeq] = value;
-        break;
-      case Key::kOpId:
-        fields.numbers[kOpId] = value;
-        break;
-      case Key::kProfilingName:
-        fields.profiling_name = value;
-        break;
-      case Key::kTimeCreatedNs:
-        fields.numbers[kCreated] = value;
-        break;
-      case Key::kDurationMs:
-        fields.numbers[kDuration] = value;
-        break;
-      case Key::kInputSizes:
-        input_sizes = value;
-        break;
-      case Key::kOutputSizes:
-        output_sizes = value;
-        break;
-      case Key::kInputDtypes:
-        input_types = value;
-        break;
-      case Key::kOutputDtypes:
-        output_types = value;
-        break;
-      case Key::kState:
-        fields.state = value;
-        break;
-      case Key::kTimeDiscoveredStartedNs:
-        fields.numbers[kStarted] = value;
-        break;
-      case Key::kTimeDiscoveredCompletedNs:
-        fields.numbers[kCompleted] = value;
-        break;
-      case Key::kTimeoutMs:
-        fields.numbers[kTimeout] = value;
-        break;
-      case Key::kRetired:
-        fields.retired = value;
-        break;
-      case Key::kIsP2p:
-        fields.is_p2p = value;
-        break;
-      case Key::kFrames:
-        frames = value;
-        break;
-      default:
-        break;
-    }
+    fields[static_cast<size_t>(key.key)] = value;
     return true;
   });
+  const auto field = [&](Key key) -> const Value& { return fields[static_cast<size_t>(key)]; };
+  Value group_name, group_desc;
   uint32_t position = 0;
-  document_.ForEach(group, [&](const Value& item) {
-    (position++ == 0 ? fields.group_name : fields.group_desc) = item;
+  document_.ForEach(field(Key::kProcessGroup), [&](const Value& item) {
+    (position++ == 0 ? group_name : group_desc) = item;
     return position < 2;
   });
-  fields.input = ReadShape(input_sizes);
-  fields.output = ReadShape(output_sizes);
-  ReadTypes(input_types, &types_[0]);
-  ReadTypes(output_types, &types_[1]);
-  fields.call_site = ReadCallSite(frames);
-  Pattern pattern;
-  std::string_view reason = MakePattern(fields, types_[0], types_[1], &pattern);
-  if (reason.empty()) AddOp(pattern, fields.numbers);
-  return reason;
-}
-
-std::string_view EntryReader::MakePattern(const Fields& fields, const Types& input, const Types& output,
-                                          Pattern* pattern) {
-  if (fields.profiling_name.type != Type::kString) return "no profiling_name";
-  const OpNameInfo& info = FindOpName(fields.profiling_name);
+  const Shape input = ReadShape(field(Key::kInputSizes)), output = ReadShape(field(Key::kOutputSizes));
+  ReadTypes(field(Key::kInputDtypes), &types_[0]);
+  ReadTypes(field(Key::kOutputDtypes), &types_[1]);
+  Op op;
+  op.call_site = ReadCallSite(field(Key::kFrames));
+  const Value& name = field(Key::kProfilingName);
+  if (name.type != Type::kString) return "no profiling_name";
+  const OpNameInfo& info = FindOpName(name);
   // Not a call of another kind, but a file with damage that can still be parsed.
   static constexpr std::string_view kDamagedText = "the text of its operation, group or types is damaged";
   if (info.garbled) return kDamagedText;
   if (info.name.kind == CallKind::kNone) {
-    detail_ = absl::StrCat("'", Printable(document_.Text(fields.profiling_name), kMostNameColumns), "'");
+    detail_ = absl::StrCat("'", Printable(document_.Text(name), kMostNameColumns), "'");
     return "the backend is unknown, in profiling_name ";
   }
-  uint32_t group = FindGroup(fields);
-  if (group == kNoIndex) return "neither process_group nor pg_id names its group";
-  if (group == kGarbledGroup) return kDamagedText;
-  if (group == kTooManyGroups) return "of one group more than a file may have";
+  op.membership = FindGroup(group_name, group_desc, field(Key::kPgId));
+  if (op.membership == kNoIndex) return "neither process_group nor pg_id names its group";
+  if (op.membership == kGarbledGroup) return kDamagedText;
+  if (op.membership == kTooManyGroups) return "of one group more than a file may have";
 
-  *pattern = Pattern();
-  Op& op = pattern->op;
-  RawOp& raw = pattern->raw;
+  RawOp raw;
   op.kind = info.name.kind;
   op.name = info.text;
   op.root_or_peer = info.name.peer;
   op.batch_end = info.name.batch_end;
-  op.membership = group;
-  raw.p2p = Truth(fields.is_p2p) || ring::IsPointToPoint(op.kind);
+  raw.p2p = Truth(field(Key::kIsP2p)) || ring::IsPointToPoint(op.kind);
   // The entry represents sends and receives: a group, which has no number among the collectives.
   if (raw.p2p && op.batch_end) op.kind = CallKind::kGroup;
-  op.retired = Truth(fields.retired);
-  raw.state = StateOf(fields.state);
+  op.retired = Truth(field(Key::kRetired));
+  raw.state = StateOf(field(Key::kState));
   raw.backend = info.backend;
-  op.input_shape = fields.input.index;
-  op.output_shape = fields.output.index;
+  op.input_shape = input.index;
+  op.output_shape = output.index;
   if (!op.batch_end) {  // the entry's shapes are only fillers
-    op.input_elements = fields.input.elements;
-    op.output_elements = fields.output.elements;
+    op.input_elements = input.elements;
+    op.output_elements = output.elements;
   }
-  op.dtypes = InternTypes(input, output);
+  op.dtypes = InternTypes(types_[0], types_[1]);
   if (op.dtypes == kGarbledTypes) return kDamagedText;
-  op.call_site = fields.call_site;
-  op.thread = ThreadOf(fields.thread_id);
-  pattern->own = info.name.own;
-  return {};
-}
+  op.thread = ThreadOf(field(Key::kThreadId));
 
-void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
-  Op& op = file_.rank.ops.emplace_back(pattern.op);
-  RawOp& raw = raw_.emplace_back(pattern.raw);
-  auto integer = [&](Number which, int64_t missing) {
+  const auto integer = [&](Key key, int64_t missing) {
     int64_t out = missing;
-    const Value& value = numbers[which];
-    if (value.type == Type::kInt) return value.integer;
-    return ToInteger(document_, value, &out) ? out : missing;
+    return ToInteger(document_, field(key), &out) ? out : missing;
   };
-  auto counter = [&](Number which, int64_t missing) {
-    int64_t out = integer(which, missing);
+  const auto counter = [&](Key key, int64_t missing) {
+    const int64_t out = integer(key, missing);
     return out >= 0 && out <= kMaxCounter ? out : kUnknown;
   };
-  int64_t single_seq = counter(kSeq, kUnknown);
-  raw.collective_seq = counter(kCollectiveSeq, raw.p2p ? kUnknown : single_seq);
-  raw.p2p_seq = counter(kP2pSeq, raw.p2p ? single_seq : kUnknown);
+  const int64_t single_seq = counter(Key::kSeqId, kUnknown);
+  raw.collective_seq = counter(Key::kCollectiveSeqId, raw.p2p ? kUnknown : single_seq);
+  raw.p2p_seq = counter(Key::kP2pSeqId, raw.p2p ? single_seq : kUnknown);
   op.seq = raw.p2p ? raw.p2p_seq : raw.collective_seq;
-  if (op.seq < 0 && !raw.p2p) {
-    // The matching operation of the rank's peers is unknown.
-    file_.rank.ops.pop_back();
-    raw_.pop_back();
-    detail_.clear();
-    return Skip("a collective without its number");
-  }
-  raw.op_id = counter(kOpId, kUnknown);
-  raw.timeout_ms = integer(kTimeout, -1);
-  op.record_id = counter(kRecordId, kUnknown);
-  op.enter_ns = std::max<int64_t>(integer(kCreated, 0), 0);
-  op.started_ns = std::max<int64_t>(integer(kStarted, 0), 0);
-  op.completed_ns = std::max<int64_t>(integer(kCompleted, 0), 0);
+  // The matching operation of the rank's peers is unknown.
+  if (op.seq < 0 && !raw.p2p) return "a collective without its number";
+  raw.op_id = counter(Key::kOpId, kUnknown);
+  raw.timeout_ms = integer(Key::kTimeoutMs, -1);
+  op.record_id = counter(Key::kRecordId, kUnknown);
+  op.enter_ns = std::max<int64_t>(integer(Key::kTimeCreatedNs, 0), 0);
+  op.started_ns = std::max<int64_t>(integer(Key::kTimeDiscoveredStartedNs, 0), 0);
+  op.completed_ns = std::max<int64_t>(integer(Key::kTimeDiscoveredCompletedNs, 0), 0);
   // The time when the completion was noticed says little about the time of the event; events on the stream measured the
   // duration.
-  const Value& duration = numbers[kDuration];
+  const Value& duration = field(Key::kDurationMs);
   const double ms = duration.type == Type::kDouble ? duration.real
                     : duration.type == Type::kInt  ? static_cast<double>(duration.integer)
                                                    : -1;
@@ -349,12 +240,15 @@ void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
   }
   if (op.completed_ns > 0) raw.state = RawState::kCompleted;
   if (op.started_ns > 0 && raw.state == RawState::kScheduled) raw.state = RawState::kStarted;
-  NoteGroupUse(op, raw, pattern.own);
+  NoteGroupUse(op, raw, info.name.own);
   file_.newest_ns = std::max(file_.newest_ns, op.enter_ns);
+  file_.rank.ops.push_back(op);
+  raw_.push_back(raw);
+  return {};
 }
 
 const EntryReader::OpNameInfo& EntryReader::FindOpName(const Value& value) {
-  uint32_t& known = TableAt(&name_of_value_, value.index, document_);
+  uint32_t& known = name_of_value_[value.index];
   if (known == 0) {
     OpNameInfo info;
     info.garbled = IsGarbled(document_.Text(value));
@@ -379,27 +273,25 @@ uint8_t EntryReader::BackendOf(std::string_view profiling_name) {
 
 RawState EntryReader::StateOf(const Value& state) {
   if (state.type != Type::kString) return RawState::kUnknown;
-  uint8_t& known = TableAt(&state_of_value_, state.index, document_);
+  uint8_t& known = state_of_value_[state.index];
   if (known == 0) known = static_cast<uint8_t>(static_cast<uint8_t>(ParseState(document_.Text(state))) + 1);
   return static_cast<RawState>(known - 1);
 }
 
-uint32_t EntryReader::FindGroup(const Fields& fields) {
-  const Value &name = fields.group_name, &desc = fields.group_desc, &id = fields.pg_id;
+uint32_t EntryReader::FindGroup(const Value& name, const Value& desc, const Value& id) {
   if (name.type != Type::kString || desc.type != Type::kString || id.type != Type::kInt || id.integer < 0) {
-    return FindGroupSlowly(fields);
+    return FindGroupSlowly(name, desc, id);
   }
   RecentGroup& recent = recent_groups_[(name.index + static_cast<uint32_t>(id.integer)) % std::size(recent_groups_)];
   if (recent.name != name.index || recent.desc != desc.index || recent.pg_id != id.integer) {
-    recent = {name.index, desc.index, id.integer, FindGroupSlowly(fields)};
+    recent = {name.index, desc.index, id.integer, FindGroupSlowly(name, desc, id)};
   }
   return recent.group;
 }
 
-uint32_t EntryReader::FindGroupSlowly(const Fields& fields) {
-  const Value &name = fields.group_name, &desc = fields.group_desc;
+uint32_t EntryReader::FindGroupSlowly(const Value& name, const Value& desc, const Value& id) {
   int64_t pg_id = kUnknown;
-  bool has_id = ToInteger(document_, fields.pg_id, &pg_id) && pg_id >= 0;
+  bool has_id = ToInteger(document_, id, &pg_id) && pg_id >= 0;
   uint64_t key = 0;
   int64_t number = 0;
   for (const Value* text : {&name, &desc}) {
@@ -476,10 +368,7 @@ EntryReader::Shape EntryReader::ReadShape(const Value& sizes) {
     return true;
   });
   if (work_left_ == 0) return {};
-  return InternShape(scratch_, known && !scratch_.empty() ? total : -1);
-}
-
-EntryReader::Shape EntryReader::InternShape(const std::vector<int64_t>& numbers, int64_t elements) {
+  const std::vector<int64_t>& numbers = scratch_;
   uint64_t hash = 0x51ed270b;
   for (int64_t number : numbers) hash = MixKind(hash, static_cast<uint64_t>(number));
   auto same = [&](const KnownShape& known) {
@@ -504,7 +393,9 @@ EntryReader::Shape EntryReader::InternShape(const std::vector<int64_t>& numbers,
     at += count;
   }
   text += ']';
-  recent = {shape_numbers_.size(), numbers.size(), {static_cast<uint32_t>(file_.shapes.size()), elements}};
+  recent = {shape_numbers_.size(),
+            numbers.size(),
+            {static_cast<uint32_t>(file_.shapes.size()), known && !numbers.empty() ? total : -1}};
   shape_numbers_.insert(shape_numbers_.end(), numbers.begin(), numbers.end());
   file_.shapes.push_back(std::move(text));
   bucket.push_back(recent);
@@ -560,37 +451,31 @@ uint32_t EntryReader::InternTypes(const Types& in, const Types& out) {
 
 uint32_t EntryReader::ReadFrame(const Value& frame) {
   uint32_t& known = frame_of_container_[frame.index];
-  if (known == 0) {
-    int64_t line = 0;
-    ToInteger(document_, document_.Get(frame, Key::kLine), &line);
-    known = FrameCode(document_.Text(document_.Get(frame, Key::kFilename)),
-                      document_.Text(document_.Get(frame, Key::kName)), line);
-  }
-  return known;
-}
-
-uint32_t EntryReader::FrameCode(std::string_view file, std::string_view name, int64_t line) {
-  if (file.empty() || file == "??" || file[0] == '<') return 1;
+  if (known != 0) return known;
+  known = 1;
+  const std::string_view file = document_.Text(document_.Get(frame, Key::kFilename));
+  if (file.empty() || file == "??" || file[0] == '<') return known;
+  int64_t line = 0;
+  ToInteger(document_, document_.Get(frame, Key::kLine), &line);
   text_.clear();
   AppendPrintable(file.substr(file.rfind('/') + 1), kMostNameColumns, &text_);
   absl::StrAppend(&text_, ":", line, " ");
-  AppendPrintable(name, kMostNameColumns, &text_);
-  uint32_t text = Intern(text_);
-  return text < (1u << 30) ? ((text + 1) << 1) + (IsTorchFile(file) ? 1 : 0) : 1;
+  AppendPrintable(document_.Text(document_.Get(frame, Key::kName)), kMostNameColumns, &text_);
+  const uint32_t text = Intern(text_);
+  if (text < (1u << 30)) known = ((text + 1) << 1) + (IsTorchFile(file) ? 1 : 0);
+  return known;
 }
 
-bool EntryReader::AddFrame(uint32_t code, uint32_t* call_site) {
-  if (code == 1) return true;
-  bool torch = (code & 1) != 0;
-  if (!torch || *call_site == kNoIndex) *call_site = (code >> 1) - 1;
-  return torch;
-}
-
+// The innermost frame outside PyTorch; if there is none, the innermost.
 uint32_t EntryReader::ReadCallSite(const Value& frames) {
   uint32_t site = kNoIndex;
   document_.ForEach(frames, [&](const Value& frame) {
     if (!Spend(1)) return false;
-    return frame.type != Type::kDict || AddFrame(ReadFrame(frame), &site);
+    const uint32_t code = frame.type == Type::kDict ? ReadFrame(frame) : 1;
+    if (code == 1) return true;
+    const bool torch = (code & 1) != 0;
+    if (!torch || site == kNoIndex) site = (code >> 1) - 1;
+    return torch;
   });
   return site;
 }

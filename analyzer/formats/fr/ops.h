@@ -1,7 +1,6 @@
 // Turns the entries of one file into operations.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -33,6 +32,16 @@ bool ToInteger(const Document& document, const Value& value, int64_t* out);
 
 class EntryReader {
  public:
+  EntryReader(const Document& document, FileData* file);
+
+  // Reads the list of entries, appending to file->rank.ops and file->used; unreadable ones are skipped with a problem.
+  void ReadEntries(const Value& entries);
+
+  // Parallel to file->rank.ops.
+  const std::vector<RawOp>& raw() const { return raw_; }
+  std::vector<RawOp>* mutable_raw() { return &raw_; }
+
+ private:
   // The tensors on one side of an operation.
   struct Shape {
     uint32_t index = kNoIndex;
@@ -42,62 +51,6 @@ class EntryReader {
     bool given = false;        // there is a list, which may be empty
     std::vector<Value> items;  // strings
   };
-  // The numbers that may differ between entries of one call.
-  enum Number : uint8_t {
-    kRecordId,
-    kCollectiveSeq,
-    kP2pSeq,
-    kSeq,
-    kOpId,
-    kCreated,
-    kStarted,
-    kCompleted,
-    kDuration,
-    kTimeout,
-    kNumbers
-  };
-  using Numbers = std::array<Value, kNumbers>;
-  // The fields of one entry. Strings belong to the document.
-  struct Fields {
-    Numbers numbers;
-    Value pg_id, group_name, group_desc, thread_id, profiling_name, state, retired, is_p2p;
-    Shape input, output;
-    uint32_t call_site = kNoIndex;
-  };
-  // The common part of entries that differ only in their numbers.
-  struct Pattern {
-    Op op;
-    RawOp raw;
-    int32_t own = -1;  // for a send or receive
-  };
-
-  // `document` may grow while the object exists.
-  EntryReader(const Document& document, FileData* file);
-
-  // Reads the list of entries, appending to file->rank.ops and file->used; unreadable ones are skipped with a problem.
-  void ReadEntries(const Value& entries);
-
-  // For a parser that splits entries itself: call Take for each entry, then Finish. Take returns false if the entry is
-  // skipped. Otherwise `pattern`, if given, can be used for similar entries.
-  bool Take(const Fields& fields, const Types& input, const Types& output, Pattern* pattern);
-  void TakeAgain(const Pattern& pattern, const Numbers& numbers) {
-    AddOp(pattern, numbers);
-    entry_++;
-  }
-  void Finish();
-  bool full() const { return file_.rank.ops.size() >= kMaxEntries; }
-  // A shape is the number of dimensions and the dimensions, tensor after tensor; `elements` is -1 if unknown.
-  Shape InternShape(const std::vector<int64_t>& numbers, int64_t elements);
-  // A frame's code: 1 if it is useless, else twice (the interned text + 1), plus 1 inside PyTorch.
-  uint32_t FrameCode(std::string_view file, std::string_view name, int64_t line);
-  // Adds one frame, from the innermost outwards; returns false once the call site is found.
-  static bool AddFrame(uint32_t code, uint32_t* call_site);
-
-  // Parallel to file->rank.ops.
-  const std::vector<RawOp>& raw() const { return raw_; }
-  std::vector<RawOp>* mutable_raw() { return &raw_; }
-
- private:
   struct KnownShape {
     size_t first, size;  // range in shape_numbers_
     Shape shape;
@@ -115,17 +68,18 @@ class EntryReader {
     uint32_t group = 0;
   };
 
-  // The next two functions return the reason if the entry is unusable, or else an empty text.
+  bool full() const { return file_.rank.ops.size() >= kMaxEntries; }
+  void Finish();
+  // Returns the reason if the entry is unusable, or else an empty text.
   std::string_view ReadEntry(const Value& entry);
-  std::string_view MakePattern(const Fields& fields, const Types& input, const Types& output, Pattern* pattern);
-  void AddOp(const Pattern& pattern, const Numbers& numbers);
-  uint32_t FindGroup(const Fields& fields);
-  uint32_t FindGroupSlowly(const Fields& fields);
+  uint32_t FindGroup(const Value& name, const Value& desc, const Value& id);
+  uint32_t FindGroupSlowly(const Value& name, const Value& desc, const Value& id);
   void NoteGroupUse(const Op& op, const RawOp& raw, int32_t own);
   Shape ReadShape(const Value& sizes);
   void ReadTypes(const Value& list, Types* types);
   uint32_t InternTypes(const Types& in, const Types& out);
   uint32_t ReadCallSite(const Value& frames);
+  // A frame's code: 1 if it is useless, else twice (the interned text + 1), plus 1 inside PyTorch.
   uint32_t ReadFrame(const Value& frame);
   const OpNameInfo& FindOpName(const Value& name);
   uint8_t BackendOf(std::string_view profiling_name);
@@ -152,7 +106,7 @@ class EntryReader {
   absl::flat_hash_map<uint64_t, std::vector<KnownShape>> shapes_;
   KnownShape recent_shapes_[64] = {};
   RecentGroup recent_groups_[16];
-  std::vector<int64_t> shape_numbers_;
+  std::vector<int64_t> shape_numbers_;  // tensor after tensor: the number of dimensions, and the dimensions
   std::vector<int64_t> scratch_;
   absl::flat_hash_map<uint64_t, uint32_t> dtypes_;
   absl::flat_hash_map<uint64_t, uint32_t> groups_;

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/formats/fr/memo.h"
-#include "analyzer/formats/fr/stream.h"
 
 namespace lockstep::fr {
 namespace {
@@ -59,65 +58,59 @@ enum class Opcode : uint8_t {
   kFrame = 0x95,
 };
 
-// Opcodes that name, build or fetch objects; nullptr for any other.
-const char* CodeRunningOpcode(uint8_t op) {
-  switch (op) {
-    case 'c':
-      return "GLOBAL";
-    case 0x93:
-      return "STACK_GLOBAL";
-    case 'R':
-      return "REDUCE";
-    case 'i':
-      return "INST";
-    case 'o':
-      return "OBJ";
-    case 0x81:
-      return "NEWOBJ";
-    case 0x92:
-      return "NEWOBJ_EX";
-    case 'b':
-      return "BUILD";
-    case 'P':
-      return "PERSID";
-    case 'Q':
-      return "BINPERSID";
-    case 0x82:
-      return "EXT1";
-    case 0x83:
-      return "EXT2";
-    case 0x84:
-      return "EXT4";
-    case 0x97:
-      return "NEXT_BUFFER";
-    case 0x98:
-      return "READONLY_BUFFER";
-    default:
-      return nullptr;
+// Opcodes that name, build or fetch objects.
+constexpr struct {
+  uint8_t op;
+  const char* name;
+} kCodeRunning[] = {
+    {'c', "GLOBAL"},  {0x93, "STACK_GLOBAL"}, {'R', "REDUCE"}, {'i', "INST"},         {'o', "OBJ"},
+    {0x81, "NEWOBJ"}, {0x92, "NEWOBJ_EX"},    {'b', "BUILD"},  {'P', "PERSID"},       {'Q', "BINPERSID"},
+    {0x82, "EXT1"},   {0x83, "EXT2"},         {0x84, "EXT4"},  {0x97, "NEXT_BUFFER"}, {0x98, "READONLY_BUFFER"},
+};
+
+// Values that later opcodes refer to by number.
+class Memo {
+ public:
+  // Returns false if there are too many entries.
+  bool Put(uint64_t index, const Value& value) {
+    if (puts_++ >= kMaxValues) return false;
+    if (index >= puts_ + kSlack) {
+      far_[index] = value;
+      return true;
+    }
+    if (index >= near_.size()) near_.resize(index + 1);
+    near_[index] = value;
+    return true;
   }
-}
+  // nullptr if the number is unused. A number can be in both if the array grew past it.
+  const Value* Find(uint64_t index) const {
+    if (index < near_.size() && near_[index].type != Type::kMissing) return &near_[index];
+    const auto found = far_.find(index);
+    return found == far_.end() ? nullptr : &found->second;
+  }
+  uint64_t puts() const { return puts_; }  // MEMOIZE uses it as the next number
+
+ private:
+  // Numbers up to this far beyond those of a counting writer are in an array, others in a map.
+  static constexpr uint64_t kSlack = 4096;
+  std::vector<Value> near_;
+  absl::flat_hash_map<uint64_t, Value> far_;
+  uint64_t puts_ = 0;
+};
 
 class PickleReader {
  public:
-  PickleReader(std::string_view bytes, Document* document, EntryReader* entries = nullptr)
+  PickleReader(std::string_view bytes, Document* document)
       : begin_(reinterpret_cast<const uint8_t*>(bytes.data())),
         at_(begin_),
         end_(begin_ + bytes.size()),
-        document_(*document),
-        entries_(entries) {}
+        document_(*document) {}
 
   ParseError Run() {
     while (!done_ && error_.text.empty()) Step();
     if (error_.text.empty() || error_.refused) return error_;
     CloseOpen();
     return error_;
-  }
-
-  // What Run found is complete, and the streamed entries are those of the dump.
-  Streaming Outcome() const {
-    if (!error_.text.empty()) return Streaming::kFailed;
-    if (!streamed_) return Streaming::kNone;
-    return document_.Get(document_.root, Key::kEntries).type == Type::kOpaque ? Streaming::kDone : Streaming::kFailed;
   }
 
  private:
@@ -144,7 +137,7 @@ class PickleReader {
   }
 
   // A little-endian number of `size` <= 8 bytes.
-  bool Number(unsigned size, uint64_t* out) {
+  [[gnu::always_inline]] bool Number(unsigned size, uint64_t* out) {
     if (!Need(size)) return false;
     uint64_t value = 0;
     std::memcpy(&value, at_, size);
@@ -209,7 +202,7 @@ class PickleReader {
     marks_.pop_back();
   }
 
-  void String(unsigned length_size, Type type) {
+  [[gnu::always_inline]] void String(unsigned length_size, Type type) {
     uint64_t length = 0;
     if (!Number(length_size, &length) || !Need(length)) return;
     PushMade(document_.NewString({reinterpret_cast<const char*>(at_), static_cast<size_t>(length)}, type));
@@ -248,7 +241,6 @@ class PickleReader {
     const Value* value = memo_.Find(index);
     if (value == nullptr)
       return Fail(absl::StrCat("memo entry ", index, " is used but was never stored"), "memo entry");
-    if (Document::IsStreamed(*value)) return Fail("part of an entry is also elsewhere");
     Push(*value);
   }
 
@@ -302,19 +294,6 @@ class PickleReader {
     if (!Top(&top)) return;
     document_.root = top;
     done_ = true;
-  }
-
-  // The next value is that of "entries" in the outermost dictionary.
-  bool AtEntries() const {
-    return stack_.size() >= 3 && stack_.back().type == Type::kString && stack_.back().key == Key::kEntries &&
-           stack_.size() % 2 == 1 && marks_.size() == 1 && marks_[0] == 1 && stack_[0].type == Type::kDict;
-  }
-  void StreamEntries() {
-    const uint8_t* behind = streamed_ ? nullptr : EntryStream(end_, &document_, &memo_, entries_).Read(at_);
-    if (behind == nullptr) return Fail("entries in an unusual form");
-    at_ = behind;
-    streamed_ = true;
-    PushSimple(Type::kOpaque);
   }
 
   void Step() {
@@ -386,7 +365,6 @@ class PickleReader {
       case Opcode::kByteArray8:
         return String(8, Type::kBytes);
       case Opcode::kEmptyList:
-        if (entries_ != nullptr && AtEntries()) return StreamEntries();
         return PushMade(document_.NewContainer(Type::kList));
       case Opcode::kEmptyTuple:
         return PushMade(document_.NewContainer(Type::kTuple));
@@ -427,7 +405,8 @@ class PickleReader {
         if (Number(4, &number)) Get(number);
         return;
     }
-    if (const char* name = CodeRunningOpcode(op)) {
+    for (const auto& [code, name] : kCodeRunning) {
+      if (code != op) continue;
       return Refuse(
           absl::StrCat("refused: pickle opcode ", name, " at offset ", op_at_ - begin_,
                        " could run code when loaded; a Flight Recorder dump never has it. Take the dump again, "
@@ -467,9 +446,7 @@ class PickleReader {
   Document& document_;
   std::vector<Value> stack_;
   std::vector<size_t> marks_;
-  PickleMemo memo_;
-  EntryReader* entries_;  // nullptr if entries are ordinary values
-  bool streamed_ = false;
+  Memo memo_;
   bool done_ = false;
   ParseError error_;
 };
@@ -479,13 +456,6 @@ class PickleReader {
 ParseError ParsePickle(std::string_view bytes, Document* document) {
   document->Clear();
   return PickleReader(bytes, document).Run();
-}
-
-Streaming StreamPickle(std::string_view bytes, Document* document, EntryReader* entries) {
-  document->Clear();
-  PickleReader reader(bytes, document, entries);
-  reader.Run();
-  return reader.Outcome();
 }
 
 }  // namespace lockstep::fr

@@ -305,7 +305,7 @@ TEST(FrPickle, ChangedBytesAreHarmless) {
   std::mt19937 random(20240607);
   const std::string seeds[] = {fr_test::ToPickle(SomeDump(4)), fr_test::ToPickle(SomeDump(4), 4),
                                fr_test::ToJson(SomeDump(4))};
-  ReadSpace space;
+  Document space;
   size_t usable = 0;
   for (int round = 0; round < 20'000; round++) {
     std::string bytes = seeds[random() % 3];

@@ -56,6 +56,7 @@ enum class Key : uint16_t {
   kRetired,
   kIsP2p,
   kTimeoutMs,
+  kCount
 };
 
 Key FindKey(std::string_view text);
@@ -70,14 +71,6 @@ enum class Type : uint8_t {
   kDouble,
   kString,
   kBytes,
-  // The next kinds occur only in the memo and on the stack of a pickle whose entries are streamed. They are containers
-  // that were stored directly as entries (see stream.h).
-  kFrame,     // integer: EntryReader's code of the frame
-  kCallSite,  // for a list of frames; index: the call site
-  kShape,     // index and integer: EntryReader::Shape
-  kTypes,     // index into the stream's table
-  kGroup,     // index into the stream's table
-  kOpaque,
   kList,
   kTuple,
   kDict
@@ -120,7 +113,6 @@ class Document {
   void SetPartial(uint32_t container) { containers_[container].partial = true; }
   bool IsPartial(const Value& value) const { return IsContainer(value) && containers_[value.index].partial; }
   static bool IsContainer(const Value& value) { return value.type >= Type::kList; }
-  static bool IsStreamed(const Value& value) { return value.type >= Type::kFrame && value.type <= Type::kOpaque; }
   static bool IsSequence(const Value& value) { return value.type == Type::kList || value.type == Type::kTuple; }
   // Number of items; for a dictionary, keys and values together.
   uint32_t Size(const Value& value) const { return IsContainer(value) ? containers_[value.index].size : 0; }
