@@ -59,7 +59,7 @@ void CountColumns(MatrixData* data) {
     const uint8_t* in = cells.Row(static_cast<int>(row));
     for (size_t c = 0; c < n; ++c) {
       done[c] = static_cast<uint8_t>(done[c] + is(in[c], ViewState::kCompleted, ViewState::kOverwritten));
-      open[c] = static_cast<uint8_t>(open[c] + is(in[c], ViewState::kIssued, ViewState::kWaiting));
+      open[c] = static_cast<uint8_t>(open[c] + is(in[c], ViewState::kEnqueued, ViewState::kWaiting));
       fault[c] = static_cast<uint8_t>(fault[c] + is(in[c], ViewState::kFailed, ViewState::kMissing));
     }
     if (++gathered % 255 == 0) flush();
