@@ -20,6 +20,8 @@ using ring::CommState;
 constexpr int64_t kClockTrust = 60'000'000'000;
 // The dumps of one moment are taken within this.
 constexpr int64_t kAtOnce = 5'000'000'000;
+// A framework's watchdog notices the end of an operation within this.
+constexpr int64_t kNoticed = 1'000'000'000;
 // No rank of a job continues for this long while another is stuck.
 constexpr int64_t kStandstill = 3600'000'000'000;
 
@@ -143,6 +145,7 @@ struct Seen {
   int64_t issued = kUnknown;
   int64_t completed = kNone;  // newest that is known to be complete, and needs every member if kinds are known
   int64_t newest_ns = 0;      // newest entry of any kind
+  int64_t taken_ns = 0;       // when the dump was taken; 0 if unknown
   bool trusted = false;       // the rank still ran, and completions are completions: no abort ended its operations
 };
 
@@ -188,7 +191,8 @@ std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_
 }
 
 // Ranks whose dumps are of an earlier time: they never issued what another member completed with them, and their last
-// entries are older by more than it takes to dump a job.
+// entries are older by more than it takes to dump a job. Or their dumps are older by that much, and were taken while
+// the other member still made calls: then what they show as unfinished is no evidence against them.
 std::vector<int32_t> Earlier(const std::vector<Seen>& list) {
   const Seen* ahead = nullptr;
   for (const Seen& s : list) {
@@ -196,7 +200,10 @@ std::vector<int32_t> Earlier(const std::vector<Seen>& list) {
   }
   std::vector<int32_t> earlier;
   for (const Seen& s : list) {
-    if (ahead != nullptr && ahead->completed > s.issued && ahead->newest_ns - s.newest_ns >= kAtOnce)
+    if (ahead == nullptr || ahead->completed <= s.completed) continue;
+    const bool ran = s.taken_ns > 0 && s.taken_ns < ahead->newest_ns + kNoticed;
+    if ((ahead->completed > s.issued && ahead->newest_ns - s.newest_ns >= kAtOnce) ||
+        (ran && ahead->taken_ns - s.taken_ns >= kAtOnce))
       earlier.push_back(s.rank);
   }
   return earlier;
@@ -223,6 +230,7 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
     if (seen[m].issued == kUnknown) continue;
     seen[m].rank = index;
     seen[m].newest_ns = newest;
+    seen[m].taken_ns = rank.captured_ns;
     seen[m].trusted = runs && !rank.ends_untold;
     (*members)[rank.memberships[m].comm].push_back(seen[m]);
   }
@@ -235,7 +243,7 @@ void AddCounted(const Rank& rank, int32_t index, Members* members) {
   if (newest == 0) return;
   for (const Membership& ms : rank.memberships) {
     if (ms.issued < 0) continue;
-    (*members)[ms.comm].push_back({index, ms.issued, ms.completed, newest});
+    (*members)[ms.comm].push_back({index, ms.issued, ms.completed, newest, rank.captured_ns});
   }
 }
 

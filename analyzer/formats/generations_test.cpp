@@ -184,6 +184,23 @@ TEST(ForeignDumps, ADumpTakenBeforeTheOthersIsLeftOut) {
   }
 }
 
+// Rank 2's dump was taken while the others still made calls. If it was taken with theirs, its GPU is behind.
+TEST(ForeignDumps, ADumpTakenWhileTheOthersMadeCallsIsLeftOut) {
+  for (const bool with_the_others : {false, true}) {
+    const int64_t start = 9000 * kSecond, later = start + 600 * kSecond;
+    Bundle b = Dumps({{700, start}, {700, start}, {695, start}, {700, start}});
+    for (size_t r : {0, 1, 3}) {
+      b.ranks[r].ops.push_back(b.ranks[r].ops.back());
+      b.ranks[r].ops.back().seq++;
+      b.ranks[r].ops.back().state = OpState::kIncomplete;
+    }
+    for (Rank& rank : b.ranks) rank.captured_ns = later;
+    if (!with_the_others) b.ranks[2].captured_ns = start + kSecond / 10;
+    LeaveOutForeignDumps(&b);
+    EXPECT_EQ(b.ranks.size(), with_the_others ? 4u : 3u);
+  }
+}
+
 // Each rank's issued and completed counts for two groups, and one entry in progress.
 Bundle ActiveDumps(const std::vector<std::pair<int64_t, int64_t>>& issued_and_time,
                    int64_t second_group_issued = kUnknown) {

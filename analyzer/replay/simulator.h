@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -46,7 +47,7 @@ struct Job {
     uint32_t bundle_comm = kNoIndex;
     int64_t first = 0;  // sequence number of the first replayed collective
   };
-  std::vector<Program> programs;
+  std::deque<Program> programs;  // references stay valid while programs are added
   std::vector<Comm> comms;
 };
 
