@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kMargin = 24, kPad = 8, kBar = 7;
 constexpr double kNearest = 4, kFarthest = 0.02;
-constexpr double kReadableScale = 0.9, kLargestFit = 1.25;  // Fit scrolls rather than draw smaller text
+constexpr double kReadableScale = 0.85, kLargestFit = 1.25;  // Fit scrolls rather than draw smaller text
 constexpr int kTitleLines = 3;
 
 QColor KindColor(WaitClass::Kind kind, const Theme& theme) {
