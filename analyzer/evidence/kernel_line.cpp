@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostText = 300;
+constexpr size_t kMostEventText = 300;
 
 // The first PCI address in the text: "0000:1b:00.0", "PCI:0000:1b:00".
 std::string FirstAddress(absl::string_view text) {
@@ -120,7 +120,7 @@ std::optional<HardwareEvent> ParseHardwareLine(absl::string_view text) {
   }
   if (kind != HardwareEvent::OUT_OF_MEMORY && kind != HardwareEvent::CRASH && kind != HardwareEvent::HUNG_TASK)
     event.set_pci(FirstAddress(text));
-  event.set_text(PrintableAscii({text.data(), text.size()}, kMostText));
+  event.set_text(PrintableAscii({text.data(), text.size()}, kMostEventText));
   return event;
 }
 

@@ -11,12 +11,12 @@
 namespace lockstep::logs {
 namespace {
 
-constexpr size_t kMostText = 200;
+constexpr size_t kMostNoticeText = 200;
 
 std::optional<Notice> OfKernel(std::string_view text) {
   const std::optional<KernelLine> line = ParseKernelLine({text.data(), text.size()});
   if (!line) return std::nullopt;
-  Notice out{Notice::By::kKernel, Printable(line->event.text(), kMostText),
+  Notice out{Notice::By::kKernel, Printable(line->event.text(), kMostNoticeText),
              line->host,          line->event.pid(),
              line->event.pci(),   0};
   switch (line->event.kind()) {
@@ -47,7 +47,7 @@ std::string_view WordBefore(std::string_view text, size_t* at) {
 
 Notice WarningOf(const NcclPlace& place) {
   return {Notice::By::kNccl,
-          Printable(fr::Strip(place.text), kMostText),
+          Printable(fr::Strip(place.text), kMostNoticeText),
           Printable(place.host, fr::kMostNameColumns),
           place.pid,
           "",
@@ -57,7 +57,7 @@ Notice WarningOf(const NcclPlace& place) {
 std::optional<Notice> NoticeReader::Take(std::string_view text) {
   if (std::optional<Notice> notice = OfKernel(text)) return notice;
   constexpr std::string_view kName = "Name:", kFailed = "error: Node failure on ", kKilled = "OOMKilled";
-  Notice out{Notice::By::kScheduler, Printable(fr::Strip(text), kMostText), "", 0, "", 0};
+  Notice out{Notice::By::kScheduler, Printable(fr::Strip(text), kMostNoticeText), "", 0, "", 0};
   if (text.starts_with(kName)) pod_ = Printable(fr::Strip(text.substr(kName.size())), fr::kMostNameColumns);
   if (const size_t failed = text.find(kFailed); failed != std::string_view::npos) {
     out.host = Printable(fr::Strip(text.substr(failed + kFailed.size())), fr::kMostNameColumns);

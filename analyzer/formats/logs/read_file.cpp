@@ -147,7 +147,7 @@ class Reader {
     }
     if (fresh)
       facts_.nccl.push_back(
-          {.host = host, .pid = place.pid, .gpu = place.gpu, .who = who, .number = number, .comms = {}});
+          {.host = host, .pid = place.pid, .gpu = place.gpu, .pci = {}, .who = who, .number = number, .comms = {}});
     if (!call && !made) return;
     NcclProcess& process = facts_.nccl[known->second];
     const NcclInit init = made.value_or(NcclInit());
