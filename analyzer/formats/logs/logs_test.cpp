@@ -700,7 +700,7 @@ TEST_F(LogsTest, WaitsThatCrossNameNobodyWhileARankIsMissing) {
   const Bundle bundle = Load();
   std::string text;
   for (const Problem& problem : bundle.problems) absl::StrAppend(&text, problem.text, "\n");
-  EXPECT_THAT(text, HasSubstr("does not show which wait was the first"));
+  EXPECT_THAT(text, HasSubstr("does not show which wait began first"));
   const Verdict verdict = Analyze(bundle);
   for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), DEADLOCK_CYCLE) << Show(verdict);
 }
