@@ -130,7 +130,7 @@ TEST_F(ConfigTest, AFolderWithTooLongAPathIsReported) {
   ASSERT_EQ(Run("LOCKSTEP_CONFIG= LOCKSTEP_RING_KIB=512 LOCKSTEP_JOB=" + job + " LOCKSTEP_DIR='" + folder_ + "/" +
                 std::string(320, 'x') + "'"),
             0);
-  EXPECT_THAT(OnlyRing(usual).process.note, HasSubstr("LOCKSTEP_DIR is longer than 319 characters; used /dev/shm/"));
+  EXPECT_THAT(OnlyRing(usual).process.note, HasSubstr("LOCKSTEP_DIR is longer than 319 characters; using /dev/shm/"));
   std::filesystem::remove_all(usual);
 }
 
@@ -147,7 +147,7 @@ TEST_F(ConfigTest, UntrustedAndUnreadableFilesAreIgnored) {
   const std::string dir = "LOCKSTEP_RING_KIB=512 LOCKSTEP_DIR='" + folder_ + "/rings'";
   Write("[recorder]\nrecord = off\n", 0646);
   ASSERT_EQ(Run(dir), 0);
-  EXPECT_THAT(OnlyRing().process.note, HasSubstr("written by everybody"));
+  EXPECT_THAT(OnlyRing().process.note, HasSubstr("is world-writable"));
   std::filesystem::remove_all(folder_ + "/rings");
   Write(std::string(40'000, '\n') + "[recorder]\nrecord = off\n");
   ASSERT_EQ(Run(dir), 0);
