@@ -82,8 +82,8 @@ std::string WhyRefused(const std::string& item) {
 // An invalid name removes only its own pod from the list.
 TEST(Kubernetes, InvalidNamesAreRefused) {
   for (const char* name : {"", "-oProxyCommand=x", "a b", "$(x)", "a/b", "A", "a-", "\\u001b[2J"}) {
-    EXPECT_THAT(WhyRefused(Item(name)), HasSubstr("is no name of a pod")) << name;
-    EXPECT_THAT(WhyRefused(Item("a", absl::StrCat(name, "."))), HasSubstr("is no name of a container")) << name;
+    EXPECT_THAT(WhyRefused(Item(name)), HasSubstr("is not a valid name of a pod")) << name;
+    EXPECT_THAT(WhyRefused(Item("a", absl::StrCat(name, "."))), HasSubstr("is not a valid name of a container")) << name;
   }
   EXPECT_EQ(WhyRefused(Item("a;b")), "'a;b' is not a valid name of a pod");
   EXPECT_THAT(WhyRefused(Item(std::string(254, 'a'))), HasSubstr("no name"));

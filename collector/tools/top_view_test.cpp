@@ -281,7 +281,7 @@ TEST(TopViewTest, ScrollsOnlyToTheEnd) {
   state.scroll = 100000;
   const std::string screen = Screen(RenderTop({job}, state, 80, 24));
   EXPECT_THAT(screen, HasSubstr("agent silent"));
-  EXPECT_THAT(screen, Not(HasSubstr("tp_217")));
+  EXPECT_THAT(screen, Not(HasSubstr("\ntp_217")));
 }
 
 TEST(TopViewTest, LongSentencesAreWrappedAndNotCut) {

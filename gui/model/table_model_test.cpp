@@ -180,7 +180,7 @@ TEST(TableModelTest, MismatchesNameTheOddOnes) {
   ASSERT_TRUE(Settles(model));
   ASSERT_GE(model.rowCount(), 1);
   EXPECT_EQ(Cell(model, 0, ColumnOf(model, "Field")), "count");
-  EXPECT_TRUE(Cell(model, 0, ColumnOf(model, "Groups")).contains("2048"))
+  EXPECT_TRUE(Cell(model, 0, ColumnOf(model, "Groups")).contains("2,048"))
       << Cell(model, 0, ColumnOf(model, "Groups")).toStdString();
 }
 
