@@ -332,7 +332,7 @@ class AttachTest(FolderTest):
         self.assertIn("--as=admin was not examined: '--as=admin' is not a valid name of a pod", told.stderr)
         told = self.attach("--kubernetes", "a=b", "--namespace", "x --as=admin", "--kubectl", kubectl)
         self.assertEqual(told.returncode, 2)
-        self.assertIn("is no name of a namespace", told.stderr)
+        self.assertIn("is not a valid name of a namespace", told.stderr)
         told = self.attach("--kubernetes", "a=b", "--kubectl", "false")
         self.assertEqual(told.returncode, 3)
         self.assertIn("false: it exited with status 1", told.stderr)
