@@ -83,11 +83,12 @@ std::string WhyRefused(const std::string& item) {
 TEST(Kubernetes, InvalidNamesAreRefused) {
   for (const char* name : {"", "-oProxyCommand=x", "a b", "$(x)", "a/b", "A", "a-", "\\u001b[2J"}) {
     EXPECT_THAT(WhyRefused(Item(name)), HasSubstr("is not a valid name of a pod")) << name;
-    EXPECT_THAT(WhyRefused(Item("a", absl::StrCat(name, "."))), HasSubstr("is not a valid name of a container")) << name;
+    EXPECT_THAT(WhyRefused(Item("a", absl::StrCat(name, "."))), HasSubstr("is not a valid name of a container"))
+        << name;
   }
   EXPECT_EQ(WhyRefused(Item("a;b")), "'a;b' is not a valid name of a pod");
-  EXPECT_THAT(WhyRefused(Item(std::string(254, 'a'))), HasSubstr("no name"));
-  EXPECT_THAT(WhyRefused(Item("a", std::string(64, 'a'))), HasSubstr("no name"));
+  EXPECT_THAT(WhyRefused(Item(std::string(254, 'a'))), HasSubstr("is not a valid name"));
+  EXPECT_THAT(WhyRefused(Item("a", std::string(64, 'a'))), HasSubstr("is not a valid name"));
   for (const char* item : {"3", "{}"}) EXPECT_EQ(WhyRefused(item), "'' is not a valid name of a pod");
 }
 
