@@ -44,7 +44,7 @@ GROUPS = {
     "matrix: zoom, move, all": ["() => key('2')"] + zooms + moves + back + moves + ["() => key('0')"],
     "matrix: pointer, clicks": hovers + clicks + ["() => key('Escape')"],
     "matrix: another lane": [f"() => {{ const s = document.querySelector('select'); s.value = '{n}'; s.dispatchEvent(new Event('change')); }}" for n in (-1, 1, 0, 2)],
-    "timeline: zoom, move": ["() => key('5')"] + zooms + moves + back + moves,
+    "timeline: zoom, move": ["() => key('4')"] + zooms + moves + back + moves,
     "ranks: sort, filter": ["() => key('6')"] + [f"() => main().querySelectorAll('th')[{n % 9}].click()" for n in range(18)]
                            + [f"() => type('.table input', '{text}')" for text in ("n", "no", "node01600", "waiting", "")],
     "search": [f"() => type('#search', '{text}')" for text in typing],
