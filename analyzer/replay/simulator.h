@@ -58,8 +58,8 @@ struct Meeting {
   uint32_t number = 0;                 // from 0
   bool complete = false;
   bool agree = true;  // the arguments
-  std::pair<int32_t, int32_t> unlike = {-1,
-                                        -1};  // if not: two programs whose arguments differ; -1: only all together do
+  // Two programs whose arguments differ, if they do not agree; -1: no two differ, but all together do.
+  std::pair<int32_t, int32_t> unlike = {-1, -1};
   bool unfinished = false;  // all its calls are recorded as unfinished, although nothing here delays them
 };
 

@@ -29,7 +29,7 @@ enum class ViewState : uint8_t {
 const char* ViewStateName(ViewState state);
 // The same as an explanation, for legends and tips: "peers made this call, the rank did not".
 const char* ViewStateMeaning(ViewState state);
-// Of a call that waiting peers have not made either, so its rank is not at fault.
+// The state of a call that waiting peers have not made either, so its rank is not at fault.
 constexpr const char* kNotCalledYet = "not called yet";
 // "waits", "in a cycle".
 const char* WaitKindName(WaitClass::Kind kind);

@@ -89,7 +89,7 @@ class TorchDumpsTest : public support::FolderTest {
         const UniqueFd dump(open(Dump(rank).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
         for (const std::string& part : parts) {
           EXPECT_EQ(write(dump.get(), part.data(), part.size()), static_cast<ssize_t>(part.size()));
-          usleep(300'000);
+          usleep(300'000);  // a slow file system: the dump grows while it is read
         }
       }
     });

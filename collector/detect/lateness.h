@@ -109,7 +109,7 @@ class Lateness {
   uint64_t look_ = 0;
   absl::flat_hash_map<int32_t, SlotState> slots_;
   absl::flat_hash_map<uint64_t, CommState> comms_;
-  // Of this look: number of collectives, and slot.
+  // Members seen in this look, by communicator: number of collectives, and slot.
   absl::flat_hash_map<uint64_t, std::vector<std::pair<uint64_t, int32_t>>> members_;
 };
 

@@ -382,7 +382,7 @@ TEST_P(KilledIn, ThePhaseResumesAndEverythingIsReportedOnce) {
   EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "hung");
   if (phase == "digests") {
-    EXPECT_GT(asked(CollectRequest::DIGEST), 0u) << "asked anew";
+    EXPECT_GT(asked(CollectRequest::DIGEST), 0u) << "asked again";
   }
   if (phase == "evidence") {
     EXPECT_GT(asked(CollectRequest::EVIDENCE), 0u) << "asked again";

@@ -13,7 +13,7 @@ namespace {
 
 using ring::Header;
 
-constexpr char kReason[] = "the process became another program (exec) and records anew";
+constexpr char kReason[] = "the process became another program (exec) and records again";
 constexpr int kMostFiles = 8192;
 
 // Length of "<host>.<pid>." in the new ring's name. The old ring's name must begin with the same text.

@@ -413,8 +413,8 @@ void ExpectNobodyBlamedForACutFile(const std::function<FrDump(int rank)>& dump_o
   EXPECT_GT(read_in_part, 4);
 }
 
-// All ranks are in the first operation of a communicator and have others queued behind it. Of rank 2 only the status
-// was read, or nothing about the new communicator. It is stuck where all are, and has no other order of calls.
+// All ranks are in the first operation of a communicator and have others queued behind it. Rank 2's file
+// ends after the communicator's status, or before it. Rank 2 is stuck where all are, and made its calls in their order.
 TEST(DamagedDumps, ATruncatedFileIsNotBlamedForCallsAfterAFirstOperation) {
   FrDump dump;
   dump.groups = {

@@ -57,7 +57,7 @@ Enum Bounded(uint32_t value, Enum last) {
   FIELD(kind) FIELD(seq) FIELD(peer) FIELD(channel) FIELD(send) FIELD(steps) FIELD(done)    \
   FIELD(step) ENUM(state, ring::ProxyState::kRecvGpuWait) FIELD(since_ns)
 
-// Of a communicator as the ring has it.
+// The fields of a communicator, as the ring records them.
 #define LOCKSTEP_RECORDED(FIELD, TEXT, ENUM)                                                \
   TEXT(name, 1024) FIELD(member_rank) FIELD(size) FIELD(ordinal) FIELD(color) FIELD(key)    \
   FIELD(origin) ENUM(state, ring::CommState::kNotMember) FIELD(generation) FIELD(device)    \
