@@ -10,6 +10,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -159,6 +160,11 @@ class CollectorCore {
   void Send(const Address& to, wire::Type type, const google::protobuf::MessageLite& message);
   void OnHello(const wire::Received& received);
   void OnHeartbeat(const wire::Received& received);
+  std::optional<uint32_t> FromAgent(const wire::Received& received, const Heartbeat& heartbeat, const std::string& host,
+                                    RanksSeen seen, Job* job);
+  uint32_t FromRelay(const wire::Received& received, const Heartbeat& heartbeat, RanksSeen seen, Job* job);
+  void FollowCommunicators(const Heartbeat& heartbeat, uint32_t child, Job* job);
+  void TakeUpIncidents(Job* job);
   void OnLate(const wire::Received& received);
   void OnEnded(const wire::Received& received);
   void OnDigest(const wire::Received& received);
@@ -229,6 +235,7 @@ class CollectorCore {
   void TellProgram(Gathering* incident);
   void AfterVerdict(Gathering* incident);
   void GatherDesync(Job* job, const Desync& desync);
+  void ConfirmDesync(Job* job, const Desync& desync);
   void AbandonDesync(Gathering* incident);
   void Commit(Gathering* incident);
   void Tell(Gathering* incident, const std::string& progress, bool done);

@@ -16,29 +16,31 @@ constexpr size_t kMostOthers = 8;  // ranks that agree with the majority, for co
 
 }  // namespace
 
+// The difference was seen again: its incident counts.
+void CollectorCore::ConfirmDesync(Job* job, const Desync& desync) {
+  const auto name = job->desync_incidents.find(desync.comm);
+  const auto found = name == job->desync_incidents.end() ? incidents_.end() : incidents_.find(name->second);
+  if (found == incidents_.end()) return;
+  DesyncFacts& facts = found->second->state.desync;
+  facts.text = DesyncText(desync);
+  facts.where = DesyncWhere(desync);
+  facts.odd = RanksOf(desync.odd, options_.desync_ranks);
+  facts.seq = desync.seq;
+  facts.confirmed = true;
+  const IncidentState state = found->second->state;
+  actions_->Work({CoreTask::Lane::kDisk, [state] { WriteState(state).IgnoreError(); }, [](int64_t) {}});
+  Verdict verdict;
+  AddDesync(facts, &verdict);
+  verdict.set_job(job->identity.job());
+  found->second->json = ReportJson(verdict);
+  TellProgram(found->second.get());
+}
+
 // When a difference is first seen, requests the rings of the ranks that differ, and of a few others, before they are
 // overwritten. When it is seen again, the incident counts. For each communicator, DesyncWatch reports each of these two
 // events once.
 void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
-  if (desync.confirmed) {
-    const auto name = job->desync_incidents.find(desync.comm);
-    const auto found = name == job->desync_incidents.end() ? incidents_.end() : incidents_.find(name->second);
-    if (found == incidents_.end()) return;
-    DesyncFacts& facts = found->second->state.desync;
-    facts.text = DesyncText(desync);
-    facts.where = DesyncWhere(desync);
-    facts.odd = RanksOf(desync.odd, options_.desync_ranks);
-    facts.seq = desync.seq;
-    facts.confirmed = true;
-    const IncidentState state = found->second->state;
-    actions_->Work({CoreTask::Lane::kDisk, [state] { WriteState(state).IgnoreError(); }, [](int64_t) {}});
-    Verdict verdict;
-    AddDesync(facts, &verdict);
-    verdict.set_job(job->identity.job());
-    found->second->json = ReportJson(verdict);
-    TellProgram(found->second.get());
-    return;
-  }
+  if (desync.confirmed) return ConfirmDesync(job, desync);
   if (job->desync_incidents.size() >= options_.desync_gatherings) return;
   // An earlier collector process has reported this difference.
   const std::string identity = job->identity.SerializeAsString();

@@ -2,6 +2,7 @@
 // name.
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,21 @@ RankRuns RunsFrom(const RankSet& message) {
   if (!ranks.ok()) return runs;
   for (const Ranks::Run& run : ranks->runs()) runs.push_back({run.first, run.last});
   return runs;
+}
+
+RanksSeen SeenIn(const Heartbeat& heartbeat) {
+  RanksSeen seen;
+  seen.alive = Ranks::FromOrNone(heartbeat.alive());
+  seen.stopped = Ranks::FromOrNone(heartbeat.stopped());
+  seen.in_d = Ranks::FromOrNone(heartbeat.in_d());
+  seen.ended = Ranks::FromOrNone(heartbeat.ended());
+  seen.records_lost = heartbeat.records_lost();
+  seen.lag_ns = heartbeat.oldest_age_ns();
+  seen.facts.Add(heartbeat);
+  for (const std::string& line : heartbeat.blind()) {
+    if (seen.blind.size() < kMostBlind) seen.blind.push_back(CleanUtf8(line, 512));
+  }
+  return seen;
 }
 
 }  // namespace
@@ -150,107 +166,112 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
   Heartbeat heartbeat;
   if (!Decode(received.message, &heartbeat)) return;
   ++counters_.heartbeats;
-  const Address address{received.peer, received.message.header.route};
-  const bool direct = !heartbeat.host().empty() && address.route.empty();
+  const bool direct = !heartbeat.host().empty() && received.message.header.route.empty();
   const std::string host = CleanUtf8(heartbeat.host(), 256);
   if (const auto peer = peers_.find(received.peer); peer != peers_.end()) peer->second.beat_ns = now_;
   if (heartbeat.over()) return Leave(KeyOfSender(received, heartbeat.job(), direct ? host : ""), heartbeat.job());
   Job* job = JobOf(received, heartbeat, direct ? host : "");
   if (job == nullptr) return;
   job->heard_ns = now_;
-  RanksSeen seen;
-  seen.alive = Ranks::FromOrNone(heartbeat.alive());
-  seen.stopped = Ranks::FromOrNone(heartbeat.stopped());
-  seen.in_d = Ranks::FromOrNone(heartbeat.in_d());
-  seen.ended = Ranks::FromOrNone(heartbeat.ended());
-  seen.records_lost = heartbeat.records_lost();
-  seen.lag_ns = heartbeat.oldest_age_ns();
-  seen.facts.Add(heartbeat);
-  for (const std::string& line : heartbeat.blind()) {
-    if (seen.blind.size() < kMostBlind) seen.blind.push_back(CleanUtf8(line, 512));
-  }
+  RanksSeen seen = SeenIn(heartbeat);
   job->lived |= !seen.alive.empty();
   counters_.heartbeat_lag_ns = seen.lag_ns;
-  uint32_t child = 0;
-  if (direct) {
-    if (job->hosts.count(host) == 0 && job->hosts.size() >= options_.most_hosts) {
-      ++counters_.malformed;
-      return;
-    }
-    JobHost& entry = job->hosts[host];
-    // An agent reports ended processes and their replacements separately. The living process counts.
-    if (entry.direct && entry.life != heartbeat.job().life() && !entry.seen.alive.empty() && seen.alive.empty()) return;
-    entry.life = heartbeat.job().life();
-    if (entry.child == 0) entry.child = ++children_;
-    entry.direct = true;
-    entry.address = address;
-    entry.heard_ns = now_;
-    if (entry.silent) {
-      entry.silent = false;
-      job->detector.HostBack(host);
-      actions_->Say(absl::StrCat("job ", job->name, ": the agent of ", host, " reports again"));
-    }
-    if (const auto peer = peers_.find(received.peer); peer != peers_.end()) {
-      entry.boot_id = peer->second.boot_id;
-      if (!entry.boot_id.empty() && heartbeat.mono_ns() > 0) clocks_.Received(entry.boot_id, heartbeat.mono_ns(), now_);
-    }
-    if (entry.seen.alive != seen.alive) {
-      for (const auto& [name, other] : job->hosts) {
-        if (name == host || !other.direct || other.silent) continue;
-        const Ranks twice = other.seen.alive.Common(seen.alive);
-        if (twice.empty() || job->duplicates.ContainsAll(twice)) continue;
-        job->duplicates.Unite(twice);
-        actions_->Say(
-            absl::StrCat("job ", job->name, ": ranks ", twice.Text(), " are reported by both ", name, " and ", host));
-      }
-    }
-    entry.seen = std::move(seen);
-    entry.ranks = entry.seen.All();
-    child = entry.child;
-  } else {
-    const RelayKey at{received.peer, heartbeat.job().life()};
-    const bool fresh = job->relays.count(at) == 0;
-    JobRelay& relay = job->relays[at];
-    const auto peer = peers_.find(received.peer);
-    if (fresh) {
-      // The same relay may be listed under an earlier connection.
-      for (auto old = job->relays.begin(); old != job->relays.end();) {
-        const auto info = peers_.find(old->first.peer);
-        if (old->first.peer != received.peer && old->first.life == at.life && peer != peers_.end() &&
-            info != peers_.end() && info->second.instance == peer->second.instance) {
-          relay = old->second;
-          old = job->relays.erase(old);
-        } else {
-          ++old;
-        }
-      }
-    }
-    if (relay.child == 0) relay.child = ++children_;
-    if (relay.silent) job->detector.HostBack(relay.host);
-    relay.heard_ns = now_;
-    relay.silent = false;
-    relay.host = peer != peers_.end() ? peer->second.host : "";
-    relay.hosts = heartbeat.hosts();
-    relay.silent_hosts = heartbeat.silent_hosts();
-    std::set<std::string> named;
-    for (const std::string& said : heartbeat.silent_host()) {
-      const std::string name = CleanUtf8(said, 256);
-      if (const auto entry = job->hosts.find(name);
-          entry != job->hosts.end() && entry->second.direct && !entry->second.silent) {
-        if (relay.silent_hosts > 0)
-          --relay.silent_hosts;  // only for this relay, because its agent now reports directly
-        continue;
-      }
-      if (named.size() < 64) named.insert(name);
-    }
-    for (const std::string& name : named) job->detector.HostSilent(now_, name, options_.silent_after_ns);
-    for (const std::string& name : relay.silent_named) {
-      if (named.count(name) == 0) job->detector.HostBack(name);
-    }
-    relay.silent_named = std::move(named);
-    relay.seen = std::move(seen);
-    child = relay.child;
+  const std::optional<uint32_t> child = direct ? FromAgent(received, heartbeat, host, std::move(seen), job)
+                                               : FromRelay(received, heartbeat, std::move(seen), job);
+  if (!child) return;
+  FollowCommunicators(heartbeat, *child, job);
+  TakeUpIncidents(job);
+  if (!early_.empty()) TakeEarly(heartbeat.job());
+}
+
+// Notes what an agent of the job says of its host. Returns the number of the agent among those that report
+// communicators; nothing: the message does not count.
+std::optional<uint32_t> CollectorCore::FromAgent(const wire::Received& received, const Heartbeat& heartbeat,
+                                                 const std::string& host, RanksSeen seen, Job* job) {
+  if (job->hosts.count(host) == 0 && job->hosts.size() >= options_.most_hosts) {
+    ++counters_.malformed;
+    return std::nullopt;
   }
+  JobHost& entry = job->hosts[host];
+  // An agent reports ended processes and their replacements separately. The living process counts.
+  if (entry.direct && entry.life != heartbeat.job().life() && !entry.seen.alive.empty() && seen.alive.empty())
+    return std::nullopt;
+  entry.life = heartbeat.job().life();
+  if (entry.child == 0) entry.child = ++children_;
+  entry.direct = true;
+  entry.address = {received.peer, received.message.header.route};
+  entry.heard_ns = now_;
+  if (entry.silent) {
+    entry.silent = false;
+    job->detector.HostBack(host);
+    actions_->Say(absl::StrCat("job ", job->name, ": the agent of ", host, " reports again"));
+  }
+  if (const auto peer = peers_.find(received.peer); peer != peers_.end()) {
+    entry.boot_id = peer->second.boot_id;
+    if (!entry.boot_id.empty() && heartbeat.mono_ns() > 0) clocks_.Received(entry.boot_id, heartbeat.mono_ns(), now_);
+  }
+  if (entry.seen.alive != seen.alive) {
+    for (const auto& [name, other] : job->hosts) {
+      if (name == host || !other.direct || other.silent) continue;
+      const Ranks twice = other.seen.alive.Common(seen.alive);
+      if (twice.empty() || job->duplicates.ContainsAll(twice)) continue;
+      job->duplicates.Unite(twice);
+      actions_->Say(
+          absl::StrCat("job ", job->name, ": ranks ", twice.Text(), " are reported by both ", name, " and ", host));
+    }
+  }
+  entry.seen = std::move(seen);
+  entry.ranks = entry.seen.All();
+  return entry.child;
+}
+
+// The same for a relay, which speaks for many agents.
+uint32_t CollectorCore::FromRelay(const wire::Received& received, const Heartbeat& heartbeat, RanksSeen seen,
+                                  Job* job) {
+  const RelayKey at{received.peer, heartbeat.job().life()};
+  const bool fresh = job->relays.count(at) == 0;
+  JobRelay& relay = job->relays[at];
+  const auto peer = peers_.find(received.peer);
+  if (fresh) {
+    // The same relay may be listed under an earlier connection.
+    for (auto old = job->relays.begin(); old != job->relays.end();) {
+      const auto info = peers_.find(old->first.peer);
+      if (old->first.peer != received.peer && old->first.life == at.life && peer != peers_.end() &&
+          info != peers_.end() && info->second.instance == peer->second.instance) {
+        relay = old->second;
+        old = job->relays.erase(old);
+      } else {
+        ++old;
+      }
+    }
+  }
+  if (relay.child == 0) relay.child = ++children_;
+  if (relay.silent) job->detector.HostBack(relay.host);
+  relay.heard_ns = now_;
+  relay.silent = false;
+  relay.host = peer != peers_.end() ? peer->second.host : "";
+  relay.hosts = heartbeat.hosts();
+  relay.silent_hosts = heartbeat.silent_hosts();
+  std::set<std::string> named;
+  for (const std::string& said : heartbeat.silent_host()) {
+    const std::string name = CleanUtf8(said, 256);
+    if (const auto entry = job->hosts.find(name);
+        entry != job->hosts.end() && entry->second.direct && !entry->second.silent) {
+      if (relay.silent_hosts > 0) --relay.silent_hosts;  // only for this relay, because its agent now reports directly
+      continue;
+    }
+    if (named.size() < 64) named.insert(name);
+  }
+  for (const std::string& name : named) job->detector.HostSilent(now_, name, options_.silent_after_ns);
+  for (const std::string& name : relay.silent_named) {
+    if (named.count(name) == 0) job->detector.HostBack(name);
+  }
+  relay.silent_named = std::move(named);
+  relay.seen = std::move(seen);
+  return relay.child;
+}
+
+void CollectorCore::FollowCommunicators(const Heartbeat& heartbeat, uint32_t child, Job* job) {
   for (const CommunicatorBeat& proto : heartbeat.moved()) {
     if (!job->communicators.contains(proto.id())) {
       if (job->communicators.size() >= kMostBeats) continue;
@@ -265,7 +286,10 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
       Keep(&job->desyncs, {now_, DesyncText(desync)});
     }
   }
-  // An incident of the job whose gathering began before this process started.
+}
+
+// Incidents of the job whose gathering began before this process started.
+void CollectorCore::TakeUpIncidents(Job* job) {
   for (auto& [name, incident] : incidents_) {
     if (!incident->job.empty() || BaseKeyOf(incident->state.identity) != BaseKeyOf(job->identity)) continue;
     const std::vector<uint64_t>& comms = incident->state.comms;
@@ -274,7 +298,6 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
       TakeUp(incident.get(), job);
     }
   }
-  if (!early_.empty()) TakeEarly(heartbeat.job());
 }
 
 // Urgent messages overtake the heartbeat that identifies their job, so they wait for it for some seconds.

@@ -193,9 +193,149 @@ void BandwidthPane::CentreOnSelection() {
   }
 }
 
+struct BandwidthPane::Drawing {
+  QPainter* painter;
+  const Theme& theme;
+  QFontMetricsF metrics;
+  QRect plot;
+  int first, last;  // the points that are shown
+  double Y(double share) const { return plot.bottom() - share * plot.height(); }
+};
+
+// Draws hosts as stripes, with names if there is room.
+void BandwidthPane::DrawHosts(const Drawing& d, const QSize& size) const {
+  const BandwidthSeries& s = *Series();
+  QPainter* painter = d.painter;
+  double free_from = d.plot.left();
+  bool odd = false;
+  for (int i = d.first; i < d.last;) {
+    const int row = document_->RowOf(s.points(i).rank());
+    const uint32_t host = row < 0 ? UINT32_MAX : document_->index().ranks()[static_cast<size_t>(row)].host;
+    int next = i + 1;
+    while (next < d.last) {
+      const int other = document_->RowOf(s.points(next).rank());
+      if ((other < 0 ? UINT32_MAX : document_->index().ranks()[static_cast<size_t>(other)].host) != host) break;
+      ++next;
+    }
+    const double a = std::max<double>(XOf(i - 0.5, d.plot), d.plot.left()),
+                 b = std::min<double>(XOf(next - 0.5, d.plot), d.plot.right() + 1);
+    odd = !odd;
+    if (odd && b - a >= kLeastStripe) {
+      QColor stripe = d.theme.grid;
+      stripe.setAlpha(80);
+      painter->fillRect(QRectF(QPointF(a, d.plot.top()), QPointF(b, d.plot.bottom() + 1)), stripe);
+    }
+    if (row >= 0) {
+      const QString name = document_->HostAt(row);
+      const double width = d.metrics.horizontalAdvance(name);
+      if (a >= free_from && a + width < size.width()) {
+        painter->setPen(d.theme.faint_text);
+        painter->drawLine(QPointF(a, d.plot.bottom() + 1), QPointF(a, d.plot.bottom() + 6));
+        painter->drawText(QPointF(a + 3, d.plot.bottom() + d.metrics.height() + 2), name);
+        free_from = a + width + 16;
+      }
+    }
+    i = next;
+  }
+}
+
+void BandwidthPane::DrawScale(const Drawing& d) const {
+  QPainter* painter = d.painter;
+  for (int percent = 0; percent <= 100; percent += 20) {
+    const double y = d.plot.bottom() - percent / 100.0 * d.plot.height();
+    painter->setPen(d.theme.grid);
+    painter->drawLine(QPointF(d.plot.left(), y), QPointF(d.plot.right(), y));
+    painter->setPen(d.theme.faint_text);
+    painter->drawText(QRectF(0, y - d.metrics.height() / 2, d.plot.left() - 6, d.metrics.height()),
+                      Qt::AlignRight | Qt::AlignVCenter, QString("%1 %").arg(percent));
+  }
+  painter->setPen(QPen(d.theme.link, 1, Qt::DashLine));
+  const double middle = d.plot.bottom() - shares_.median_share * d.plot.height();
+  painter->drawLine(QPointF(d.plot.left(), middle), QPointF(d.plot.right(), middle));
+}
+
+// Draws columns of pixels, each with the range of its medians, and the worst value below.
+void BandwidthPane::DrawColumns(const Drawing& d) const {
+  QPainter* painter = d.painter;
+  const QColor usual = d.theme.Of(ViewState::kStarted).fill;
+  QColor faint = usual;
+  faint.setAlpha(90);
+  int column = INT_MIN;
+  double low = 0, high = 0, worst = 0;
+  auto flush = [&] {
+    if (column == INT_MIN) return;
+    painter->fillRect(QRectF(column, d.Y(low), 1, std::max(1.0, d.Y(worst) - d.Y(low))), faint);
+    painter->fillRect(QRectF(column, d.Y(high) - 1, 1, d.Y(low) - d.Y(high) + 2), usual);
+  };
+  for (int i = d.first; i < d.last; ++i) {
+    const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
+    const int x = static_cast<int>(XOf(i, d.plot));
+    if (x != column) {
+      flush();
+      column = x;
+      low = high = share.median;
+      worst = share.worst;
+    }
+    low = std::min(low, share.median);
+    high = std::max(high, share.median);
+    worst = std::min(worst, share.worst);
+  }
+  flush();
+}
+
+// Draws a dot for the median of each rank, and a line down to its worst value.
+void BandwidthPane::DrawDots(const Drawing& d, double apart) const {
+  QPainter* painter = d.painter;
+  const QColor usual = d.theme.Of(ViewState::kStarted).fill;
+  QColor faint = usual;
+  faint.setAlpha(90);
+  painter->setRenderHint(QPainter::Antialiasing);
+  const double radius = std::clamp(apart * 0.3, 1.5, 4.0);
+  for (int i = d.first; i < d.last; ++i) {
+    const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
+    const double x = XOf(i, d.plot);
+    painter->setPen(QPen(faint, std::min(apart * 0.4, 2.0)));
+    painter->drawLine(QPointF(x, d.Y(share.median)), QPointF(x, d.Y(share.worst)));
+    painter->setPen(Qt::NoPen);
+    painter->setBrush(usual);
+    painter->drawEllipse(QPointF(x, d.Y(share.median)), radius, radius);
+  }
+}
+
+void BandwidthPane::DrawMarked(const Drawing& d) const {
+  const BandwidthSeries& s = *Series();
+  QPainter* painter = d.painter;
+  double named_until = 0;
+  for (int i = d.first; i < d.last; ++i) {
+    const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
+    const bool selected = navigator_->selection().ranks.Contains(s.points(i).rank());
+    if (!share.outlier && !selected) continue;
+    const QPointF at(XOf(i, d.plot), d.Y(share.median));
+    if (share.outlier) {
+      painter->setPen(QPen(d.theme.cause, 1.5));
+      painter->setBrush(d.theme.cause);
+      painter->drawLine(at, QPointF(at.x(), d.Y(share.worst)));
+      const QPolygonF diamond({at + QPointF(0, -5), at + QPointF(5, 0), at + QPointF(0, 5), at + QPointF(-5, 0)});
+      painter->drawPolygon(diamond);
+      const QString name = QString("rank %1").arg(s.points(i).rank());
+      const double width = d.metrics.horizontalAdvance(name);
+      const double left = at.x() + 8 + width > d.plot.right() ? at.x() - 8 - width : at.x() + 8;
+      if (left > named_until) {
+        painter->setPen(d.theme.text);
+        painter->drawText(QPointF(left, at.y() + d.metrics.ascent() / 2), name);
+        named_until = left + width + 8;
+      }
+    }
+    if (selected) {
+      painter->setPen(QPen(d.theme.selection, 2));
+      painter->setBrush(Qt::NoBrush);
+      painter->drawEllipse(at, 8, 8);
+    }
+  }
+}
+
 void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) const {
   const Theme& theme = ThemeFor(palette());
-  const QFontMetricsF metrics(font());
   painter->fillRect(QRect(QPoint(0, 0), size), theme.background);
   painter->setFont(font());
   if (const QString why = NotMeasured(); !why.isEmpty()) {
@@ -204,137 +344,32 @@ void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) const
     return;
   }
   const BandwidthSeries& s = *Series();
-  const QRect plot = PlotOf(size);
-  const int first = std::clamp(static_cast<int>(x0_), 0, s.points_size()),
-            last = std::clamp(static_cast<int>(std::ceil(x1_)), first, s.points_size());
-  // Hosts are stripes, with names if there is room.
-  double free_from = plot.left();
-  bool odd = false;
-  for (int i = first; i < last;) {
-    const int row = document_->RowOf(s.points(i).rank());
-    const uint32_t host = row < 0 ? UINT32_MAX : document_->index().ranks()[static_cast<size_t>(row)].host;
-    int next = i + 1;
-    while (next < last) {
-      const int other = document_->RowOf(s.points(next).rank());
-      if ((other < 0 ? UINT32_MAX : document_->index().ranks()[static_cast<size_t>(other)].host) != host) break;
-      ++next;
-    }
-    const double a = std::max<double>(XOf(i - 0.5, plot), plot.left()),
-                 b = std::min<double>(XOf(next - 0.5, plot), plot.right() + 1);
-    odd = !odd;
-    if (odd && b - a >= kLeastStripe) {
-      QColor stripe = theme.grid;
-      stripe.setAlpha(80);
-      painter->fillRect(QRectF(QPointF(a, plot.top()), QPointF(b, plot.bottom() + 1)), stripe);
-    }
-    if (row >= 0) {
-      const QString name = document_->HostAt(row);
-      const double width = metrics.horizontalAdvance(name);
-      if (a >= free_from && a + width < size.width()) {
-        painter->setPen(theme.faint_text);
-        painter->drawLine(QPointF(a, plot.bottom() + 1), QPointF(a, plot.bottom() + 6));
-        painter->drawText(QPointF(a + 3, plot.bottom() + metrics.height() + 2), name);
-        free_from = a + width + 16;
-      }
-    }
-    i = next;
-  }
-  for (int percent = 0; percent <= 100; percent += 20) {
-    const double y = plot.bottom() - percent / 100.0 * plot.height();
-    painter->setPen(theme.grid);
-    painter->drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
-    painter->setPen(theme.faint_text);
-    painter->drawText(QRectF(0, y - metrics.height() / 2, plot.left() - 6, metrics.height()),
-                      Qt::AlignRight | Qt::AlignVCenter, QString("%1 %").arg(percent));
-  }
-  painter->setPen(QPen(theme.link, 1, Qt::DashLine));
-  const double middle = plot.bottom() - shares_.median_share * plot.height();
-  painter->drawLine(QPointF(plot.left(), middle), QPointF(plot.right(), middle));
-
-  // Columns of pixels, each with the span of its medians and the worst value below; outliers are drawn individually on
-  // top.
-  auto y_of = [&](double share) { return plot.bottom() - share * plot.height(); };
-  const QColor usual = theme.Of(ViewState::kStarted).fill;
-  QColor faint = usual;
-  faint.setAlpha(90);
-  const double apart = plot.width() / std::max(x1_ - x0_, 1e-9);
+  Drawing d{painter, theme, QFontMetricsF(font()), PlotOf(size), std::clamp(static_cast<int>(x0_), 0, s.points_size()),
+            0};
+  d.last = std::clamp(static_cast<int>(std::ceil(x1_)), d.first, s.points_size());
+  DrawHosts(d, size);
+  DrawScale(d);
+  const double apart = d.plot.width() / std::max(x1_ - x0_, 1e-9);
   painter->save();
-  painter->setClipRect(plot.adjusted(-6, -6, 6, 6));
-  if (apart < 3) {
-    int column = INT_MIN;
-    double low = 0, high = 0, worst = 0;
-    auto flush = [&] {
-      if (column == INT_MIN) return;
-      painter->fillRect(QRectF(column, y_of(low), 1, std::max(1.0, y_of(worst) - y_of(low))), faint);
-      painter->fillRect(QRectF(column, y_of(high) - 1, 1, y_of(low) - y_of(high) + 2), usual);
-    };
-    for (int i = first; i < last; ++i) {
-      const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
-      const int x = static_cast<int>(XOf(i, plot));
-      if (x != column) {
-        flush();
-        column = x;
-        low = high = share.median;
-        worst = share.worst;
-      }
-      low = std::min(low, share.median);
-      high = std::max(high, share.median);
-      worst = std::min(worst, share.worst);
-    }
-    flush();
-  } else {
-    painter->setRenderHint(QPainter::Antialiasing);
-    const double radius = std::clamp(apart * 0.3, 1.5, 4.0);
-    for (int i = first; i < last; ++i) {
-      const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
-      const double x = XOf(i, plot);
-      painter->setPen(QPen(faint, std::min(apart * 0.4, 2.0)));
-      painter->drawLine(QPointF(x, y_of(share.median)), QPointF(x, y_of(share.worst)));
-      painter->setPen(Qt::NoPen);
-      painter->setBrush(usual);
-      painter->drawEllipse(QPointF(x, y_of(share.median)), radius, radius);
-    }
-  }
+  painter->setClipRect(d.plot.adjusted(-6, -6, 6, 6));
+  if (apart < 3)
+    DrawColumns(d);
+  else
+    DrawDots(d, apart);
   painter->setRenderHint(QPainter::Antialiasing);
-  double named_until = 0;
-  for (int i = first; i < last; ++i) {
-    const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
-    const bool selected = navigator_->selection().ranks.Contains(s.points(i).rank());
-    if (!share.outlier && !selected) continue;
-    const QPointF at(XOf(i, plot), y_of(share.median));
-    if (share.outlier) {
-      painter->setPen(QPen(theme.cause, 1.5));
-      painter->setBrush(theme.cause);
-      painter->drawLine(at, QPointF(at.x(), y_of(share.worst)));
-      const QPolygonF diamond({at + QPointF(0, -5), at + QPointF(5, 0), at + QPointF(0, 5), at + QPointF(-5, 0)});
-      painter->drawPolygon(diamond);
-      const QString name = QString("rank %1").arg(s.points(i).rank());
-      const double width = metrics.horizontalAdvance(name);
-      const double left = at.x() + 8 + width > plot.right() ? at.x() - 8 - width : at.x() + 8;
-      if (left > named_until) {
-        painter->setPen(theme.text);
-        painter->drawText(QPointF(left, at.y() + metrics.ascent() / 2), name);
-        named_until = left + width + 8;
-      }
-    }
-    if (selected) {
-      painter->setPen(QPen(theme.selection, 2));
-      painter->setBrush(Qt::NoBrush);
-      painter->drawEllipse(at, 8, 8);
-    }
-  }
-  if (cursor_ >= first && cursor_ < last && !whole) {
+  DrawMarked(d);
+  if (cursor_ >= d.first && cursor_ < d.last && !whole) {
     painter->setPen(QPen(theme.cursor, 1, hasFocus() ? Qt::SolidLine : Qt::DotLine));
     painter->setBrush(Qt::NoBrush);
     painter->drawRect(
-        QRectF(XOf(cursor_, plot) - 7, y_of(shares_.points[static_cast<size_t>(cursor_)].median) - 7, 14, 14));
+        QRectF(XOf(cursor_, d.plot) - 7, d.Y(shares_.points[static_cast<size_t>(cursor_)].median) - 7, 14, 14));
   }
   painter->restore();
   painter->setPen(theme.faint_text);
   const QString note = QString("100 % = %1, measured by %2; dot: median of a rank, line: down to its worst")
                            .arg(RateText(shares_.best_bytes_per_s), QString::fromStdString(s.clock()));
-  painter->drawText(QRectF(plot.left(), size.height() - metrics.height() - 3, plot.width(), metrics.height()),
-                    Qt::AlignLeft | Qt::AlignVCenter, metrics.elidedText(note, Qt::ElideRight, plot.width()));
+  painter->drawText(QRectF(d.plot.left(), size.height() - d.metrics.height() - 3, d.plot.width(), d.metrics.height()),
+                    Qt::AlignLeft | Qt::AlignVCenter, d.metrics.elidedText(note, Qt::ElideRight, d.plot.width()));
 }
 
 void BandwidthPane::paintEvent(QPaintEvent*) {

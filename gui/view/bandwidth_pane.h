@@ -43,6 +43,12 @@ class BandwidthPane : public QWidget {
   bool event(QEvent* event) override;
 
  private:
+  struct Drawing;
+  void DrawHosts(const Drawing& d, const QSize& size) const;
+  void DrawScale(const Drawing& d) const;
+  void DrawColumns(const Drawing& d) const;
+  void DrawDots(const Drawing& d, double apart) const;
+  void DrawMarked(const Drawing& d) const;
   const BandwidthSeries* Series() const;
   QRect PlotOf(const QSize& size) const;
   double XOf(double point, const QRect& plot) const;

@@ -418,151 +418,153 @@ int64_t TimelinePane::RecordOf(int row, int32_t comm, int64_t seq, ring::CallKin
   return record;
 }
 
-// Draws lines from the last arrival to all members that it released, or from a send to its receive.
+TimelinePane::FlowPlace TimelinePane::FlowPlaceOf(const Frame& frame, int lane, int64_t record) const {
+  FlowPlace place;
+  place.row = lanes_->RowOf(lane);
+  place.y = place.gpu_y = frame.Y(lane + 0.5);
+  place.enter = frame.X(static_cast<double>(timeline_->TakenAt(place.row)));
+  if (record < 0) return place;
+  const IndexOp op = document_->OpAt(place.row, record);
+  for (int i = lane + 1; i < frame.last && lanes_->RowOf(i) == place.row; ++i) {
+    const LaneFilter& filter = lanes_->lanes[static_cast<size_t>(i)].filter;
+    if (filter.part == LaneFilter::Part::kStream && filter.stream == op.stream) place.gpu_y = frame.Y(i + 0.5);
+  }
+  TimelinePiece pieces[3];
+  const int n = timeline_->PiecesOf(place.row, op, pieces);
+  if (n == 0) return place;
+  place.known = true;
+  place.enter = frame.X(static_cast<double>(pieces[0].begin));
+  for (int k = 0; k < n; ++k) {
+    if (pieces[k].look == TimelineLook::kRunning) {
+      place.released = true;
+      place.release = frame.X(static_cast<double>(pieces[k].end));
+    }
+  }
+  return place;
+}
+
+// Draws a line from a send to its receive.
+void TimelinePane::DrawTransfer(QPainter* painter, const Frame& frame, int record_row, const IndexOp& op,
+                                int64_t* budget) {
+  const QColor color = frame.theme.link;
+  const int32_t comm = document_->CommOf(op);
+  const IndexMembership* own = document_->MembershipOf(record_row, comm);
+  if (own == nullptr || op.peer < 0 || op.seq < 0) return;
+  const auto members = document_->index().members(document_->index().comms()[static_cast<size_t>(comm)]);
+  const int32_t other_rank = static_cast<size_t>(op.peer) < members.size() ? members[static_cast<size_t>(op.peer)] : -1;
+  const int other_row = document_->RowOf(other_rank);
+  const bool send = op.kind == ring::CallKind::kSend;
+  int64_t other = -1;
+  if (other_row >= 0)
+    other = RecordOf(other_row, comm, op.seq, send ? ring::CallKind::kRecv : ring::CallKind::kSend, own->member_rank,
+                     budget);
+  FlowPlace here, there;
+  for (int i = frame.first; i < frame.last; ++i) {
+    if (!lanes_->lanes[static_cast<size_t>(i)].begins_rank) continue;
+    if (lanes_->RowOf(i) == record_row) here = FlowPlaceOf(frame, i, navigator_->selection().record);
+    if (lanes_->RowOf(i) == other_row) there = FlowPlaceOf(frame, i, other);
+  }
+  if (other == -2) finding_ = true;
+  if (here.row < 0 || other == -2) return;
+  QString text;
+  if (other_row < 0)
+    text = QString("the other side, rank %1, has no data").arg(other_rank);
+  else if (other < 0)
+    text = QString("no matching %1 recorded on rank %2").arg(send ? "receive" : "send").arg(other_rank);
+  else if (there.row < 0)
+    text = QString("%1 on rank %2, which is not shown").arg(send ? "received" : "sent").arg(other_rank);
+  painter->setPen(QPen(color, 2, text.isEmpty() ? Qt::SolidLine : Qt::DashLine));
+  painter->setBrush(color);
+  if (there.row >= 0) {
+    const FlowPlace &from = send ? here : there, &to = send ? there : here;
+    const QPointF a(from.enter, from.gpu_y), b(to.known ? (to.released ? to.release : to.enter) : to.enter, to.gpu_y);
+    painter->drawLine(a, b);
+    ArrowHead(painter, a, b);
+  }
+  if (!text.isEmpty()) {
+    painter->setPen(color);
+    painter->drawText(QPointF(std::clamp(here.enter + 6, frame.plot.left() + 6.0, frame.plot.right() - 120.0),
+                              here.y + frame.lane_height / 2 + frame.metrics.ascent()),
+                      text);
+  }
+}
+
+// Draws lines from the last arrival of the selected collective to all members that it released.
+void TimelinePane::DrawRelease(QPainter* painter, const Frame& frame, int64_t* budget) {
+  const Selection& s = navigator_->selection();
+  const QColor color = frame.theme.link;
+  std::vector<FlowPlace> places;
+  for (int i = frame.first; i < frame.last; ++i) {
+    if (!lanes_->lanes[static_cast<size_t>(i)].begins_rank) continue;
+    const int row = lanes_->RowOf(i);
+    if (document_->MembershipOf(row, s.comm) == nullptr) continue;
+    const int64_t record = RecordOf(row, s.comm, s.seq_first, ring::CallKind::kNone, -1, budget);
+    if (record == -2) {
+      finding_ = true;
+      break;
+    }
+    places.push_back(FlowPlaceOf(frame, i, record));
+  }
+  const FlowPlace* last = nullptr;
+  bool all = true;
+  for (const FlowPlace& place : places) {
+    all &= place.known;
+    if (place.known && (last == nullptr || place.enter > last->enter)) last = &place;
+  }
+  for (size_t i = 1; i < places.size(); ++i) {
+    if (!places[i].known || !places[i - 1].known) continue;
+    QColor faint = color;
+    faint.setAlpha(110);
+    painter->setPen(QPen(faint, 1));
+    painter->drawLine(QPointF(places[i - 1].enter, places[i - 1].y), QPointF(places[i].enter, places[i].y));
+  }
+  for (const FlowPlace& place : places) {
+    if (!place.known) {
+      // It did not arrive, or its record is gone.
+      painter->setPen(QPen(frame.theme.alarm, 2));
+      painter->setBrush(Qt::NoBrush);
+      const QPointF at(std::clamp(place.enter, frame.plot.left() + 6.0, frame.plot.right() - 6.0), place.y);
+      painter->drawLine(at + QPointF(-4, -4), at + QPointF(4, 4));
+      painter->drawLine(at + QPointF(-4, 4), at + QPointF(4, -4));
+      continue;
+    }
+    painter->setPen(QPen(color, 1.5));
+    painter->setBrush(&place == last ? color : frame.theme.background);
+    painter->drawEllipse(QPointF(place.enter, place.y), 3, 3);
+    if (last == nullptr || &place == last || !place.released || !all || places.size() > kMostFlowArrows) continue;
+    const QPointF a(last->enter, last->y), b(place.release, place.gpu_y);
+    painter->setPen(QPen(color, 1.2));
+    painter->setBrush(color);
+    painter->drawLine(a, b);
+    ArrowHead(painter, a, b);
+  }
+  if (last != nullptr && all && places.size() > 1) {
+    painter->setPen(QPen(color, 1.5));
+    if (places.size() > kMostFlowArrows)
+      painter->drawLine(QPointF(last->enter, places.front().y), QPointF(last->enter, places.back().y));
+    const QString text = QString("last: rank %1").arg(document_->RankAt(last->row));
+    const QRectF box(last->enter + 6, last->y - frame.metrics.height() / 2, frame.metrics.horizontalAdvance(text) + 6,
+                     frame.metrics.height());
+    painter->fillRect(box, frame.theme.background);
+    painter->drawText(box, Qt::AlignCenter, text);
+  }
+}
+
 void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
   finding_ = false;
   const Selection& s = navigator_->selection();
   if (frame.last - frame.first > kMostFlowLanes || detail_ == LaneDetail::kHosts) return;
-  struct Place {
-    int row = -1;
-    bool known = false, released = false;
-    double enter = 0, release = 0;  // pixels
-    double y = 0, gpu_y = 0;
-  };
-  auto place_of = [&](int lane, int64_t record) {
-    Place place;
-    place.row = lanes_->RowOf(lane);
-    place.y = place.gpu_y = frame.Y(lane + 0.5);
-    place.enter = frame.X(static_cast<double>(timeline_->TakenAt(place.row)));
-    if (record < 0) return place;
-    const IndexOp op = document_->OpAt(place.row, record);
-    for (int i = lane + 1; i < frame.last && lanes_->RowOf(i) == place.row; ++i) {
-      const LaneFilter& filter = lanes_->lanes[static_cast<size_t>(i)].filter;
-      if (filter.part == LaneFilter::Part::kStream && filter.stream == op.stream) place.gpu_y = frame.Y(i + 0.5);
-    }
-    TimelinePiece pieces[3];
-    const int n = timeline_->PiecesOf(place.row, op, pieces);
-    if (n == 0) return place;
-    place.known = true;
-    place.enter = frame.X(static_cast<double>(pieces[0].begin));
-    for (int k = 0; k < n; ++k) {
-      if (pieces[k].look == TimelineLook::kRunning) {
-        place.released = true;
-        place.release = frame.X(static_cast<double>(pieces[k].end));
-      }
-    }
-    return place;
-  };
   painter->save();
   painter->setClipRect(frame.plot);
   painter->setRenderHint(QPainter::Antialiasing);
-  const QColor color = frame.theme.link;
   int64_t budget = frame.whole ? 5'000'000 : kFindBudget;
   const int record_row = document_->RowOf(s.record_rank);
   const bool of_record = record_row >= 0 && s.record >= 0 && s.record < document_->OpCount(record_row);
   const IndexOp op = of_record ? document_->OpAt(record_row, s.record) : IndexOp();
-  if (of_record && ring::IsPointToPoint(op.kind)) {
-    const int32_t comm = document_->CommOf(op);
-    const IndexMembership* own = document_->MembershipOf(record_row, comm);
-    if (own != nullptr && op.peer >= 0 && op.seq >= 0) {
-      const auto members = document_->index().members(document_->index().comms()[static_cast<size_t>(comm)]);
-      const int32_t other_rank =
-          static_cast<size_t>(op.peer) < members.size() ? members[static_cast<size_t>(op.peer)] : -1;
-      const int other_row = document_->RowOf(other_rank);
-      const bool send = op.kind == ring::CallKind::kSend;
-      int64_t other = -1;
-      if (other_row >= 0)
-        other = RecordOf(other_row, comm, op.seq, send ? ring::CallKind::kRecv : ring::CallKind::kSend,
-                         own->member_rank, &budget);
-      Place here, there;
-      for (int i = frame.first; i < frame.last; ++i) {
-        if (!lanes_->lanes[static_cast<size_t>(i)].begins_rank) continue;
-        if (lanes_->RowOf(i) == record_row) here = place_of(i, s.record);
-        if (lanes_->RowOf(i) == other_row) there = place_of(i, other);
-      }
-      if (other == -2) finding_ = true;
-      if (here.row >= 0 && other != -2) {
-        QString text;
-        if (other_row < 0)
-          text = QString("the other side, rank %1, has no data").arg(other_rank);
-        else if (other < 0)
-          text = QString("no matching %1 recorded on rank %2").arg(send ? "receive" : "send").arg(other_rank);
-        else if (there.row < 0)
-          text = QString("%1 on rank %2, which is not shown").arg(send ? "received" : "sent").arg(other_rank);
-        painter->setPen(QPen(color, 2, text.isEmpty() ? Qt::SolidLine : Qt::DashLine));
-        painter->setBrush(color);
-        if (there.row >= 0) {
-          const Place &from = send ? here : there, &to = send ? there : here;
-          const QPointF a(from.enter, from.gpu_y),
-              b(to.known ? (to.released ? to.release : to.enter) : to.enter, to.gpu_y);
-          painter->drawLine(a, b);
-          ArrowHead(painter, a, b);
-        }
-        if (!text.isEmpty()) {
-          painter->setPen(color);
-          painter->drawText(QPointF(std::clamp(here.enter + 6, frame.plot.left() + 6.0, frame.plot.right() - 120.0),
-                                    here.y + frame.lane_height / 2 + frame.metrics.ascent()),
-                            text);
-        }
-      }
-    }
-  } else if (s.comm >= 0 && s.comm < document_->comm_count() && s.seq_first >= 0 && s.seq_first == s.seq_last) {
-    std::vector<Place> places;
-    for (int i = frame.first; i < frame.last; ++i) {
-      if (!lanes_->lanes[static_cast<size_t>(i)].begins_rank) continue;
-      const int row = lanes_->RowOf(i);
-      if (document_->MembershipOf(row, s.comm) == nullptr) continue;
-      const int64_t record = RecordOf(row, s.comm, s.seq_first, ring::CallKind::kNone, -1, &budget);
-      if (record == -2) {
-        finding_ = true;
-        break;
-      }
-      places.push_back(place_of(i, record));
-    }
-    const Place* last = nullptr;
-    bool all = true;
-    for (const Place& place : places) {
-      all &= place.known;
-      if (place.known && (last == nullptr || place.enter > last->enter)) last = &place;
-    }
-    for (size_t i = 1; i < places.size(); ++i) {
-      if (!places[i].known || !places[i - 1].known) continue;
-      QColor faint = color;
-      faint.setAlpha(110);
-      painter->setPen(QPen(faint, 1));
-      painter->drawLine(QPointF(places[i - 1].enter, places[i - 1].y), QPointF(places[i].enter, places[i].y));
-    }
-    for (const Place& place : places) {
-      if (!place.known) {
-        // It did not arrive, or its record is gone.
-        painter->setPen(QPen(frame.theme.alarm, 2));
-        painter->setBrush(Qt::NoBrush);
-        const QPointF at(std::clamp(place.enter, frame.plot.left() + 6.0, frame.plot.right() - 6.0), place.y);
-        painter->drawLine(at + QPointF(-4, -4), at + QPointF(4, 4));
-        painter->drawLine(at + QPointF(-4, 4), at + QPointF(4, -4));
-        continue;
-      }
-      painter->setPen(QPen(color, 1.5));
-      painter->setBrush(&place == last ? color : frame.theme.background);
-      painter->drawEllipse(QPointF(place.enter, place.y), 3, 3);
-      if (last == nullptr || &place == last || !place.released || !all || places.size() > kMostFlowArrows) continue;
-      const QPointF a(last->enter, last->y), b(place.release, place.gpu_y);
-      painter->setPen(QPen(color, 1.2));
-      painter->setBrush(color);
-      painter->drawLine(a, b);
-      ArrowHead(painter, a, b);
-    }
-    if (last != nullptr && all && places.size() > 1) {
-      painter->setPen(QPen(color, 1.5));
-      if (places.size() > kMostFlowArrows)
-        painter->drawLine(QPointF(last->enter, places.front().y), QPointF(last->enter, places.back().y));
-      const QString text = QString("last: rank %1").arg(document_->RankAt(last->row));
-      const QRectF box(last->enter + 6, last->y - frame.metrics.height() / 2, frame.metrics.horizontalAdvance(text) + 6,
-                       frame.metrics.height());
-      painter->fillRect(box, frame.theme.background);
-      painter->drawText(box, Qt::AlignCenter, text);
-    }
-  }
+  if (of_record && ring::IsPointToPoint(op.kind))
+    DrawTransfer(painter, frame, record_row, op, &budget);
+  else if (s.comm >= 0 && s.comm < document_->comm_count() && s.seq_first >= 0 && s.seq_first == s.seq_last)
+    DrawRelease(painter, frame, &budget);
   painter->restore();
   if (finding_) QTimer::singleShot(0, this, [this] { update(); });
 }

@@ -98,6 +98,16 @@ class TimelinePane : public QWidget {
   void DrawGutter(QPainter* painter, const Frame& frame) const;
   void DrawTexts(QPainter* painter, const Frame& frame) const;
   void DrawSelection(QPainter* painter, const Frame& frame) const;
+  // Where an operation of a lane is drawn, in pixels.
+  struct FlowPlace {
+    int row = -1;
+    bool known = false, released = false;
+    double enter = 0, release = 0;
+    double y = 0, gpu_y = 0;
+  };
+  FlowPlace FlowPlaceOf(const Frame& frame, int lane, int64_t record) const;
+  void DrawTransfer(QPainter* painter, const Frame& frame, int record_row, const IndexOp& op, int64_t* budget);
+  void DrawRelease(QPainter* painter, const Frame& frame, int64_t* budget);
   void DrawFlows(QPainter* painter, const Frame& frame);
   void DrawClocks(QPainter* painter, const Frame& frame) const;
   void DrawLegend(QPainter* painter, const Frame& frame) const;
