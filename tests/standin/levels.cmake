@@ -4,16 +4,6 @@
 file(STRINGS "${CMAKE_CURRENT_SOURCE_DIR}/nccl/since.txt" since)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/nccl/since.txt")
 
-# The compile commands must not name the target, so that ccache compiles every file only once.
-get_target_property(nccl_sources standin_nccl SOURCES)
-list(REMOVE_ITEM nccl_sources nccl/level.cpp)
-add_library(standin_nccl_objects OBJECT ${nccl_sources})
-lockstep_common(standin_nccl_objects NO_SANITIZE)
-target_include_directories(standin_nccl_objects PRIVATE "${STANDIN_INCLUDE}")
-target_compile_options(standin_nccl_objects PRIVATE -fvisibility=hidden -fvisibility-inlines-hidden)
-set_target_properties(standin_nccl_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
-set_target_properties(standin_nccl PROPERTIES DEFINE_SYMBOL "")
-
 # standin_level(TARGET NAME VERSION_CODE [SOURCES...])
 function(standin_level TARGET NAME CODE)
   set(names "")
@@ -68,6 +58,7 @@ endforeach()
 file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/hip_names.h" CONTENT "${hip_names}" @ONLY)
 add_library(standin_hip SHARED ${cuda_sources} ${cudart_sources} cuda/hip.cpp)
 lockstep_common(standin_hip NO_SANITIZE)
+lockstep_unity(standin_hip)
 target_include_directories(standin_hip PRIVATE "${STANDIN_INCLUDE}")
 target_compile_options(standin_hip PRIVATE -fvisibility=hidden -fvisibility-inlines-hidden
   -include "${CMAKE_CURRENT_BINARY_DIR}/hip_names.h")

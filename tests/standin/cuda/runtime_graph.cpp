@@ -5,13 +5,10 @@
 #include "tests/standin/cuda/capture.h"
 #include "tests/standin/cuda/runtime.h"
 
+using standin::Error;
 using standin::Report;
 
 namespace {
-
-cudaError_t Error(int number) {
-  return Report(static_cast<cudaError_t>(number));
-}
 
 cudaError_t Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
   return Error(DRIVER(cuGraphInstantiateWithFlags)(exec, graph, 0));

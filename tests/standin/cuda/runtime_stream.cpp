@@ -9,13 +9,10 @@
 #include "tests/standin/cuda/engine.h"
 #include "tests/standin/cuda/runtime.h"
 
+using standin::Error;
 using standin::Report;
 
 namespace {
-
-cudaError_t Error(int number) {
-  return Report(static_cast<cudaError_t>(number));
-}
 
 bool ValidKind(cudaMemcpyKind kind) {
   return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;

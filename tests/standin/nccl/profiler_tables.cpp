@@ -387,7 +387,7 @@ class Adapter : public ProfilerPlugin {
   Table* table_;
 };
 
-ProfilerPlugin* Make(int version, void* table) {
+ProfilerPlugin* MakePlugin(int version, void* table) {
   switch (version) {
     case 1:
       return new Adapter<1, Descriptor1>(table);
@@ -413,7 +413,7 @@ ProfilerPlugin* ProfilerPlugin::Find(void* library, int newest) {
     char name[32];
     snprintf(name, sizeof name, "ncclProfiler_v%d", version);
     if (void* table = dlsym(library, name)) {
-      return Make(version, table);
+      return MakePlugin(version, table);
     }
   }
   return nullptr;
