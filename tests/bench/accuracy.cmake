@@ -16,7 +16,7 @@ if(LOCKSTEP_TESTS)
       # The scenarios of corpus_cross_check.py that get equal verdicts so far.
       add_test(NAME corpus_cross_check COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tests/integration/corpus_cross_check.py"
         --build "${CMAKE_BINARY_DIR}" --scenarios 3,5,7,13,15,16,21,22,24,27,36)
-      set_tests_properties(corpus_cross_check PROPERTIES TIMEOUT 600 RUN_SERIAL ON LABELS "integration;process")
+      set_tests_properties(corpus_cross_check PROPERTIES TIMEOUT 600 LABELS "integration;process")
     endif()
   endif()
 endif()
