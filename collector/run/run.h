@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// Returns the exit status (docs/run.md). If a signal ended the command, this does not return but ends the process by
+// Returns the exit status (docs/deploying.md). If a signal ended the command, this does not return but ends the process by
 // the same signal. Call it once, from the main thread, before any other thread exists.
 int RunJob(const RunOptions& options);
 
