@@ -50,7 +50,7 @@ constexpr ActionSpec kSpecs[] = {
     {Id::kPanRight, "pan-right", "View/Zoom", "Move ri&ght", "D", "Moves a quarter of the picture to the right"},
     {Id::kPanUp, "pan-up", "View/Zoom", "Move &up", "Shift+A", "Moves a quarter of the picture up"},
     {Id::kPanDown, "pan-down", "View/Zoom", "Move &down", "Shift+D", "Moves a quarter of the picture down"},
-    {Id::kCentre, "centre", "-View/Zoom", "&Centre on the selection", "F",
+    {Id::kCentre, "centre", "-View/Zoom", "&Center on the selection", "F",
      "Brings the selection to the middle; twice shows all"},
     {Id::kFit, "fit", "View/Zoom", "Show &all", "Ctrl+0", "Shows all of the view"},
     {Id::kZoomToSelection, "zoom-selection", "View/Zoom", "Zoom to the &selection", "Z",

@@ -177,7 +177,7 @@ void MainWindow::MakePanes() {
   pictures_layout->addWidget(chips_);
   pictures_layout->addWidget(tabs_, 1);
   centre_ = new QStackedWidget;
-  centre_->setAccessibleName("Centre");
+  centre_->setAccessibleName("Center");
   centre_->addWidget(start_);
   centre_->addWidget(pictures_page);
   auto* middle = new QWidget(this);

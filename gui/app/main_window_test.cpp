@@ -438,7 +438,7 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   EXPECT_TRUE(window->notes().marks.empty());
 }
 
-// Wherever a load is cancelled, the open incident stays, the cancellation is reported, and nothing follows.
+// Wherever a load is canceled, the open incident stays, the cancellation is reported, and nothing follows.
 TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);
