@@ -315,7 +315,7 @@ class AgentProcess {
     const int64_t end = MonotonicNs() + kFlushLimit + kSendLimit;
     if (!spool_->Flush(kFlushLimit)) Log("the disk does not accept the data; exiting without writing it");
     ending_ = false;
-    // Spooled data stays for the next agent, but if the host goes away, this is the last chance.
+    // Spooled data stays for the next agent. If the host is about to disappear, this is the last chance to send it.
     while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);
     if (own_collector_ != nullptr) own_collector_->End(2 * kSecond);
     Log(absl::StrCat("ended; ", spool_->held(), " chunks wait in the spool"));
