@@ -168,14 +168,14 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
         fault.text = absl::StrCat("skipped a call: ", others, " issue ", theirs.call, " there");
         break;
       case Type::kExtra:
-        fault.text = absl::StrCat("issued a call too many: ", others, " do not issue ",
+        fault.text = absl::StrCat("issued an extra call: ", others, " do not issue ",
                                   d.own == nullptr ? "it" : fault.calls.back().call, " there");
         break;
       case Type::kChanged:
-        fault.text = absl::StrCat("issued another call than ", others);
+        fault.text = absl::StrCat("issued a different call from ", others);
         break;
       case Type::kReordered:
-        fault.text = absl::StrCat("issued its calls in another order than ", others);
+        fault.text = absl::StrCat("issued its calls in a different order from ", others);
         break;
     }
   }

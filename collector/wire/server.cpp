@@ -356,7 +356,7 @@ bool RouterServer::ReaderMay(const Peer& peer, const Message& message) {
     return true;
   ClientReply reply;
   reply.set_request(request.request());
-  reply.set_error("this key may only look (role reader); taking a dump needs one of role operator");
+  reply.set_error("this key may only look (role reader); taking a dump needs a key of role operator");
   reply.set_done(true);
   if (const absl::StatusOr<Message> frame = Encode(Type::kClientReply, reply); frame.ok())
     (void)Send(peer.token, *frame);

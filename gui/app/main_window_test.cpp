@@ -338,7 +338,7 @@ TEST_F(WindowTest, ThePaletteFindsAndRuns) {
   EXPECT_EQ(palette->list()->item(0)->text(), "Light or dark");
   palette->field()->setText("zzzz");
   ASSERT_EQ(palette->list()->count(), 1);
-  EXPECT_EQ(palette->list()->item(0)->text(), "Nothing is found by these letters");
+  EXPECT_EQ(palette->list()->item(0)->text(), "Nothing matches these letters");
   QTest::keyClick(palette->field(), Qt::Key_Return);
   ASSERT_TRUE(palette->isVisible());
   palette->field()->clear();

@@ -654,7 +654,7 @@ void WaitGraphView::paintEvent(QPaintEvent*) {
     painter.drawRect(layout_.rect[static_cast<size_t>(focus_)].adjusted(-7, -7, 7, 7));
   }
   painter.restore();
-  QString note = "Arrows lead from who waits to what is waited for.";
+  QString note = "Arrows lead from waiting ranks to what they wait for.";
   if (graph_.level == WaitGraph::Level::kCommunicators) {
     note = QString("%L1 different waits, drawn by communicator. ").arg(document_->facts().classes_size()) + note;
   } else if (graph_.level == WaitGraph::Level::kDistances) {
