@@ -312,7 +312,7 @@ Verb Analyze() {
                   {Text("job", "NAME", "analyze this job, if PATH contains several").Lone(), LateAfter(0, 1e9),
                    File("topology", "positions of hosts: lines HOST RACK SWITCH, or Slurm's topology.conf"),
                    Choice("replay", "WHEN", "auto|yes|no",
-                          "replay the recorded calls to prove the first finding; auto: in jobs of up to 1,024 ranks")
+                          "replay the recorded calls to prove the first finding (auto: up to 1,024 ranks)")
                        .Default("auto"),
                    Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
                            "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
