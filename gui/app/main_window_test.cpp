@@ -333,7 +333,7 @@ TEST_F(WindowTest, ThePaletteFindsAndRuns) {
   auto* palette = window->findChild<Palette*>();
   ASSERT_NE(palette, nullptr);
   // Finds an action by its description if its name does not match. A search without a match is reported.
-  QTest::keyClicks(palette->field(), "desktop's colors to light");
+  QTest::keyClicks(palette->field(), "desktop's colors, light");
   ASSERT_EQ(palette->list()->count(), 1);
   EXPECT_EQ(palette->list()->item(0)->text(), "Light or dark");
   palette->field()->setText("zzzz");
