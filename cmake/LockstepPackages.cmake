@@ -38,9 +38,9 @@ endif()
 set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_BINARY_DIR}/LockstepCPack.cmake")
 
 set(recorder_summary "records every NCCL call of a training job")
-set(recorder_text "liblockstep.so, preloaded into a job's processes, writes every NCCL call\n of every rank into a ring file in shared memory that outlives the process.\n It needs libc alone.")
+set(recorder_text "liblockstep.so, preloaded into a job's processes, writes every NCCL call\n of every rank into a ring file in shared memory that outlives the process.\n It needs only libc.")
 set(tools_summary "names the rank that hung a training job")
-set(tools_text "Runs jobs under the recorder, gathers what ranks recorded when they hang,\n and says which rank stopped the job or on what its ranks disagree: lockstep\n run, analyze, agent, collector, dump, top, doctor and others.")
+set(tools_text "Runs jobs under the recorder, gathers what ranks recorded when they hang,\n and names the rank that stopped the job, or the call on which ranks disagree:\n lockstep run, analyze, agent, collector, dump, top, doctor and others.")
 set(viewer_summary "shows which rank hung a training job")
 set(viewer_text "A viewer of Lockstep's incidents: verdict, matrix of ranks and operations,\n who waits for whom, timeline, stacks.")
 

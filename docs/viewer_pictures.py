@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes the pictures of docs/viewer.md and the README from a generated incident: docs/viewer_pictures.py [BUILD] (default build).
-Needs no screen. Colours are reduced with ImageMagick where it is installed."""
+Needs no screen. Colors are reduced with ImageMagick where it is installed."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes every package of Lockstep from a build, into a folder with checksums (docs/deploying.md tells what is in them).
+"""Makes every package of Lockstep from a build, into a folder with checksums (docs/deploying.md lists their contents).
 
 make.py --build BUILD --out FOLDER [--only deb,rpm,tar,wheel,debug]   wheel: with tar, of what that holds
 

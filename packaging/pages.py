@@ -60,7 +60,7 @@ def man_page(verb, common, version, others):
 def front_page(verbs, version):
     out = [f'.TH LOCKSTEP 1 "" "lockstep {version}" "Lockstep"', ".SH NAME", "lockstep \\- flight recorder and desync debugger for distributed GPU training",
            ".SH SYNOPSIS", ".B lockstep", "\\fIVERB\\fR [\\fIARGUMENTS\\fR...]", ".SH DESCRIPTION",
-           "Says which rank hung a distributed training job, or on what its ranks disagree. Each verb is a separate program.", ".SH VERBS"]
+           "Names the rank that hung a distributed training job, or the call on which its ranks disagree. Each verb is a separate program.", ".SH VERBS"]
     for verb in verbs:
         out += [".TP", f"\\fBlockstep\\-{roff(verb['name'])}\\fR(1)", roff(verb["purpose"])]
     return "\n".join(out) + "\n"

@@ -82,7 +82,7 @@ int Run(int argc, char** argv) {
   if (const std::string topology = options->Text("topology"); !topology.empty()) {
     if (const absl::Status added = AddTopology(topology, &*bundle); !added.ok()) return complain(added, kUsage);
   }
-  progress->Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
+  progress->Doing(absl::StrCat("analyzing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
   AnalyzeOptions analyze;
   analyze.late_after_ns = options->Nanoseconds("late-after");
   const std::string replay = options->Text("replay");

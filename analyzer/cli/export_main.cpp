@@ -102,7 +102,7 @@ int Run(int argc, char** argv) {
         fprintf(stderr, "lockstep export: %s\n", Printable(problem.text).c_str());
     }
   }
-  progress.Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
+  progress.Doing(absl::StrCat("analyzing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
   const Verdict verdict = Analyze(*bundle);
   for (const auto& [path, format] : files) {
     if (const std::string wrong = Write(path, format->write, *bundle, verdict, select, &interrupts, &progress);

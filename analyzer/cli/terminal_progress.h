@@ -19,7 +19,7 @@ class TerminalProgress {
   TerminalProgress(const TerminalProgress&) = delete;
   TerminalProgress& operator=(const TerminalProgress&) = delete;
   ~TerminalProgress();
-  // Sets the next activity ("analysing 8 ranks"), which must be printable. Any thread may call this function.
+  // Sets the next activity ("analyzing 8 ranks"), which must be printable. Any thread may call this function.
   void Doing(std::string what);
   // Ends the line before other output. Nothing is shown while the returned object exists. Any thread may call it.
   [[nodiscard]] std::unique_lock<std::mutex> EndLine();

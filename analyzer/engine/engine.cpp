@@ -34,8 +34,7 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
   if (causes.empty()) return VERDICT_HEALTHY;
   const VerdictKind verdict = FindingFactsOf(causes[0].kind).verdict;
   if (verdict != VERDICT_UNSPECIFIED) return verdict;
-  // The data comes from a live job, or a rank was seen working. Unless the job is known to be stuck, it may only be
-  // slow.
+  // The data is from a live job, or a rank was working. Unless the job is known to be stuck, it may only be slow.
   return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 

@@ -25,15 +25,15 @@ std::string ExploreHtml(const Bundle& bundle, const ViewFacts& facts, size_t mos
 // The page's Content-Security-Policy, which a server sends in the header.
 std::string ExplorePolicy();
 
-// The same page for a server that has the calls: the page asks for grids.json (ExploreGrids), and for calls.json?A,B,C
-// (ExploreCalls), the calls of some ranks by their place in the bundle. The policy allows these requests.
+// The same page for a server that has the calls. The page asks for grids.json (ExploreGrids), and for calls.json?A,B,C
+// (ExploreCalls): the calls of some ranks by their place in the bundle. The policy allows these requests.
 std::string ExploreServedHtml(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls);
 std::string ExploreServedPolicy();
 std::string ExploreGrids(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls);
 std::string ExploreCalls(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls,
                          const std::vector<size_t>& rows);
 
-// Whether these are the bytes of a page that this version writes; its data is not looked at, but holds no markup.
+// Whether these are the bytes of a page that this version writes; its data is not examined, but contains no markup.
 bool IsExplorePage(std::string_view page);
 
 // ExploreHtml for the contents of an incident folder. Takes about as long as the analysis.

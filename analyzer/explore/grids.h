@@ -34,7 +34,7 @@ struct PageGrid {
   std::vector<Pattern> patterns;
   std::vector<int32_t> pattern_of;  // by rank; -1 none
 };
-// The peers made the call; the rank did not, and nothing says that it should have been first.
+// The peers made the call and the rank did not. Nothing shows that the rank should have been first.
 inline constexpr uint8_t kBehind = static_cast<uint8_t>(ViewState::kCount);
 
 // First the grid of every call in program order, then one for each lane.

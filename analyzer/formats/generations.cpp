@@ -190,9 +190,9 @@ std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_
   return odd;
 }
 
-// Ranks whose dumps are of an earlier time: they never issued what another member completed with them, and their last
+// Ranks whose dumps are of an earlier time. They never issued what another member completed with them, and their last
 // entries are older by more than it takes to dump a job. Or their dumps are older by that much, and were taken while
-// the other member still made calls: then what they show as unfinished is no evidence against them.
+// the other member still made calls: then their unfinished operations are no evidence against them.
 std::vector<int32_t> Earlier(const std::vector<Seen>& list) {
   const Seen* ahead = nullptr;
   for (const Seen& s : list) {

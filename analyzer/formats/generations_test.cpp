@@ -184,7 +184,7 @@ TEST(ForeignDumps, ADumpTakenBeforeTheOthersIsLeftOut) {
   }
 }
 
-// Rank 2's dump was taken while the others still made calls. If it was taken with theirs, its GPU is behind.
+// Rank 2's dump was taken while the others still made calls. If all dumps were taken at once, its GPU is behind.
 TEST(ForeignDumps, ADumpTakenWhileTheOthersMadeCallsIsLeftOut) {
   for (const bool with_the_others : {false, true}) {
     const int64_t start = 9000 * kSecond, later = start + 600 * kSecond;

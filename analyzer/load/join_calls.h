@@ -12,7 +12,7 @@
 namespace lockstep {
 
 // Lockstep's own record counts every collective of a communicator from 1. Flight Recorder counts launches of a process
-// group, from 0 or 1: a coalesced batch of n operations is one launch, and operations built from sends and receives (an
+// group, from 0 or 1. A coalesced batch of n operations is one launch. Operations built from sends and receives (an
 // all-to-all, a gather) count too. So its calls get positions: consecutive numbers in call order, one for each call
 // that an own record would count. If every launch is one call, positions are the dump's own numbers.
 

@@ -9,14 +9,14 @@ namespace lockstep {
 //
 // Ranks are joined by their number; contradictory host names keep them apart. The own record is the base and provides
 // progress, GPU marks and process state. The dumps add call sites, shapes and types of operations, names of
-// communicators, completions that the framework saw where no mark shows them, and operations older than those in the
-// own ring. A rank with only one of the two keeps that one, with a dump's numbers converted to own ones.
+// communicators, and operations older than those in the own ring. They also add completions that the framework saw and
+// no mark shows. A rank with only one of the two keeps it, with a dump's numbers converted to own ones.
 //
-// Process groups are joined with communicators by their members, then by name, and by their calls, which must agree in
-// kind and size in the order of calls (join_calls.h). What does not match, or matches in several ways, becomes a
-// problem and is left out; nothing is guessed. Clocks can only prevent a join: if one call has different times, the
-// records belong to different starts of the job. Sends and receives are not joined, because the two sources number them
-// in incomparable ways.
+// Process groups are joined with communicators by their members, then by name. Their calls must also agree in kind and
+// size, in the order of calls (join_calls.h). What does not match, or matches in several ways, becomes a problem and is
+// left out; nothing is guessed. Clocks can only prevent a join: if one call has different times, the records belong to
+// different starts of the job. Sends and receives are not joined, because the two sources number them in incomparable
+// ways.
 void JoinFlightRecorder(const Bundle& dumps, Bundle* own);
 
 }  // namespace lockstep

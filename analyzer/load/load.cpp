@@ -91,7 +91,7 @@ class Loader {
       if (tried.empty())
         tried = absl::StrCat("no dump in ", paths.empty() ? "" : paths[0], paths.size() > 1 ? ", .." : "",
                              "; looked for ", FormatsTried());
-      return absl::FailedPreconditionError(absl::StrCat("nothing to analyse (", found.files.size(),
+      return absl::FailedPreconditionError(absl::StrCat("nothing to analyze (", found.files.size(),
                                                         found.files.size() == 1 ? " file" : " files",
                                                         " tried): ", tried));
     }
@@ -110,7 +110,7 @@ class Loader {
     if (records_.framework.ranks.empty()) {
       (*format)->Read(paths, control_, &records_);
       logs_read_ = records_.explained;
-      // If these files yield no rank, one problem says what all of them lack.
+      // If these files yield no rank, one problem says what is missing in all of them.
       if (records_.framework.ranks.empty()) records_.unclaimed.clear();
       return;
     }
@@ -170,7 +170,7 @@ class Loader {
     if (wanted) {
       std::string text =
           file.empty ? "is empty: its writer died before it wrote anything, or had nothing to write"
-                     : absl::StrCat("is not recognised: ",
+                     : absl::StrCat("is not recognized: ",
                                     file.detected.format != nullptr ? "a text without any timeout, NCCL call or stack"
                                                                     : "damaged at its start, or of another format",
                                     ". Tried: ", FormatsTried());

@@ -86,7 +86,7 @@ TEST_F(LoadTest, AnUnreadableFolderSaysWhatWasTried) {
 TEST_F(LoadTest, AFileThatNoReaderClaimsIsReportedWithWhatWasTried) {
   Put("zeros/node.lsd", std::string(4096, '\0'));
   const std::string zeros(LoadPaths({Path("zeros")}).status().message());
-  EXPECT_THAT(zeros, HasSubstr("node.lsd: is not recognised"));
+  EXPECT_THAT(zeros, HasSubstr("node.lsd: is not recognized"));
   for (const FormatReader* format : Formats()) EXPECT_THAT(zeros, HasSubstr(std::string(format->name())));
   Put("empty/node.lsd", "");
   EXPECT_THAT(std::string(LoadPaths({Path("empty/node.lsd")}).status().message()), HasSubstr("node.lsd: is empty"));
@@ -100,7 +100,7 @@ TEST_F(LoadTest, AnUnrecognizedFileNamedLikeARanksDumpIsReportedForThatRank) {
   const Bundle bundle = MustLoad({folder_.string()});
   ASSERT_EQ(bundle.problems.size(), 2u);
   EXPECT_EQ(bundle.problems[0].rank, 5);
-  EXPECT_THAT(bundle.problems[1].text, HasSubstr("is not recognised"));
+  EXPECT_THAT(bundle.problems[1].text, HasSubstr("is not recognized"));
   // Beside Lockstep's own dumps, other files of a folder do not matter.
   PutDump("node0.lsd", 0, 2, 2);
   EXPECT_TRUE(MustLoad({folder_.string()}).problems.empty());

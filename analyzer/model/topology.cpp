@@ -139,7 +139,7 @@ class Parser {
     }
     auto [it, fresh] = hosts.try_emplace(host, HostPlace{host, std::string(rack), std::string(leaf)});
     if (!fresh && (it->second.rack != rack || it->second.leaf_switch != leaf))
-      Skip(absl::StrCat("host ", host, " stands here again, elsewhere"));
+      Skip(absl::StrCat("host ", host, " is listed again with another position"));
   }
 
   void Skip(const std::string& why) {

@@ -1,5 +1,5 @@
-// Judges a verdict by replay. It is proved if the recorded calls alone hang in the simulator, the job completes if the
-// suspect is corrected, and the same correction of any other rank does not help.
+// Judges a verdict by replay. It is proved if three conditions hold. The recorded calls alone hang in the simulator;
+// the job completes if the suspect is corrected; and the same correction of any other rank does not help.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What an archive of earlier incidents (docs/archive.md) knows about a verdict's culprits. A separate process,
+// What an archive of earlier incidents (docs/export.md) knows about a verdict's culprits. A separate process,
 // lockstep-archive beside this program, sends the query. So a slow or hostile server only costs the verdict a bounded
 // wait.
 #pragma once

@@ -1,4 +1,4 @@
-// Labelled rows, before they are formatted as text or as a page.
+// Labeled rows, before they are formatted as text or as a page.
 #pragma once
 
 #include <string>

@@ -173,7 +173,7 @@ std::vector<std::string> BriefSure(const Finding& finding) {
                        finding.hypothesis() ? ", a hypothesis" : "")};
 }
 
-// What a replay found. A replay that could not judge is left out, because it does not help somebody in a hurry.
+// What a replay found. A replay that could not judge is left out, because it helps nobody.
 std::vector<std::string> BriefProof(const Finding& finding) {
   const Proof::Result result = finding.proof().result();
   if (result != Proof::PROVED && result != Proof::NOT_PROVED) return {};

@@ -1,4 +1,4 @@
-// One finding as labelled rows: why, whether the process moves, the chain, how sure, what to do.
+// One finding as labeled rows: why, whether the process moves, the chain, how sure, what to do.
 #pragma once
 
 #include "analyzer/model/bundle.h"

@@ -29,7 +29,7 @@ struct Listed {
 
 // Opens a file of the incident; refuses links. Errors do not name the folder.
 absl::StatusOr<UniqueFd> OpenFileOf(const Listed& incident, const char* name);
-// Reads a regular file of the incident likewise.
+// Reads a regular file of the incident in the same way.
 absl::StatusOr<std::string> ReadFileOf(const Listed& incident, const char* name, size_t limit);
 // Returns when the newest source file of the reports was written.
 int64_t NewestDataNs(const Listed& incident);

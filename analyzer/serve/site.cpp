@@ -26,7 +26,8 @@ namespace {
 
 constexpr size_t kTokenBytes = 24;
 constexpr size_t kMostCached = 128 << 20, kMostFile = 64 << 20;
-// A page of more ranks asks for calls when they are looked at, if there is an index; a smaller one holds them.
+// The page of a job with more ranks asks for calls on demand, if there is an index. The page of a smaller job contains
+// them.
 constexpr size_t kLargeFrom = 1025;
 constexpr size_t kMostLarge = 2;  // open indexes
 constexpr size_t kMostAskedRows = 256;

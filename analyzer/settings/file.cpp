@@ -79,7 +79,7 @@ absl::Status ParseText(const std::string& path, const std::string& text, File* f
     ++entry.line;
     if (line.size() > ring::kMostConfigLine)
       return wrong(absl::StrCat("the line is longer than ", ring::kMostConfigLine, " bytes; shorten it"));
-    if (line.find('\0') != line.npos) return wrong("there is a zero byte in it; this is no text file");
+    if (line.find('\0') != line.npos) return wrong("it contains a zero byte; this is not a text file");
     line = absl::StripAsciiWhitespace(line);
     if (line.empty() || line[0] == '#' || line[0] == ';') continue;
     if (line[0] == '[') {
@@ -99,7 +99,7 @@ absl::Status ParseText(const std::string& path, const std::string& text, File* f
     if (equals == line.npos)
       return wrong(absl::StrCat(Shown(line), " is neither a comment (#), a [section] nor KEY = VALUE"));
     if (entry.section.empty())
-      return wrong(absl::StrCat(Shown(line), " stands in no section; put [common], or that of the program, above it"));
+      return wrong(absl::StrCat(Shown(line), " is in no section; put [common] or the program's section above it"));
     entry.key = absl::AsciiStrToLower(absl::StripAsciiWhitespace(line.substr(0, equals)));
     std::replace(entry.key.begin(), entry.key.end(), '_', '-');
     entry.value = std::string(absl::StripAsciiWhitespace(line.substr(equals + 1)));
@@ -139,17 +139,17 @@ absl::Status ReadConfigFile(const std::string& path, File* file) {
   struct stat info {};
   absl::Status status;
   if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    status = absl::InvalidArgumentError(absl::StrCat(path, " is no regular file"));
+    status = absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
   } else if ((info.st_mode & S_IWOTH) != 0) {
     status = absl::PermissionDeniedError(
-        absl::StrCat(path, " can be written by everybody, and is not read for that; chmod o-w ", path));
+        absl::StrCat(path, " is writable by everyone, so it is not read; chmod o-w ", path));
   } else if (geteuid() == 0 && info.st_uid != 0 && !(info.st_uid == 65534 && InUserNamespace())) {
-    status = absl::PermissionDeniedError(absl::StrCat(path, " belongs to user ", info.st_uid,
-                                                      ", and root reads only what is root's; chown root ", path));
+    status = absl::PermissionDeniedError(
+        absl::StrCat(path, " belongs to user ", info.st_uid, ", and root reads only its own files; chown root ", path));
   } else if (geteuid() == 0 && (info.st_mode & S_IWGRP) != 0 && info.st_gid != 0) {
-    status =
-        absl::PermissionDeniedError(absl::StrCat(path, " can be written by group ", info.st_gid,
-                                                 ", and root reads only what root alone writes; chmod g-w ", path));
+    status = absl::PermissionDeniedError(
+        absl::StrCat(path, " is writable by group ", info.st_gid,
+                     ", and root reads only files that nobody else can write; chmod g-w ", path));
   }
   if (!status.ok()) return status;
   const absl::StatusOr<std::string> text = ReadWholeFile(fd.get(), path, ring::kMostConfigBytes);

@@ -78,7 +78,7 @@ TEST(SettingsFileTest, ErrorsNameFileLineAndKey) {
   };
   EXPECT_EQ(problem("[agent]\nlate-after = soon\n"),
             "/etc/x, line 2: [agent] late-after takes a number of seconds, not 'soon'");
-  EXPECT_THAT(problem("spool = /x\n"), HasSubstr("/etc/x, line 1: 'spool = /x' stands in no section; put [common]"));
+  EXPECT_THAT(problem("spool = /x\n"), HasSubstr("/etc/x, line 1: 'spool = /x' is in no section; put [common]"));
   EXPECT_THAT(problem("[agent\n"), HasSubstr("a section is a line like [agent]"));
   EXPECT_THAT(problem("[agent]\nspool\n"), HasSubstr("line 2: 'spool' is neither"));
   EXPECT_THAT(problem("[agent]\nspool =\n"), HasSubstr("[agent] spool takes a value"));
@@ -258,7 +258,7 @@ TEST_F(SettingsTest, HelpWorksWhateverTheFileContains) {
 
 TEST_F(SettingsTest, AFileThatOthersMayWriteIsRefused) {
   Write("[agent]\nhost = x\n", 0646);
-  EXPECT_THAT(Set("agent")[0], HasSubstr("can be written by everybody"));
+  EXPECT_THAT(Set("agent")[0], HasSubstr("is writable by everyone"));
   if (geteuid() == 0) {
     const std::string path = folder_ + "/lockstep.conf";
     ASSERT_EQ(chmod(path.c_str(), 0644), 0);
@@ -276,12 +276,12 @@ TEST_F(SettingsTest, TooLargeAndSpecialFilesAreRefused) {
   Write(std::string(40'000, '\n'));
   EXPECT_THAT(Set("agent")[0], HasSubstr("larger than 32768"));
   setenv("LOCKSTEP_CONFIG", folder_.c_str(), 1);
-  EXPECT_THAT(Set("agent")[0], HasSubstr("no regular file"));
+  EXPECT_THAT(Set("agent")[0], HasSubstr("not a regular file"));
   setenv("LOCKSTEP_CONFIG", (folder_ + "/none").c_str(), 1);
   EXPECT_THAT(Set("agent")[0], HasSubstr("correct or unset it"));
   ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
   setenv("LOCKSTEP_CONFIG", (folder_ + "/pipe").c_str(), 1);
-  EXPECT_THAT(Set("agent")[0], HasSubstr("no regular file"));
+  EXPECT_THAT(Set("agent")[0], HasSubstr("not a regular file"));
 }
 
 TEST_F(SettingsTest, AnInvalidVariableIsNamed) {
@@ -305,9 +305,8 @@ TEST_F(SettingsTest, ValuesThatTheRecorderDoesNotUnderstandAreReported) {
   setenv("LOCKSTEP_HOOK", "on", 1);
   EXPECT_THAT(
       WrongRecorderVariables(),
-      ElementsAre(
-          HasSubstr("LOCKSTEP_HOOK takes one of dlsym, symbols, off, not 'on'"),
-          HasSubstr("LOCKSTEP_RING_KIB takes a whole number, not '64M': the recorder goes by its default, 4096")));
+      ElementsAre(HasSubstr("LOCKSTEP_HOOK takes one of dlsym, symbols, off, not 'on'"),
+                  HasSubstr("LOCKSTEP_RING_KIB takes a whole number, not '64M': the recorder uses its default, 4096")));
   unsetenv("LOCKSTEP_RING_KIB");
   unsetenv("LOCKSTEP_HOOK");
 }

@@ -250,7 +250,7 @@ std::vector<std::string> WrongRecorderVariables() {
     const std::string wrong = WrongValue(row, text);
     if (!wrong.empty())
       lines.push_back(row.variable + " " + wrong + ", not '" + std::string(value).substr(0, 60) +
-                      "': the recorder goes by its default, " + row.fallback);
+                      "': the recorder uses its default, " + row.fallback);
   }
   return lines;
 }

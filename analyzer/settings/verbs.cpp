@@ -98,7 +98,7 @@ Option Endpoint(const char* key, const char* help) {
 // Options that several verbs share.
 
 Option Keys() {
-  return Folder("keys", "folder with keys, looked at first")
+  return Folder("keys", "folder with keys, searched first")
       .Variable("LOCKSTEP_KEYS")
       .NoOption()
       .Default(kKeyFolders)
@@ -162,7 +162,7 @@ Option Archive(const char* help) {
 }
 
 Option GroupOption(const char* help) {
-  return Text("group", "GROUP", help).Variable("LOCKSTEP_GROUP").Default("the owner alone").Common();
+  return Text("group", "GROUP", help).Variable("LOCKSTEP_GROUP").Default("only the owner").Common();
 }
 
 Option Keep(const char* help) {
@@ -206,7 +206,7 @@ Group Connection() {
            .Default("the one of this host")
            .Common(),
        File("key", "secret key of an operator or a reader").Variable("LOCKSTEP_KEY").Default(kOperatorKeys).Common(),
-       ServerKey("", "that of the agent on this host, else collector.pub in the key folder"), Keys(), Insecure(),
+       ServerKey("", "the agent's on this host, else collector.pub in the key folder"), Keys(), Insecure(),
        RuntimeDir()}};
 }
 
@@ -246,7 +246,7 @@ Verb Agent() {
                  .Common(),
              ServerKey("", kCollectorKey), Keys(), Insecure()}},
            {"Spool",
-            {Folder("spool", "folder for what the collector does not have yet")
+            {Folder("spool", "folder for data that the collector does not have yet")
                  .Variable("LOCKSTEP_SPOOL")
                  .Default("/var/lib/lockstep/spool, of a user ~/.local/state/lockstep/spool"),
              Bytes("spool-bytes", "maximum size of the spool")
@@ -278,7 +278,7 @@ Verb Agent() {
                  .Variable("LOCKSTEP_HOST")
                  .Default("uname"),
              LateAfter(kAboveZero, kDay),
-             Redact("what to take out before anything leaves the host\n"
+             Redact("what to remove before anything leaves the host\n"
                     "no: nothing\n"
                     "paths: names of folders, which become hashes\n"
                     "stacks: also names of files, functions and threads that are not public"),
@@ -289,45 +289,46 @@ Verb Agent() {
 }
 
 Verb Analyze() {
-  return {.name = "analyze",
-          .purpose = "name the cause from incidents, rings or Flight Recorder dumps",
-          .usage = {"[OPTIONS] PATH..."},
-          .text = {"Says which rank stopped a distributed job, or on what its ranks disagree, and why.",
-                   "PATH is an incident folder, a .lsd dump, a ring file of a dead process, PyTorch Flight Recorder "
-                   "dumps (pickle or JSON), a log or printed stacks, or a folder of these. Lockstep detects file "
-                   "types by content. Several paths are one job. Where the files are of several jobs, Lockstep lists "
-                   "them and asks for one."},
-          .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
-                       {"lockstep analyze --format html --output report.html incident", "a report to send"},
-                       {"lockstep analyze --format explore --output explore.html incident", "a page to explore"}},
-          .groups = {{"Output",
-                      {Choice("format", "FORMAT", "text|json|html|explore", "format of the report").Default("text"),
-                       File("output", "write the report to FILE").Default("standard output"),
-                       Flag("full", "print everything: all evidence, stacks, the whole chain, what is not known"),
-                       Flag("start", "after the text, show where the start of the job spent its time"),
-                       Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
-                       Redact(kRedactHelp)}},
-                     {"Analysis",
-                      {Text("job", "NAME", "analyze this job, if PATH contains several").Lone(), LateAfter(0, 1e9),
-                       File("topology", "where hosts are: lines HOST RACK SWITCH, or topology.conf of Slurm"),
-                       Choice("replay", "WHEN", "auto|yes|no",
-                              "replay the recorded calls to prove the first finding (auto: of up to 1,024 ranks)")
-                           .Default("auto"),
-                       Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
-                               "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
-                       Keys()}}},
-          .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the "
-                    "report cannot be written; 130 ended by Ctrl-C, with nothing half-written."},
-          .operand = "PATH",
-          .operand_kind = Kind::kFile,
-          .least_operands = 0,
-          .most_operands = kAnyNumber};
+  return {
+      .name = "analyze",
+      .purpose = "name the cause from incidents, rings or Flight Recorder dumps",
+      .usage = {"[OPTIONS] PATH..."},
+      .text = {"Names the rank that stopped a distributed job, or the call on which its ranks disagree, and says why.",
+               "PATH is an incident folder, a .lsd dump, a ring file of a dead process, PyTorch Flight Recorder "
+               "dumps (pickle or JSON), a log or printed stacks, or a folder of these. Lockstep detects file "
+               "types by content. Several paths are one job. If the files belong to several jobs, Lockstep "
+               "lists them and asks for one."},
+      .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
+                   {"lockstep analyze --format html --output report.html incident", "a report to send"},
+                   {"lockstep analyze --format explore --output explore.html incident", "a page to explore"}},
+      .groups = {{"Output",
+                  {Choice("format", "FORMAT", "text|json|html|explore", "format of the report").Default("text"),
+                   File("output", "write the report to FILE").Default("standard output"),
+                   Flag("full", "print everything: all evidence, stacks, the whole chain, unknown facts"),
+                   Flag("start", "after the text, show where the start of the job spent its time"),
+                   Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
+                   Redact(kRedactHelp)}},
+                 {"Analysis",
+                  {Text("job", "NAME", "analyze this job, if PATH contains several").Lone(), LateAfter(0, 1e9),
+                   File("topology", "positions of hosts: lines HOST RACK SWITCH, or Slurm's topology.conf"),
+                   Choice("replay", "WHEN", "auto|yes|no",
+                          "replay the recorded calls to prove the first finding (auto: up to 1,024 ranks)")
+                       .Default("auto"),
+                   Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
+                           "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
+                   Keys()}}},
+      .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the "
+                "report cannot be written; 130 ended by Ctrl-C, with nothing half-written."},
+      .operand = "PATH",
+      .operand_kind = Kind::kFile,
+      .least_operands = 0,
+      .most_operands = kAnyNumber};
 }
 
 Verb ArchiveVerb() {
   return {
       .name = "archive",
-      .purpose = "keep incidents in ClickHouse, and ask what was before",
+      .purpose = "keep incidents in ClickHouse and query them",
       .usage = {"[OPTIONS] DIR...", "[OPTIONS] --follow DIR", "query [OPTIONS] NAME", "jobs [OPTIONS] FILE",
                 "send [OPTIONS]"},
       .text =
@@ -343,7 +344,7 @@ Verb ArchiveVerb() {
           {{"Server",
             {Text("to", "URL", "http://[USER@]HOST:PORT/DATABASE or https://...").Variable("LOCKSTEP_ARCHIVE"),
              File("password-file", "password of the user; LOCKSTEP_ARCHIVE_PASSWORD may hold it instead"),
-             File("ca", "certificates that https trusts").Default("those of the system"),
+             File("ca", "certificates that https trusts").Default("the system's"),
              Flag("insecure", "allow http to other machines: others can read what is sent"),
              Seconds("retry-for", "if the server is down, keep trying for this time; --follow never gives up")
                  .Default("30")
@@ -354,7 +355,7 @@ Verb ArchiveVerb() {
              Seconds("every", "with --follow: look for new incidents at this interval").Default("5").Limits(0.05, 1e6),
              Folder("spool", "folder for what could not be sent yet").Default("~/.local/state/lockstep/archive"),
              Bytes("spool-limit", "maximum size of the spool").Default("1G").Limits(1, 0),
-             Redact("take names out of code places, as lockstep analyze does"), Keys()}},
+             Redact("remove names from code places, as lockstep analyze does"), Keys()}},
            {"Queries",
             {Number("days", "only the last N days").Default("90; links: 7").Limits(1, 1e6),
              Number("limit", "at most N lines").Default("100").Limits(1, 1e6),
@@ -379,30 +380,30 @@ Verb Check() {
       .usage = {"[OPTIONS] -- COMMAND [ARGUMENTS...]"},
       .text = {"Runs COMMAND on this machine with the recorder, on CPU stand-ins for NCCL and CUDA where this "
                "installation has them. Then it compares the calls of all ranks and reports calls that a rank skipped, "
-               "added, swapped or issued with other arguments, groups that nobody ended, sends without a receive, and "
+               "added, swapped or issued with other arguments, groups without an end, sends without a receive, and "
                "cycles of ranks that can wait for each other. In later rounds it delays single ranks. Use it before a "
                "job gets GPUs, and in CI."},
       .examples = {{"lockstep check -n 8 -- ./train --steps 4", "8 ranks"},
                    {"lockstep check --seconds 120 -- mpirun -n 4 ./train", "the command starts the ranks itself"},
                    {"lockstep check --format json --rounds 3 -n 4 -- ./train", "more delays, for a program"}},
-      .groups =
-          {{"Job",
-            {Number("ranks",
-                    "start N ranks of COMMAND, with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT set")
-                 .Named("-n")
-                 .Default("COMMAND starts them")
-                 .Limits(1, 4096),
-             Seconds("seconds", "end each round after this time; what was recorded until then counts")
-                 .Default("60")
-                 .Limits(kAboveZero, kMonth),
-             Number("rounds", "run COMMAND this many times; from the second time on, stop single ranks for moments")
-                 .Default("2")
-                 .Limits(1, 1000),
-             Flag("own-libraries", "use the NCCL and CUDA libraries of this machine instead of the stand-ins"),
-             LateAfter(kAboveZero, kMonth)}},
-           {"Output",
-            {Choice("format", "FORMAT", "text|json", "text or JSON").Default("text"),
-             Folder("out", "keep the records of all rounds here").Default("they are removed"), Library()}}},
+      .groups = {{"Job",
+                  {Number(
+                       "ranks",
+                       "start N ranks of COMMAND, with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT set")
+                       .Named("-n")
+                       .Default("COMMAND starts them")
+                       .Limits(1, 4096),
+                   Seconds("seconds", "end each round after this time; what was recorded until then counts")
+                       .Default("60")
+                       .Limits(kAboveZero, kMonth),
+                   Number("rounds", "run COMMAND this many times; from the second time on, briefly stop single ranks")
+                       .Default("2")
+                       .Limits(1, 1000),
+                   Flag("own-libraries", "use the NCCL and CUDA libraries of this machine instead of the stand-ins"),
+                   LateAfter(kAboveZero, kMonth)}},
+                 {"Output",
+                  {Choice("format", "FORMAT", "text|json", "text or JSON").Default("text"),
+                   Folder("out", "keep the records of all rounds here").Default("they are removed"), Library()}}},
       .notes = {"Exit status: 0 nothing found; 1 faults found; 2 wrong usage; 3 COMMAND could not be checked."},
       .operand = "COMMAND",
       .least_operands = 1,
@@ -435,10 +436,11 @@ Verb Clean() {
 Verb Collector() {
   return {
       .name = "collector",
-      .purpose = "gather data from the agents of a job",
+      .purpose = "watch all jobs of a cluster, and gather incidents",
       .usage = {"[OPTIONS]"},
       .text =
-          {"Gathers data from the agents of a cluster, finds what stopped a job, writes an incident folder for each "
+          {"Gathers data from the agents of a cluster, finds the cause when a job stops, writes an incident folder for "
+           "each "
            "stop, and answers lockstep dump and lockstep top. With --upstream it is a relay: it merges and passes on, "
            "and keeps nothing."},
       .examples = {{"lockstep collector --listen tcp://0.0.0.0:9470 --keys /etc/lockstep/keys", "for a cluster"},
@@ -491,26 +493,25 @@ Verb Collector() {
 }
 
 Verb Config() {
-  return {
-      .name = "config",
-      .purpose = "show every setting and where it comes from",
-      .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
-      .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder: the library in the training "
-               "processes), or of all, with its value and where that comes from: a configuration file, the "
-               "environment, an option among ARGUMENTS, or the default."},
-      .examples = {{"lockstep config", "all settings, and where each comes from"},
-                   {"lockstep config agent", "settings of the agent"},
-                   {"lockstep config --check", "look for mistakes in the configuration files"}},
-      .groups = {{"",
-                  {Flag("check", "only print what is wrong with the files").Lone(), Flag("json", "print JSON").Lone(),
-                   Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
-      .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment counts more "
-                "than files, options count most.",
-                "Exit status: 0 all is understood; 1 something in a file or the environment is wrong, or a file "
-                "cannot be used; 2 wrong usage."},
-      .operand = "VERB",
-      .most_operands = kAnyNumber,
-      .command = true};
+  return {.name = "config",
+          .purpose = "show every setting and where it comes from",
+          .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
+          .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder: the library in the training "
+                   "processes), or of all, with its value and where that comes from: a configuration file, the "
+                   "environment, an option among ARGUMENTS, or the default."},
+          .examples = {{"lockstep config", "all settings, and where each comes from"},
+                       {"lockstep config agent", "settings of the agent"},
+                       {"lockstep config --check", "look for mistakes in the configuration files"}},
+          .groups = {{"",
+                      {Flag("check", "only print mistakes in the files").Lone(), Flag("json", "print JSON").Lone(),
+                       Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
+          .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment overrides "
+                    "files, and options override both.",
+                    "Exit status: 0 all is understood; 1 something in a file or the environment is wrong, or a file "
+                    "cannot be used; 2 wrong usage."},
+          .operand = "VERB",
+          .most_operands = kAnyNumber,
+          .command = true};
 }
 
 Verb Attach() {
@@ -567,23 +568,24 @@ Verb Attach() {
 }
 
 Verb Doctor() {
-  return {.name = "doctor",
-          .purpose = "check this host",
-          .usage = {"[OPTIONS]"},
-          .text = {"Checks this host: is there room for rings, are NCCL calls recorded, can stacks be read, are keys "
-                   "valid, does the collector answer. To test recording, a small program makes NCCL calls with all "
-                   "GPUs hidden. Run it "
-                   "where the job runs: in its container, with its environment."},
-          .examples = {{"lockstep doctor", "check this host"},
-                       {"lockstep doctor --ranks 16", "a host with 16 ranks"},
-                       {"lockstep doctor --json", "for scripts"}},
-          .groups =
-              {{"Checks",
-                {File("nccl", "the libnccl.so.2 that the job loads").Value("PATH").Default("those that programs find"),
-                 Number("ranks", "ranks on this host").Default("8").Limits(1, 1024), Library(), RingFolder().NoOption(),
-                 Flag("json", "print JSON")}},
-               Connection()},
-          .notes = {kKeysNote, "Exit status: 0 all that is needed works; 1 something does not; 2 wrong usage."}};
+  return {
+      .name = "doctor",
+      .purpose = "check this host",
+      .usage = {"[OPTIONS]"},
+      .text = {"Checks this host: is there room for rings, are NCCL calls recorded, can stacks be read, are keys "
+               "valid, does the collector answer. To test recording, a small program makes NCCL calls with all "
+               "GPUs hidden. Run it "
+               "where the job runs: in its container, with its environment."},
+      .examples = {{"lockstep doctor", "check this host"},
+                   {"lockstep doctor --ranks 16", "a host with 16 ranks"},
+                   {"lockstep doctor --json", "for scripts"}},
+      .groups =
+          {{"Checks",
+            {File("nccl", "the libnccl.so.2 that the job loads").Value("PATH").Default("the one that programs find"),
+             Number("ranks", "ranks on this host").Default("8").Limits(1, 1024), Library(), RingFolder().NoOption(),
+             Flag("json", "print JSON")}},
+           Connection()},
+      .notes = {kKeysNote, "Exit status: 0 all that is needed works; 1 something does not; 2 wrong usage."}};
 }
 
 Verb Dump() {
@@ -591,9 +593,10 @@ Verb Dump() {
       .name = "dump",
       .purpose = "take an incident of a running job now",
       .usage = {"[OPTIONS] [JOB]"},
-      .text = {"Has the collector take an incident of a running job now: digests of all ranks, the verdict, stacks "
-               "and rings of the suspects. Prints the verdict and where the files are.",
-               "JOB is a name, or NAME/STEP/RESTART. It may be omitted where only one job runs."},
+      .text =
+          {"Tells the collector to take an incident of a running job now: digests of all ranks, the verdict, stacks "
+           "and rings of the suspects. Prints the verdict and where the files are.",
+           "JOB is a name, or NAME/STEP/RESTART. It may be omitted where only one job runs."},
       .examples = {{"lockstep dump", "the only job"},
                    {"lockstep dump train", "the job named train"},
                    {"lockstep dump --everything train", "with the rings of all ranks"}},
@@ -656,7 +659,7 @@ Verb Export() {
                    File("csv", "one line per operation (RFC 4180), with a header line")}},
                  {"Selection",
                   {Option{"ranks", Kind::kRanks, "only these ranks"}.Default("all"),
-                   Seconds("around-stop", "only what is within this time of the moment at which the job stopped")
+                   Seconds("around-stop", "only events within this time of the moment when the job stopped")
                        .Default("all")
                        .Limits(0, 1e9),
                    Redact(kRedactHelp), Keys()}}},
@@ -720,7 +723,7 @@ Verb Replay() {
                "fault of the first finding corrected (the missing call added, the order corrected, the process "
                "continued), the job must complete. With the same correction at any other rank that may be at fault, it "
                "must not "
-               "complete. PATH is what lockstep analyze reads. It starts nothing of the job and uses no GPU."},
+               "complete. PATH is what lockstep analyze reads. It starts no part of the job and uses no GPU."},
       .examples = {{"lockstep replay incident", "is the verdict on this incident proved?"},
                    {"lockstep replay --suspect 7 incident", "correct rank 7 instead of the culprit"},
                    {"lockstep replay --format json incident", "everything that was replayed and assumed"}},
@@ -788,7 +791,7 @@ Verb Run() {
                  .Default(kCollectorKey)
                  .Common(),
              Keys()}}},
-      .notes = {"Exit status: that of the job; 2 wrong usage; 126 and 127 COMMAND cannot be started."},
+      .notes = {"Exit status: the job's; 2 wrong usage; 126 and 127 COMMAND cannot be started."},
       .operand = "COMMAND",
       .least_operands = 1,
       .most_operands = kAnyNumber,
@@ -814,7 +817,7 @@ Verb Serve() {
                    Text("listen", "ADDRESS", "listen on this address of loopback; for other machines use ssh -L")
                        .Default("127.0.0.1"),
                    Text("live", "ENDPOINT",
-                        "show also the jobs of this collector, e.g. tcp://head:9470; any: the collector of this host. "
+                        "also show the jobs of this collector, e.g. tcp://head:9470; any: the collector of this host. "
                         "Keys as for lockstep top")}}},
       .notes = {"SIGTERM and Ctrl-C end it.",
                 "Exit status: 0 ended by a signal; 2 wrong usage; 3 a FOLDER cannot be read, "

@@ -228,7 +228,7 @@ void SetUnknown(const ViewInput& in, ViewFacts* facts) {
   if (!no_gpu.empty()) say(absl::StrCat("what the GPUs of ", who(no_gpu), " did: nothing records it"));
   if (!refused.empty()) say(absl::StrCat("stacks of ", who(refused), " could not be taken"));
   if (!unaligned.empty() && all > 1)
-    say(absl::StrCat("the clocks of ", who(unaligned), " are not aligned: their times are those of the wall clocks"));
+    say(absl::StrCat("the clocks of ", who(unaligned), " are not aligned: their times are wall-clock times"));
   if (!partly.empty())
     say(absl::StrCat("the analysis used only the newest operations of ", who(partly), "; the pictures show all"));
 }

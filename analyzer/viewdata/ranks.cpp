@@ -259,7 +259,7 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
   };
   const std::string on = front.comm == kNoIndex ? "" : absl::StrCat(" on ", comm());
   if (front.creation)
-    return absl::StrCat("waiting in the making of ", front.comm == kNoIndex ? "a communicator" : comm());
+    return absl::StrCat("waiting in the creation of ", front.comm == kNoIndex ? "a communicator" : comm());
   if (front.op == nullptr) return absl::StrCat("in an operation", on, " whose record is overwritten");
   // The operation may be another member's, if this rank's record of it is gone.
   const Rank& rank = bundle.ranks[r];

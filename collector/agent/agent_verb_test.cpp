@@ -349,7 +349,7 @@ TEST_F(AgentVerbTest, AKilledAgentResendsChunksWithTheirIdsAndKeepsSavedRings) {
       }
       EXPECT_EQ(spooled.count(hex), 1u) << "a chunk that was sent is neither acknowledged nor kept";
     }
-    // Wait until this agent has found the ranks: heartbeats of the previous agent may still arrive, and the ring of a
+    // Wait until this agent has found the ranks. Heartbeats of the previous agent may still arrive, and the ring of a
     // rank that ends before it is found is not saved.
     const int64_t started = MonotonicNs();
     agent = StartAgent();

@@ -315,7 +315,7 @@ class AgentProcess {
     const int64_t end = MonotonicNs() + kFlushLimit + kSendLimit;
     if (!spool_->Flush(kFlushLimit)) Log("the disk does not accept the data; exiting without writing it");
     ending_ = false;
-    // Spooled data stays for the next agent, but if the host goes away, this is the last chance.
+    // Spooled data stays for the next agent. If the host is about to disappear, this is the last chance to send it.
     while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);
     if (own_collector_ != nullptr) own_collector_->End(2 * kSecond);
     Log(absl::StrCat("ended; ", spool_->held(), " chunks wait in the spool"));
@@ -343,12 +343,13 @@ class AgentProcess {
     set.Counter("agent_evidence", "Processes whose evidence was gathered", source.evidence);
     set.Counter("agent_chunks_sent", "Chunks sent", session.chunks_sent);
     set.Counter("agent_chunks_acknowledged", "Chunks that the collector has on disk", session.chunks_acked);
-    set.Counter("agent_malformed", "Messages that made no sense", session.malformed);
+    set.Counter("agent_malformed", "Invalid messages", session.malformed);
     set.Gauge("agent_rings", "Rings held", source.rings);
     set.Gauge("agent_processes", "Processes followed", source.live);
     set.Gauge("agent_jobs", "Jobs and generations with ranks on this host", source.jobs);
     set.Counter("agent_ended", "Processes that ended", source.ended);
-    set.Counter("agent_ended_badly", "Those that ended by a signal or with a status other than 0", source.ended_badly);
+    set.Counter("agent_ended_badly", "Processes that ended by a signal or with a status other than 0",
+                source.ended_badly);
     set.Counter("agent_rings_saved", "Rings saved at abnormal ends", spool.rings_put);
     set.Counter("agent_rings_removed", "Removed rings of dead processes", retainer_->removed());
     set.CounterOf("agent_rings_refused", "Files that were refused as rings, by reason", "reason", "kind",
@@ -361,9 +362,9 @@ class AgentProcess {
     set.Gauge("agent_finder_stuck_seconds",
               "Time for which a file system with a LOCKSTEP_DIR has not responded, so that no new rings are found",
               finder.stuck_ns / 1e9);
-    set.Gauge("agent_spool_bytes", "Held in the spool", spool.bytes);
+    set.Gauge("agent_spool_bytes", "Size of the spool", spool.bytes);
     set.Gauge("agent_spool_chunks", "Chunks that are not acknowledged", spool.chunks);
-    set.Gauge("agent_spool_limit_bytes", "What the spool may hold", options_.spool_bytes);
+    set.Gauge("agent_spool_limit_bytes", "Maximum size of the spool", options_.spool_bytes);
     set.Counter("agent_spool_damaged", "Chunks that could not be read back", spool.damaged);
     set.Counter("agent_cpu_seconds", "The agent's own CPU time", ClockNs(CLOCK_PROCESS_CPUTIME_ID) / 1e9);
     set.Gauge("agent_marks_rings", "Rings whose GPU marks are read every 10 ms", source.marks.rings);
@@ -372,7 +373,7 @@ class AgentProcess {
               "Time for which a ring file has not responded, so that no times of GPU marks are recorded",
               source.marks.stuck_ns / 1e9);
     set.Counter("agent_marks_cpu_seconds", "The agent's CPU time for reading GPU marks", source.marks.cpu_ns / 1e9);
-    set.Counter("agent_look_cpu_seconds", "Of it for reading digests", source.look_cpu_ns / 1e9);
+    set.Counter("agent_look_cpu_seconds", "The part of it for reading digests", source.look_cpu_ns / 1e9);
     metrics_->Publish(std::move(set));
   }
 

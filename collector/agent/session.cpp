@@ -121,7 +121,7 @@ struct AgentSession::Job {
   std::vector<CommunicatorBeat> held;             // beats that were not sent yet, in sending order
   absl::flat_hash_map<uint64_t, size_t> held_at;  // maps a communicator to its index in `held`
   bool tell_everything = true;
-  bool looked = false;  // since the last heartbeat, the job was looked at
+  bool looked = false;  // the job was examined since the last heartbeat
   uint64_t look = 0;    // number of the last look that saw the job
 };
 

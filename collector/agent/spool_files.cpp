@@ -103,7 +103,7 @@ absl::Status CopyRingFile(int from, uint64_t bytes, const std::string& path) {
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;  // the file became shorter in the meantime
     const auto size = static_cast<size_t>(got);
-    // Most of a ring that was hardly used is zeros, which become holes.
+    // A ring with few records is mostly zeros, which become holes.
     if (block.compare(0, size, kZeros, 0, size) != 0) status = file.WriteAt(at, block.data(), size);
     at += static_cast<uint64_t>(got);
   }

@@ -86,7 +86,7 @@ absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
   if (options.verb.empty() && options.words.empty() == options.follow.empty())
     return parsed.Wrong("give incident folders, or --follow DIR");
   if (!(options.verb == "query" && options.sql) && options.to.empty())
-    return parsed.Wrong("where to? --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE");
+    return parsed.Wrong("give the archive's address: --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE");
   return options;
 }
 

@@ -82,7 +82,7 @@ absl::StatusOr<Json> Parsed(const std::string& path, size_t most) {
   absl::StatusOr<std::string> text = ReadWholeFile(path, most, Links::kRefuse);
   if (!text.ok()) return text.status();
   Json json = ParseJson<Json>(*text);
-  if (!json.is_object()) return absl::InvalidArgumentError(absl::StrCat(path, " is no JSON object"));
+  if (!json.is_object()) return absl::InvalidArgumentError(absl::StrCat(path, " is not a JSON object"));
   return json;
 }
 

@@ -149,14 +149,14 @@ std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answe
   const auto dump = [](const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n"; };
   if (!answer.ok()) return dump({{"error", std::string(answer.status().message())}});
   const Json json = ParseJson<Json>(question);
-  if (!json.is_object() || answer->columns.size() != 5) return dump({{"error", "the archive's answer makes no sense"}});
+  if (!json.is_object() || answer->columns.size() != 5) return dump({{"error", "the archive's answer is not valid"}});
   std::map<std::pair<std::string, std::string>, const std::vector<std::string>*> known;
   int64_t incidents = -1;
   for (const auto& row : answer->rows) {
     if (row[0] == "all" && !absl::SimpleAtoi(row[2], &incidents)) incidents = -1;
     known[{row[0], row[1]}] = &row;
   }
-  if (incidents < 0) return dump({{"error", "the archive's answer makes no sense"}});
+  if (incidents < 0) return dump({{"error", "the archive's answer is not valid"}});
   Json before = Json::array();
   const auto add = [&](const char* what, const std::vector<std::string>& names, bool silent) {
     for (const std::string& name : names) {

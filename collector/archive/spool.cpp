@@ -176,7 +176,7 @@ absl::StatusOr<SpooledBatch> SpoolReader::Next(size_t most_bytes) {
     // The server parses the text after the tab as JSON and nothing else, so here it only has to be an object.
     if (tab == std::string::npos || !IsTable(table) || line.size() < tab + 3 || line[tab + 1] != '{' ||
         line.back() != '}') {
-      return absl::DataLossError("a line of the spool makes no sense");
+      return absl::DataLossError("a line of the spool is not valid");
     }
     if (!batch.rows.empty() && (table != batch.table || batch.rows.size() + line.size() > most_bytes)) {
       held_ = std::move(line);

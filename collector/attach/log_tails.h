@@ -14,9 +14,9 @@ struct LogTail {
   std::string text;
 };
 
-// Standard output and error of each process, if they are regular files that the process's user may read: the last 256
-// KiB of each file, whole lines, 32 MiB in all. A child process reads them, because a file on a dead server never
-// answers. The data that arrived within `limit_ns` is kept.
+// The ends of each process's standard output and error, if they are regular files that the process's user may read.
+// Reads whole lines: the last 256 KiB of each file, 32 MiB in all. A child process reads them, because a file on a dead
+// server never answers. The data that arrived within `limit_ns` is kept.
 std::vector<LogTail> ReadLogTails(const std::vector<pid_t>& pids, int64_t limit_ns);
 
 }  // namespace lockstep

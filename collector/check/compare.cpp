@@ -68,8 +68,8 @@ std::vector<int32_t> GlobalRanks(const Bundle& bundle, const std::vector<int32_t
   return ranks;
 }
 
-// For the creation of a communicator, names the ranks that did not enter it instead of those that wait there: the few
-// of a cycle that leads through it, or those that may be its missing members. If only a few ranks entered it, names
+// For the creation of a communicator, names ranks that did not enter it instead of those that wait there. These are the
+// few of a cycle that leads through it, or those that may be its missing members. If only a few ranks entered it, names
 // these.
 void NameAbsent(const Model& model, std::vector<Fault>* faults) {
   const Bundle& bundle = model.bundle;
@@ -104,7 +104,7 @@ void NameAbsent(const Model& model, std::vector<Fault>* faults) {
   }
 }
 
-// Returns whether the members are equally far apart, as those of a communicator usually are.
+// Returns whether the members are at equal distances, as those of a communicator usually are.
 bool IsRegular(const std::vector<int32_t>& members) {
   for (size_t i = 2; i < members.size(); ++i) {
     if (members[i] - members[i - 1] != members[1] - members[0]) return false;
@@ -168,14 +168,14 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
         fault.text = absl::StrCat("skipped a call: ", others, " issue ", theirs.call, " there");
         break;
       case Type::kExtra:
-        fault.text = absl::StrCat("issued a call too many: ", others, " do not issue ",
+        fault.text = absl::StrCat("issued an extra call: ", others, " do not issue ",
                                   d.own == nullptr ? "it" : fault.calls.back().call, " there");
         break;
       case Type::kChanged:
-        fault.text = absl::StrCat("issued another call than ", others);
+        fault.text = absl::StrCat("issued a different call from ", others);
         break;
       case Type::kReordered:
-        fault.text = absl::StrCat("issued its calls in another order than ", others);
+        fault.text = absl::StrCat("issued its calls in a different order from ", others);
         break;
     }
   }

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kLook = 20 * kMs;
 constexpr int64_t kGrace = 30 * kSecond;  // after SIGTERM; ranks of PyTorch write their dumps
-// A delay is long enough for all other ranks to come to their next wait, and far below any limit of detection.
+// A delay is long enough for all other ranks to reach their next wait, and far below any limit of detection.
 constexpr int64_t kDelayFrom = 30 * kMs, kDelayTo = 300 * kMs;
 
 volatile sig_atomic_t g_job = 0, g_interrupted = 0;

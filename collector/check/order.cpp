@@ -1,7 +1,7 @@
 // Runs the recorded calls in the simulator of NCCL's rules (analyzer/replay/simulator.h), twice. In the first run, each
 // send waits for its receive: a program whose calls complete needs no buffers. In the second run, the collectives of
-// each thread run one after the other, whatever their streams: NCCL requires one order of communicators on all ranks,
-// because a GPU may run the kernels of two communicators one after the other.
+// each thread run one after the other, whatever their streams. A GPU may run the kernels of two communicators like
+// this, so NCCL requires one order of communicators on all ranks.
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -1,9 +1,9 @@
 // Separates jobs with the same user, name, step and restart count, which run at the same time or shortly after each
 // other, by the reports of their senders. A sender is a process on its host, an agent at a relay or the collector, or a
 // relay. Senders that share a communicator belong to one job, because communicators are created with unique ids.
-// Senders that share none (parts that never communicate) also belong to one job, with two exceptions: a rank is alive
-// in both, or one has a rank that ended in the other after all ranks of the other had ended, which means that the job
-// was started again. Each place that merges reports separates and numbers jobs by itself, and passes its number on as
+// Senders that share none (parts that never communicate) also belong to one job, with two exceptions. In the first, a
+// rank is alive in both. In the second, one has a rank of the other, whose ranks have all ended: the job was started
+// again. Each place that merges reports separates and numbers jobs by itself, and passes its number on as
 // JobIdentity.life. Pure; not thread-safe.
 #pragma once
 

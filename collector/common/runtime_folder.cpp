@@ -33,7 +33,7 @@ absl::Status CheckFolder(const std::string& path, struct stat* info) {
     return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, " does not exist"))
                            : absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
   }
-  if (!S_ISDIR(info->st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, " is no folder; remove it"));
+  if (!S_ISDIR(info->st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, " is not a folder; remove it"));
   if ((info->st_mode & 0022) != 0) {
     return absl::FailedPreconditionError(absl::StrCat("others may write to ", path, "; chmod 700 it"));
   }

@@ -144,8 +144,8 @@ class Detector {
   // Does the same without storing the answer, so it may be called again with better data before the verdict is
   // published.
   Decision Consider(int64_t now, const RootFinding& finding);
-  // Returns a decision if the root's communicators have moved again for a second, or if the ranks of the declared hang
-  // have (`progress_ns`: time of their last progress, INT64_MIN if unknown). A wait that ended by itself was legal, so
+  // Returns a decision if the root's communicators, or the ranks of the declared hang, have moved again for a second.
+  // `progress_ns`: when these ranks last made progress, INT64_MIN if unknown. A wait that ended by itself was legal, so
   // the next may be twice as long.
   std::optional<Decision> LookForRecovery(int64_t now, int64_t progress_ns = INT64_MIN);
 

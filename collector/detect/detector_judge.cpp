@@ -183,7 +183,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   decision.missing = progress_.Missing(finding.comm);
   const int64_t longest = std::max({finding.waited_ns, LongestWait(now), ended_wait_ns_});
   decision.age_ns = StillFor(now, finding, longest);
-  if (longest <= 0) return Say(decision, false, "nobody waits", "no rank waits");
+  if (longest <= 0) return Say(decision, false, "no rank waits", "no rank waits");
   if (limits_.watchdog > 0 && longest >= limits_.watchdog) {
     decision.limit_ns = limits_.watchdog;
     decision.age_ns = longest;

@@ -321,7 +321,7 @@ TEST_F(DetectorTest, ADeadRootIsHungAfterASecond) {
   EXPECT_EQ(last_.rule, "dead");
 }
 
-// A cancelled job ends rank by rank, and its last heartbeats say that some ranks were behind.
+// A canceled job ends rank by rank, and its last heartbeats say that some ranks were behind.
 TEST_F(DetectorTest, ACancelledJobIsNotAHang) {
   Warm();
   Stall();

@@ -26,8 +26,8 @@ class QuietRanks {
   static constexpr int64_t kLookEvery = 2'500'000'000;
   static constexpr int kMostLooks = 8;
 
-  // Adds the wait that the stacks of a wanted slot show. All looks must find it at the same place, and at least two: a
-  // program that launches all the time is in a launch at most looks, but not in the same one.
+  // Adds the wait that the stacks of a wanted slot show. At least two looks must find it, all of them at the same
+  // place. A program that launches all the time is in a launch at most looks, but not in the same one.
   void AddWait(const std::vector<ring::ThreadSnapshot>& threads, const Process& process, DigestView* view);
   // Returns the slots to look at now. `views` are those of Lateness's last look. A round begins when every rank of the
   // host has been quiet for longer than the limit of the communicator that it used last. If it shows no wait, the next

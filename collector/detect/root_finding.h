@@ -1,4 +1,4 @@
-// The root of a stall, as the analysis of digests finds it, in the form that the detector needs: the named ranks, the
+// The root of a stall, from the analysis of digests, in the form that the detector needs. It has the named ranks, the
 // activity of their processes, and how long the involved ranks have not moved.
 #pragma once
 

@@ -15,8 +15,8 @@ constexpr size_t kMostChildBytes = 256 << 20;
 // Writes the whole message. Returns false if the reader is gone.
 bool WriteEvidence(int fd, const ProcessEvidence& evidence);
 
-// Takes the complete messages off the front of *buffer and adds them to *evidence: threads replace earlier ones with
-// their number, and lists of modules and GPUs replace earlier lists. Returns false if the data is not such a message.
+// Takes the complete messages off the front of *buffer and adds them to *evidence. Threads replace earlier ones with
+// their number; lists of modules and GPUs replace earlier lists. Returns false if the data is not such a message.
 bool TakeMessages(std::string* buffer, ProcessEvidence* evidence);
 
 }  // namespace lockstep

@@ -17,8 +17,8 @@ namespace lockstep {
 
 struct Process;
 
-// Returns how the child of another process ended, as returned by waitpid: from /proc while it is a zombie, from its
-// pidfd (Linux 6.15 and later) after it was reaped.
+// Returns how the child of another process ended, as waitpid does. While the child is a zombie, /proc shows it; after
+// it was reaped, its pidfd does (Linux 6.15 and later).
 std::optional<int> ReadWaitStatus(pid_t pid, int pidfd);
 // Sets how it ended, but not when, from a status as waitpid returns it; -1: unknown.
 void SetEnd(int wait_status, Process* process);

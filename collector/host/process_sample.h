@@ -11,16 +11,16 @@
 
 namespace lockstep {
 
-// Returns true if the process used more CPU and I/O than threads that only watch, such as a framework's watchdog: a
-// little CPU and an occasional line of output.
+// Returns true if the process used more CPU and I/O than threads that only watch, such as a framework's watchdog. Those
+// use a little CPU and print an occasional line.
 bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes);
 
 class ProcessSampler {
  public:
-  // Writes into *process: the state letter, CPU and I/O since an earlier call (unknown if its threads often wait for a
-  // core and hardly run), the wait channel, threads in uninterruptible sleep, files open for writing, and, unless there
-  // is better evidence, the kernel stacks of that earlier call (`stack`) and of now (`stack_later`). Writes nothing if
-  // the process is gone.
+  // Writes into *process: the state letter, CPU and I/O since an earlier call, the wait channel, threads in
+  // uninterruptible sleep, and files open for writing. CPU and I/O are unknown if its threads often wait for a core and
+  // get almost no CPU. Without better evidence, also writes the kernel stacks of that earlier call (`stack`) and of now
+  // (`stack_later`). Writes nothing if the process is gone.
   void Sample(pid_t pid, const ProcessTree& tree, Process* process);
   // Called if the process made progress: earlier samples no longer count.
   void Forget(Process* process);

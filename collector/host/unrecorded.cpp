@@ -89,7 +89,7 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
                       : privileged > 0
                           ? "it is a set-user-ID program or has capabilities, so the loader ignores LD_PRELOAD"
                       : dropped > 0 ? "LD_PRELOAD was dropped on the way to it"
-                                    : "LD_PRELOAD was not honoured";
+                                    : "LD_PRELOAD was ignored";
     return absl::StrCat("the recorder was not loaded in ", without, without == 1 ? " process: " : " processes: ", why);
   }
   if (loaded > 0) {

@@ -117,7 +117,7 @@ std::string WhyNoIncidentFolder(const std::string& folder) {
       there.resize(std::max<size_t>(slash, 1));
     }
   }
-  if (!S_ISDIR(info.st_mode)) return absl::StrCat(there, " is no folder");
+  if (!S_ISDIR(info.st_mode)) return absl::StrCat(there, " is not a folder");
   if (access(there.c_str(), W_OK | X_OK) != 0) return absl::StrCat(there, ": ", strerror(errno));
   return "";
 }

@@ -192,7 +192,7 @@ TEST_F(IncidentTest, ReportsAtTheStartIfNoIncidentCanBeWritten) {
   EXPECT_EQ(WhyNoIncidentFolder(folder_ + "/a/b"), "");
   const std::string file = folder_ + "/file";
   ASSERT_TRUE(WriteFileSafely(file, "x").ok());
-  EXPECT_EQ(WhyNoIncidentFolder(file), file + " is no folder");
+  EXPECT_EQ(WhyNoIncidentFolder(file), file + " is not a folder");
   EXPECT_THAT(WhyNoIncidentFolder(file + "/below"), HasSubstr("Not a directory"));
 }
 

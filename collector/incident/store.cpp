@@ -176,7 +176,7 @@ absl::StatusOr<size_t> IncidentStore::PartFor(const Chunk& chunk, std::string* w
     Part& part = parts_[found->second];
     if (Fits(part, chunk)) return found->second;
     if (part.whole) {
-      *why = "the file is whole already";
+      *why = "the file is complete already";
       return absl::AlreadyExistsError(*why);
     }
     versions = part.version;

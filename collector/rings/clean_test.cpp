@@ -153,7 +153,7 @@ TEST_F(CleanTest, ReusedProcessNumbersAreRecognized) {
   });
   const std::string report = Clean();
   EXPECT_THAT(report, HasSubstr("start.ring: rank 3 of job train, pid " + std::to_string(living) +
-                                " is gone (its number is another process's now)"));
+                                " is gone (another process has its number now)"));
   EXPECT_THAT(report, HasSubstr("boot.ring: rank 3 of job train, of an earlier boot"));
   EXPECT_THAT(report,
               HasSubstr("exec.ring: rank 3 of job train, pid " + std::to_string(living) + " runs another program now"));

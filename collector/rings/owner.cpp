@@ -26,7 +26,7 @@ RingOwnerFacts Judge(const std::string& process, const ring::ProcessInfo& info, 
   const std::optional<bool> mapped = MapsRing(process, file);
   if (mapped && *mapped) return {RingOwner::kLives, name + " is running"};
   if (info.start_ticks != 0 && stat->start_ticks != info.start_ticks) {
-    return {RingOwner::kGone, name + " is gone (its number is another process's now)"};
+    return {RingOwner::kGone, name + " is gone (another process has its number now)"};
   }
   if (stat->ended()) return {RingOwner::kGone, name + " has ended"};
   if (mapped) return {RingOwner::kReplaced, name + " runs another program now"};

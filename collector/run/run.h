@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-// Returns the exit status (docs/run.md). If a signal ended the command, this does not return but ends the process by
-// the same signal. Call it once, from the main thread, before any other thread exists.
+// Returns the exit status (docs/deploying.md). If a signal ended the command, this does not return but ends the process
+// by the same signal. Call it once, from the main thread, before any other thread exists.
 int RunJob(const RunOptions& options);
 
 }  // namespace lockstep

@@ -149,7 +149,8 @@ void CollectorCore::OnClient(const wire::Received& received) {
       if (request.missing_stacks() && request.fresh()) {
         if (!may_dump)
           return fail(
-              "this key may only look (role reader); taking stacks stops processes for a moment and needs one of role "
+              "this key may only look (role reader); taking stacks stops processes for a moment and needs a key of "
+              "role "
               "operator");
         if (std::string why = AskFreshStacks(jobs[0], from, request.request()); !why.empty()) return fail(why);
         return;
@@ -159,7 +160,7 @@ void CollectorCore::OnClient(const wire::Received& received) {
       return Send(from, wire::Type::kClientReply, reply);
     }
     case ClientRequest::DUMP: {
-      if (!may_dump) return fail("this key may only look (role reader); taking a dump needs one of role operator");
+      if (!may_dump) return fail("this key may only look (role reader); taking a dump needs a key of role operator");
       if (jobs.empty()) {
         return fail(
             request.job().empty()

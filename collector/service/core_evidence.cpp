@@ -22,7 +22,7 @@ void CollectorCore::StartEvidence(Gathering* incident) {
   for (auto& [host, gathering] : incident->evidence) {
     gathering.heard_ns = now_;
     AskForEvidence(incident, host, &gathering);
-    // A silent host will hardly answer in time; after a restart of this process no host has reported yet.
+    // A silent host is unlikely to answer in time. After a restart of this process, no host has reported yet.
     if (!gathering.asked && !incident->resumed) gathering.given_up = true;
   }
 }

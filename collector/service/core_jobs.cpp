@@ -362,7 +362,7 @@ void CollectorCore::OnEnded(const wire::Received& received) {
   job->detector.Ended(now_, ended.rank(), kind);
 }
 
-// The sender reports, but no longer this job; that is not silence.
+// The sender no longer reports this job, but it is not silent.
 bool CollectorCore::PassedOver(uint64_t peer, int64_t heard_ns) const {
   const auto info = peers_.find(peer);
   return info != peers_.end() && info->second.beat_ns - heard_ns > kPassedOver &&

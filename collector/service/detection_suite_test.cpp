@@ -1,4 +1,4 @@
-// Labelled cases at 8 and at some hundred ranks: cases that must never be called a hang with default settings, and
+// Labeled cases at 8 and at some hundred ranks: cases that must never be called a hang with default settings, and
 // cases that must always be found. All deciding code is production code; see detection_job.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -147,7 +147,7 @@ void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed,
            .like = "unusable digest"});
     }
   };
-  if (!wire::CheckShape(packed, digest).ok() || !digest.ParseFromString(packed)) return refuse("it is no digest");
+  if (!wire::CheckShape(packed, digest).ok() || !digest.ParseFromString(packed)) return refuse("it is not a digest");
   const auto comms = static_cast<size_t>(digest.communicators_size());
   if (comms > kMostMembershipsPerRank || memberships_ + comms > kMostMemberships)
     return refuse("too many communicators");

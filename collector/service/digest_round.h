@@ -1,6 +1,6 @@
-// Turns digests of a job's ranks into a verdict: from messages of hosts to the analysis' bundle, the verdict, and what
-// the detector needs to know of its root. Does no I/O: a thread of the collector runs it while another continues to
-// receive. Used by one thread at a time.
+// Turns digests of a job's ranks into a verdict. From messages of hosts it makes the analysis' bundle, the verdict, and
+// the facts about its root that the detector needs. Does no I/O: a thread of the collector runs it while another
+// continues to receive. Used by one thread at a time.
 //
 // The ages in an answer were true at an unknown moment between the request and the answer, so they count from the
 // request. An age that would extend the time without activity counts from the receipt, because nothing else could

@@ -196,7 +196,7 @@ std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<st
     }
     absl::StatusOr<IncidentState> state = text.ok() ? ParseState(*text) : text.status();
     if (!state.ok()) {
-      problems->push_back(absl::StrCat(folder, " cannot be taken up again: ", state.status().message()));
+      problems->push_back(absl::StrCat(folder, " cannot be resumed: ", state.status().message()));
       continue;
     }
     state->name = name;

@@ -119,9 +119,9 @@ struct Gathering {
   std::vector<std::string> missing;  // hosts that did not answer
 };
 
-// The finding from a desync's hashes. It comes first, unless an analysis of the gathered data already shows the desync:
-// if that analysis names some of these ranks because of a call on this communicator, its finding comes first, with the
-// hashes as evidence.
+// The finding from a desync's hashes. It comes first, unless an analysis of the gathered data already shows the desync.
+// That is so if the analysis names some of these ranks because of a call on this communicator. Then its finding comes
+// first, with the hashes as evidence.
 void AddDesync(const DesyncFacts& desync, Verdict* verdict);
 
 // The files of an incident. All errors name the file.

@@ -174,7 +174,7 @@ class CollectorProcess : public CoreActions {
       return absl::UnavailableError(absl::StrCat("cannot make --out ", options_.out, ": ", strerror(errno)));
     }
     if (stat(options_.out.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-      return absl::FailedPreconditionError(absl::StrCat("--out ", options_.out, " is no folder"));
+      return absl::FailedPreconditionError(absl::StrCat("--out ", options_.out, " is not a folder"));
     }
     if (!options_.group.empty()) {
       const absl::StatusOr<gid_t> group = FindReadingGroup(options_.group);
@@ -353,7 +353,7 @@ class CollectorProcess : public CoreActions {
     set.Counter("collector_evidence", "Messages with evidence.", core.evidence);
     set.Counter("collector_chunks", "Chunks of hosts' files received.", core.chunks);
     set.Counter("collector_chunk_bytes", "Their bytes, packed.", core.chunk_bytes);
-    set.Counter("collector_chunks_refused", "Chunks that were refused for good.", core.chunks_refused);
+    set.Counter("collector_chunks_refused", "Chunks that were refused permanently.", core.chunks_refused);
     set.Counter("collector_chunks_put_off", "Chunks that must be sent again, because the disk is full or slow.",
                 core.chunks_put_off);
     set.Counter("collector_requests_refused", "Refused requests from user tools.", core.requests_refused);

@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   const absl::StatusOr<Role> role = RoleNamed(options->Text("role"));
   if (!role.ok()) return usage(std::string(role.status().message()));
   const std::string name = options->Given("name") ? options->Text("name") : options->Text("role");
-  if (name.find('/') != std::string::npos || name[0] == '.') return usage("a name is no path: " + name);
+  if (name.find('/') != std::string::npos || name[0] == '.') return usage("a name must not be a path: " + name);
   const std::string folder = options->operand().empty() ? "." : options->operand();
   const absl::StatusOr<KeyPair> keys = MakeKeyPair(*role);
   absl::Status status = keys.status();

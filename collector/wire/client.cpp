@@ -342,7 +342,7 @@ bool DealerClient::Tick(int64_t mono_ns) {
     // If there is no other endpoint, an existing connection is given more time.
     const int64_t patience = options_.silent_after_ns * (options_.endpoints.size() + fallbacks_.size() > 1 ? 1 : 4);
     if (now_ - main_.heard_ns > patience) {
-      Failed(absl::StrCat(main_.endpoint, " has said nothing for ", DurationText(now_ - main_.heard_ns)));
+      Failed(absl::StrCat(main_.endpoint, " has been silent for ", DurationText(now_ - main_.heard_ns)));
     } else {
       Ping(&main_);
     }

@@ -48,7 +48,7 @@ absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
   }
   struct stat status {};
   if (fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode))
-    return absl::InvalidArgumentError(absl::StrCat("the key ", path, " is no plain file"));
+    return absl::InvalidArgumentError(absl::StrCat("the key ", path, " is not a regular file"));
   if (secret && status.st_uid != geteuid() && status.st_uid != 0) {
     return absl::PermissionDeniedError(absl::StrCat("the secret key ", path, " belongs to user ", status.st_uid,
                                                     ", not to ", geteuid(),
@@ -229,7 +229,7 @@ absl::Status CheckSecurity(const Security& security, const std::string& endpoint
   const bool tcp = absl::StartsWith(endpoint, "tcp://") && colon > strlen("tcp://") && colon + 1 < endpoint.size();
   if (!tcp && !IsLocal(endpoint)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", endpoint, "' is no endpoint; one is tcp://ADDRESS:PORT or ipc://PATH"));
+        absl::StrCat("'", endpoint, "' is not an endpoint such as tcp://ADDRESS:PORT or ipc://PATH"));
   }
   const bool any = !security.own_key.empty() || (server ? !security.known_keys.empty() : !security.server_key.empty());
   if (security.insecure) {

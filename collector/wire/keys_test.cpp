@@ -115,7 +115,8 @@ TEST_F(WireKeys, InvalidEndpointsAreNamed) {
     EXPECT_FALSE(IsLocal(wrong)) << wrong;
     for (const Security& security : {Security(), insecure}) {
       for (const bool server : {true, false}) {
-        EXPECT_NE(CheckSecurity(security, wrong, server).message().find("is no endpoint"), std::string::npos) << wrong;
+        EXPECT_NE(CheckSecurity(security, wrong, server).message().find("is not an endpoint"), std::string::npos)
+            << wrong;
       }
     }
   }

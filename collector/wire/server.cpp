@@ -210,8 +210,9 @@ absl::Status RouterServer::Start() {
     return absl::ResourceExhaustedError(absl::StrCat("cannot make a socket: ", zmq_strerror(zmq_errno())));
   bool set = SetBounds(socket_, kSendQueue, kServerReceiveQueue) && SetInt(socket_, ZMQ_ROUTER_MANDATORY, 1) &&
              SetInt(socket_, ZMQ_BACKLOG, 4096);
-  // Does not use ZeroMQ's own heartbeats: libzmq searches their timers one by one, so each message costs the number of
-  // connections (a third of a relay's time at 1,536). TCP finds dead peers (SetBounds), and agents send every second.
+  // Does not use ZeroMQ's own heartbeats. Libzmq searches their timers one by one, so the cost of each message grows
+  // with the connections (a third of a relay's time at 1,536). TCP finds dead peers (SetBounds), and agents send every
+  // second.
   if (curve_) {
     set = set && SetString(socket_, ZMQ_ZAP_DOMAIN, "lockstep") && SetInt(socket_, ZMQ_CURVE_SERVER, 1) &&
           SetString(socket_, ZMQ_CURVE_SECRETKEY, keys.secret_key) &&
@@ -355,7 +356,7 @@ bool RouterServer::ReaderMay(const Peer& peer, const Message& message) {
     return true;
   ClientReply reply;
   reply.set_request(request.request());
-  reply.set_error("this key may only look (role reader); taking a dump needs one of role operator");
+  reply.set_error("this key may only look (role reader); taking a dump needs a key of role operator");
   reply.set_done(true);
   if (const absl::StatusOr<Message> frame = Encode(Type::kClientReply, reply); frame.ok())
     (void)Send(peer.token, *frame);

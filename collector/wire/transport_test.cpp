@@ -210,7 +210,7 @@ TEST(WireTransport, SilenceIsNoticedOnAnOpenConnection) {
   ASSERT_TRUE(Until([&] { return agent.hellos == 1; }, step));
   ASSERT_EQ(kill(child, SIGSTOP), 0);
   EXPECT_TRUE(Until([&] { return second.received.size() == 1; }, step));
-  EXPECT_NE(agent.client->last_error().find("has said nothing for"), std::string::npos) << agent.client->last_error();
+  EXPECT_NE(agent.client->last_error().find("has been silent for"), std::string::npos) << agent.client->last_error();
   ASSERT_EQ(kill(child, SIGCONT), 0);
   EXPECT_TRUE(Until([&] { return agent.hellos == 3 && agent.client->endpoint() == endpoint; }, step));
   kill(child, SIGKILL);

@@ -35,7 +35,7 @@ CompareWindow::CompareWindow(const WindowOptions& options) {
   linked_ = new QCheckBox("Both go to the same &place", this);
   linked_->setAccessibleName("Both go to the same place");
   linked_->setToolTip(
-      "What is selected, filtered, grouped and zoomed into in one incident is so in the other, by rank, communicator "
+      "Selection, filters, grouping and zoom of one incident apply to the other, by rank, communicator "
       "and sequence number");
   linked_->setChecked(true);
   difference_ = new QLabel(this);

@@ -56,8 +56,7 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
   const QString suffix = QFileInfo(path).suffix().toLower();
   const bool picture = suffix == "png" || suffix == "svg";
   if (!picture && suffix != "csv") {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path.toStdString(), ": the ending says how to write it: .png, .svg or .csv"));
+    return absl::InvalidArgumentError(absl::StrCat(path.toStdString(), ": its name must end in .png, .svg or .csv"));
   }
   if (!ExportFormats(view).contains(suffix)) return NoForm(view, suffix);
   QSaveFile file(path);
@@ -98,7 +97,7 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
   }
   buffer.close();
   // If the disk is full, write() may store only the beginning, and commit() alone would keep that.
-  if (file.write(bytes) != bytes.size() || !file.flush()) return Failed(path, "there is no room for all of it");
+  if (file.write(bytes) != bytes.size() || !file.flush()) return Failed(path, "not all of it could be written");
   if (!file.commit()) return Failed(path, file.errorString());
   return absl::OkStatus();
 }

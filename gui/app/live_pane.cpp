@@ -66,7 +66,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   dump_ = new QPushButton("Take an incident &now", this);
   dump_->setAccessibleName("Take an incident now");
   dump_->setToolTip(
-      "Has the collector take an incident of the job, and opens it where its folder can be read from here");
+      "Tells the collector to take an incident of the job, and opens it if its folder can be read from here");
   dump_->setEnabled(false);
   again_ = new QPushButton("&Try again", this);
   again_->setAccessibleName("Try again");
@@ -85,7 +85,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   connect(table_, &QTableWidget::cellActivated, this, [this](int at, int) {
     const QString path = table_->item(at, 4)->text();
     if (path.isEmpty()) return;
-    Open(path, "%1 lies on the collector's host and cannot be read from here");
+    Open(path, "%1 is on the collector's host and cannot be read from here");
   });
   connect(&top_, &QProcess::finished, this, [this](int status, QProcess::ExitStatus how) {
     if (how == QProcess::NormalExit && status == 0) return Show(top_.readAllStandardOutput().left(kMostOutput));
@@ -167,7 +167,7 @@ void LivePane::Dump() {
   const int row = std::max(0, table_->currentRow());
   if (row >= table_->rowCount() || dumping_.state() != QProcess::NotRunning) return;
   if (table_->item(row, 0)->text().startsWith('-'))
-    return Say("A job of this name cannot be asked for");  // it would be parsed as an option
+    return Say("A job of this name cannot be requested");  // it would be parsed as an option
   dump_->setEnabled(false);
   Say("The collector takes an incident ..");
   dumping_.start(programs_ + "/lockstep-dump",

@@ -62,7 +62,7 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   recent->setAccessibleName("Open recent");
   recent->setToolTipsVisible(true);
   recent->menuAction()->setObjectName("recent");
-  recent->menuAction()->setToolTip("What was open lately");
+  recent->menuAction()->setToolTip("Recent incidents");
   actions_->menu("File")->insertMenu(actions_->Get(ActionId::kReopen), recent);
   for (int i = 0; i < 9; ++i) {
     QAction* action =
@@ -112,7 +112,7 @@ QDockWidget* MainWindow::AddDock(const QString& title, QWidget* content, Qt::Doc
 
 void MainWindow::AddPaneAction(const QString& title, QDockWidget* dock, const QString& keys) {
   QAction* action = actions_->Add("pane-" + title.toLower().replace(' ', '-'), title, keys,
-                                  QString("Goes to %1; hides it where the keys go there already").arg(title.toLower()));
+                                  QString("Goes to %1; hides it if it has the keys already").arg(title.toLower()));
   connect(action, &QAction::triggered, this, [dock] {
     const QWidget* focus = dock->window()->focusWidget();
     if (dock->isVisible() && focus != nullptr && dock->isAncestorOf(focus)) {
@@ -177,7 +177,7 @@ void MainWindow::MakePanes() {
   pictures_layout->addWidget(chips_);
   pictures_layout->addWidget(tabs_, 1);
   centre_ = new QStackedWidget;
-  centre_->setAccessibleName("Centre");
+  centre_->setAccessibleName("Center");
   centre_->addWidget(start_);
   centre_->addWidget(pictures_page);
   auto* middle = new QWidget(this);
@@ -211,7 +211,7 @@ void MainWindow::MakePanes() {
 
   status_ = StatusLabel("What is open", this);
   selected_ = StatusLabel("What is selected", this);
-  load_state_ = StatusLabel("How much is loaded", this);
+  load_state_ = StatusLabel("Progress of the load", this);
   statusBar()->setAccessibleName("Status");
   statusBar()->addPermanentWidget(status_);
   statusBar()->addPermanentWidget(selected_);

@@ -274,7 +274,7 @@ void MainWindow::JoinViewing() {
         static_cast<Appearance>((static_cast<int>(AppearanceByName(session_.Text("appearance"))) + 1) % 3);
     session_.Set("appearance", AppearanceName(next));
     ApplyAppearance(next);
-    Say(QString("Colours: %1").arg(AppearanceName(next)));
+    Say(QString("Colors: %1").arg(AppearanceName(next)));
   });
   on(Id::kFullScreen, [this] {
     setWindowState(windowState() ^ Qt::WindowFullScreen);

@@ -77,7 +77,7 @@ void MainWindow::JoinLoader() {
     if (!loading_) return;
     next_.clear();
     EndLoad(false);
-    Say(document_ == nullptr ? "Loading was stopped" : "Loading was stopped; what was open before is shown");
+    Say(document_ == nullptr ? "Loading was stopped" : "Loading was stopped; the earlier incident is shown");
   });
 }
 
@@ -287,7 +287,7 @@ void MainWindow::LookAtIndex() {
     if (status.ok()) return nullptr;
     return [this, text = QString::fromStdString(std::string(status.message()))] {
       index_changed_ = true;
-      strip_->ShowError(text + ". What is shown may be wrong: open the incident again.");
+      strip_->ShowError(text + ". The pictures may be wrong: open the incident again.");
     };
   });
 }
@@ -312,7 +312,7 @@ void MainWindow::SaveNotes() {
   notes_unsaved_ = true;
   if (notes_locked_) {
     strip_->ShowError(
-        "The marks are kept until this window closes: their file holds something else and is left as it is (load "
+        "The marks are kept until this window closes: their file has other contents and stays unchanged (load "
         "log).");
     return;
   }

@@ -333,12 +333,12 @@ TEST_F(WindowTest, ThePaletteFindsAndRuns) {
   auto* palette = window->findChild<Palette*>();
   ASSERT_NE(palette, nullptr);
   // Finds an action by its description if its name does not match. A search without a match is reported.
-  QTest::keyClicks(palette->field(), "desktop's colors to light");
+  QTest::keyClicks(palette->field(), "desktop's colors, light");
   ASSERT_EQ(palette->list()->count(), 1);
   EXPECT_EQ(palette->list()->item(0)->text(), "Light or dark");
   palette->field()->setText("zzzz");
   ASSERT_EQ(palette->list()->count(), 1);
-  EXPECT_EQ(palette->list()->item(0)->text(), "Nothing is found by these letters");
+  EXPECT_EQ(palette->list()->item(0)->text(), "Nothing matches these letters");
   QTest::keyClick(palette->field(), Qt::Key_Return);
   ASSERT_TRUE(palette->isVisible());
   palette->field()->clear();
@@ -438,7 +438,7 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   EXPECT_TRUE(window->notes().marks.empty());
 }
 
-// Wherever a load is cancelled, the open incident stays, the cancellation is reported, and nothing follows.
+// Wherever a load is canceled, the open incident stays, the cancellation is reported, and nothing follows.
 TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);

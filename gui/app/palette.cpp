@@ -46,7 +46,7 @@ Palette::Palette(const QString& name, std::vector<PaletteItem> items, QWidget* p
   field_ = new QLineEdit(this);
   field_->setPlaceholderText(name);
   field_->setAccessibleName(name);
-  field_->setAccessibleDescription("A few letters in their order; up and down choose, Enter takes");
+  field_->setAccessibleDescription("A few letters of the name, in order; Up and Down move, Enter chooses");
   field_->installEventFilter(this);
   list_ = new QListWidget(this);
   list_->setAccessibleName("Found");
@@ -86,7 +86,7 @@ void Palette::Fill() {
     row->setData(Qt::AccessibleTextRole, item.hint.isEmpty() ? item.text : item.text + ", " + item.hint);
   }
   if (shown > 0) return list_->setCurrentRow(0);
-  auto* nothing = new QListWidgetItem("Nothing is found by these letters", list_);
+  auto* nothing = new QListWidgetItem("Nothing matches these letters", list_);
   nothing->setFlags(Qt::NoItemFlags);
   list_->setCurrentItem(nullptr);
 }

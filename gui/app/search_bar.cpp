@@ -194,7 +194,7 @@ void SearchBar::Step(int by) {
   }
   const int64_t count = Steps();
   if (count == 0) {
-    if (field_->text().trimmed().isEmpty()) Q_EMIT Message("Nothing is searched for: / goes to the search box");
+    if (field_->text().trimmed().isEmpty()) Q_EMIT Message("The search box is empty: / goes there");
     return;
   }
   at_ = at_ < 0 ? (by > 0 ? 0 : count - 1) : (at_ + by + count) % count;
@@ -263,7 +263,7 @@ void SearchBar::SetFilters(const QStringList& filters) {
 void SearchBar::GoToRank() {
   const auto query = ParseQuery("rank:" + rank_->text().remove(' '));
   if (!query.ok()) {
-    Q_EMIT Message("A rank's number is wanted, or several: 0-7,12");
+    Q_EMIT Message("Enter a rank's number, or several: 0-7,12");
     return;
   }
   Selection selection;

@@ -27,7 +27,7 @@ Strip::Strip(QAction* cancel, QWidget* parent) : QFrame(parent) {
   close_ = new QToolButton(this);
   close_->setText("Close");
   close_->setAccessibleName("Close this message");
-  close_->setToolTip("Takes this message away");
+  close_->setToolTip("Hides this message");
   connect(close_, &QToolButton::clicked, this, &QWidget::hide);
   auto* layout = new QHBoxLayout(this);
   layout->setContentsMargins(8, 4, 8, 4);

@@ -72,13 +72,13 @@ absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
   options.print_selection = parsed.Flag("print-selection");
   options.first_paint = parsed.Flag("exit-after-first-paint");
   if (const std::string size = parsed.Text("size"); !size.empty() && !ParseSize(size, &options))
-    return parsed.Wrong("--size '" + size + "' is no size; one is 1280x800");
+    return parsed.Wrong("--size '" + size + "' is not a size such as 1280x800");
   if (absl::StartsWith(options.live, "-"))
-    return parsed.Wrong("--live '" + options.live + "' is no endpoint; one is tcp://head:9470");
+    return parsed.Wrong("--live '" + options.live + "' is not an endpoint such as tcp://head:9470");
   if (options.compare) {
-    if (options.paths.size() != 2) return parsed.Wrong("--compare wants two PATHs");
+    if (options.paths.size() != 2) return parsed.Wrong("--compare needs two PATHs");
     if (options.print_selection || options.first_paint || !options.live.empty())
-      return parsed.Wrong("--compare goes with --screenshot alone");
+      return parsed.Wrong("of the script options, --compare supports only --screenshot");
   }
   if (!options.live.empty() && options.script()) return parsed.Wrong("--live is for people, not for scripts");
   if (options.script() && options.paths.empty()) return parsed.Wrong("no PATH given");

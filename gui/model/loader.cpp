@@ -38,7 +38,7 @@ QString PhaseText(int phase) {
     case ViewIndexProgress::kReading:
       return "Reading ranks";
     case ViewIndexProgress::kAnalysing:
-      return "Analysing";
+      return "Analyzing";
     case ViewIndexProgress::kWriting:
       return "Writing the index";
     default:

@@ -25,7 +25,7 @@ class Loader : public QObject {
   bool loading() const;
 
  Q_SIGNALS:
-  // "Finding files", "Reading ranks", "Analysing", "Writing the index", "Opening": fraction 0..1, or -1 if unknown.
+  // "Finding files", "Reading ranks", "Analyzing", "Writing the index", "Opening": fraction 0..1, or -1 if unknown.
   void Progress(const QString& phase, double fraction, qint64 done, qint64 total);
   // Emitted before the load is complete: the same incident with the data so far. Views show it, and later the complete
   // one.

@@ -130,7 +130,7 @@ absl::Status WriteNotes(const std::string& path, const Notes& notes) {
   const QJsonObject object{{"format", "lockstep-notes"}, {"version", kVersion}, {"marks", marks}};
   const QByteArray bytes = QJsonDocument(object).toJson(QJsonDocument::Indented);
   // If the disk is full, write() may store only the beginning, and commit() alone would keep that.
-  if (file.write(bytes) != bytes.size() || !file.flush()) return failed("there is no room for all of it");
+  if (file.write(bytes) != bytes.size() || !file.flush()) return failed("not all of it could be written");
   if (!file.commit()) return failed(file.errorString());
   return absl::OkStatus();
 }

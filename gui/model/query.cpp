@@ -73,7 +73,7 @@ absl::StatusOr<RankIntervals> ParseNumbers(const QString& name, const QString& t
     const qlonglong first = part.left(dash < 0 ? part.size() : dash).toLongLong(&ok);
     const qlonglong last = dash < 0 ? first : part.mid(dash + 1).toLongLong(&ok_last);
     if (!ok || !ok_last || first < 0 || last < first || last > std::numeric_limits<int32_t>::max()) {
-      return Wrong(QString("%1:%2: numbers are wanted, as in %1:7 or %1:0-63,128").arg(name, text));
+      return Wrong(QString("%1:%2: give numbers, as in %1:7 or %1:0-63,128").arg(name, text));
     }
     out.Add(static_cast<int32_t>(first), static_cast<int32_t>(last));
   }
@@ -89,7 +89,7 @@ absl::StatusOr<QueryTerm> ParseFilter(const KeyName& key, const QString& compari
     if (!Numeric(key.key)) return Wrong(QString("%1 is compared with a colon: %1:%2").arg(name, value));
     bool ok = false;
     term.number = value.toLongLong(&ok);
-    if (!ok) return Wrong(QString("%1%2%3: a number is wanted").arg(name, comparison, value));
+    if (!ok) return Wrong(QString("%1%2%3: give a number").arg(name, comparison, value));
     term.compare = comparison == "<"    ? Compare::kBelow
                    : comparison == "<=" ? Compare::kAtMost
                    : comparison == ">"  ? Compare::kAbove

@@ -36,10 +36,10 @@ TEST(QueryTest, Parses) {
 }
 
 TEST(QueryTest, ErrorsNameTheWordAndWhatIsAllowed) {
-  EXPECT_EQ(Error("rank:x"), "rank:x: numbers are wanted, as in rank:7 or rank:0-63,128");
-  EXPECT_EQ(Error("rank:3-1"), "rank:3-1: numbers are wanted, as in rank:7 or rank:0-63,128");
-  EXPECT_EQ(Error("seq:99999999999"), "seq:99999999999: numbers are wanted, as in seq:7 or seq:0-63,128");
-  EXPECT_EQ(Error("seq>x"), "seq>x: a number is wanted");
+  EXPECT_EQ(Error("rank:x"), "rank:x: give numbers, as in rank:7 or rank:0-63,128");
+  EXPECT_EQ(Error("rank:3-1"), "rank:3-1: give numbers, as in rank:7 or rank:0-63,128");
+  EXPECT_EQ(Error("seq:99999999999"), "seq:99999999999: give numbers, as in seq:7 or seq:0-63,128");
+  EXPECT_EQ(Error("seq>x"), "seq>x: give a number");
   EXPECT_EQ(Error("host>3"), "host is compared with a colon: host:3");
   EXPECT_EQ(Error("rank:"), "rank: wants a value");
   EXPECT_NE(Error("color:red").find("color: is no filter: there are rank, host"), std::string::npos);

@@ -1,5 +1,5 @@
-// The times of all operations, from which lanes can be drawn at any zoom: the cost depends on the number of pixels, and
-// each pixel shows the worst of its operations.
+// The times of all operations, from which lanes can be drawn at any zoom. The cost depends on the number of pixels.
+// Each pixel shows the worst of its operations.
 #pragma once
 
 #include <QString>

@@ -262,8 +262,7 @@ TEST(TimelineTest, TicksAreRound) {
         if (!tick.label.isEmpty()) labels << tick.label;
       }
       EXPECT_GE(labels.size(), 2);
-      EXPECT_EQ(labels.removeDuplicates(), 0)
-          << "deep in, neighbours still differ: " << labels.join(", ").toStdString();
+      EXPECT_EQ(labels.removeDuplicates(), 0) << "deep in, neighbors still differ: " << labels.join(", ").toStdString();
     }
   }
   EXPECT_TRUE(TimelineTicks(5, 5, 100, 10).empty());

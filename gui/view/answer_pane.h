@@ -1,5 +1,5 @@
-// The picture of AnswerView: the last calls around the fault, with a row for each named rank and its nearest peers, and
-// a row for each group of the others.
+// The picture of AnswerView: the last calls around the fault. Each named rank and each of its nearest peers has a row;
+// so has each group of the others.
 #pragma once
 
 #include <QRectF>

@@ -12,7 +12,7 @@ namespace lockstep::gui {
 // "64 ranks x 12 calls: 700 completed, 3 never enqueued; 4.2 s": the worst states first, at most four. Any thread may
 // call it.
 QString MeasureText(const MatrixData& data, const LineBox& box, const std::atomic<bool>& cancel);
-// From the first call to the last end of the box's operations, in job time, of at most `most_lines` evenly spread
+// From the first call to the last end of the box's operations, in job time. Uses at most `most_lines` evenly spread
 // lines, because each may have to be read from the disk. Returns false if no time is known.
 bool TimesOfBox(const MatrixData& data, const LineBox& box, int most_lines, int64_t* begin_ns, int64_t* end_ns);
 // The ranks of its lines, the columns' sequence numbers in communicator mode, and their time.

@@ -112,8 +112,8 @@ void PaintHistogram(QPainter* painter, const MatrixLayout& layout, const MatrixS
   for (int x = 0; x < rect.width(); ++x) {
     const int first = pixels.first[static_cast<size_t>(x)];
     if (first < 0) continue;
-    // Shows the fewest done and the most at fault of the pixel's columns, so that an edge or a fault of one column is
-    // visible.
+    // Shows the column with the fewest done and the one with the most at fault, so that an edge or a fault of one
+    // column is visible.
     MatrixData::Column worst = data.columns[static_cast<size_t>(first)];
     for (int c = first + 1; c < pixels.end[static_cast<size_t>(x)]; ++c) {
       const MatrixData::Column& column = data.columns[static_cast<size_t>(c)];

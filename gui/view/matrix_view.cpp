@@ -846,7 +846,7 @@ void MatrixView::contextMenuEvent(QContextMenuEvent* event) {
   menu.addAction("Pin or unpin the selected ranks\tP", this, [this] { TogglePin(); });
   menu.addSeparator();
   menu.addAction("Zoom to the selection\tZ", this, [this] { ZoomToSelection(); });
-  menu.addAction("Centre the selection\tF", this, [this] { CentreOnSelection(); });
+  menu.addAction("Center the selection\tF", this, [this] { CentreOnSelection(); });
   menu.addAction("Show everything\tF F", this, [this] { Fit(); });
   menu.exec(event->globalPos());
 }

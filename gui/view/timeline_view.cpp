@@ -36,8 +36,8 @@ TimelineView::TimelineView(Navigator* navigator, QWidget* parent) : View(navigat
   choice_->setCurrentIndex(1);
   choice_->setAccessibleName("Ranks shown");
   choice_->setAccessibleDescription(
-      "Whether ranks that are selected, and the members of the selected communicator, stand first or alone.");
-  choice_->setToolTip("Which ranks have lanes, and which stand first");
+      "Whether ranks that are selected, and the members of the selected communicator, come first or are shown alone.");
+  choice_->setToolTip("Which ranks have lanes, and which come first");
   clock_ = new QLabel(this);
   clock_->setAccessibleName("Clocks");
   clock_->setAccessibleDescription("How far the hosts' clocks may differ.");
@@ -97,7 +97,8 @@ QString TimelineView::ClockText() const {
     unaligned += rank.clock_uncertainty_ns() < 0;
   }
   if (unaligned == document_->rank_count())
-    return document_->rank_count() == 0 ? "" : "clocks of hosts not aligned: times of different hosts do not compare";
+    return document_->rank_count() == 0 ? ""
+                                        : "clocks of hosts are not aligned: do not compare times of different hosts";
   QString text = most == 0 ? QString("one clock")
                            : QString::fromUtf8("clocks within \u00b1 ") + AxisDuration(static_cast<double>(most));
   if (unaligned > 0) text += QString(", %L1 ranks not aligned").arg(unaligned);

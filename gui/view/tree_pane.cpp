@@ -99,7 +99,7 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent)
   p.tree = new QTreeView(this);
   p.tree->setObjectName("tree");
   p.tree->setAccessibleName("Hosts and communicators");
-  p.tree->setAccessibleDescription("Right opens a line, Left closes it; what is selected here is selected everywhere");
+  p.tree->setAccessibleDescription("Right opens a line, Left closes it; a selection here applies to all views");
   p.tree->setModel(p.model);
   p.tree->setUniformRowHeights(true);
   p.tree->setHeaderHidden(true);

@@ -140,7 +140,7 @@ struct VerdictPanel::Impl {
 void VerdictPanel::Impl::Fill() {
   if (document == nullptr) {
     badge->Set("NOTHING OPEN", VERDICT_UNSPECIFIED);
-    headline->setText("Open an incident to see who stalled and why.");
+    headline->setText("Open an incident to see which rank stalled and why.");
     sure->clear();
   } else {
     badge->Set(VerdictWord(*document), document->verdict().verdict());

@@ -13,7 +13,7 @@
 namespace lockstep::gui {
 
 // A view shows one document at one navigator's position, and never calls another view. Created and used on the window's
-// thread. Heavy work goes to a LatestJob or the view's own pool (work_pool.h explains why not Qt's) and returns by a
+// thread. Heavy work goes to a LatestJob or the view's own pool (work_pool.h explains why not Qt's). It returns by a
 // queued call, which checks that the document is still the same.
 class View : public QWidget {
   Q_OBJECT

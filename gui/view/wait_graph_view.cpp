@@ -585,7 +585,7 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
   double width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
   const double height = metrics.height() * static_cast<double>(lines.size());
-  // Above the line, close to the waiting node, where the lines are apart.
+  // Above the line, close to the waiting node, where the lines do not overlap yet.
   const QPointF middle = bow ? path.pointAtPercent(0.5) : points[0] - QPointF(10 + width / 2, height / 2 + 2);
   const QRectF label(middle.x() - width / 2 - 3, middle.y() - height / 2 - 1, width + 6, height + 2);
   for (const QRectF& other : *taken) {
@@ -654,7 +654,7 @@ void WaitGraphView::paintEvent(QPaintEvent*) {
     painter.drawRect(layout_.rect[static_cast<size_t>(focus_)].adjusted(-7, -7, 7, 7));
   }
   painter.restore();
-  QString note = "Arrows lead from who waits to what is waited for.";
+  QString note = "Arrows lead from waiting ranks to what they wait for.";
   if (graph_.level == WaitGraph::Level::kCommunicators) {
     note = QString("%L1 different waits, drawn by communicator. ").arg(document_->facts().classes_size()) + note;
   } else if (graph_.level == WaitGraph::Level::kDistances) {

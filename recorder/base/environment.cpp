@@ -57,7 +57,7 @@ bool IsOff(const char* value) noexcept {
 }
 
 // With one hardware queue, a memory operation on a busy stream holds up every other stream until its turn; an event
-// does not (docs/measurements.md).
+// does not (docs/results.md).
 bool OneQueue() noexcept {
   const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   return connections != nullptr && Is(connections, "1");

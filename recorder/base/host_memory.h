@@ -1,5 +1,5 @@
-// Reads memory that the program passed by address and that may not be mapped: a string of a configuration, or the
-// variable of a handle that NCCL fills in later.
+// Reads memory that the program passed by address and that may not be mapped. This can be a string of a configuration,
+// or the variable of a handle that NCCL fills in later.
 #pragma once
 
 #include <stddef.h>

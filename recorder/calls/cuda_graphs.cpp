@@ -1,5 +1,5 @@
-// Wrappers of the CUDA runtime functions for stream capture and graphs. Where versions of CUDA give one name different
-// parameters, the longer list is passed on: a library with the shorter list does not read the parameters that its
+// Wrappers of the CUDA runtime functions for stream capture and graphs. If versions of CUDA give one name different
+// parameters, the longer list is passed on. A library with the shorter list does not read the parameters that its
 // caller did not set.
 #include "recorder/calls/cuda.h"
 

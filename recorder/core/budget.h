@@ -1,6 +1,6 @@
-// The cost of recording, which the recorder measures itself at one call in kSampleEvery, and the steps that reduce it
-// if it exceeds the budget: first GPU marks, then the updates of CUDA tables, then all recording. Each step and its
-// time are written into the header's note. Nothing here waits; if two threads take a step at once, one of them does
+// The cost of recording, which the recorder measures itself at one call in kSampleEvery. Steps reduce it if it exceeds
+// the budget: first without GPU marks, then without updates of CUDA tables, then without any recording. Each step and
+// its time are written into the header's note. Nothing here waits; if two threads take a step at once, one of them does
 // nothing.
 #pragma once
 

@@ -13,7 +13,7 @@ using ring::CommState;
 
 // Brackets a change of a communicator's identity, which is rare, by an odd guard. A reader accepts the lines between
 // two equal even values. The guard is atomic because an error or abort that a watchdog thread records may overlap a
-// change by the communicator's own thread: the guard must be even after both are done, and odd while either works.
+// change by the communicator's own thread. The guard must be even after both are done, and odd while either works.
 // Signals are blocked, because a handler that jumps out would leave the guard odd for ever.
 class Editing {
  public:

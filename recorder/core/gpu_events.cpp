@@ -12,7 +12,7 @@ constexpr uint32_t kPairsAtOnce = 64;
 constexpr uint32_t kNoPair = UINT32_MAX;
 
 // An event with a time delays the GPU by 2 us between two dependent kernels. An event without a time costs nothing
-// measurable (H100, docs/measurements.md).
+// measurable (H100, results/gpu.md).
 struct Pair {
   void *start, *end;    // events with times
   void *began, *ended;  // events without times; null if every operation is timed

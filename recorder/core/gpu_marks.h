@@ -1,5 +1,5 @@
 // The GPU's progress on each stream. Either the GPU writes a ticket into the stream's line of the ring file when the
-// stream reaches that point (cuStreamWriteValue64), or events are recorded there and a thread of the recorder polls
+// stream reaches that point (cuStreamWriteValue64). Or events are recorded there, and a thread of the recorder polls
 // them (gpu_events.h). The driver is searched among the loaded objects at run time and never loaded. Driver errors stay
 // invisible to the program, and never count as a completion.
 #pragma once

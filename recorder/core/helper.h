@@ -1,7 +1,7 @@
 // LOCKSTEP_HELPER=on: a thread in the process that answers questions about it, for watchers that may not use ptrace and
-// process_vm_readv. It starts with the first communicator, masks all signals, sleeps until it is asked (and wakes once
-// a second), and only reads: the process's memory by a system call, which returns an error for unmapped memory, and
-// files of /proc/self. It takes no lock, calls none of the program's code, and no other thread waits for it. Anyone who
+// process_vm_readv. It starts with the first communicator, masks all signals, and sleeps until it is asked (and wakes
+// once a second). It only reads files of /proc/self, and the process's memory by a system call, which returns an error
+// for unmapped memory. It takes no lock, calls none of the program's code, and no other thread waits for it. Anyone who
 // may write the ring file may ask: the process's user, and root.
 #pragma once
 

@@ -123,7 +123,7 @@ uint32_t* MakePage(const char** reason) noexcept {
   void* page = mmap(nullptr, ring::kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   *reason = "the process is out of address space";
   if (page == MAP_FAILED) return nullptr;
-  *reason = "the kernel cannot tell a forked child (MADV_WIPEONFORK, Linux 4.14)";
+  *reason = "the kernel cannot mark memory of forked children (MADV_WIPEONFORK, Linux 4.14)";
   if (Sys(SYS_madvise, page, ring::kPage, 18L /* MADV_WIPEONFORK */) != 0) {
     Sys(SYS_munmap, page, ring::kPage);
     return nullptr;

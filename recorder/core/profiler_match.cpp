@@ -86,8 +86,8 @@ Identity FindCurrent(const CommLocal& comm, const Task& task) noexcept {
   return same ? call : Identity{};
 }
 
-// Finds the communicator of a context that init could not identify: by the call that the thread is in, by NCCL's own
-// hash, or by an operation that fits.
+// Finds the communicator of a context that init could not identify. Uses the call that the thread is in, NCCL's own
+// hash, or an operation that fits.
 void BindLate(Handle context, const Task& task) noexcept {
   const Identity call = CurrentCall();
   if (call.comm != kNone) {

@@ -7,8 +7,8 @@ namespace lockstep::recorder {
 
 namespace {
 
-// Adds the name to "the loaded NCCL lacks: ncclCommGrow, ncclCommRevoke", once for each function and as far as there is
-// room.
+// Adds the name to "missing in the loaded NCCL: ncclCommGrow, ncclCommRevoke", once for each function and as far as
+// there is room.
 void NoteMissing(RealFunction* function) noexcept {
   if (!Recording() || Load(&function->noted) != 0) return;
   static uint32_t writing;
@@ -16,7 +16,7 @@ void NoteMissing(RealFunction* function) noexcept {
   StoreRelease(&function->noted, 1u);
   char* note = g.map.header->note;
   constexpr size_t kRoom = sizeof(g.map.header->note);
-  constexpr char kLacks[] = "the loaded NCCL lacks: ";
+  constexpr char kLacks[] = "missing in the loaded NCCL: ";
   const size_t used = strnlen(note, kRoom - 1);
   const bool first = strstr(note, kLacks) == nullptr;
   const char* between = !first ? ", " : used != 0 ? "; " : "";

@@ -222,7 +222,7 @@ constexpr const char* CallName(CallKind kind) {
     case CallKind::kLaunch:
       return "cudaLaunchKernel";
     case CallKind::kProfilerComm:
-      return "communicator told by NCCL's profiler interface";
+      return "communicator reported by NCCL's profiler interface";
   }
   return "unknown call";
 }

@@ -210,7 +210,7 @@ TEST_F(DeathsTest, ASetuidProgramIsNotRecorded) {
   ASSERT_EQ(chmod(program.c_str(), 04755), 0);
   outcome = Shell(run);
   if (outcome.out.rfind("secure 1 ", 0) != 0)
-    GTEST_SKIP() << "set-uid bits are not honoured here: " << outcome.out << outcome.err;
+    GTEST_SKIP() << "set-uid bits are not honored here: " << outcome.out << outcome.err;
   EXPECT_EQ(outcome.out, "secure 1 0 3\n");
   EXPECT_EQ(outcome.err, "");
   EXPECT_THAT(RingPaths(), IsEmpty());

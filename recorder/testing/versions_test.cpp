@@ -87,7 +87,7 @@ TEST_P(VersionTest, MissingCallsReturnInvalidUsageAndAreNoted) {
   }
   const Snapshot ring = AtEnd();
   if (version.code < 22900) {
-    EXPECT_THAT(ring.process.note, HasSubstr("the loaded NCCL lacks: "));
+    EXPECT_THAT(ring.process.note, HasSubstr("missing in the loaded NCCL: "));
     EXPECT_THAT(ring.process.note, HasSubstr(version.code < 21800 ? "ncclCommSplit" : "ncclCommGrow"));
   } else {
     EXPECT_THAT(ring.process.note, Not(HasSubstr("ncclCommGrow")));

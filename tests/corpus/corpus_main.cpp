@@ -1,4 +1,4 @@
-// lockstep-corpus: lists, describes and generates labelled faults.
+// lockstep-corpus: lists, describes and generates labeled faults.
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

@@ -332,7 +332,7 @@ bool FaultMaker::WrongColor(std::string* error) {
   Live();
   plan_->may_hang = true;
   Blame({rank}, {"DESYNC", "HUNG"}, {"SPLIT_MISMATCH"});
-  plan_->truth.what = "rank " + std::to_string(rank) + " passes the colour of another " + SlotName(slot) +
+  plan_->truth.what = "rank " + std::to_string(rank) + " passes the color of another " + SlotName(slot) +
                       " group when the world is split";
   // Flight Recorder dumps contain each group's members but no colors: this rank is missing in one group and additional
   // in its neighbor.

@@ -299,7 +299,7 @@ bool FaultMaker::InitHang(std::string*) {
   }
   if (!Stall(rank, at, ElsewhereFacts())) return false;
   Blame({rank}, {"HUNG", "LATE"}, {"INIT_INCOMPLETE", "RANK_NOT_ARRIVED", "HOST_STALL", "RANK_NO_DATA"});
-  plan_->truth.what = "rank " + std::to_string(rank) + " never comes to the making of " +
+  plan_->truth.what = "rank " + std::to_string(rank) + " never reaches the creation of " +
                       (at == places[0] ? "the world's communicator" : "a communicator") + plan_->truth.what;
   if (request_.fr) {
     Unidentified("a Flight Recorder dump knows a group only once its communicator is made: own dumps");

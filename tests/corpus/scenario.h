@@ -1,4 +1,4 @@
-// The labelled faults. Each scenario builds a job with its fault, runs it, and states the truth. The truth is created
+// The labeled faults. Each scenario builds a job with its fault, runs it, and states the truth. The truth is created
 // together with the fault, before any analysis.
 #pragma once
 

@@ -109,7 +109,7 @@ def arguments():
     parser.add_argument("--standin", metavar="FOLDER", help="a build's standin folder: go through everything without a GPU")
     parser.add_argument("--quick", action="store_true", help="few repetitions: shows that it works, measures nothing")
     parser.add_argument("--compile-only", action="store_true", help="only compile the programs, with real headers and libraries")
-    parser.add_argument("--judge", metavar="FILE", help="analyse the rings.tar.gz that a run without analyzer kept")
+    parser.add_argument("--judge", metavar="FILE", help="analyze the rings.tar.gz that a run without analyzer kept")
     options = parser.parse_args()
     options.parts = options.part.split(",") if options.part else list(PARTS)
     unknown = [p for p in options.parts if p not in PARTS]

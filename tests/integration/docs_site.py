@@ -216,8 +216,6 @@ class Site:
             # The command would run the whole suite, which includes this test. So it only lists the named tests, which
             # must exist.
             "./dev test -R": os.path.join(SOURCE, "dev") + " test -N -R",
-            # These commands take long, so they run briefly with small jobs.
-            "tests/bench/performance.py --build build-release": f"{TESTS}/../bench/performance.py --build {BUILD} --folder {self.path('tmp')} --smaller 128 --runs 1",
             "cmake -S . ": f"cmake -S {SOURCE} ", "build/fuzz/": os.path.join(BUILD, "fuzz/"), "-max_total_time=1200": "-max_total_time=5",
             "./dev ": os.path.join(SOURCE, "dev") + " ", "$PWD/build/bin": os.path.join(BUILD, "bin"), "packaging/": os.path.join(SOURCE, "packaging/")}
         if self.archive is not None:

@@ -95,7 +95,7 @@ class DoctorTest(FolderTest):
         open(blocked, "w").close()
         status, checks = self.doctor(LOCKSTEP_DIR=blocked)
         self.assertEqual(status, 1)
-        self.assertIn("is no folder", checks["shared memory"]["text"])
+        self.assertIn("is not a folder", checks["shared memory"]["text"])
         if not may_unshare():
             self.skipTest("a small tmpfs needs a mount namespace, which this user may not make")
         small = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=3m none "$LOCKSTEP_DIR" && exec "$@"', "sh"]

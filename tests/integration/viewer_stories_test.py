@@ -163,7 +163,7 @@ class Stories(unittest.TestCase):
             ([], 3, "no display"),
             (["--print-selection"], 2, "no PATH given"),
             (["--tab", "sofa", "x"], 2, "--tab takes one of answer, matrix, wait-for"),
-            (["--size", "0x5", "x"], 2, "is no size"),
+            (["--size", "0x5", "x"], 2, "is not a size"),
             (["--frobnicate"], 2, "unknown option '--frobnicate'"),
             ([absent], 3, "absent: No such file or directory"),
             (["--print-selection", nothing], 3, "Open an incident folder"),

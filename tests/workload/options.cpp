@@ -497,10 +497,10 @@ std::string HelpText() {
          "These have a place of their own in step K:\n"
          "  stall-loader     the rank reads its next batch from a pipe that stays empty\n"
          "  swap-order       the loss (world) is reduced before the gradients' norm (dp)\n"
-         "  no-group         sends and receives of the steady state without a group; give it to both neighbours\n"
+         "  no-group         sends and receives of the steady state without a group; give it to both neighbors\n"
          "And these at the start:\n"
          "  never-init       the rank never comes to the communicator's initialization (world, pp)\n"
-         "  wrong-color      the rank splits with its neighbour group's colour (tp, dp, ep)\n"
+         "  wrong-color      the rank splits with its neighbor group's color (tp, dp, ep)\n"
          "\n"
          "Every operation's result is verified, unless skip, extra, open-group or a wrong-* fault was asked for.\n"
          "Exit status: 0 done, 1 a CUDA, NCCL or start-up error, 2 usage, 3 wrong data.\n";

@@ -18,7 +18,7 @@ constexpr Counted kCounted[] = {
 #include "analyzer/engine/calibration/confidence_table.inc"
 };
 
-// Labelled cases are simulated and have fewer alternative explanations than reality. So each grade has a limit that no
+// Labeled cases are simulated and have fewer alternative explanations than reality. So each grade has a limit that no
 // number of right cases raises. Indexed by Grade.
 constexpr double kMost[] = {0.5, 0.35, 0.5, 0.6, 0.75, 0.85, 0.93, 0.97};
 static_assert(std::size(kMost) == Grade_ARRAYSIZE);

@@ -1,5 +1,5 @@
-// What a stuck process is doing, as far as samples from outside show: its stacks, the kernel function it sleeps in, its
-// open files, and its CPU use and I/O between two samples. The rules go by names; missing data proves nothing.
+// What a stuck process is doing, by samples from outside. They contain its stacks, the kernel function it sleeps in,
+// its open files, and its CPU use and I/O between two samples. The rules go by names; missing data proves nothing.
 #pragma once
 
 #include <cstdint>

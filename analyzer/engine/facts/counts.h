@@ -10,8 +10,8 @@
 namespace lockstep {
 
 // Returns indexes into Model::ranks, ascending. Compares ranks with one role: the same kinds of communicators, and the
-// same place in those with sends. They must have issued equally many collectives on each, so that they are at the same
-// place of the program. Needs a majority of at least three ranks.
+// same place in those with sends. They must have issued the same number of collectives on each, so that they are at the
+// same place of the program. Needs a majority of at least three ranks.
 std::vector<int32_t> FindOddlyCounted(const Model& model);
 
 // Finds ranks whose counts never occur in the program of the ranks with their role. The counts of one program only

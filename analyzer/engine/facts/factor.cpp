@@ -268,7 +268,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     return out;
   }
   if (!common.empty()) {
-    // A rank that is in no working communicator is more likely.
+    // A rank that is in no working communicator is the likelier culprit.
     std::vector<int32_t> unseen;
     for (int32_t r : common) {
       if (good_of[static_cast<size_t>(r)] == 0) unseen.push_back(r);

@@ -30,8 +30,8 @@ struct PendingCreation {
   int64_t oldest_ns = 0;  // the longest time that a waiting rank has been in the creation
 };
 
-// Returns creations in which a rank has waited for at least `late_after_ns`, or for any time if the job is known to be
-// stuck or nothing shows the time.
+// Returns creations in which a rank has waited for at least `late_after_ns`. If the job is known to be stuck, or
+// nothing shows the time, any wait counts.
 std::vector<PendingCreation> FindPendingCreations(const Model& model, int64_t late_after_ns);
 
 }  // namespace lockstep

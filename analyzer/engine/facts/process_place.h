@@ -1,5 +1,5 @@
-// What a process does, judged only by its stacks and state, if its calls were not recorded: it waits for other ranks or
-// its GPU, or does something else.
+// What a process without recorded calls does: it waits for other ranks or its GPU, or does something else. Only its
+// stacks and state show this.
 #pragma once
 
 #include <string>

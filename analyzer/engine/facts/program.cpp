@@ -230,8 +230,8 @@ class Aligner {
     return false;
   }
 
-  // The position after which to look for how `a` continues: i itself or, if the record ends there because the rank
-  // waits there, the last earlier time that the program was at this place.
+  // Returns the position after which `a` shows how it continues. That is i, unless the record ends there because the
+  // rank waits there: then it is the last earlier time that the program was at this place.
   size_t Continuation(const Segment& a, size_t i) const {
     if (i + 1 < a.size()) return i;
     for (size_t k = i; k-- > 1;) {
@@ -311,8 +311,8 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
         return m.rank_index >= 0 && ranks.contains(m.rank_index);
       }));
       // If all members with data diverge alike, the divergence is legal. A single member is no proof if it had never
-      // diverged like this before, or if it made the same call with other arguments: another number of rounds explains
-      // only missing or additional calls.
+      // diverged like this before. Nor is it proof if it made the same call with other arguments, because another
+      // number of rounds explains only missing or additional calls.
       const bool proof = in > 1 || (!d.against_history && d.type != Divergence::Type::kChanged);
       if (in == seen ? proof && ms.comm == call.comm : in >= kMany && 2 * in > seen) return true;
     }

@@ -21,9 +21,9 @@ struct Divergence {
   int32_t sibling_rank = -1;
   int32_t siblings_agreeing = 0;  // number of ranks with the role that followed the reference
   int32_t family_size = 0;
-  // Both sides have equally many ranks, and this one left the sequence that both sides followed in earlier steps.
+  // Both sides have the same number of ranks, and this rank left the sequence that both followed in earlier steps.
   bool by_history = false;
-  bool against_history = false;  // in earlier steps, neither rank continued from this place as this one did
+  bool against_history = false;  // neither rank continued like this from this place in earlier steps
 };
 
 // Returns at most one divergence for each rank: its first. Needs a clear reference among the ranks with the same role.

@@ -322,8 +322,8 @@ class Split {
         std::count_if(unseen.begin(), unseen.end(), [&](const auto& klass) { return klass.second == pattern.size; }));
   }
 
-  // Returns whether the rank is in a communicator of another class: that communicator is complete and contains all
-  // members of the other class, and members of the rank's own class left no data.
+  // Returns whether the rank is in a communicator of another class. That communicator must be complete and contain all
+  // members of the other class. Members of the rank's own class must have left no data.
   bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
     const Entry& e = entries_[i];
     const int64_t klass = fit.pattern.ClassOf(e.place);

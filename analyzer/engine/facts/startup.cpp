@@ -255,7 +255,7 @@ class StartUpStory {
           if (part.leave != 0) it->second.second = std::min(it->second.second, part.leave + offset_[host]);
         }
         if (ends.size() < 2) continue;
-        // The medians over the hosts are what most clocks agree on.
+        // Most clocks agree on the medians over the hosts.
         std::vector<int64_t> ins, outs;
         for (const auto& [host, e] : ends) {
           ins.push_back(e.first);

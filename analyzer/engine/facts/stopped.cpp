@@ -103,9 +103,9 @@ class Comparer {
     return true;
   }
 
-  // Ranks of one family in the same state, ascending in each group: the same counts in every kind of communicator, and
-  // the same work in flight with the same neighbors. Every question below about two ranks has one answer for all pairs
-  // of two groups.
+  // Ranks of one family in the same state, ascending in each group. A state is the counts in every kind of
+  // communicator, and the work in flight with its neighbors. Every question below about two ranks has one answer for
+  // all pairs of two groups.
   std::vector<std::vector<uint32_t>> Alike(const std::vector<uint32_t>& family) const {
     absl::flat_hash_map<std::pair<size_t, size_t>, uint32_t>
         known;  // indexed by two hashes, because states may be long and all different

@@ -183,7 +183,7 @@ class WaitGraph {
   const Model& model_;
   const std::vector<Mismatch>& mismatches_;
   bool full_rings_ = false;
-  // For each rank: whether it really is in the operation whose completion it seemed not to have noticed.
+  // For each rank: true if it cannot be a late observer, because it really is in the operation.
   std::vector<bool> stands_;
   absl::flat_hash_set<int32_t> forgiven_;  // ranks that the last Build assumed to be late observers
   uint32_t hosts_ = 0, fixed_ = 0;         // number of processes; number of processes and queues
@@ -194,7 +194,7 @@ class WaitGraph {
   absl::flat_hash_map<std::pair<uint64_t, int64_t>, Collective> collectives_;      // (2 * comm + absent_only, seq)
   mutable absl::flat_hash_map<std::pair<uint32_t, int64_t>, int32_t> alone_done_;  // (comm, seq)
   absl::flat_hash_set<std::pair<uint32_t, int64_t>>
-      not_held_;  // (comm, seq) pairs that no faulty GPU holds, found in one pass over the queues
+      not_held_;  // (comm, seq) pairs that no faulty GPU blocks, found in one pass over the queues
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, std::vector<int32_t>> mismatch_at_;
 };
 

@@ -59,8 +59,8 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
   return true;
 }
 
-// A stream does not reach an operation although the peers' streams did, and another stream of the same GPU runs a later
-// one: the GPU may run the two in the opposite order.
+// A stream does not reach an operation although the peers' streams did. If another stream of the same GPU runs a later
+// operation, the GPU may run the two in the opposite order.
 void WaitGraph::AddLaunchOrder(uint32_t index) {
   Queue& queue = queues[index];
   if (queue.front.front != Front::kNotReached ||

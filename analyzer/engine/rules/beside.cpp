@@ -154,9 +154,9 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
         } else if (bundle_.ranks[z.rank_index].source != Source::kFlightRecorder) {
           free = over(z, model_.FindPointToPoint(z, reverse, me, op.seq), model_.PeerIssued(z, reverse, me) >= op.seq);
         } else {
-          // A framework counts sends and receives by batch, not by pair. So the peer must have come as far as the peer
-          // of the rank with the same role. It must have nothing in flight with the missing rank, unless it waits for
-          // that rank.
+          // A framework counts sends and receives by batch, not by pair. So the peer must have reached the same place
+          // as the peer of the rank with the same role. It must have nothing in flight with the missing rank, unless it
+          // waits for that rank.
           const Member& counterpart = model_.comms[alike->comm].members[static_cast<size_t>(op.root_or_peer)];
           const Membership& theirs = bundle_.ranks[z.rank_index].memberships[z.membership];
           const bool seen = counterpart.rank_index >= 0 && counterpart.membership != kNoIndex;

@@ -160,8 +160,8 @@ class Causes {
     std::vector<Wait> waits;
   };
   std::map<int32_t, Silent> SilentRanks(const std::vector<int32_t>& global_ranks) const;
-  // Returns whether no operation earlier than the others' wait can have delayed the rank without data. `still`: the
-  // ranks that are already named. If only the rank's dump is lost, one of these would delay the rank.
+  // Returns false if an operation before the one in which others wait may have delayed the rank without data. `still`:
+  // the ranks that are already named. If only the rank's dump is lost, one of these would delay it.
   bool NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const;
   struct Furthest {
     std::array<int32_t, 2> rank = {-1, -1};

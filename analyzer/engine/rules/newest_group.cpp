@@ -1,6 +1,6 @@
-// Backends without names of groups (gloo) leave one thing about groups in a dump: how many members the newest one has
-// that the process made. That shows ranks that created another group than their peers, and ranks that did not get as
-// far.
+// With backends without names of groups (gloo), a dump contains one fact about groups: the number of members of the
+// newest one that the process created. It shows ranks that created another group than their peers, or have not created
+// it yet.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -23,9 +23,9 @@ std::set<uint32_t> Causes::WaitedIn(uint32_t node) const {
   return comms;
 }
 
-// The communicators that are used most (tensor parallelism) contain ranks that meet many times a layer. So the peers of
+// Ranks of the most used communicators (tensor parallelism) exchange data several times in each layer. So the peers of
 // a stopped rank wait for it there. If peers wait like that for some ranks without data, the other ranks without data
-// are most likely where their own peers are. These peers must have gone past all operations with them and wait
+// are most likely where their own peers are. These peers must have completed all operations with them, and wait
 // elsewhere.
 std::set<uint32_t> Causes::SilentVictims() const {
   std::map<uint32_t, std::set<uint32_t>> waited;  // node -> communicators

@@ -156,7 +156,7 @@ std::vector<Cause> Causes::FromSink(const std::vector<uint32_t>& sink, std::set<
   }
   switch (graph_->Kind(node)) {
     case WaitGraph::NodeKind::kCollective:
-      // A communicator in creation from which no rank is seen to be missing: AddFromCreations handles it.
+      // A communicator is being created, and no rank is known to be missing. AddFromCreations handles this.
       return {};
     case WaitGraph::NodeKind::kQueue:
       return FromQueue(node, told);
@@ -221,8 +221,8 @@ std::vector<Cause> Causes::FromSinks() {
   return causes;
 }
 
-// If everything else known is that data is missing, a rank is the cause that left its program, or whose own record
-// shows a group that it never ended. The ranks that wait for it may have left no data.
+// If all other findings are missing data, a rank that left its program, or never ended a group, is the cause. The ranks
+// that wait for it may have left no data.
 void Causes::AddWithoutWaiters(std::vector<Cause>* causes) const {
   for (const Divergence& d : divergences_) Merge(causes, FromDivergence(d));
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {

@@ -46,7 +46,7 @@ std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
   return out;
 }
 
-// A place among the members is taken, but no record says by which rank. That rank is not seen in anything there.
+// An unknown rank has this place among the members, and no record shows that rank in an operation there.
 bool HasUnnamedMember(const Model& model, uint32_t comm) {
   const auto& members = model.comms[comm].members;
   return std::any_of(members.begin(), members.end(),

@@ -85,8 +85,8 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
   }
 }
 
-// Where failed operations look completed, nothing may be stuck although a peer has ended. A rank whose newest call
-// differs from those of ranks with the same role, and from its own earlier ones, is the reason.
+// If failed operations look completed, nothing seems stuck although a peer has ended. Then the reason is a rank whose
+// newest call differs from those of ranks with the same role, and from its own earlier ones.
 std::vector<Cause> Causes::FromLastCalls() const {
   std::vector<Cause> causes;
   for (const Divergence& d : divergences_) {

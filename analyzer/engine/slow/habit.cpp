@@ -145,10 +145,10 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
     by_class[paces.class_of_comm[f.comm]].push_back(f.seen.later_ns);
     of_class[paces.class_of_comm[f.comm]].push_back(&f);
   }
-  // One delay makes several consecutive meetings late, until the queue catches up. The probability is estimated from
-  // how often lateness begins with the other ranks of the class and how often it continues, each plus one, because none
-  // in a small sample does not mean never. Ranks that are late nearly always are excluded, because they may be equally
-  // slow.
+  // One delay makes several consecutive meetings late, until the queue catches up. The estimate of the probability
+  // counts how often lateness begins with the other ranks of the class and how often it continues. One is added to each
+  // count, because none in a small sample does not mean never. Ranks that are late nearly always are excluded, because
+  // they may be equally slow.
   const auto by_chance = [&](const Found& f) {
     const int64_t bar = f.seen.later_ns / 2;
     const std::vector<const Found*>& others = of_class[paces.class_of_comm[f.comm]];

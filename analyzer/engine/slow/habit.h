@@ -29,8 +29,8 @@ struct Habit {
   int64_t span_ns = 0;   // minimum time span of the rank in which these meetings were
 };
 
-// Upper limit of the probability that, in so many meetings, so many are late in so many runs of late ones. Lateness
-// begins with one probability at a meeting and continues to the next with another (both above 0 and below 1).
+// Upper limit of the probability that this many of the meetings are late, in this many runs of consecutive late ones.
+// Lateness begins with one probability at a meeting and continues to the next with another (both above 0 and below 1).
 double ChanceOfRuns(double meetings, double late, double runs, double begins, double stays);
 
 // Indexed as Bundle::ranks.

@@ -1,4 +1,4 @@
-// Things (hosts, switches, racks, rails) whose ranks are late now and then, a different one each time.
+// Hosts, switches, racks and rails whose ranks are late now and then, a different one each time.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -178,8 +178,7 @@ std::vector<Cause> Slowness::Find() {
   const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
   for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
   // Sends and receives called as one end together, so one of them may wait for a partner of another. If they are the
-  // only sign of a slow link and point to no link, a rank that is late by its own work is the likelier reason, whatever
-  // either costs.
+  // only sign of a slow link and point to no link, a rank that is late by its own work is the likelier reason.
   const bool late = std::any_of(causes.begin(), causes.end(),
                                 [](const Cause& c) { return c.kind != SLOW_LINK && c.grade >= GRADE_GOOD; });
   const auto behind = [&](const Cause& c) {

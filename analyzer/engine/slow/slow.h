@@ -1,6 +1,6 @@
-// What slows a job that moves: ranks whose own work takes longer than that of ranks with the same role and for which
-// others wait, and communicators whose transfers take longer than similar ones although all members are there. Nothing
-// below the uncertainty of the times is blamed, and nothing that affects a different rank each time.
+// What slows a job that moves. A slow rank's own work takes longer than that of ranks with the same role, and others
+// wait for it. A slow communicator's transfers take longer than those of similar ones, although all members have
+// arrived. Nothing below the uncertainty of the times is blamed, and nothing that affects a different rank each time.
 #pragma once
 
 #include <cstdint>

@@ -25,8 +25,8 @@ struct NowAndThen {
   int64_t lost_ns = 0;
 };
 
-// A communicator in which some transfers, more than a few but not nearly all, take several times the usual time, while
-// those of similar ones hardly ever do.
+// A communicator in which some transfers take several times the usual time, while those of similar ones almost never
+// do. Some means more than a few, but not nearly all.
 NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& siblings, const std::vector<LinkUse>& uses) {
   constexpr double kMuch = 2.5;
   constexpr size_t kLeastTimes = 6;

@@ -33,8 +33,7 @@ constexpr double kDeviation = 1.4826;
 
 // Returns the standard deviation of the steps of one rank, from the median deviation, so that one step with another
 // delay does not count. The steps of all ranks of a role are used, because a few steps of one are not enough. The step
-// that is the median itself deviates by nothing whatever the variation, so it is left out, and so is a rank that the
-// others are compared with.
+// that is the median itself never deviates, so it is left out. So is a rank that the others are compared with.
 double VariationOf(const std::vector<std::vector<int64_t>>& steps_of_ranks) {
   std::vector<int64_t> pooled, deviations;
   for (const std::vector<int64_t>& steps : steps_of_ranks) {

@@ -97,7 +97,7 @@ class SiblingDumps {
 TEST(Siblings, ARankStuckEarlierThanItsPeersIsACauseToo) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
-  // Rank 0 never came to #10. Rank 1 did, and stopped there, while ranks 2 and 3 continued with #10 unfinished.
+  // Rank 0 never reached #10. Rank 1 reached it and stopped there. Ranks 2 and 3 continued while #10 was unfinished.
   for (int r = 1; r < 4; ++r) job.Add(r, 0, 10);
   for (int r = 2; r < 4; ++r) job.Add(r, 1, 21).Add(r, 0, 11);
   job.Expect(RANK_NOT_ARRIVED, {0, 1});
@@ -186,8 +186,8 @@ TEST(Siblings, PeersShowWhichOfTwoSizesIsOdd) {
   job.Expect(MISMATCH_COUNT, {1});
 }
 
-// Two threads of each rank make the same kinds of calls, and each also makes some that the other does not. Compared as
-// one program, the second threads would all speak against a first thread.
+// Two threads of each rank make the same kinds of calls, and each also makes some that the other does not. If they were
+// compared as one program, all second threads would contradict a first thread.
 TEST(Siblings, TwoThreadsOfARankAreNotComparedAsOneProgram) {
   std::vector<std::optional<FrDump>> dumps;
   const char* const kinds[] = {"nccl:all_reduce", "nccl:gather", "nccl:scatter", "nccl:all_to_all"};

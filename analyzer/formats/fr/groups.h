@@ -19,7 +19,7 @@ namespace lockstep::fr {
 //
 // pg_status uses process-local numbers. They are matched to groups through entries of the same file. If there are none
 // and all names are decimal, they are matched by order. PyTorch numbers groups in the order of creation on every
-// process: names count all groups, and pg_ids count the process's own, so both ascend together, and pg_config and
+// process: names count all groups, and pg_ids count the process's own. So both ascend together, and pg_config and
 // pg_status list the same groups. This is used only if the counts are equal and every pair known from entries agrees.
 // Otherwise a single remaining group is matched by elimination, or by ranks with the same pg_ids and descriptions whose
 // entries show the match, if none disagrees. Everything else stays kUnknown.

@@ -14,11 +14,10 @@ namespace lockstep::fr {
 // Rank::host; a rank that is already set stays.
 void NameRanks(std::vector<FileData>* files);
 
-// pg_config lists the groups that a dump's process is in. If these cannot be the groups of the rank in the file's name,
-// or the name has no rank, the file gets the only rank that is in all of them. If several ranks are, the file is
+// pg_config lists the groups that a dump's process is in. If the name has no rank, or a rank that these groups
+// contradict, the file gets the only rank that is in all of them. If several ranks are in all of them, the file is
 // removed from `files`. A line of `problems` names the file and the reason. Names are kept if lists may count ranks
-// inside their groups, or if the files that agree with their names are not a majority and some of the others have no
-// unique rank.
+// inside their groups. They are also kept if most files contradict their names and some of these have no unique rank.
 void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems);
 
 }  // namespace lockstep::fr

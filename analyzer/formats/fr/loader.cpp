@@ -66,7 +66,7 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
   }
   struct stat info = {};
   bool good = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
-  if (!good) *error = "is no regular file";
+  if (!good) *error = "is not a regular file";
   *written_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
   size_t filled = 0;
   size_t room = 0;

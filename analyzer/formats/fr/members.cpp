@@ -110,7 +110,8 @@ void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, bool si
 void Place(UnlistedGroup* group) {
   size_t size = group->members.size();
   if (group->size_hint > static_cast<int32_t>(size)) {
-    // If numbers beyond the group equal the job's ranks, they are job ranks, as this backend writes them.
+    // Numbers beyond the group's size are ranks of the job if the job has such ranks: this backend writes them like
+    // that.
     for (size_t i = 0; i < group->users.size() && !group->counted_inside; i++) {
       if (group->group_ranks[i] >= static_cast<int32_t>(size) && group->group_ranks[i] == group->users[i]) return;
     }

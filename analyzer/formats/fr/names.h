@@ -24,10 +24,9 @@ struct OpName {
 // True for bytes that no writer puts into a name: controls or invalid UTF-8. Such text was damaged.
 bool IsGarbled(std::string_view text);
 
-// Parses "nccl:all_reduce" and the like. The backend is accepted if it is missing or follows the naming of collective
-// libraries: a known word, digits after a known word ("nccl2"), a word that contains "ccl" ("msccl", "rcclx"), or
-// custom, custom_... Any other backend rejects the name. An unknown operation of an accepted backend is
-// kOtherCollective.
+// Parses "nccl:all_reduce" and the like. The backend may be missing. Otherwise it must be named like a collective
+// library: a known word, digits after a known word ("nccl2"), a word that contains "ccl" ("msccl", "rcclx"), or custom,
+// custom_... Any other backend rejects the name. An unknown operation of an accepted backend is kOtherCollective.
 OpName ParseOpName(std::string_view profiling_name);
 
 // Returns whether the file belongs to PyTorch itself: in its installed place, or in its own source tree.

@@ -87,7 +87,7 @@ uint32_t EntryReader::InternValue(const Value& value) {
 void EntryReader::ReadEntries(const Value& entries) {
   if (!Document::IsSequence(entries)) {
     if (entries.type != Type::kMissing && entries.type != Type::kNone) {
-      file_.problems.push_back({file_.rank.path, -1, "'entries' is no list: ignored", file_.rank.rank});
+      file_.problems.push_back({file_.rank.path, -1, "'entries' is not a list: ignored", file_.rank.rank});
     }
     return;
   }

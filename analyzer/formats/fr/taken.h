@@ -10,9 +10,9 @@
 
 namespace lockstep::fr {
 
-// Sets captured_ns, or set_back, of the file's rank if the file's modification time can be the time of the dump: within
-// a minute of the newest entry, or just after the timeout of the oldest unfinished operation. `written_ns` is 0 if
-// unknown.
+// Sets captured_ns, or set_back, of the file's rank if the file's modification time can be the time of the dump. It can
+// if it is within a minute of the newest entry, or just after the timeout of the oldest unfinished operation.
+// `written_ns` is 0 if unknown.
 void SetTaken(int64_t written_ns, FileData* file);
 
 // Whether the file's oldest unfinished operation had passed its timeout when the dump was taken.

@@ -114,10 +114,11 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     ReportOdd(file, ranks);
   }
   if (reports.empty() && equal != nullptr && !odd) {
-    ranks->Report(equal->path,
-                  "a report of ncclras in which the ranks of each communicator launched equally many operations. This "
-                  "names no rank: the job runs, or a GPU, the network or a call with other arguments stops all of "
-                  "them. Flight Recorder dumps or `lockstep attach` show more");
+    ranks->Report(
+        equal->path,
+        "a report of ncclras in which the ranks of each communicator launched the same number of operations. This "
+        "names no rank: the job runs, or a GPU, the network or a call with other arguments stops all of "
+        "them. Flight Recorder dumps or `lockstep attach` show more");
   }
   for (const auto& [key, of] : reports) {
     const Reported& last = of.back();

@@ -15,7 +15,7 @@ constexpr int64_t kMostImplied = 1 << 17;  // calls that fingerprints imply
 // The ranks of the job that are members of the group: the processes print lines such as "Rank 1 is running".
 class Members {
  public:
-  // `said`: how many ranks the job has, as far as a line says it.
+  // `said`: the number of ranks of the job, if a line contains it.
   Members(const std::vector<FileFacts>& files, int32_t said) {
     int32_t named = 0;
     for (const FileFacts& file : files) {

@@ -178,8 +178,8 @@ class Watchdogs {
     return restarted ? newest : 0;
   }
 
-  // Releases that print a bare number count the groups of each process. If that number is not the same group on all
-  // ranks, two ranks have the same place in it, or their places are not in the order of the ranks.
+  // Releases that print a bare number count the groups of each process. If a number means different groups on different
+  // ranks, then two ranks have the same place in it, or their places are not in the order of the ranks.
   void DropNumbered() {
     std::map<std::string, std::map<int32_t, int32_t>> places;  // ranks by place, by name
     std::set<std::string> drop;

@@ -629,7 +629,7 @@ TEST_F(LogsTest, CountsOfRasInJson) {
   Put("ras.json", RasJson(60, 64));
   EXPECT_THAT(Said(), HasSubstr("add a second one"));
   Put("ras.json", RasJson(64, 64));
-  EXPECT_THAT(Said(), HasSubstr("equally many operations"));
+  EXPECT_THAT(Said(), HasSubstr("the same number of operations"));
   Put("ras.json", RasJson(64, 64,
                           "{\"rank\": 3, \"host\": \"h\", \"pid\": 9, \"nvml_dev\": 2, \"status\": "
                           "{\"considered_dead\": true}}"));
@@ -638,7 +638,7 @@ TEST_F(LogsTest, CountsOfRasInJson) {
 
 TEST_F(LogsTest, EqualCountsOfRasNameNobody) {
   Put("ras.txt", "    0         1         4         2         8         8   RUNNING  OK\n");
-  EXPECT_THAT(Said(), HasSubstr("equally many operations"));
+  EXPECT_THAT(Said(), HasSubstr("the same number of operations"));
 }
 
 TEST_F(LogsTest, RanksThatRasDoesNotReach) {

@@ -142,7 +142,7 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
       }
       fr::FileData* const data = ranks->Of(rank, file.path);
       if (most_are_whole && !IsRoot(stack)) {
-        ranks->Report(file.path, "the stack lacks its outermost frames, so it is not used", rank);
+        ranks->Report(file.path, "the outermost frames of the stack are missing, so it is not used", rank);
         continue;
       }
       (stack.native ? data->rank.process.stack : data->rank.process.python_stack) = std::move(stack.frames);

@@ -21,7 +21,7 @@ inline constexpr char kWholeDesc[] = "default_pg";
 // Maximum number of groups of one rank, because algorithms on them take quadratic time.
 constexpr size_t kMostGroupsOfRank = 1024;
 
-// Where a rank runs, as far as lines say it.
+// Where a rank runs, as far as known.
 struct Place {
   int32_t rank = -1;
   std::string host;
@@ -43,7 +43,7 @@ class Ranks {
 
   int32_t world = 0;               // minimum number of ranks in the job
   bool sized = false;              // the number is complete
-  int32_t said = 0;                // the largest number of ranks that a line says
+  int32_t said = 0;                // the largest number of ranks in a line
   std::set<int32_t> waited;        // ranks that waited for others until a time limit
   bool waits_by_number = false;    // only "[Rank 3]" names them: ranks inside a group that the line does not name
   bool unplaced_waits = false;     // other ranks did, and nothing shows which

@@ -22,9 +22,9 @@ struct PrintedStack {
   int64_t line = 0;  // line number of the stack's first line in the file; 0 if the stack is not from lines
 };
 
-// Takes a log line by line. A file may hold the stacks of several processes, separated by "Process 12: .." of py-spy,
-// "PID 12 - process" of eu-stack, the numbers of gdb's threads, or the rank before each line. If a process has several
-// stacks, the last one counts.
+// Takes a log line by line. A file may hold the stacks of several processes. "Process 12: .." of py-spy, "PID 12 -
+// process" of eu-stack, the numbers of gdb's threads, or the rank before each line separate them. If a process has
+// several stacks, the last one counts.
 class StackReader {
  public:
   // `rank` and `local`: from the prefix of the line; -1 if it has none.

@@ -52,7 +52,7 @@ uint64_t OneFolder(const std::string& path, const std::string& inside, int depth
     struct stat st = {};
     const std::string child = absl::StrCat(path, "/", name);
     if (Derived(name) || lstat(child.c_str(), &st) != 0) continue;
-    // As for the loader, a link is a ring in memory or nothing: a folder behind it may be the whole file system.
+    // Like the loader, follows only links to rings in memory. A link to a folder may lead to the whole file system.
     if (S_ISLNK(st.st_mode) && (stat(child.c_str(), &st) != 0 || S_ISDIR(st.st_mode))) continue;
     if (!S_ISDIR(st.st_mode))
       sum += OneFile(absl::StrCat(inside, name), st);

@@ -26,8 +26,8 @@ struct PythonLayout {
 
   uint32_t frame_size = 0, frame_back = 0, frame_code = 0, frame_instruction = 0;
   enum class Instruction { kByteIndex, kUnitIndex, kPointer } instruction = Instruction::kPointer;
-  // How an entry from C code is marked: every frame is an entry (one C call each), a flag of the oldest frame of a call
-  // (3.11), or an extra frame for the C call (3.12). Such a frame has an owner of `first_shim` or above.
+  // How an entry from C code is marked. Either every frame is an entry (one C call each), or the oldest frame of a call
+  // has a flag (3.11), or the C call has an extra frame (3.12). Such a frame has an owner of `first_shim` or above.
   enum class Entry { kEveryFrame, kFlag, kShim } entry = Entry::kShim;
   uint32_t frame_entry = 0;  // a byte: the flag, or the frame's owner
   uint8_t first_shim = 3;

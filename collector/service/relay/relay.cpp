@@ -121,7 +121,7 @@ void Relay::FromUpstream(wire::Message message) {
   message.header.route.pop_back();
   counters_.answers++;
   if (!server_->Send(peer, message).ok())
-    counters_.answers_lost++;  // the side that lacks the answer requests or sends it again
+    counters_.answers_lost++;  // the side without the answer requests or sends it again
 }
 
 void Relay::Welcomed(const Welcome& welcome) {

@@ -214,7 +214,7 @@ Check SharedMemoryCheck(const Environment& environment, int ranks) {
                "set LOCKSTEP_DIR to a shorter path");
   if (lstat(folder.c_str(), &info) == 0) {
     if (!S_ISDIR(info.st_mode))
-      return Bad(name, absl::StrCat(folder, " is no folder"), "set LOCKSTEP_DIR to a folder, or remove it");
+      return Bad(name, absl::StrCat(folder, " is not a folder"), "set LOCKSTEP_DIR to a folder, or remove it");
     if (info.st_uid != geteuid() && access(folder.c_str(), W_OK) != 0)
       return Bad(name, absl::StrCat(folder, " belongs to user ", info.st_uid),
                  "set LOCKSTEP_DIR to a folder of your own");

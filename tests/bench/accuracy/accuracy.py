@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Scores the analyzer on the labelled corpus. Generates each case with lockstep-corpus, or runs it with real processes
+"""Scores the analyzer on the labeled corpus. Generates each case with lockstep-corpus, or runs it with real processes
 (trainsim under lockstep run), runs lockstep-analyze on it and compares the verdict with the case's truth. Prints how
 often the answers were right, and how sure they were.
 A run can be interrupted and started again: cases that the same programs already scored are not run a second time. Each

@@ -5,7 +5,7 @@ findings of each grade and reason named the ranks at fault.
     calibrate.py --build build-release --out TABLE RESULTS.jsonl FOLDER...
 
 RESULTS.jsonl is the output of ./dev accuracy or bench/slow_table --graded. A
-FOLDER holds labelled cases of other origin: each is a folder with truth.json
+FOLDER holds labeled cases of other origin: each is a folder with truth.json
 (culprit_ranks, healthy) and the dumps in in/ or data/. --check compares the
 table instead of writing it. The exit status is 1 if the stated confidence of a
 band with at least 30 findings is more than three standard deviations from its
@@ -37,7 +37,7 @@ def cases_below(folder):
 
 def analyzed(analyze, case):
     """Returns [[grade, reason, several, framework, confidence, right]] for
-    a labelled folder."""
+    a labeled folder."""
     truth_path, data = case
     with open(truth_path) as file:
         truth = json.load(file)

@@ -2,7 +2,7 @@
 """Counts how many right verdicts `lockstep replay` proves, and checks that it proves no wrong one.
 Each case is generated and scored as in accuracy.py (same options), then replayed. Then --falsify innocent ranks take
 the culprit's place (--suspect); half of them wait for the culprit. None of these may be proved. --cases FOLDER takes
-labelled cases from folders instead: truth.json beside `in`, `data` or `d`."""
+labeled cases from folders instead: truth.json beside `in`, `data` or `d`."""
 
 import collections
 import concurrent.futures
@@ -165,7 +165,7 @@ def report(results, least, heading):
 def main(arguments):
     own = accuracy.argparse.ArgumentParser(description=__doc__, formatter_class=accuracy.argparse.RawDescriptionHelpFormatter, add_help=False)
     own.add_argument("--falsify", type=int, default=2, help="innocents that take the culprit's place in each case (2)")
-    own.add_argument("--cases", action="append", default=[], metavar="FOLDER", help="labelled cases of this folder instead of the corpus")
+    own.add_argument("--cases", action="append", default=[], metavar="FOLDER", help="labeled cases of this folder instead of the corpus")
     own.add_argument("--least", type=float, default=0, metavar="PERCENT", help="fail where fewer of the right verdicts that can be judged are proved")
     own.add_argument("--markdown", metavar="FILE", help="append the tables to FILE")
     own.add_argument("--show", action="store_true", help="print each right verdict that is not proved, and each wrong one")
