@@ -15,7 +15,6 @@ namespace lockstep::recorder {
 #define LOCKSTEP_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LOCKSTEP_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define LOCKSTEP_COLD __attribute__((noinline, cold))
-#define LOCKSTEP_INLINE inline __attribute__((always_inline))
 
 // Restores errno in the destructor, because the program must not see errors of the recorder's slow paths.
 class ErrnoKeeper {

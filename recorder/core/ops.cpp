@@ -268,65 +268,54 @@ void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept {
 
 namespace {
 
-// Takes a slot of the thread's ring for the call, and fills it.
-LOCKSTEP_INLINE void WriteSlot(const Op& op, const CallSite& site, uint64_t seq, uint64_t graph, uint64_t now,
-                               OpInFlight* flight) noexcept {
+// Records an operation that is captured into a CUDA graph. The operation runs, and is numbered, when the graph is
+// launched.
+LOCKSTEP_COLD bool BeginCaptured(const Op& op, const CallSite& site, uint8_t reduction, uint64_t graph, uint64_t now,
+                                 OpInFlight* flight) noexcept {
   ThreadState* thread = flight->thread;
-  thread->member_slot = nullptr;
-  const Slot slot = TakeSlot(thread);
-  flight->slot = slot.op;
-  flight->slot_number = slot.number;
-  if (LOCKSTEP_UNLIKELY(slot.op == nullptr)) return;
-  OpSlot* record = slot.op;
-  record->type = static_cast<uint8_t>(ring::SlotType::kOp);
-  record->stage = Stage(OpStage::kEntered);
-  record->datatype = Datatype(op.datatype);
-  record->reduction = flight->reduction;
-  record->kind = static_cast<uint16_t>(op.kind);
-  record->comm = static_cast<uint16_t>(flight->comm->index);
-  record->root_or_peer = op.root_or_peer;
-  record->caller_object = site.object;
-  record->count = op.count;
-  record->seq = seq;
-  record->index_low = static_cast<uint32_t>(thread->ops);
-  record->group_low = static_cast<uint32_t>(thread->group);
-  record->stream = static_cast<uint16_t>(flight->stream);
-  record->thread = static_cast<uint16_t>(thread->index);
-  record->result = 0;
-  record->ticket = flight->ticket;
-  record->graph = graph;
-  record->enter_ticks = now;
-  record->return_ticks = 0;
-  record->caller = site.offset;
-  record->send_address = reinterpret_cast<uint64_t>(op.send);
-  record->recv_address = reinterpret_cast<uint64_t>(op.recv);
-  PublishSlot(thread, slot);
-}
-
-// Shows other processes the call that this thread is in.
-LOCKSTEP_INLINE void ShowCall(const Op& op, uint64_t seq, uint64_t now, const OpInFlight* flight) noexcept {
-  ring::ThreadCell* cell = flight->thread->cell;
-  Store(&cell->seq, seq);
+  ring::ThreadCell* cell = thread->cell;
+  flight->op = &op;
+  flight->graph = graph;
+  flight->reduction = reduction;
+  flight->slot = nullptr;
+  Store(&cell->seq, uint64_t{0});
   Store(&cell->since_ticks, now);
   Store(&cell->comm, flight->comm->index);
   StoreRelease(&cell->call, static_cast<uint16_t>(op.kind));
-}
-
-// Records an operation that is captured into a CUDA graph. The operation runs, and is numbered, when the graph is
-// launched.
-LOCKSTEP_COLD bool BeginCaptured(const Op& op, const CallSite& site, uint64_t graph, uint64_t now,
-                                 OpInFlight* flight) noexcept {
-  ThreadState* thread = flight->thread;
-  flight->op = &op;
-  flight->graph = graph;
-  flight->slot = nullptr;
-  ShowCall(op, 0, now, flight);
   if (flight->grouped && ring::IsPointToPoint(op.kind)) {
     flight->members = AddMember(thread, op, flight->comm->index, flight->stream, 0, 0, now, &flight->member,
                                 ring::kMembersNoTicket | ring::kMembersCaptured);
   }
-  if (flight->members == nullptr) WriteSlot(op, site, 0, graph != 0 ? graph : UINT64_MAX, now, flight);
-  Store(&thread->cell->ops, ++thread->ops);
+  if (flight->members == nullptr) {
+    thread->member_slot = nullptr;
+    const Slot slot = TakeSlot(thread);
+    flight->slot = slot.op;
+    flight->slot_number = slot.number;
+    if (slot.op != nullptr) {
+      OpSlot* record = slot.op;
+      FillEmpty(record);
+      record->type = static_cast<uint8_t>(ring::SlotType::kOp);
+      record->stage = Stage(OpStage::kEntered);
+      record->datatype = Datatype(op.datatype);
+      record->reduction = reduction;
+      record->kind = static_cast<uint16_t>(op.kind);
+      record->comm = static_cast<uint16_t>(flight->comm->index);
+      record->root_or_peer = op.root_or_peer;
+      record->caller_object = site.object;
+      record->count = op.count;
+      record->index_low = static_cast<uint32_t>(thread->ops);
+      record->group_low = static_cast<uint32_t>(thread->group);
+      record->stream = static_cast<uint16_t>(flight->stream);
+      record->thread = static_cast<uint16_t>(thread->index);
+      record->graph = graph != 0 ? graph : UINT64_MAX;
+      record->enter_ticks = now;
+      record->caller = site.offset;
+      record->send_address = reinterpret_cast<uint64_t>(op.send);
+      record->recv_address = reinterpret_cast<uint64_t>(op.recv);
+      PublishSlot(thread, slot);
+    }
+  }
+  Store(&cell->ops, ++thread->ops);
   if (LOCKSTEP_UNLIKELY(flight->sampled != 0)) flight->sampled = Now() - flight->sampled;
   return true;
 }
@@ -356,120 +345,6 @@ LOCKSTEP_COLD void EndCaptured(OpInFlight* flight, int result) noexcept {
   LeaveCall(thread);
 }
 
-// Joins the call's stream to its group and takes a ticket for its GPU marks. Returns the CUDA graph that captures the
-// call; 0: none is known.
-LOCKSTEP_INLINE uint64_t JoinStreamOf(const Op& op, OpInFlight* flight) noexcept {
-  ThreadState* thread = flight->thread;
-  CommLocal* comm = flight->comm;
-  const bool looks = (Marking() || Capturing()) && flight->stream != kNone;
-  if (LOCKSTEP_UNLIKELY(comm->nonblocking) && Marking() && flight->stream != kNone)
-    StoreRelease(&comm->async_begun, comm->async_begun + 1);
-  if (LOCKSTEP_UNLIKELY(flight->grouped)) {
-    if (thread->group == 0) OpenGroup(thread);
-    JoinGroup(thread, comm);
-    ++thread->group_ops;
-    if (LOCKSTEP_LIKELY(!looks)) return 0;
-    const ThreadState::GroupStream* joined = InGroup(thread, flight->stream);
-    if (joined == nullptr) {
-      const Use use = LookAtStream(thread, op.stream, flight->stream, comm->entry->device);
-      flight->stream = use.stream;
-      if (use.stream != kNone) joined = JoinStream(thread, use, comm->nonblocking);
-    }
-    if (joined == nullptr) return 0;
-    flight->captured = joined->captured;
-    flight->ticket = joined->ticket;
-    return joined->graph;
-  }
-  if (LOCKSTEP_LIKELY(!looks)) return 0;
-  const Use use = LookAtStream(thread, op.stream, flight->stream, comm->entry->device);
-  flight->stream = use.stream;
-  flight->captured = use.capture == Capture::kYes;
-  if (use.marks) flight->ticket = TakeTicket(thread, &g_tables.streams[use.stream], comm->nonblocking);
-  flight->mark = flight->ticket != 0;
-  return use.graph;
-}
-
-// The next place in a list of a communicator's recent calls. Its guard is 0 until the record is complete.
-struct RecentPlace {
-  RecentOp* record;
-  uint64_t guard;
-};
-
-LOCKSTEP_INLINE RecentPlace TakeRecent(uint64_t* taken, RecentOp* list, uint32_t size) noexcept {
-  const uint64_t n = *taken;
-  StoreRelease(taken, n + 1);
-  FenceRelease();
-  RecentOp* record = &list[n % size];
-  Store(&record->guard, 0u);
-  return {record, n + 1};
-}
-
-// Numbers a collective of the communicator.
-LOCKSTEP_INLINE uint64_t NumberCollective(const Op& op, uint64_t now, const OpInFlight* flight) noexcept {
-  CommEntry* entry = flight->comm->entry;
-  ThreadState::Undo* undo = &flight->thread->undo;
-  undo->issued = entry->issued_seq;
-  undo->other = entry->signature_hash;
-  const uint64_t seq = undo->issued + 1;
-  const uint64_t hash =
-      Roll(undo->other, SignatureOf(op.kind, Datatype(op.datatype), flight->reduction, op.root_or_peer, op.count));
-  SetEntering(flight->thread, true);
-  // issued_seq first, issued_check last: a reader that twice sees them equal has the hash that belongs to them.
-  StoreRelease(&entry->issued_seq, seq);
-  FenceRelease();
-  Store(&entry->signature_hash, hash);
-  Store(&entry->issued_ticks, now);
-  StoreRelease(&entry->issued_check, seq);
-  if (LOCKSTEP_UNLIKELY(seq % ring::kCheckpointEvery == 0)) {
-    ring::Checkpoint* checkpoint = &entry->checkpoints[seq / ring::kCheckpointEvery % ring::kCheckpoints];
-    StoreRelease(&checkpoint->seq, uint64_t{0});
-    FenceRelease();
-    Store(&checkpoint->hash, hash);
-    StoreRelease(&checkpoint->seq, seq);
-  }
-  return seq;
-}
-
-// Numbers a call that names a peer. 0: there is no room for that peer's counters.
-LOCKSTEP_INLINE uint64_t NumberForPeer(const Op& op, uint64_t now, const OpInFlight* flight) noexcept {
-  CommEntry* entry = flight->comm->entry;
-  ThreadState::Undo* undo = &flight->thread->undo;
-  ring::PeerEntry* peer = FindPeer(flight->comm, op.root_or_peer);
-  undo->counter = peer != nullptr ? PeerCounter(peer, op.kind) : nullptr;
-  undo->other = entry->p2p_issued;
-  uint64_t seq = 0;
-  if (peer != nullptr) undo->issued = *undo->counter;
-  SetEntering(flight->thread, true);
-  if (peer != nullptr) {
-    const bool waits = op.kind == CallKind::kWaitSignal;
-    seq = undo->issued + (waits ? op.count : 1);
-    Store(undo->counter, seq);
-    Store(waits || op.kind == CallKind::kRecv ? &peer->last_recv_ticks : &peer->last_send_ticks, now);
-  }
-  Store(&entry->p2p_issued, entry->p2p_issued + 1);
-  return seq;
-}
-
-LOCKSTEP_INLINE void WriteRecent(const RecentPlace& place, const Op& op, const CallSite& site, uint64_t seq,
-                                 uint64_t now, const OpInFlight* flight) noexcept {
-  RecentOp* recent = place.record;
-  recent->kind = static_cast<uint16_t>(op.kind);
-  recent->stage = Stage(OpStage::kEntered);
-  recent->datatype = Datatype(op.datatype);
-  recent->reduction = flight->reduction;
-  recent->result = 0;
-  recent->stream = static_cast<uint16_t>(flight->stream);
-  recent->root_or_peer = op.root_or_peer;
-  recent->caller_object = site.object;
-  recent->count = op.count;
-  recent->seq = seq;
-  recent->ticket_low = static_cast<uint32_t>(flight->ticket);
-  recent->caller_low = static_cast<uint32_t>(site.offset);
-  recent->enter_ticks = now;
-  recent->return_ticks = 0;
-  StoreRelease(&recent->guard, place.guard);  // pairs with the reader, which takes the record only with this guard
-}
-
 }  // namespace
 
 bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
@@ -495,44 +370,170 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   // that the open group creates.
   if (LOCKSTEP_UNLIKELY(!comm->ready) && !comm->nonblocking && !comm->group_init) CommIsReady(comm);
   CommEntry* entry = comm->entry;
+  uint32_t stream = FindStream(thread, op.stream, entry->device);
   const CallSite site = FindCallSite(op.caller);
+  const uint8_t reduction = Reduction(comm, op.reduction);
+  const bool grouped = t_local.group_depth > 0;
+  const bool collective = ring::IsCollective(op.kind);
   flight->thread = thread;
   flight->comm = comm;
   flight->epoch = g.epoch;
-  flight->stream = FindStream(thread, op.stream, entry->device);
-  flight->reduction = Reduction(comm, op.reduction);
-  flight->grouped = t_local.group_depth > 0;
-  flight->collective = ring::IsCollective(op.kind);
+  flight->stream = stream;
+  flight->grouped = grouped;
+  flight->collective = collective;
   flight->mark = flight->captured = false;
   flight->members = nullptr;
-  flight->ticket = 0;
-  const uint64_t graph = JoinStreamOf(op, flight);
-  if (LOCKSTEP_UNLIKELY(flight->captured)) return BeginCaptured(op, site, graph, now, flight);
 
-  thread->undo.comm = comm;
-  thread->undo.collective = flight->collective;
-  uint64_t seq;
-  RecentPlace recent;
-  if (LOCKSTEP_LIKELY(flight->collective)) {
-    seq = NumberCollective(op, now, flight);
-    recent = TakeRecent(&entry->recent_collectives, entry->collectives, ring::kRecentCollectives);
+  uint64_t ticket = 0, graph = 0;
+  const bool looks = (Marking() || Capturing()) && stream != kNone;
+  if (LOCKSTEP_UNLIKELY(comm->nonblocking) && Marking() && stream != kNone)
+    StoreRelease(&comm->async_begun, comm->async_begun + 1);
+  if (LOCKSTEP_UNLIKELY(grouped)) {
+    if (thread->group == 0) OpenGroup(thread);
+    JoinGroup(thread, comm);
+    ++thread->group_ops;
+    if (LOCKSTEP_UNLIKELY(looks)) {
+      const ThreadState::GroupStream* joined = InGroup(thread, stream);
+      if (joined == nullptr) {
+        const Use use = LookAtStream(thread, op.stream, stream, entry->device);
+        flight->stream = stream = use.stream;
+        if (stream != kNone) joined = JoinStream(thread, use, comm->nonblocking);
+      }
+      if (joined != nullptr) {
+        flight->captured = joined->captured;
+        graph = joined->graph;
+        ticket = joined->ticket;
+      }
+    }
+  } else if (LOCKSTEP_UNLIKELY(looks)) {
+    const Use use = LookAtStream(thread, op.stream, stream, entry->device);
+    flight->stream = stream = use.stream;
+    flight->captured = use.capture == Capture::kYes;
+    graph = use.graph;
+    if (use.marks) ticket = TakeTicket(thread, &g_tables.streams[stream], comm->nonblocking);
+    flight->mark = ticket != 0;
+  }
+  flight->ticket = ticket;
+  if (LOCKSTEP_UNLIKELY(flight->captured)) return BeginCaptured(op, site, reduction, graph, now, flight);
+
+  uint64_t seq, recent_guard;
+  RecentOp* recent;
+  ThreadState::Undo* undo = &thread->undo;
+  undo->comm = comm;
+  undo->collective = collective;
+  if (LOCKSTEP_LIKELY(collective)) {
+    const uint64_t before = entry->issued_seq;
+    const uint64_t hash =
+        Roll(entry->signature_hash, SignatureOf(op.kind, Datatype(op.datatype), reduction, op.root_or_peer, op.count));
+    undo->issued = before;
+    undo->other = entry->signature_hash;
+    SetEntering(thread, true);
+    seq = before + 1;
+    // issued_seq first, issued_check last: a reader that twice sees them equal has the hash that belongs to them.
+    StoreRelease(&entry->issued_seq, seq);
+    FenceRelease();
+    Store(&entry->signature_hash, hash);
+    Store(&entry->issued_ticks, now);
+    StoreRelease(&entry->issued_check, seq);
+    if (LOCKSTEP_UNLIKELY(seq % ring::kCheckpointEvery == 0)) {
+      ring::Checkpoint* checkpoint = &entry->checkpoints[seq / ring::kCheckpointEvery % ring::kCheckpoints];
+      StoreRelease(&checkpoint->seq, uint64_t{0});
+      FenceRelease();
+      Store(&checkpoint->hash, hash);
+      StoreRelease(&checkpoint->seq, seq);
+    }
+    const uint64_t n = entry->recent_collectives;
+    StoreRelease(&entry->recent_collectives, n + 1);
+    FenceRelease();
+    recent = &entry->collectives[n % ring::kRecentCollectives];
+    Store(&recent->guard, 0u);
+    recent_guard = n + 1;
   } else {
-    seq = NumberForPeer(op, now, flight);
-    recent = TakeRecent(&entry->recent_p2p, entry->p2p, ring::kRecentP2p);
+    ring::PeerEntry* peer = FindPeer(comm, op.root_or_peer);
+    undo->counter = peer != nullptr ? PeerCounter(peer, op.kind) : nullptr;
+    undo->other = entry->p2p_issued;
+    seq = 0;
+    if (peer != nullptr) {
+      const bool waits = op.kind == CallKind::kWaitSignal;
+      undo->issued = *undo->counter;
+      SetEntering(thread, true);
+      seq = undo->issued + (waits ? op.count : 1);
+      Store(undo->counter, seq);
+      Store(waits || op.kind == CallKind::kRecv ? &peer->last_recv_ticks : &peer->last_send_ticks, now);
+    } else {
+      SetEntering(thread, true);
+    }
+    Store(&entry->p2p_issued, entry->p2p_issued + 1);
+    const uint64_t n = entry->recent_p2p;
+    StoreRelease(&entry->recent_p2p, n + 1);
+    FenceRelease();
+    recent = &entry->p2p[n % ring::kRecentP2p];
+    Store(&recent->guard, 0u);
+    recent_guard = n + 1;
   }
   FenceRelease();
-  flight->recent = recent.record;
-  WriteRecent(recent, op, site, seq, now, flight);
-  ShowCall(op, seq, now, flight);
+  flight->recent = recent;
+  recent->kind = static_cast<uint16_t>(op.kind);
+  recent->stage = Stage(OpStage::kEntered);
+  recent->datatype = Datatype(op.datatype);
+  recent->reduction = reduction;
+  recent->result = 0;
+  recent->stream = static_cast<uint16_t>(stream);
+  recent->root_or_peer = op.root_or_peer;
+  recent->caller_object = site.object;
+  recent->count = op.count;
+  recent->seq = seq;
+  recent->ticket_low = static_cast<uint32_t>(ticket);
+  recent->caller_low = static_cast<uint32_t>(site.offset);
+  recent->enter_ticks = now;
+  recent->return_ticks = 0;
+  StoreRelease(&recent->guard, recent_guard);  // pairs with the reader, which takes the record only with this guard
 
-  if (flight->grouped && ring::IsPointToPoint(op.kind)) {
-    flight->members = AddMember(thread, op, comm->index, flight->stream, seq, flight->ticket, now, &flight->member,
-                                flight->ticket == 0 ? ring::kMembersNoTicket : 0);
+  ring::ThreadCell* cell = thread->cell;
+  Store(&cell->seq, seq);
+  Store(&cell->since_ticks, now);
+  Store(&cell->comm, comm->index);
+  StoreRelease(&cell->call, static_cast<uint16_t>(op.kind));
+
+  if (grouped && ring::IsPointToPoint(op.kind)) {
+    flight->members = AddMember(thread, op, comm->index, stream, seq, ticket, now, &flight->member,
+                                ticket == 0 ? ring::kMembersNoTicket : 0);
   }
-  if (flight->members == nullptr) WriteSlot(op, site, seq, graph, now, flight);
-  Store(&thread->cell->ops, ++thread->ops);
+  if (flight->members == nullptr) {
+    thread->member_slot = nullptr;
+    const Slot slot = TakeSlot(thread);
+    flight->slot = slot.op;
+    flight->slot_number = slot.number;
+    if (LOCKSTEP_LIKELY(slot.op != nullptr)) {
+      OpSlot* record = slot.op;
+      record->type = static_cast<uint8_t>(ring::SlotType::kOp);
+      record->stage = Stage(OpStage::kEntered);
+      record->datatype = Datatype(op.datatype);
+      record->reduction = reduction;
+      record->kind = static_cast<uint16_t>(op.kind);
+      record->comm = static_cast<uint16_t>(comm->index);
+      record->root_or_peer = op.root_or_peer;
+      record->caller_object = site.object;
+      record->count = op.count;
+      record->seq = seq;
+      record->index_low = static_cast<uint32_t>(thread->ops);
+      record->group_low = static_cast<uint32_t>(thread->group);
+      record->stream = static_cast<uint16_t>(stream);
+      record->thread = static_cast<uint16_t>(thread->index);
+      record->result = 0;
+      record->ticket = ticket;
+      record->graph = graph;
+      record->enter_ticks = now;
+      record->return_ticks = 0;
+      record->caller = site.offset;
+      record->send_address = reinterpret_cast<uint64_t>(op.send);
+      record->recv_address = reinterpret_cast<uint64_t>(op.recv);
+      PublishSlot(thread, slot);
+    }
+  }
+  Store(&cell->ops, ++thread->ops);
   if (LOCKSTEP_UNLIKELY(g.profiler_finds)) profiler::NotePending(comm, op, seq);
-  if (LOCKSTEP_UNLIKELY(flight->mark)) StartMark(&g_tables.streams[flight->stream], flight->ticket, now);
+  if (LOCKSTEP_UNLIKELY(flight->mark)) StartMark(&g_tables.streams[stream], ticket, now);
   SetEntering(thread, false);
   if (LOCKSTEP_UNLIKELY(flight->sampled != 0)) flight->sampled = Now() - flight->sampled;
   return true;
