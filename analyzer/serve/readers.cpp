@@ -25,7 +25,7 @@
 namespace lockstep::serve {
 namespace {
 
-constexpr size_t kTokenBytes = 24, kMostName = 64, kMostFile = 1 << 20;
+constexpr size_t kTokenBytes = 24, kMostName = 64, kMostReadersFile = 1 << 20;
 constexpr int kMostFailures = 20;
 constexpr int64_t kFailuresWithin = 60 * kSecond;
 constexpr size_t kMostPeers = 4096;
@@ -96,7 +96,7 @@ absl::StatusOr<std::string> Readers::Add(const std::string& path, const std::str
   if (key.empty()) return absl::InternalError("the system provides no random numbers");
   const UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
   if (!fd.ok() || flock(fd.get(), LOCK_EX) != 0) return FileError("write", path, errno);
-  const absl::StatusOr<std::string> text = ReadPrivateFile(fd.get(), path, kMostFile);
+  const absl::StatusOr<std::string> text = ReadPrivateFile(fd.get(), path, kMostReadersFile);
   if (!text.ok()) return text.status();
   const absl::StatusOr<std::vector<Reader>> readers = ParseReaders(*text, path);
   if (!readers.ok()) return readers.status();
@@ -118,7 +118,7 @@ absl::Status Readers::Load() {
   if (version == version_) return absl::OkStatus();
   version_.clear();
   hashes_.clear();
-  const absl::StatusOr<std::string> text = ReadPrivateFile(fd.get(), path_, kMostFile);
+  const absl::StatusOr<std::string> text = ReadPrivateFile(fd.get(), path_, kMostReadersFile);
   if (!text.ok()) return text.status();
   const absl::StatusOr<std::vector<Reader>> readers = ParseReaders(*text, path_);
   if (!readers.ok()) return readers.status();

@@ -132,10 +132,11 @@ class ServeTest : public support::FolderTest {
   }
   Response Get(Site* site, const std::string& path, const std::string& host = "127.0.0.1:8080") {
     const size_t question = path.find('?');
-    return site->Answer({.head = false,
-                         .path = path.substr(0, question),
-                         .query = question == std::string::npos ? "" : path.substr(question + 1),
-                         .host = host});
+    Request request;
+    request.path = path.substr(0, question);
+    if (question != std::string::npos) request.query = path.substr(question + 1);
+    request.host = host;
+    return site->Answer(request);
   }
   std::string All() const { return folder_ + "/all"; }
   static std::string IdOf(Site* site, const std::string& name) {
