@@ -822,8 +822,8 @@ Verb Serve() {
                         "show also the jobs of this collector, e.g. tcp://head:9470; any: the collector of this host. "
                         "Keys as for lockstep top")}}},
       .notes = {"SIGTERM and Ctrl-C end it.",
-                "Exit status: 0 ended by a signal; 2 wrong usage; 3 a FOLDER cannot be read, "
-                "or the port is in use."},
+                "Exit status: 0 ended by a signal, or a reader was added; 2 wrong usage; 3 a FOLDER, the certificate, its "
+                "key or the readers cannot be read, or the port is in use."},
       .operand = "FOLDER",
       .operand_kind = Kind::kFolder,
       .least_operands = 0,
