@@ -807,9 +807,7 @@ Verb Serve() {
            "It listens on loopback and prints the address, whose token is the key. Other users of this host "
            "cannot guess it. For other hosts it needs TLS and readers' keys, which browsers ask for as a password."},
       .examples = {{"lockstep serve /var/lib/lockstep/incidents", "all incidents of a collector"},
-                   {"lockstep serve --listen 0.0.0.0 --port 8443 --tls-cert n1.pem --tls-key n1.key --readers readers "
-                    "incidents",
-                    "for other hosts, with TLS and readers' keys"},
+                   {"lockstep serve --listen 0.0.0.0 --tls-cert cert --tls-key key --readers r DIR", "for other hosts"},
                    {"lockstep serve --live any /var/lib/lockstep/incidents", "also the running jobs"}},
       .groups = {{"",
                   {Number("port", "listen on this port; 0: any free one").Default("0").Limits(0, 65535),
@@ -821,9 +819,10 @@ Verb Serve() {
                    Text("live", "ENDPOINT",
                         "show also the jobs of this collector, e.g. tcp://head:9470; any: the collector of this host. "
                         "Keys as for lockstep top")}}},
-      .notes = {"SIGTERM and Ctrl-C end it.",
-                "Exit status: 0 ended by a signal, or a reader was added; 2 wrong usage; 3 a FOLDER, the certificate, its "
-                "key or the readers cannot be read, or the port is in use."},
+      .notes =
+          {"SIGTERM and Ctrl-C end it.",
+           "Exit status: 0 ended by a signal, or a reader was added; 2 wrong usage; 3 a FOLDER, the certificate, its "
+           "key or the readers cannot be read, or the port is in use."},
       .operand = "FOLDER",
       .operand_kind = Kind::kFolder,
       .least_operands = 0,
