@@ -19,6 +19,7 @@
 #include "analyzer/explore/grids.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/printable.h"
+#include "analyzer/util/rank_text.h"
 #include "analyzer/viewdata/parts.h"
 #include "analyzer/viewdata/state.h"
 #include "analyzer/viewdata/words.h"
@@ -531,7 +532,7 @@ class Fitting {
     return Make([&](int32_t) { return most; }, grids_,
                 [&](int64_t left_out) {
                   if (left_out == 0) return std::string();
-                  return absl::StrCat("the newest ", most, " calls of each rank are here, ", left_out,
+                  return absl::StrCat("the newest ", most, " calls of each rank are here, ", CountText(left_out),
                                       " older ones only as states; ", kWholeJob);
                 });
   }

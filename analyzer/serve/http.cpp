@@ -55,7 +55,7 @@ int ParseRequest(std::string_view head, Request* request) {
   *request = {};
   if (head.size() > kMostHeadBytes) return 431;
   size_t fields = 0;
-  bool host = false;
+  bool host = false, other_site = false, navigates = false;
   for (bool first = true;; first = false) {
     const size_t end = head.find("\r\n");
     if (end == std::string_view::npos) return 400;
@@ -78,6 +78,12 @@ int ParseRequest(std::string_view head, Request* request) {
       host = true;
       request->host = Lower(value);
     }
+    if (name == "authorization") {
+      if (!request->authorization.empty()) return 400;
+      request->authorization = value;
+    }
+    if (name == "sec-fetch-site") other_site = value != "same-origin" && value != "none";
+    if (name == "sec-fetch-mode") navigates = value == "navigate";
     if (name == "accept-encoding") {
       for (const absl::string_view way : absl::StrSplit(absl::string_view(value.data(), value.size()), ',')) {
         if (absl::StripAsciiWhitespace(way) == "gzip") request->gzip = true;
@@ -85,6 +91,7 @@ int ParseRequest(std::string_view head, Request* request) {
     }
     if (name == "transfer-encoding" || (name == "content-length" && value != "0")) return 400;
   }
+  request->embedded = other_site && !navigates;
   return host && head.empty() ? 0 : 400;
 }
 
@@ -118,11 +125,13 @@ std::string ResponseHead(const Response& response) {
   for (const auto& [status, words] :
        std::initializer_list<std::pair<int, const char*>>{{200, "OK"},
                                                           {400, "Bad Request"},
+                                                          {401, "Unauthorized"},
                                                           {403, "Forbidden"},
                                                           {404, "Not Found"},
                                                           {405, "Method Not Allowed"},
                                                           {408, "Request Timeout"},
                                                           {421, "Misdirected Request"},
+                                                          {429, "Too Many Requests"},
                                                           {431, "Request Header Fields Too Large"},
                                                           {500, "Internal Server Error"},
                                                           {505, "HTTP Version Not Supported"}}) {
@@ -135,8 +144,9 @@ std::string ResponseHead(const Response& response) {
                       "\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nCache-Control: no-store"
                       "\r\nReferrer-Policy: no-referrer\r\nCross-Origin-Opener-Policy: same-origin"
                       "\r\nCross-Origin-Resource-Policy: same-origin",
-                      response.gzip ? "\r\nContent-Encoding: gzip" : "",
-                      response.status == 405 ? "\r\nAllow: GET, HEAD" : "", "\r\nConnection: close\r\n\r\n");
+                      "\r\n", absl::string_view(response.more.data(), response.more.size()),
+                      response.gzip ? "Content-Encoding: gzip\r\n" : "",
+                      response.status == 405 ? "Allow: GET, HEAD\r\n" : "", "Connection: close\r\n\r\n");
 }
 
 }  // namespace lockstep::serve

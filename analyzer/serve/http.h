@@ -16,6 +16,9 @@ struct Request {
   bool gzip = false;        // the browser takes a compressed answer
   std::string path, query;  // as sent; the query without '?'
   std::string host;         // the Host field, in lower case
+  std::string authorization;
+  bool embedded = false;  // another site asks for this inside its own page
+  std::string peer;       // the client's address; the server fills it in
 };
 
 // `head` ends with the empty line. Returns 0, or the status that refuses it: 400, 405, 431 or 505.
@@ -26,7 +29,8 @@ struct Response {
   std::string type = "text/plain; charset=utf-8";
   std::string policy = "default-src 'none'";  // Content-Security-Policy; frame-ancestors 'none' is added
   std::shared_ptr<const std::string> body;
-  bool gzip = false;  // the body is compressed
+  bool gzip = false;           // the body is compressed
+  std::string_view more = {};  // further header fields, each with its line end; a literal
 };
 
 Response TextResponse(int status, std::string text);

@@ -78,8 +78,8 @@ std::string PageHead(const char* title, const char* more) {
                       " - Lockstep</title>\n<style>", kStyle, "</style></head>\n<body><main>");
 }
 
-void AppendRow(const Listed& incident, const std::string& token, std::string* out) {
-  const std::string page = absl::StrCat("/", token, "/", incident.id, "/");
+void AppendRow(const Listed& incident, const std::string& root, std::string* out) {
+  const std::string page = absl::StrCat(root, incident.id, "/");
   absl::StrAppend(out, "<tr><td class=\"when\">", UtcText(incident.at_ns, "%Y-%m-%d %H:%M:%S"),
                   incident.gathering ? "<br><span class=\"soft\">being gathered</span>" : "", "</td><td>",
                   Escaped(incident.job), "<br><span class=\"soft\">", Escaped(incident.name), "</span></td><td>",
@@ -100,7 +100,7 @@ std::string ListPolicy() {
                       "'; base-uri 'none'; form-action 'none'");
 }
 
-std::string ListPage(std::vector<Listed> incidents, std::string_view query, const std::string& token, bool live) {
+std::string ListPage(std::vector<Listed> incidents, std::string_view query, const std::string& root, bool live) {
   const Column* order = &Columns()[0];
   bool down = order->down_first;
   for (const Column& column : Columns()) {
@@ -115,24 +115,24 @@ std::string ListPage(std::vector<Listed> incidents, std::string_view query, cons
   std::string out = absl::StrCat(
       PageHead("Incidents", ""), "<h1>", incidents.size(), incidents.size() == 1 ? " incident" : " incidents",
       incidents.size() == Listing::kMostListed ? ", the newest" : "",
-      live ? absl::StrCat(" · <a href=\"/", token, "/live\">running jobs</a>") : "", "</h1>\n<table><thead><tr>");
+      live ? absl::StrCat(" · <a href=\"", root, "live\">running jobs</a>") : "", "</h1>\n<table><thead><tr>");
   for (const Column& column : Columns()) {
     const bool chosen = &column == order, next = chosen ? !down : column.down_first;
     absl::StrAppend(&out, "<th", chosen ? (down ? " aria-sort=\"descending\"" : " aria-sort=\"ascending\"") : "",
-                    "><a href=\"/", token, "/?by=", column.key, next ? "&amp;down=1" : "", "\">", column.title,
+                    "><a href=\"", root, "?by=", column.key, next ? "&amp;down=1" : "", "\">", column.title,
                     chosen ? (down ? " ▼" : " ▲") : "", "</a></th>");
   }
   absl::StrAppend(&out, "<th></th></tr></thead><tbody>\n");
-  for (const Listed& incident : incidents) AppendRow(incident, token, &out);
+  for (const Listed& incident : incidents) AppendRow(incident, root, &out);
   return out + "</tbody></table></main></body></html>\n";
 }
 
-std::string LivePage(const LiveJobs::Answer& answer, const std::vector<Listed>& incidents, const std::string& token,
+std::string LivePage(const LiveJobs::Answer& answer, const std::vector<Listed>& incidents, const std::string& root,
                      int64_t now_real_ns) {
   std::string out =
       absl::StrCat(PageHead("Running jobs", "<meta http-equiv=\"refresh\" content=\"3\">\n"), "<h1>",
                    answer.jobs.size(), answer.jobs.size() == 1 ? " job" : " jobs", " at ",
-                   UtcText(now_real_ns, "%H:%M:%S"), " UTC · <a href=\"/", token, "/\">incidents</a></h1>\n");
+                   UtcText(now_real_ns, "%H:%M:%S"), " UTC · <a href=\"", root, "\">incidents</a></h1>\n");
   if (!answer.problem.empty())
     return absl::StrCat(out, "<p>No answer: ", Escaped(answer.problem), "</p></main></body></html>\n");
   absl::StrAppend(
@@ -147,7 +147,7 @@ std::string LivePage(const LiveJobs::Answer& answer, const std::vector<Listed>& 
       sentence.erase(0, job.verdict.size() + 1);
     sentence = Escaped(sentence);
     if (!job.incident.empty() && listed != incidents.end()) {
-      sentence = absl::StrCat("<a href=\"/", token, "/", listed->id, "/explore.html\">",
+      sentence = absl::StrCat("<a href=\"", root, listed->id, "/explore.html\">",
                               sentence.empty() ? Escaped(job.incident) : sentence, "</a>");
     }
     const std::string rate = job.calls_a_second < 0 ? "" : absl::StrFormat("%.1f", job.calls_a_second);

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/serve/http.h"
 #include "analyzer/serve/listing.h"
+#include "analyzer/serve/readers.h"
 #include "analyzer/serve/server.h"
 #include "analyzer/serve/site.h"
 #include "analyzer/util/atomic_file.h"
@@ -130,10 +132,11 @@ class ServeTest : public support::FolderTest {
   }
   Response Get(Site* site, const std::string& path, const std::string& host = "127.0.0.1:8080") {
     const size_t question = path.find('?');
-    return site->Answer({.head = false,
-                         .path = path.substr(0, question),
-                         .query = question == std::string::npos ? "" : path.substr(question + 1),
-                         .host = host});
+    Request request;
+    request.path = path.substr(0, question);
+    if (question != std::string::npos) request.query = path.substr(question + 1);
+    request.host = host;
+    return site->Answer(request);
   }
   std::string All() const { return folder_ + "/all"; }
   static std::string IdOf(Site* site, const std::string& name) {
@@ -163,11 +166,12 @@ TEST_F(ServeTest, OnlyTheTokenGivesAccess) {
 
 TEST_F(ServeTest, OtherHostNamesForThisAddressGetNothing) {
   Site site({folder_}, "token");
-  for (const char* host : {"127.0.0.1", "127.0.0.1:1", "localhost", "localhost:65535", "127.0.0.2:80"})
-    EXPECT_EQ(Get(&site, "/token/", host).status, 200) << host;
   for (const char* host :
-       {"", "evil.example", "127.0.0.1.evil.example", "localhost.evil", "localhost:80:80",
-        "localhost:", "127.0.0.1:abc", "10.0.0.1", "127.1", "[::1]:80", "evil@localhost", "localhost:123456"}) {
+       {"127.0.0.1", "127.0.0.1:1", "localhost", "localhost:65535", "127.0.0.2:80", "[::1]", "[::1]:80"})
+    EXPECT_EQ(Get(&site, "/token/", host).status, 200) << host;
+  for (const char* host : {"", "evil.example", "127.0.0.1.evil.example", "localhost.evil", "localhost:80:80",
+                           "localhost:", "127.0.0.1:abc", "10.0.0.1", "127.1", "[::1]:", "[::1]80", "[::2]:80",
+                           "evil@localhost", "localhost:123456"}) {
     EXPECT_EQ(Get(&site, "/token/", host).status, 421) << host;
   }
 }
@@ -421,18 +425,22 @@ std::string Exchange(uint16_t port, const std::string& sent) {
   return got;
 }
 
+Address Loopback() {
+  return *ParseAddress("127.0.0.1");
+}
+
 TEST(ServeServer, AnswersWithinItsLimits) {
   const std::string large(5'000'000, 'x');
   ServerLimits limits;
   limits.connections = 2;
   limits.head_ns = 300 * kMs;
   const auto server = Server::Start(
-      INADDR_LOOPBACK, 0,
+      Loopback(), 0,
       [&](const Request& request) {
         if (request.path == "/bad") throw std::bad_alloc();
         return TextResponse(200, request.path == "/large" ? large : request.path);
       },
-      limits);
+      nullptr, limits);
   ASSERT_TRUE(server.ok()) << server.status();
   const uint16_t port = (*server)->port();
   const std::string rest = " HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -443,19 +451,19 @@ TEST(ServeServer, AnswersWithinItsLimits) {
   EXPECT_THAT(Exchange(port, "GET /bad" + rest), HasSubstr("500 "));
   EXPECT_THAT(Exchange(port, "POST /a" + rest), HasSubstr("405 "));
   EXPECT_THAT(Exchange(port, "GET /a" + std::string(20'000, 'a')), HasSubstr("431 "));
-  // Two clients that never finish their request occupy all threads for a moment.
+  // Two clients that never finish their request occupy all connections for a moment.
   std::vector<std::thread> slow;
   for (int i = 0; i < 4; ++i)
     slow.emplace_back([port] { EXPECT_THAT(Exchange(port, "GET /slow"), HasSubstr("408 ")); });
   EXPECT_TRUE(absl::EndsWith(Exchange(port, "GET /a" + rest), "\r\n\r\n/a"));
   for (std::thread& thread : slow) thread.join();
-  EXPECT_FALSE(Server::Start(INADDR_LOOPBACK, port, nullptr).ok()) << "in use";
-  EXPECT_FALSE(Server::Start(0, 0, nullptr).ok()) << "not loopback";
+  EXPECT_FALSE(Server::Start(Loopback(), port, nullptr).ok()) << "in use";
+  EXPECT_FALSE(Server::Start(*ParseAddress("0.0.0.0"), 0, nullptr).ok()) << "not loopback, and no TLS";
 }
 
 TEST(ServeServer, EndsWhileAClientIsConnected) {
   absl::StatusOr<std::unique_ptr<Server>> server =
-      Server::Start(INADDR_LOOPBACK, 0, [](const Request&) { return TextResponse(200, std::string(50'000'000, 'x')); });
+      Server::Start(Loopback(), 0, [](const Request&) { return TextResponse(200, std::string(50'000'000, 'x')); });
   ASSERT_TRUE(server.ok()) << server.status();
   const UniqueFd connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};
@@ -472,11 +480,91 @@ TEST(ServeServer, EndsWhileAClientIsConnected) {
   EXPECT_LT(MonotonicNs() - begin, 10 * kSecond);
 }
 
-TEST(ServeServer, RecognizesLoopbackAddresses) {
-  EXPECT_EQ(LoopbackAddress("127.0.0.1"), INADDR_LOOPBACK);
-  EXPECT_EQ(LoopbackAddress("localhost"), INADDR_LOOPBACK);
-  for (const char* other : {"0.0.0.0", "10.0.0.1", "::1", "", "n1", "127.0.0.1 "})
-    EXPECT_FALSE(LoopbackAddress(other)) << other;
+// The bytes of all connections are moved by one thread, and each answer is made by another.
+TEST(ServeServer, SlowClientsDelayNobody) {
+  ServerLimits limits;
+  limits.answers = 1;
+  limits.stall_ns = 20 * kSecond;
+  const auto server = Server::Start(
+      Loopback(), 0,
+      [](const Request& request) { return TextResponse(200, std::string(request.path == "/a" ? 1 : 50'000'000, 'x')); },
+      nullptr, limits);
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::vector<UniqueFd> slow;
+  for (int i = 0; i < 20; ++i) {
+    UniqueFd connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons((*server)->port());
+    ASSERT_EQ(connect(connection.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+    // Half of them read nothing of the answer, the others do not finish their request.
+    const std::string sent = i % 2 == 0 ? "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n" : "GET /large HTTP/1.1";
+    ASSERT_GT(send(connection.get(), sent.data(), sent.size(), 0), 0);
+    slow.push_back(std::move(connection));
+  }
+  const int64_t begin = MonotonicNs();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(absl::EndsWith(Exchange((*server)->port(), "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n"), "\r\n\r\nx"));
+  }
+  EXPECT_LT(MonotonicNs() - begin, 4 * kSecond) << "less than any time limit";
+}
+
+TEST(ServeServer, ReadsAddresses) {
+  for (const char* own : {"127.0.0.1", "127.8.9.1", "localhost", "::1"}) {
+    const std::optional<Address> address = ParseAddress(own);
+    ASSERT_TRUE(address) << own;
+    EXPECT_TRUE(address->loopback) << own;
+    EXPECT_FALSE(address->any) << own;
+  }
+  for (const char* other : {"0.0.0.0", "10.0.0.1", "::", "fe80::1", "::ffff:127.0.0.1"}) {
+    const std::optional<Address> address = ParseAddress(other);
+    ASSERT_TRUE(address) << other;
+    EXPECT_FALSE(address->loopback) << other;
+  }
+  for (const char* none : {"", "n1", "127.0.0.1 ", "127.1", "[::1]", "localhost:1"})
+    EXPECT_FALSE(ParseAddress(none)) << none;
+  EXPECT_EQ(PeerText(ParseAddress("10.1.2.3")->at), "10.1.2.3");
+  EXPECT_EQ(PeerText(ParseAddress("::ffff:10.1.2.3")->at), "10.1.2.3");
+  EXPECT_EQ(PeerText(ParseAddress("2001:db8:1:2:3:4:5:6")->at), "2001:db8:1:2::");
+}
+
+class ReadersTest : public support::FolderTest {
+ protected:
+  std::string file_ = folder_ + "/readers";
+};
+
+TEST_F(ReadersTest, WrongKeysOfOnePeerAreCountedAndOthersAreNotRefused) {
+  const absl::StatusOr<std::string> key = Readers::Add(file_, "alice");
+  ASSERT_TRUE(key.ok()) << key.status();
+  Readers readers(file_);
+  const std::string right = "Bearer " + *key;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(readers.Admit("", "10.0.0.1", kSecond), Readers::Access::kNo) << "asks for a key, which is no failure";
+    EXPECT_EQ(readers.Admit("Bearer wrong", "10.0.0.1", kSecond), Readers::Access::kNo);
+  }
+  EXPECT_EQ(readers.Admit(right, "10.0.0.1", kSecond), Readers::Access::kTooManyFailures);
+  EXPECT_EQ(readers.Admit(right, "10.0.0.2", kSecond), Readers::Access::kYes);
+  EXPECT_EQ(readers.Admit(right, "10.0.0.1", 62 * kSecond), Readers::Access::kYes);
+  // Many peers cannot make the server keep endlessly many counts.
+  for (int i = 0; i < 5000; ++i) readers.Admit("Bearer wrong", absl::StrCat("peer ", i), (70 + i) * kSecond);
+  EXPECT_EQ(readers.Admit(right, "10.0.0.3", 6000 * kSecond), Readers::Access::kYes);
+}
+
+TEST_F(ReadersTest, DamagedFilesAdmitNobody) {
+  const absl::StatusOr<std::string> key = Readers::Add(file_, "alice");
+  ASSERT_TRUE(key.ok()) << key.status();
+  Readers readers(file_);
+  EXPECT_EQ(readers.Admit("Bearer " + *key, "a", 0), Readers::Access::kYes);
+  std::string text = support::ReadFile(file_);
+  for (const std::string& damaged :
+       {std::string(), text + "bob\n", text + "bob " + *key + "\n", text + "bob " + std::string(64, 'X') + "\n",
+        text + std::string(3 << 20, '#'), std::string("\0", 1) + text}) {
+    ASSERT_TRUE(WriteFileSafely(file_, damaged).ok());
+    EXPECT_EQ(readers.Admit("Bearer " + *key, "a", 0), Readers::Access::kNo) << damaged.substr(0, 200);
+  }
+  ASSERT_TRUE(WriteFileSafely(file_, "# who may read\n\n" + text + "\r\n").ok());
+  EXPECT_EQ(readers.Admit("Bearer " + *key, "a", 0), Readers::Access::kYes);
 }
 
 }  // namespace

@@ -1,27 +1,30 @@
-// The listening socket of `lockstep serve`, only on loopback, and the threads that answer.
+// The listening socket of `lockstep serve`. One thread moves the bytes of all connections, so a slow client delays
+// nobody; others make the answers.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analyzer/serve/address.h"
 #include "analyzer/serve/http.h"
+#include "analyzer/serve/stream.h"
 #include "analyzer/util/unique_fd.h"
 
 namespace lockstep::serve {
 
-// An address of 127.0.0.0/8, or "localhost", in host byte order.
-std::optional<uint32_t> LoopbackAddress(const std::string& text);
-
 struct ServerLimits {
-  size_t connections = 16;                // answered at the same time; further ones wait
-  int64_t head_ns = 5'000'000'000;        // for a request to arrive
+  size_t connections = 256;               // at the same time; further ones wait
+  size_t of_one_peer = 64;                // at the same time, with TLS; further ones are closed
+  size_t answers = 16;                    // made at the same time
+  int64_t head_ns = 5'000'000'000;        // for the TLS handshake and a request to arrive
   int64_t stall_ns = 30'000'000'000;      // while the client takes no byte of the answer
   int64_t answer_ns = 1'800'000'000'000;  // for the whole answer
 };
@@ -30,8 +33,9 @@ class Server {
  public:
   // Called by several threads.
   using Handler = std::function<Response(const Request&)>;
-  // `address` is one of 127.0.0.0/8, in host byte order; port 0 means any free port. Unavailable if the port is in use.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(uint32_t address, uint16_t port, Handler handler,
+  // Without `tls` only on loopback. Port 0 means any free port. Unavailable if the port is in use.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(Address address, uint16_t port, Handler handler,
+                                                       std::unique_ptr<Tls> tls = nullptr,
                                                        const ServerLimits& limits = {});
   // Closes the connections and waits for running handlers.
   ~Server();
@@ -41,16 +45,26 @@ class Server {
   uint16_t port() const { return port_; }
 
  private:
-  Server(UniqueFd listener, uint16_t port, Handler handler, const ServerLimits& limits);
-  void Work();
-  void Serve(int connection);
-  bool Wait(int connection, short events, int64_t until_ns) const;
-  bool Send(int connection, const Response& response, bool without_body) const;
+  struct Connection;
+  Server(UniqueFd listener, uint16_t port, Handler handler, std::unique_ptr<Tls> tls, const ServerLimits& limits);
+  void Move();
+  void AcceptAll();
+  // Does what is possible now. False: the connection ends.
+  bool Advance(Connection* connection, int64_t now_ns);
+  bool ReadHead(Connection* connection, int64_t now_ns);
+  bool Send(Connection* connection, int64_t now_ns);
+  void Answer();
 
   const UniqueFd listener_;
   const uint16_t port_;
   const Handler handler_;
+  const std::unique_ptr<Tls> tls_;
   const ServerLimits limits_;
+  EventFd wake_;                                          // an answer is ready, or the server ends
+  std::vector<std::shared_ptr<Connection>> connections_;  // of the thread that moves bytes
+  std::mutex mutex_;
+  std::condition_variable asked_;
+  std::deque<std::shared_ptr<Connection>> requests_;  // guarded by mutex_
   std::atomic<bool> ending_{false};
   std::vector<std::thread> threads_;
 };

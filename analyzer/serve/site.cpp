@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -16,7 +17,7 @@
 #include "analyzer/load/load.h"
 #include "analyzer/replay/conclude.h"
 #include "analyzer/report/report.h"
-#include "analyzer/serve/server.h"
+#include "analyzer/serve/address.h"
 #include "analyzer/util/clock.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/facts.h"
@@ -24,7 +25,6 @@
 namespace lockstep::serve {
 namespace {
 
-constexpr size_t kTokenBytes = 24;
 constexpr size_t kMostCached = 128 << 20, kMostFile = 64 << 20;
 // The page of a job with more ranks asks for calls on demand, if there is an index. The page of a smaller job contains
 // them.
@@ -39,10 +39,14 @@ constexpr const char* kReportPolicy =
 // Only names of this machine are accepted. Otherwise a page of another site whose name resolves to this machine could
 // read the answers.
 bool OwnHost(std::string_view host) {
+  const bool six = host.substr(0, 6) == "[::1]:" || host == "[::1]";
+  if (six) host.remove_prefix(5);
   const size_t colon = host.find(':');
   const std::string_view port = colon == std::string_view::npos ? "0" : host.substr(colon + 1);
   if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != std::string_view::npos) return false;
-  return LoopbackAddress(std::string(host.substr(0, colon))).has_value();
+  if (six) return true;
+  const std::optional<Address> address = ParseAddress(std::string(host.substr(0, colon)));
+  return address && address->loopback;
 }
 
 // Reads "17,4,900": places of ranks.
@@ -83,14 +87,6 @@ struct LargeIncident {
   const IndexCalls calls;
 };
 
-std::string MakeToken() {
-  if (sodium_init() < 0) return "";
-  unsigned char bytes[kTokenBytes];
-  randombytes_buf(bytes, sizeof bytes);
-  char text[sodium_base64_ENCODED_LEN(kTokenBytes, sodium_base64_VARIANT_URLSAFE_NO_PADDING)];
-  return sodium_bin2base64(text, sizeof text, bytes, sizeof bytes, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
-}
-
 PageCache::Page PageCache::Find(const std::string& key) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.key == key; });
   if (found == entries_.end()) return nullptr;
@@ -107,24 +103,59 @@ void PageCache::Add(const std::string& key, Page page) {
 }
 
 Site::Site(std::vector<std::string> folders, std::string token, std::unique_ptr<LiveJobs> live)
-    : token_(std::move(token)), listing_(std::move(folders), token_), live_(std::move(live)), cache_(kMostCached) {}
+    : token_(std::move(token)),
+      root_(absl::StrCat("/", token_, "/")),
+      listing_(std::move(folders), token_),
+      live_(std::move(live)),
+      cache_(kMostCached) {}
+
+Site::Site(std::vector<std::string> folders, std::unique_ptr<Readers> readers, std::string secret,
+           std::unique_ptr<LiveJobs> live)
+    : root_("/"),
+      readers_(std::move(readers)),
+      listing_(std::move(folders), std::move(secret)),
+      live_(std::move(live)),
+      cache_(kMostCached) {}
+
+Response Site::Admit(const Request& request, std::string_view* path) {
+  if (readers_ == nullptr) {
+    if (!OwnHost(request.host)) return TextResponse(421, "Open this server as 127.0.0.1 or localhost.\n");
+    const std::string_view token = TakePart(path);
+    if (token.size() != token_.size() || sodium_memcmp(token.data(), token_.data(), token_.size()) != 0)
+      return TextResponse(403, "The address needs the token that lockstep serve printed.\n");
+    return {};
+  }
+  // A browser sends the key with requests of other sites' pages too.
+  if (request.embedded) return TextResponse(403, "Pages of other sites get no answer.\n");
+  switch (readers_->Admit(request.authorization, request.peer, MonotonicNs())) {
+    case Readers::Access::kYes:
+      return {};
+    case Readers::Access::kTooManyFailures: {
+      Response response = TextResponse(429, "Too many wrong keys from your address. Wait a minute.\n");
+      response.more = "Retry-After: 60\r\n";
+      return response;
+    }
+    case Readers::Access::kNo:
+      break;
+  }
+  Response response = TextResponse(401, "Any name, and your reader's key as password.\n");
+  response.more = "WWW-Authenticate: Basic realm=\"Lockstep: any name, and your key\", charset=\"UTF-8\"\r\n";
+  return response;
+}
 
 Response Site::Answer(const Request& request) {
-  if (!OwnHost(request.host)) return TextResponse(421, "Open this server as 127.0.0.1 or localhost.\n");
   std::string_view path = request.path;
-  const std::string_view token = TakePart(&path);
-  if (token.size() != token_.size() || sodium_memcmp(token.data(), token_.data(), token_.size()) != 0)
-    return TextResponse(403, "The address needs the token that lockstep serve printed.\n");
+  if (Response refused = Admit(request, &path); refused.status != 200) return refused;
   const std::string_view id = TakePart(&path), file = TakePart(&path);
   if (live_ != nullptr && id == "live" && file.empty() && path.empty()) {
-    Response response = TextResponse(200, LivePage(live_->Get(), listing_.All(), token_, RealtimeNs()));
+    Response response = TextResponse(200, LivePage(live_->Get(), listing_.All(), root_, RealtimeNs()));
     response.type = kHtml;
     response.policy = ListPolicy();
     return response;
   }
   if (!id.empty() && path.empty()) return Incident(id, file, request.query);
   if (!id.empty() || !file.empty() || !path.empty()) return TextResponse(404, "There is no such page.\n");
-  Response response = TextResponse(200, ListPage(listing_.All(), request.query, token_, live_ != nullptr));
+  Response response = TextResponse(200, ListPage(listing_.All(), request.query, root_, live_ != nullptr));
   response.type = kHtml;
   response.policy = ListPolicy();
   return response;

@@ -802,29 +802,33 @@ Verb Serve() {
   return {
       .name = "serve",
       .purpose = "show incidents to a browser",
-      .usage = {"[OPTIONS] FOLDER..."},
+      .usage = {"[OPTIONS] FOLDER...", "--readers FILE --add-reader NAME"},
       .text =
           {"Shows the incidents in FOLDER to a browser: a list, and of each incident its page to explore, its report "
            "and its verdict. FOLDER is an incident folder, or a folder of them, such as the --out of a collector. "
            "Nothing else is read and nothing is written. New incidents are in the list when it is loaded again.",
            "It listens on loopback and prints the address, whose token is the key. Other users of this host "
-           "cannot guess it."},
+           "cannot guess it. For other hosts it needs TLS and readers' keys, which browsers ask for as a password."},
       .examples = {{"lockstep serve /var/lib/lockstep/incidents", "all incidents of a collector"},
-                   {"lockstep serve --port 8080 incident", "on a fixed port, for ssh -L 8080:127.0.0.1:8080 HOST"},
+                   {"lockstep serve --listen 0.0.0.0 --tls-cert cert --tls-key key --readers r DIR", "for other hosts"},
                    {"lockstep serve --live any /var/lib/lockstep/incidents", "also the running jobs"}},
       .groups = {{"",
                   {Number("port", "listen on this port; 0: any free one").Default("0").Limits(0, 65535),
-                   Text("listen", "ADDRESS", "listen on this address of loopback; for other machines use ssh -L")
-                       .Default("127.0.0.1"),
+                   Text("listen", "ADDRESS", "listen on this address; 0.0.0.0: on all").Default("127.0.0.1"),
+                   File("tls-cert", "certificate for TLS and those that signed it (PEM)"),
+                   File("tls-key", "unencrypted private key of the certificate (PEM), readable by its owner only"),
+                   File("readers", "names of readers and hashes of their keys, readable by its owner only"),
+                   Text("add-reader", "NAME", "add a reader to the file, print the key and end").Needs("readers"),
                    Text("live", "ENDPOINT",
                         "also show the jobs of this collector, e.g. tcp://head:9470; any: the collector of this host. "
                         "Keys as for lockstep top")}}},
-      .notes = {"SIGTERM and Ctrl-C end it.",
-                "Exit status: 0 ended by a signal; 2 wrong usage; 3 a FOLDER cannot be read, "
-                "or the port is in use."},
+      .notes =
+          {"SIGTERM and Ctrl-C end it.",
+           "Exit status: 0 ended by a signal, or a reader was added; 2 wrong usage; 3 a FOLDER, the certificate, its "
+           "key or the readers cannot be read, or the port is in use."},
       .operand = "FOLDER",
       .operand_kind = Kind::kFolder,
-      .least_operands = 1,
+      .least_operands = 0,
       .most_operands = kAnyNumber};
 }
 

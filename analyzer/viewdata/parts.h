@@ -64,7 +64,7 @@ std::string StateText(const ViewInput& in, size_t row, bool of_class);
 std::string HostStateText(const Rank& rank, HostState host);
 // The place of a CPU thread in the user's code, from its stacks: "train.py:88 load"; empty without a stack.
 std::string PlaceText(const Process& process);
-// "dp", "tp_3", or its identity.
+// "dp", "tp_3"; the members of one without a name, as in the verdict.
 std::string CommLabel(const Communicator& comm);
 
 }  // namespace lockstep

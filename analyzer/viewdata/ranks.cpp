@@ -299,7 +299,7 @@ std::string PlaceText(const Process& process) {
 }
 
 std::string CommLabel(const Communicator& comm) {
-  return Printable(comm.name.empty() ? comm.id : comm.name, 80);
+  return Printable(comm.name.empty() ? CommText(comm) : comm.name, 80);
 }
 
 }  // namespace lockstep

@@ -36,6 +36,7 @@ NOT_RUN = {
     ("docs/limits.md", "./dev outside"): "needs PyPI: CI runs it with --quick",
     ("docs/quickstart.md", "lockstep check --seconds 60"): "needs PyTorch: ./dev outside check runs the like",
     ("docs/extending.md", "./dev fuzz 10"): "ten minutes on every core",
+    ("docs/security.md", "lockstep serve --listen"): "needs a certificate: serve_tls_test makes one",
     ("docs/deploying.md", "/usr/share/lockstep/notify/slurm"): "notify_test runs it",
     ("docs/extending.md", "./dev sanitize asan"): "compiles nearly everything once more",
     ("docs/deploying.md", "sudo apt install"): "needs the packages, and root: packages_test runs it in a clean root",

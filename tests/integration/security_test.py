@@ -97,6 +97,16 @@ PROMISES = {
     "No answer may be stored": ("analyzer/serve/serve_test.cpp:EveryAnswerRestrictsWhatTheBrowserMayDo", "analyzer/serve/page_test.py:test_hostile_names_are_text"),
     "The page of a large job": ("analyzer/serve/serve_test.cpp:ThePageOfALargeJobAsksForItsCalls", "analyzer/serve/page_test.py:test_the_matrix_has_the_states_of_all_and_asks_for_calls"),
     "With `--live` it runs": ("analyzer/serve/page_test.py:test_running_jobs_are_shown_as_text",),
+    "On an address that other hosts": ("analyzer/serve/tls_test.py:test_other_hosts_need_tls_and_readers",),
+    "The key is the password": ("analyzer/serve/tls_test.py:test_only_a_readers_key_gives_access", "analyzer/serve/tls_test.py:test_a_browser_signs_in_and_follows_links"),
+    "`--add-reader` makes": ("analyzer/serve/tls_test.py:test_a_key_is_printed_once_and_stored_nowhere",),
+    "Hashes are compared": ("analyzer/serve/tls_test.py:test_only_a_readers_key_gives_access",),
+    "A removed line": ("analyzer/serve/tls_test.py:test_readers_come_and_go_while_it_runs",),
+    "The TLS key and": ("analyzer/serve/tls_test.py:test_files_that_others_may_read_are_refused",),
+    "20 wrong keys": ("analyzer/serve/tls_test.py:test_many_wrong_keys_are_refused_for_a_while", "analyzer/serve/serve_test.cpp:WrongKeysOfOnePeerAreCountedAndOthersAreNotRefused"),
+    "TLS 1.2 is": ("analyzer/serve/tls_test.py:test_old_versions_are_refused",),
+    "A handshake that stops": ("analyzer/serve/tls_test.py:test_handshakes_that_stop_delay_nobody_and_end", "analyzer/serve/tls_test.py:test_one_peer_holds_a_part_of_the_connections"),
+    "Pages of other sites": ("analyzer/serve/tls_test.py:test_pages_of_other_sites_get_nothing",),
     "A report or page that lies": ("analyzer/serve/serve_test.cpp:AFileInTheFolderCannotRunScripts",),
     # "Hostile input".
     "Rings, dumps, pickles": ("tests/fuzz/CMakeLists.txt:set(targets",),
@@ -112,7 +122,7 @@ PROMISES = {
 # Advice, explanations, and statements of what the page does not promise.
 REST = ("part |", "level |", "role |", "Lockstep records sizes", "Treat an incident", "Set `redact`", "Make one with", "Anyone with the key", "Never hidden",
         "In free text", "It can lie", "A relay's key can lie", "`collector.key` stays", "`agent.key` and", "To rotate", "Control who can read",
-        "Limit the memory of", "The traffic pattern", "Replace keys yourself")
+        "Limit the memory of", "A new certificate", "The traffic pattern", "Replace keys yourself")
 
 
 def sentences():

@@ -1431,6 +1431,7 @@
 
   // tables.ts
   var MOST3 = 100;
+  var few = () => Math.min(MOST3, Math.ceil(window.innerHeight / 20));
   var NAMES = new Intl.Collator("en", { numeric: true });
   function compared(a, b) {
     if (a === b)
@@ -1458,6 +1459,8 @@
       // the rows on the page
       this.count = 0;
       // rows that the filter leaves
+      this.limit = few();
+      // rows in the document
       this.shown = null;
       [this.by, this.down] = sort;
       this.marks = Uint8Array.from({ length: rows }, (_, row) => Number(bad(row)));
@@ -1478,6 +1481,13 @@
             sortBy();
         });
         this.head.append(cell);
+      });
+      this.root.addEventListener("scroll", () => {
+        if (this.limit === MOST3 || this.root.scrollTop + 2 * this.root.clientHeight < this.root.scrollHeight)
+          return;
+        const from = this.limit;
+        this.limit = MOST3;
+        this.body.append(...this.lines(from));
       });
       this.root.append(el("div", "bar", this.filter, this.note), el("table", "", el("thead", "", this.head), this.body));
       this.arrange();
@@ -1509,17 +1519,22 @@
         }
       }
       this.order = first;
+      this.limit = few();
+      this.root.scrollTop = 0;
       this.fill();
     }
     fill() {
-      const rows = this.order, isChosen = this.chosen();
       this.note.textContent = this.count > MOST3 ? `${count(this.count - MOST3)} more rows: narrow them with the filter` : plural(this.count, "row");
-      this.body.replaceChildren(...rows.map((row) => {
+      this.body.replaceChildren(...this.lines(0));
+      [...this.head.children].forEach((cell, at) => cell.setAttribute("aria-sort", at !== this.by ? "none" : this.down ? "descending" : "ascending"));
+    }
+    lines(from) {
+      const isChosen = this.chosen();
+      return this.order.slice(from, this.limit).map((row) => {
         const line = el("tr", (this.marks[row] ? "bad " : "") + (isChosen(row) ? "chosen" : ""), ...this.columns.map((column) => el("td", "", String(column.value(row)))));
         line.addEventListener("click", () => this.click(row));
         return line;
-      }));
-      [...this.head.children].forEach((cell, at) => cell.setAttribute("aria-sort", at !== this.by ? "none" : this.down ? "descending" : "ascending"));
+      });
     }
     // All that the filter looks at.
     words(row) {

@@ -3,7 +3,9 @@ import { runsCount, runsText, WaitKind } from "./data";
 import { count, el, plural } from "./dom";
 import { Page, View } from "./view";
 
-const MOST = 100; // rows on the page at once: more are slow, and nobody reads them
+const MOST = 100; // rows that can be read: more are slow, and nobody reads them
+// Rows that fill a window; the others come when somebody scrolls to them.
+const few = () => Math.min(MOST, Math.ceil(window.innerHeight / 20));
 
 const NAMES = new Intl.Collator("en", { numeric: true });
 
@@ -28,6 +30,7 @@ class Table implements View {
   private readonly marks: Uint8Array; // by row: 1 if it is bad
   private order: number[] = []; // the rows on the page
   private count = 0; // rows that the filter leaves
+  private limit = few(); // rows in the document
   private shown: string | null = null;
 
   constructor(private readonly columns: Column[], private readonly rows: number, sort: [number, boolean], bad: (row: number) => boolean,
@@ -44,6 +47,12 @@ class Table implements View {
       cell.addEventListener("click", sortBy);
       cell.addEventListener("keydown", event => { if (event.key === "Enter") sortBy(); });
       this.head.append(cell);
+    });
+    this.root.addEventListener("scroll", () => {
+      if (this.limit === MOST || this.root.scrollTop + 2 * this.root.clientHeight < this.root.scrollHeight) return;
+      const from = this.limit;
+      this.limit = MOST;
+      this.body.append(...this.lines(from));
     });
     this.root.append(el("div", "bar", this.filter, this.note), el("table", "", el("thead", "", this.head), this.body));
     this.arrange();
@@ -65,18 +74,24 @@ class Table implements View {
       if (first.length > MOST) { first.pop(); values.pop(); }
     }
     this.order = first;
+    this.limit = few();
+    this.root.scrollTop = 0;
     this.fill();
   }
 
   private fill(): void {
-    const rows = this.order, isChosen = this.chosen();
     this.note.textContent = this.count > MOST ? `${count(this.count - MOST)} more rows: narrow them with the filter` : plural(this.count, "row");
-    this.body.replaceChildren(...rows.map(row => {
+    this.body.replaceChildren(...this.lines(0));
+    [...this.head.children].forEach((cell, at) => cell.setAttribute("aria-sort", at !== this.by ? "none" : this.down ? "descending" : "ascending"));
+  }
+
+  private lines(from: number): HTMLElement[] {
+    const isChosen = this.chosen();
+    return this.order.slice(from, this.limit).map(row => {
       const line = el("tr", (this.marks[row] ? "bad " : "") + (isChosen(row) ? "chosen" : ""), ...this.columns.map(column => el("td", "", String(column.value(row)))));
       line.addEventListener("click", () => this.click(row));
       return line;
-    }));
-    [...this.head.children].forEach((cell, at) => cell.setAttribute("aria-sort", at !== this.by ? "none" : this.down ? "descending" : "ascending"));
+    });
   }
 
   // All that the filter looks at.

@@ -3,7 +3,8 @@
 an event to the frame that shows it. Prints a line for each group of interactions. Exit status 1: a goal is missed by a
 factor of two or more, which a busy machine does not explain.
 
-Usage: browser_speed.py LOCKSTEP_SERVE FOLDER_OF_THE_INCIDENT"""
+Usage: browser_speed.py LOCKSTEP_SERVE FOLDER_OF_THE_INCIDENT [results/viewer-speed.md]
+With the third argument, replaces the table of that page from its marker on."""
 
 import json
 import os
@@ -55,12 +56,33 @@ def share(values, part):
     return sorted(values)[int(part * (len(values) - 1))]
 
 
+MARKER = "<!-- From here on written by tests/bench/view/browser_speed.py. -->\n"
+rows = []
+
+
+def write_results(path, load):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    date = time.strftime("%Y-%m-%d", time.gmtime())
+    text = text[:text.index(MARKER) + len(MARKER)] + f"""
+`lockstep serve` with the same incident in headless Chromium at 1600 x 900, on {date}, {os.cpu_count()} cores, load average {load[0]:.1f} before. Times are from an event to
+the frame that shows it. Goals: the first picture within {FIRST_MS:,} ms, 95 of 100 interactions within {INTERACTION_MS} ms.
+
+| what | median | 95 % |
+| --- | --- | --- |
+""" + "".join(f"| {what} | {median} | {most} |\n" for what, median, most in rows)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def line(what, value, goal):
+    rows.append((what, f"{value:,.0f} ms" if goal == FIRST_MS else "", "" if goal == FIRST_MS else f"{value:,.1f} ms"))
     print(f"{what:<44} {value:8.1f} ms   goal {goal:5} ms   {'met' if value <= goal else 'MISSED'}", flush=True)
     return value > 2 * goal
 
 
-def main(serve, folder):
+def main(serve, folder, results=None):
+    load = os.getloadavg()
     server = subprocess.Popen([serve, folder], stdout=subprocess.PIPE, text=True)
     address = server.stdout.readline().strip()
     with tempfile.TemporaryDirectory() as profile:
@@ -97,17 +119,23 @@ def main(serve, folder):
             far |= line("first picture, again", goto(page), FIRST_MS)
             begin = time.monotonic()
             see_soon("performance.getEntriesByType('resource').filter(one => one.name.endsWith('grids.json') && one.responseEnd).length")
-            print(f"{'states of all calls here, after the picture':<44} {(time.monotonic() - begin) * 1000:8.1f} ms")
+            states = (time.monotonic() - begin) * 1000
+            print(f"{'states of all calls here, after the picture':<44} {states:8.1f} ms")
+            rows.append(("states of all calls here, after the picture", f"{states:,.0f} ms", ""))
             every = []
             for what, steps in GROUPS.items():
                 times = see(MEASURE % ",".join(steps))
                 every += times
+                rows.append((what, f"{share(times, 0.5):,.1f} ms", f"{share(times, 0.95):,.1f} ms"))
                 print(f"{what:<44} {share(times, 0.5):8.1f} ms median {share(times, 0.95):8.1f} ms 95 % {max(times):8.1f} ms most, {len(times)} events", flush=True)
             far |= line(f"95 of 100 interactions ({len(every)} events)", share(every, 0.95), INTERACTION_MS)
             sizes = see("[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
                         ".reduce((sum, one) => [sum[0] + one.encodedBodySize, sum[1] + one.decodedBodySize], [0, 0])")
             print(f"{'bytes':<44} {sizes[0] / 1e6:8.2f} MB compressed, {sizes[1] / 1e6:.2f} MB")
+            rows.append(("bytes sent", f"{sizes[0] / 1e6:.2f} MB compressed, {sizes[1] / 1e6:.2f} MB", ""))
             print(json.dumps({"load average": os.getloadavg()}))
+            if results:
+                write_results(results, load)
         finally:
             browser.close()
             server.terminate()
@@ -116,4 +144,4 @@ def main(serve, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    sys.exit(main(*sys.argv[1:4]))

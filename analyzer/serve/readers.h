@@ -1,0 +1,49 @@
+// Who may read over the network: a file with names and hashes of keys.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace lockstep::serve {
+
+// 192 random bits as 32 characters for a URL; empty if the system gives no random bytes.
+std::string MakeToken();
+
+// A file has a line "NAME HASH" for each reader. Changes take effect at the next request. Thread-safe.
+class Readers {
+ public:
+  enum class Access { kYes, kNo, kTooManyFailures };
+
+  explicit Readers(std::string path) : path_(std::move(path)) {}
+
+  // Adds a line, and the file if it does not exist. Returns the new key, which is stored nowhere.
+  static absl::StatusOr<std::string> Add(const std::string& path, const std::string& name);
+  // Why the file cannot be used, or that it has no readers.
+  absl::Status Check();
+  // `authorization` is the header field: "Basic" with any name and a key as password, or "Bearer KEY". A peer with many
+  // wrong keys is refused for a while.
+  Access Admit(std::string_view authorization, const std::string& peer, int64_t now_ns);
+
+ private:
+  struct Failures {
+    int64_t first_ns = 0;
+    int count = 0;
+  };
+  absl::Status Load();
+
+  const std::string path_;
+  std::mutex mutex_;
+  std::string version_;  // of the file that `hashes_` comes from
+  std::vector<std::string> hashes_;
+  std::map<std::string, Failures> failures_;  // by peer
+};
+
+}  // namespace lockstep::serve
