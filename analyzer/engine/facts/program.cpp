@@ -464,6 +464,8 @@ std::vector<Divergence> FindDivergences(const Model& model) {
           d.family_size = static_cast<int32_t>(family.size());
         }
         d.by_history = true;
+      } else if (made <= best.size()) {
+        continue;  // as many ranks left the reference, each elsewhere, as follow it: there is no common order
       }
       found.push_back(d);
     }
