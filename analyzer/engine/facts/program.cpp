@@ -431,7 +431,8 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     };
     // If more ranks made the other call than the reference's call, the reference left the program. So did the ranks
     // that do as it does.
-    if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second) {
+    if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second &&
+        2 * biggest->second > family.size()) {
       const Program& theirs = *program_of(biggest->first->rank);
       const size_t before = found.size();
       for (const Program& p : family) {

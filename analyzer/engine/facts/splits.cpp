@@ -91,6 +91,7 @@ class Split {
     const bool strong = best.exact + whole >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
     if (!strong && !(stalled && best.odd.size() == 1 && equals == 1)) return;
     SplitFault fault;
+    fault.agreed = parent_ == kNoIndex;
     std::set<uint32_t> affected;
     for (size_t i : best.odd) {
       const Entry& e = entries_[i];

@@ -44,7 +44,7 @@ TEST(FrBackends, OperationsThatAreAllRetiredDidNotTimeOut) {
     dump.groups = {{.enqueued = seq}};
     for (int64_t i = 1; i <= seq; ++i) dump.entries.push_back({.op = "custom:all_reduce", .seq = i, .retired = true});
     const Bundle bundle = LoadDumps({dump});
-    EXPECT_EQ(bundle.ranks[0].ops[0].state, seq == 1 ? OpState::kIncomplete : OpState::kCompleted);
+    for (const Op& op : bundle.ranks[0].ops) EXPECT_EQ(op.state, seq == 1 ? OpState::kIncomplete : OpState::kCompleted);
     EXPECT_EQ(bundle.ranks[0].ends_untold, seq > 1);
   }
 }
