@@ -68,14 +68,16 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   if (frameworks && !model.bundle.known_stalled && verdict->verdict() == VERDICT_HEALTHY) {
     constexpr int64_t kMoves = 2'000'000'000;  // a running job calls NCCL more often than this
     int64_t newest = 0, taken = 0;
+    bool untold = false;  // when a dump was taken, or what had ended then
     for (const Rank& rank : ranks) {
       taken = std::max(taken, rank.captured_ns);
+      untold |= rank.captured_ns == 0 || rank.ends_untold;
       for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
     }
-    if (taken == 0 || taken - newest > kMoves) {
+    if (untold || taken - newest > kMoves) {
       verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
       Detail* detail = AddNotSeen(NotSeen::STILL_RUNNING, {}, verdict);
-      if (taken != 0) detail->set_duration_ns(taken - newest);
+      if (taken - newest > kMoves) detail->set_duration_ns(taken - newest);
     }
   }
   // Without GPU marks, a finished operation and one that never ends look the same. The waits of the CPU threads do not.

@@ -431,7 +431,8 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     };
     // If more ranks made the other call than the reference's call, the reference left the program. So did the ranks
     // that do as it does.
-    if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second) {
+    if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second &&
+        2 * biggest->second > family.size()) {
       const Program& theirs = *program_of(biggest->first->rank);
       const size_t before = found.size();
       for (const Program& p : family) {
@@ -464,6 +465,8 @@ std::vector<Divergence> FindDivergences(const Model& model) {
           d.family_size = static_cast<int32_t>(family.size());
         }
         d.by_history = true;
+      } else if (made <= best.size()) {
+        continue;  // as many ranks left the reference, each elsewhere, as follow it: there is no common order
       }
       found.push_back(d);
     }

@@ -83,7 +83,7 @@ class Split {
         ++equals;
       }
     }
-    if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
+    if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size() || !best.regular) return;
     // A pattern is strong under two conditions. At least two communicators fit it exactly. And these, together with the
     // odd members, are at least half of all communicators. Fewer may be coincidence or intended. If only one fits,
     // classes of which no member has data count as well.
@@ -91,6 +91,7 @@ class Split {
     const bool strong = best.exact + whole >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
     if (!strong && !(stalled && best.odd.size() == 1 && equals == 1)) return;
     SplitFault fault;
+    fault.agreed = parent_ == kNoIndex;
     std::set<uint32_t> affected;
     for (size_t i : best.odd) {
       const Entry& e = entries_[i];
@@ -221,6 +222,7 @@ class Split {
     std::vector<size_t> odd;  // indexes into entries_
     size_t exact = 0;         // communicators that are exactly one class
     size_t elsewhere = 0;     // unseen members that have no space in the communicator of their class
+    bool regular = true;      // all classes are of one size, so that the odd members alone make the job irregular
     // Maps a class to the communicator that has most of the class's members.
     absl::flat_hash_map<int64_t, uint32_t> owner;
     size_t Against() const { return odd.size() + elsewhere; }
@@ -306,10 +308,12 @@ class Split {
         fit.odd.push_back(i);
     }
     for (const int32_t place : unseen_) {
+      ++class_size[pattern.ClassOf(place)];
       const auto it = fit.owner.find(pattern.ClassOf(place));
       fit.elsewhere += it != fit.owner.end() && children_.at(it->second).size() >=
                                                     static_cast<size_t>(std::max(bundle_.comms[it->second].size, 0));
     }
+    for (const auto& [klass, count] : class_size) fit.regular &= static_cast<int64_t>(count) == pattern.size;
     return fit;
   }
 
@@ -467,7 +471,8 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
   }
 }
 
-// Groups with one description in a framework's dumps, with each rank in one of them: the slices of a layout.
+// Groups with one description in a framework's dumps, with each rank in one of them: the slices of a layout. All
+// members agree on the lists, so uneven groups may be intended: they count only where something is wrong.
 void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
   std::map<std::string, std::vector<uint32_t>> families;
@@ -571,7 +576,7 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
 std::vector<SplitFault> FindSplitFaults(const Model& model, bool stalled) {
   std::vector<SplitFault> faults;
   FromSplits(model, stalled, &faults);
-  FromDescriptions(model, &faults);
+  if (stalled) FromDescriptions(model, &faults);
   FromLists(model, &faults);
   return faults;
 }

@@ -21,6 +21,7 @@ struct SplitFault {
   Detail detail;
   Evidence evidence;
   Grade grade = GRADE_UNSPECIFIED;
+  bool agreed = false;  // all members list the same members; only the shape of the other groups is against it
 };
 
 // `stalled`: the job is stuck. A pattern that few communicators support counts only then.

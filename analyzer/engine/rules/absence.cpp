@@ -79,6 +79,16 @@ std::vector<Cause> Causes::FromAbsence() {
       // they aborted the communicator and created it again.
       std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(r, holder, *first); });
       if (cause.ranks.empty()) continue;
+      // Few ranks that made one call more are likelier than a fault of most ranks.
+      std::vector<int32_t> makers;
+      for (size_t m = 0; m < list.size(); ++m) {
+        if (list[m] == most) makers.push_back(view.members[m].rank_index);
+      }
+      if (cause.ranks.size() > makers.size()) {
+        causes.push_back(AheadCause(*first, holder, std::move(makers), cause.ranks.size(), false));
+        causes.back().grade = GRADE_WEAK;
+        break;
+      }
       cause.kind = RANK_NOT_ARRIVED;
       cause.comm = c;
       cause.op = first;

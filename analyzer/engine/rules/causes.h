@@ -45,6 +45,8 @@ class Causes {
   // Most members of a communicator ended with the same operation: they exited with status 0, or are idle. Then the few
   // ranks that issued an extra call are ahead. One extra call is more likely than a fault on most ranks.
   void BlameTheAhead(std::vector<Cause>* causes) const;
+  // `ahead` issued `op`, and the `behind` other members never did; `exited`: with status 0 instead.
+  Cause AheadCause(const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind, bool exited) const;
   // Blames a rank without data instead of idle ranks that may wait for it in a call that is not recorded.
   void BlameTheSilent(std::vector<Cause>* causes) const;
   std::vector<Cause> FromLastCalls() const;

@@ -110,6 +110,11 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     if (!waiting_somewhere.contains(r) && !held) free.push_back(r);
   }
   const bool all_named = p.absent.empty() && p.unnamed == 0;
+  // The lines of a log may end while the creation still runs, and nothing else shows how long the others have waited.
+  const bool seen_waiting =
+      p.dated || bundle_.known_stalled || std::any_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
+        return model_.ranks[static_cast<size_t>(r)].host != HostState::kUnknown;
+      });
   if (!p.astray.empty()) {
     c.ranks = p.astray;
     c.grade = GRADE_STRONG;
@@ -136,7 +141,7 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
       return dead;
     }
     c.ranks = std::move(free);
-    c.grade = GRADE_STRONG;
+    c.grade = seen_waiting ? GRADE_STRONG : GRADE_OPEN;
     c.reason = REASON_NEVER_CAME_TO_CREATION;
     bool stopped = true;
     for (int32_t r : c.ranks) stopped &= model_.ranks[r].host == HostState::kStopped;
@@ -154,7 +159,7 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     if (std::all_of(c.ranks.begin(), c.ranks.end(), waits_outside)) c.stall = Stall::kRendezvous;
   } else if (p.absent.empty() && !p.unseen.empty()) {
     c.missing = p.unseen;
-    c.grade = p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN;
+    c.grade = seen_waiting && p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN;
     c.reason = REASON_NO_DATA_IN_CREATION;
   } else if (p.absent.empty() && p.unnamed > 0) {
     if (!ClosedCreation(p, call, &c)) c.kind = FINDING_UNSPECIFIED;  // no rank to name
@@ -259,6 +264,12 @@ void Causes::AddFromSplits(std::vector<Cause>* causes) {
   std::set<int32_t> touched;
   std::vector<Cause> found;
   for (SplitFault& fault : faults) {
+    // All members agree on these groups, so they may be intended: only a fault in one of them is evidence.
+    const auto in_fault = [&fault](uint32_t comm) {
+      return std::find(fault.affected.begin(), fault.affected.end(), comm) != fault.affected.end();
+    };
+    if (fault.agreed && std::none_of(causes->begin(), causes->end(), [&](const Cause& c) { return in_fault(c.comm); }))
+      continue;
     affected.insert(fault.affected.begin(), fault.affected.end());
     for (uint32_t comm : fault.affected) {
       for (const Member& m : model_.comms[comm].members) {

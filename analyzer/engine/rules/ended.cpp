@@ -52,6 +52,28 @@ std::vector<Cause> Causes::FromUnseenEnds() const {
   return {c};
 }
 
+Cause Causes::AheadCause(const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind, bool exited) const {
+  const uint32_t comm = model_.CommOf(bundle_.ranks[static_cast<size_t>(op_rank)], op);
+  Cause c;
+  c.kind = RANK_AHEAD;
+  c.ranks = std::move(ahead);
+  std::sort(c.ranks.begin(), c.ranks.end());
+  c.op = &op;
+  c.op_rank = op_rank;
+  c.comm = comm;
+  c.grade = exited ? GRADE_GOOD : GRADE_FAIR;
+  c.reason = REASON_AHEAD;
+  *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(op_rank)], op);
+  c.detail.set_count(static_cast<int64_t>(behind));
+  c.detail.set_flag(exited);
+  c.Add(Evidence::ENDED_BEFORE, {})
+      .CountOf(behind, model_.comms[comm].members.size())
+      .On(bundle_.comms[comm])
+      .Flag(exited)
+      .Number(op.seq - 1);
+  return c;
+}
+
 void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
   if (graph_ == nullptr) return;
   for (Cause& c : *causes) {
@@ -60,9 +82,14 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
       continue;
     const uint32_t comm = model_.CommOf(bundle_.ranks[static_cast<size_t>(c.op_rank)], *c.op);
     std::vector<int32_t> ahead, behind;
-    bool agree = true, exited = true;
+    size_t unseen = 0;
+    bool agree = true, exited = true, untold = false;
     for (const Member& m : model_.comms[comm].members) {
-      const bool known = m.rank_index >= 0 && m.membership != kNoIndex;
+      if (m.rank_index < 0) {
+        ++unseen;
+        continue;
+      }
+      const bool known = m.membership != kNoIndex;
       const Process* process = known ? &bundle_.ranks[static_cast<size_t>(m.rank_index)].process : nullptr;
       const RankView* view = known ? &model_.ranks[static_cast<size_t>(m.rank_index)] : nullptr;
       const bool ended = known && process->life == Life::kExited && process->exit_code == 0 && !process->consequence;
@@ -71,30 +98,16 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
       const bool done = known && m.arrived == c.op->seq - 1 && (ended || idle);
       agree &= done || (known && m.arrived >= c.op->seq);
       exited &= !done || ended;
+      untold |= done && bundle_.ranks[static_cast<size_t>(m.rank_index)].ends_untold;
       if (agree) (done ? behind : ahead).push_back(m.rank_index);
     }
-    if (!agree || ahead.empty() || behind.size() < ahead.size() || c.ranks.size() != behind.size()) continue;
+    if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen || c.ranks.size() != behind.size()) continue;
+    // Where a backend records no sends and receives, idle ranks may wait for a member without data.
+    if (unseen > 0 && untold) continue;
     // If there are only two, either may be at fault; the other communicators of that kind decide.
     if (behind.size() == ahead.size() && !OthersEndedAt(model_, comm, c.op->seq - 1)) continue;
-    std::sort(ahead.begin(), ahead.end());
-    const Op* op = c.op;
-    const int32_t op_rank = c.op_rank;
-    c = Cause();
-    c.kind = RANK_AHEAD;
-    c.ranks = std::move(ahead);
-    c.op = op;
-    c.op_rank = op_rank;
-    c.comm = comm;
-    c.grade = exited ? GRADE_GOOD : GRADE_FAIR;
-    c.reason = REASON_AHEAD;
-    *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(op_rank)], *op);
-    c.detail.set_count(static_cast<int64_t>(behind.size()));
-    c.detail.set_flag(exited);
-    c.Add(Evidence::ENDED_BEFORE, {})
-        .CountOf(behind.size(), model_.comms[comm].members.size())
-        .On(bundle_.comms[comm])
-        .Flag(exited)
-        .Number(op->seq - 1);
+    c = AheadCause(*c.op, c.op_rank, std::move(ahead), behind.size(), exited);
+    if (unseen > 0) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
       c.nodes.push_back(WaitGraph::HostNode(static_cast<size_t>(r)));
       for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1);

@@ -84,6 +84,22 @@ TEST(Rivals, AnExtraCallIsLikelierThanAFaultOfAllOthers) {
   ExpectOnly(job.Analyzed(), RANK_NOT_ARRIVED, {0, 1});
 }
 
+// One rank's dump is missing. gloo records no sends, so there the idle ranks may wait for that rank.
+TEST(Rivals, AnExtraCallIsLikelierAlsoWhereAFileIsMissing) {
+  for (const char* backend : {"gloo", "nccl"}) {
+    DumpedJob job(6, backend);
+    for (int r = 0; r < 6; ++r) job.Call(r, "world", "all_reduce", true);
+    job.Call(2, "world", "all_reduce", false);
+    job.Lose(5);
+    const Verdict v = job.Analyzed();
+    ASSERT_GE(v.findings_size(), 1) << Show(v);
+    const bool told = std::string(backend) == "nccl";
+    EXPECT_EQ(v.findings(0).kind() == RANK_AHEAD, told) << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{told ? 2 : 5})) << Show(v);
+    EXPECT_LE(v.findings(0).confidence(), 0.75);
+  }
+}
+
 TEST(Rivals, TheOnlyRankThatCompletedTheOthersCallIsOdd) {
   DumpedJob job(4);
   for (int r = 0; r < 4; ++r) job.Call(r, "world", "all_reduce", r == 3);

@@ -37,6 +37,18 @@ TEST(FrBackends, RetiredMeansCompletedIfTheBackendMarksNoCompletions) {
   EXPECT_TRUE(bundle.ranks[0].ends_untold);
 }
 
+// A watchdog gives up on one operation. This backend retires every operation when it is issued, and counts no ends.
+TEST(FrBackends, OperationsThatAreAllRetiredDidNotTimeOut) {
+  for (const int64_t seq : {int64_t{1}, int64_t{2}}) {
+    FrDump dump;
+    dump.groups = {{.enqueued = seq}};
+    for (int64_t i = 1; i <= seq; ++i) dump.entries.push_back({.op = "custom:all_reduce", .seq = i, .retired = true});
+    const Bundle bundle = LoadDumps({dump});
+    for (const Op& op : bundle.ranks[0].ops) EXPECT_EQ(op.state, seq == 1 ? OpState::kIncomplete : OpState::kCompleted);
+    EXPECT_EQ(bundle.ranks[0].ends_untold, seq > 1);
+  }
+}
+
 // A job uses gloo for a checkpoint group and NCCL for the rest, and one dump has both.
 TEST(FrBackends, EachBackendOfADumpMarksCompletionsInItsWay) {
   FrDump dump;

@@ -266,9 +266,9 @@ const EntryReader::OpNameInfo& EntryReader::FindOpName(const Value& value) {
 uint8_t EntryReader::BackendOf(std::string_view profiling_name) {
   const size_t colon = profiling_name.find(':');
   const std::string_view name = profiling_name.substr(0, colon == std::string_view::npos ? 0 : colon);
-  const auto at = std::find(backends_.begin(), backends_.end(), name);
-  if (at == backends_.end() && backends_.size() <= UINT8_MAX) backends_.emplace_back(name);
-  return static_cast<uint8_t>(std::min<std::ptrdiff_t>(at - backends_.begin(), UINT8_MAX));
+  const std::ptrdiff_t at = std::find(backends_.begin(), backends_.end(), name) - backends_.begin();
+  if (at == std::ssize(backends_) && at <= UINT8_MAX) backends_.emplace_back(name);
+  return static_cast<uint8_t>(std::min<std::ptrdiff_t>(at, UINT8_MAX));
 }
 
 RawState EntryReader::StateOf(const Value& state) {

@@ -170,18 +170,24 @@ class StateJudge {
 
   void FindMarks() {
     bool any_ended = false, work_done = false;
-    std::array<bool, UINT8_MAX + 1> used = {}, completes = {};
+    std::array<bool, UINT8_MAX + 1> used = {}, completes = {}, gives_up = {};
+    std::vector<bool> retired(views_.size());
     for (size_t i = 0; i < raw_.size(); i++) {
-      used[raw_[i].backend] = true;
-      completes[raw_[i].backend] |= raw_[i].state == RawState::kCompleted;
-      retires_[raw_[i].backend] |= rank_.ops[i].retired;
+      const uint8_t backend = raw_[i].backend;
+      used[backend] = true;
+      completes[backend] |= raw_[i].state == RawState::kCompleted;
+      if (!rank_.ops[i].retired) continue;
+      // A watchdog gives up on the first operation that times out, so several in one group were retired when they
+      // ended, or when they were issued.
+      gives_up[backend] = !retires_[backend] || (gives_up[backend] && !retired[rank_.ops[i].membership]);
+      retires_[backend] = retired[rank_.ops[i].membership] = true;
     }
     for (const GroupStatus& status : file_.statuses) work_done |= status.completed >= 0;
     // gloo and torchcomms never mark an operation completed: it has ended once it is retired. With PyTorch's first NCCL
     // backend, an operation that is retired but not completed has timed out.
     for (size_t i = 0; i < used.size(); i++) {
       any_ended |= completes[i] || retires_[i];
-      retires_[i] = retires_[i] && !completes[i] && (work_done || file_.statuses.empty());
+      retires_[i] = retires_[i] && !completes[i] && (work_done || file_.statuses.empty() || !gives_up[i]);
     }
     rank_.ends_untold = retires_ == used && !raw_.empty();
     for (size_t i = 0; i < raw_.size(); i++) {

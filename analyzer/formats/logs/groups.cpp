@@ -117,6 +117,10 @@ class Watchdogs {
         bare_count_as_job_ &= said->what.inside < 0 || (said->what.inside == rank && !too_small && !smaller);
         if (of.groups.empty() && said->what.seq >= 0) numbers.insert(said->what.seq);
       }
+      for (const auto& [name, group] : of.groups) {
+        if (!IsWhole(name, DescOf(name))) continue;
+        for (const auto& [seq, line] : group.timeouts) numbers.insert(seq);
+      }
     }
     bare_count_as_job_ &= numbers.size() < 2;
     for (auto& [rank, of] : ranks_) PlaceBare(rank, &of);

@@ -128,6 +128,33 @@ TEST_F(LogsTest, ARankWhoseOwnWatchdogFoundTheTimeoutWaited) {
   ExpectOnly(Told(), RANK_NO_DATA, {2});
 }
 
+// The host of ranks 0 and 1 prints no rank before the lines. "[Rank 1]" stands for a place in group 1 there, as the
+// line with the same number shows; the group of all is stuck elsewhere.
+TEST_F(LogsTest, ANumberOfAnotherGroupIsNotARankOfTheJob) {
+  std::string log = "world_size=4\n" + Caught(1, 42) + Counters("1", 1, 42, 41);
+  for (const int rank : {2, 3}) log += Caught(rank, 7) + Counters("0(default_pg)", rank, 7, 6);
+  Put("log", log);
+  const Bundle bundle = Load();
+  for (const Rank& rank : bundle.ranks) EXPECT_NE(rank.rank, 1);
+  const Verdict verdict = Told();
+  for (const Finding& finding : verdict.findings()) EXPECT_LE(finding.confidence(), 0.5) << Show(verdict);
+}
+
+std::string Making(int rank, int of) {
+  return absl::StrCat("node0:", 100 + rank, ":", 200 + rank, " [", rank, "] NCCL INFO ncclCommInitRankConfig comm 0x",
+                      10 + rank, " rank ", rank, " nranks ", of,
+                      " cudaDev 0 nvmlDev 0 busId 1b000 commId 0xabc - Init START\n");
+}
+
+// The lines end while ranks come one by one, and have no times.
+TEST_F(LogsTest, ALogThatEndsInACreationDoesNotShowWhoIsMissing) {
+  std::string log;
+  for (const int rank : {0, 1, 2}) log += Making(rank, 4);
+  Put("log", log + "node0:103:103 [3] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>\n");
+  const Verdict verdict = Told();
+  for (const Finding& finding : verdict.findings()) EXPECT_LE(finding.confidence(), 0.5) << Show(verdict);
+}
+
 std::string Exception(int rank, const std::string& text) {
   return Of(rank) + " Traceback (most recent call last):\n" + Of(rank) +
          "   File \"/app/train.py\", line 180, in main\n" + Of(rank) + "     loss.backward()\n" + Of(rank) + " " +
