@@ -7,12 +7,8 @@
 namespace lockstep::serve {
 namespace {
 
-sockaddr_in& Four(sockaddr_storage& at) {
-  return reinterpret_cast<sockaddr_in&>(at);
-}
-sockaddr_in6& Six(sockaddr_storage& at) {
-  return reinterpret_cast<sockaddr_in6&>(at);
-}
+sockaddr_in& Four(sockaddr_storage& at) { return reinterpret_cast<sockaddr_in&>(at); }
+sockaddr_in6& Six(sockaddr_storage& at) { return reinterpret_cast<sockaddr_in6&>(at); }
 
 }  // namespace
 

@@ -22,9 +22,7 @@ namespace {
 
 constexpr int kFailed = 3;
 
-int Fail(absl::string_view text) {
-  return settings::Complain("serve", text, kFailed);
-}
+int Fail(absl::string_view text) { return settings::Complain("serve", text, kFailed); }
 
 int AddReader(const std::string& file, const std::string& name) {
   const absl::StatusOr<std::string> key = Readers::Add(file, name);

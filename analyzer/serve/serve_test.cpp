@@ -425,9 +425,7 @@ std::string Exchange(uint16_t port, const std::string& sent) {
   return got;
 }
 
-Address Loopback() {
-  return *ParseAddress("127.0.0.1");
-}
+Address Loopback() { return *ParseAddress("127.0.0.1"); }
 
 TEST(ServeServer, AnswersWithinItsLimits) {
   const std::string large(5'000'000, 'x');

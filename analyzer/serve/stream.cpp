@@ -84,9 +84,7 @@ template <typename T>
 using Owned = std::unique_ptr<T, Free>;
 
 // An encrypted key gets no password.
-int NoPassword(char*, int, int, void*) {
-  return 0;
-}
+int NoPassword(char*, int, int, void*) { return 0; }
 
 Owned<BIO> Memory(const std::string& text) {
   return Owned<BIO>(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
@@ -94,13 +92,9 @@ Owned<BIO> Memory(const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<Stream> PlainStream(int fd) {
-  return std::make_unique<Plain>(fd);
-}
+std::unique_ptr<Stream> PlainStream(int fd) { return std::make_unique<Plain>(fd); }
 
-Tls::~Tls() {
-  SSL_CTX_free(context_);
-}
+Tls::~Tls() { SSL_CTX_free(context_); }
 
 absl::StatusOr<std::unique_ptr<Tls>> Tls::Load(const std::string& certificate, const std::string& key) {
   const absl::StatusOr<std::string> chain = ReadWholeFile(certificate, kMostPem);

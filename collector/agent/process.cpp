@@ -396,8 +396,6 @@ class AgentProcess {
 
 }  // namespace
 
-int RunAgent(const AgentOptions& options) {
-  return AgentProcess(options).Main();
-}
+int RunAgent(const AgentOptions& options) { return AgentProcess(options).Main(); }
 
 }  // namespace lockstep

@@ -14,9 +14,7 @@ namespace standin {
 
 // Stores an error as the calling thread's last error and returns it.
 cudaError_t Report(cudaError_t error);
-inline cudaError_t Error(int number) {
-  return Report(static_cast<cudaError_t>(number));
-}
+inline cudaError_t Error(int number) { return Report(static_cast<cudaError_t>(number)); }
 bool ValidDevice(int device);
 
 // Finds a driver function as the real runtime does: cuGetProcAddress through dlsym, and everything else through
