@@ -750,7 +750,7 @@
     draw() {
       const { classes, edges } = this.page.incident.file.waits, colors = palette();
       if (!this.boxes.length) {
-        this.canvas.replaceWith(el("p", "", "Nobody waits for anybody."));
+        this.canvas.replaceWith(el("p", "", "No rank waits for another."));
         return;
       }
       const g = context(this.canvas, Math.max(this.width, 600), this.height);

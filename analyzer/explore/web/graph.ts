@@ -51,7 +51,7 @@ export class GraphView implements View {
 
   draw(): void {
     const { classes, edges } = this.page.incident.file.waits, colors = palette();
-    if (!this.boxes.length) { this.canvas.replaceWith(el("p", "", "Nobody waits for anybody.")); return; }
+    if (!this.boxes.length) { this.canvas.replaceWith(el("p", "", "No rank waits for another.")); return; }
     const g = context(this.canvas, Math.max(this.width, 600), this.height);
     if (!g) return;
     const place = new Map(this.boxes.map(box => [box.node, box]));
