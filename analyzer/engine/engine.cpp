@@ -47,10 +47,8 @@ bool MayBeNetwork(Reason reason) {
     case REASON_WRONG_PEER:
     case REASON_TWO_STREAMS_STUCK:
     case REASON_STOPPED_WHILE_OTHERS_WAIT:
-    case REASON_EXITED_WHILE_OTHERS_WAIT:
-      return true;
-    default:
-      return false;
+    case REASON_EXITED_WHILE_OTHERS_WAIT: return true;
+    default: return false;
   }
 }
 
@@ -236,9 +234,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
 
 }  // namespace
 
-Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
-  return AnalyzeAndLook(bundle, options, {});
-}
+Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) { return AnalyzeAndLook(bundle, options, {}); }
 
 Verdict AnalyzeAndLook(const Bundle& bundle, const AnalyzeOptions& options,
                        const std::function<void(const AnalysisView&)>& look) {

@@ -27,9 +27,7 @@ constexpr std::string_view kWaiting[] = {
 constexpr std::string_view kWaitingBegin[] = {"[kernel]",         "__", "pthread_", "do_syscall_64",
                                               "entry_SYSCALL_64", "0x", "??",       "libc.so"};
 
-bool Holds(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
+bool Holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 bool IsPython(std::string_view frame) {
   return Holds(frame, ".py:") || Holds(frame, "<string>:") || Holds(frame, "<stdin>:");

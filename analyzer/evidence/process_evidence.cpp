@@ -91,28 +91,17 @@ std::vector<std::string> StackTexts(const ThreadStack& thread, const ProcessEvid
 
 std::string HardwareName(const HardwareEvent& event) {
   switch (event.kind()) {
-    case HardwareEvent::XID:
-      return absl::StrCat("Xid ", event.code());
-    case HardwareEvent::NVSWITCH:
-      return absl::StrCat("NVSwitch SXid ", event.code());
-    case HardwareEvent::PCIE:
-      return "PCIe error";
-    case HardwareEvent::MACHINE_CHECK:
-      return "machine check";
-    case HardwareEvent::NETWORK:
-      return "network adapter";
-    case HardwareEvent::OUT_OF_MEMORY:
-      return "out of memory";
-    case HardwareEvent::HUNG_TASK:
-      return "hung task";
-    case HardwareEvent::STORAGE:
-      return "storage";
-    case HardwareEvent::CRASH:
-      return "crash";
-    case HardwareEvent::AMD_GPU:
-      return "amdgpu";
-    default:
-      return "kernel";
+    case HardwareEvent::XID: return absl::StrCat("Xid ", event.code());
+    case HardwareEvent::NVSWITCH: return absl::StrCat("NVSwitch SXid ", event.code());
+    case HardwareEvent::PCIE: return "PCIe error";
+    case HardwareEvent::MACHINE_CHECK: return "machine check";
+    case HardwareEvent::NETWORK: return "network adapter";
+    case HardwareEvent::OUT_OF_MEMORY: return "out of memory";
+    case HardwareEvent::HUNG_TASK: return "hung task";
+    case HardwareEvent::STORAGE: return "storage";
+    case HardwareEvent::CRASH: return "crash";
+    case HardwareEvent::AMD_GPU: return "amdgpu";
+    default: return "kernel";
   }
 }
 

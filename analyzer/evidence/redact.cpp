@@ -546,13 +546,9 @@ Redactor& TheHostRedaction() {
 }
 }  // namespace
 
-void SetHostRedaction(const Redactor& redactor) {
-  TheHostRedaction() = redactor;
-}
+void SetHostRedaction(const Redactor& redactor) { TheHostRedaction() = redactor; }
 
-const Redactor& HostRedaction() {
-  return TheHostRedaction();
-}
+const Redactor& HostRedaction() { return TheHostRedaction(); }
 
 std::string RedactionOf(const Bundle& bundle) {
   RedactLevel most = RedactLevel::kNo;

@@ -38,9 +38,7 @@ constexpr size_t kMostServedCalls = 8192;  // of a rank
 constexpr size_t kTextColumns = 400;
 constexpr const char* kWholeJob = "lockstep serve FOLDER or lockstep view FOLDER shows all";
 
-std::string Clean(std::string_view text, size_t limit = kTextColumns) {
-  return Printable(text, limit);
-}
+std::string Clean(std::string_view text, size_t limit = kTextColumns) { return Printable(text, limit); }
 
 class Interned {
  public:
@@ -62,9 +60,7 @@ std::string Column(const std::vector<T>& values) {
   return absl::Base64Escape(absl::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)));
 }
 
-Json Runs(const RankRuns& runs) {
-  return Json(std::vector<int32_t>(runs.bounds().begin(), runs.bounds().end()));
-}
+Json Runs(const RankRuns& runs) { return Json(std::vector<int32_t>(runs.bounds().begin(), runs.bounds().end())); }
 
 template <typename Ranks>
 Json RunsOf(const Ranks& ranks) {
@@ -262,9 +258,7 @@ Json LaneNames(const Lanes& lanes) {
 }
 
 // Limits a number to 32 bits. -1 means that there is none, -2 that it is not known.
-int32_t Counted(int64_t value) {
-  return static_cast<int32_t>(std::clamp<int64_t>(value, kUnknown, INT32_MAX));
-}
+int32_t Counted(int64_t value) { return static_cast<int32_t>(std::clamp<int64_t>(value, kUnknown, INT32_MAX)); }
 
 // Calls of some ranks, one rank after the other.
 class CallColumns {

@@ -51,13 +51,9 @@ std::string BehindData() {
 
 }  // namespace
 
-std::string ExplorePolicy() {
-  return Policy("");
-}
+std::string ExplorePolicy() { return Policy(""); }
 
-std::string ExploreServedPolicy() {
-  return Policy("; connect-src 'self'");
-}
+std::string ExploreServedPolicy() { return Policy("; connect-src 'self'"); }
 
 std::string ExploreServedHtml(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls) {
   return BeforeData(ExploreServedPolicy()) + ExploreServedData(bundle, facts, calls) + BehindData();

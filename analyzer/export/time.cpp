@@ -12,9 +12,7 @@ namespace {
 // 64-bit nanoseconds end in the year 2262; half of it leaves room for sums.
 constexpr int64_t kLatest = INT64_MAX / 2;
 
-int64_t Bounded(int64_t value) {
-  return std::clamp(value, -kLatest, kLatest);
-}
+int64_t Bounded(int64_t value) { return std::clamp(value, -kLatest, kLatest); }
 
 }  // namespace
 

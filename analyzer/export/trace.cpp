@@ -372,24 +372,15 @@ std::string OperationName(const Bundle& bundle, const Op& op) {
 
 const char* StateName(OpState state) {
   switch (state) {
-    case OpState::kUnknown:
-      return "issued";
-    case OpState::kEntered:
-      return "host inside the call";
-    case OpState::kQueued:
-      return "in an open group";
-    case OpState::kEnqueued:
-      return "in flight, not reached";
-    case OpState::kStarted:
-      return "in flight, started";
-    case OpState::kIncomplete:
-      return "in flight";
-    case OpState::kCompleted:
-      return "completed";
-    case OpState::kFailed:
-      return "failed";
-    case OpState::kCaptured:
-      return "captured";
+    case OpState::kUnknown: return "issued";
+    case OpState::kEntered: return "host inside the call";
+    case OpState::kQueued: return "in an open group";
+    case OpState::kEnqueued: return "in flight, not reached";
+    case OpState::kStarted: return "in flight, started";
+    case OpState::kIncomplete: return "in flight";
+    case OpState::kCompleted: return "completed";
+    case OpState::kFailed: return "failed";
+    case OpState::kCaptured: return "captured";
   }
   return "issued";
 }

@@ -157,12 +157,8 @@ void BundleBuilder::SetStalled(int64_t stalled_ns) {
   bundle_.stalled_ns = std::max(bundle_.stalled_ns, stalled_ns);
 }
 
-uint32_t BundleBuilder::InternString(std::string_view text) {
-  return InternInto(text, &bundle_.strings, &strings_);
-}
-uint32_t BundleBuilder::InternShape(std::string_view text) {
-  return InternInto(text, &bundle_.shapes, &shapes_);
-}
+uint32_t BundleBuilder::InternString(std::string_view text) { return InternInto(text, &bundle_.strings, &strings_); }
+uint32_t BundleBuilder::InternShape(std::string_view text) { return InternInto(text, &bundle_.shapes, &shapes_); }
 
 std::map<std::string, int64_t> BundleBuilder::Jobs() const {
   std::map<std::string, int64_t> jobs;

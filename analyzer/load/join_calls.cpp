@@ -24,9 +24,7 @@ bool IsCollectiveEntry(const Op& op) {
   return op.seq >= 0 && op.kind != CallKind::kGroup && !ring::IsPointToPoint(op.kind);
 }
 
-bool IsCounted(const Op& op, bool split) {
-  return !op.batch_end && !(split && CallFactsOf(op.kind).may_be_sends);
-}
+bool IsCounted(const Op& op, bool split) { return !op.batch_end && !(split && CallFactsOf(op.kind).may_be_sends); }
 
 // The count that Lockstep's own record would have; -1 if unknown.
 int64_t CountOf(const Op& entry) {
@@ -37,9 +35,7 @@ int64_t CountOf(const Op& entry) {
 }
 
 // Returns whether two calls with one number on two ranks of one source agree.
-bool SameOnBoth(const Op& a, const Op& b) {
-  return a.kind == b.kind && a.count == b.count && CountOf(a) == CountOf(b);
-}
+bool SameOnBoth(const Op& a, const Op& b) { return a.kind == b.kind && a.count == b.count && CountOf(a) == CountOf(b); }
 
 // Number of calls that agree with this shift; -1 if any does not.
 int64_t Agreeing(const CallTable& own, const CallTable& entries, int64_t by, int64_t* comparisons) {

@@ -25,9 +25,7 @@ constexpr int64_t kSameCallNs = 30'000'000'000;
 
 constexpr size_t kMaxNamed = 8;  // problems of one kind that are listed one by one
 
-std::string_view FirstLabel(std::string_view host) {
-  return host.substr(0, host.find('.'));
-}
+std::string_view FirstLabel(std::string_view host) { return host.substr(0, host.find('.')); }
 
 bool SameHost(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ||
@@ -35,9 +33,7 @@ bool SameHost(const std::string& a, const std::string& b) {
 }
 
 // A process group's own name, from its id "NAME/HASH".
-std::string GroupName(const Communicator& comm) {
-  return comm.id.substr(0, comm.id.rfind('/'));
-}
+std::string GroupName(const Communicator& comm) { return comm.id.substr(0, comm.id.rfind('/')); }
 
 // Members that are unknown on one side are no contradiction, but both sides must know some.
 bool SameMembers(const Communicator& a, const Communicator& b) {
@@ -542,8 +538,6 @@ class Joiner {
 
 }  // namespace
 
-void JoinFlightRecorder(const Bundle& dumps, Bundle* own) {
-  Joiner(dumps, own).Run();
-}
+void JoinFlightRecorder(const Bundle& dumps, Bundle* own) { Joiner(dumps, own).Run(); }
 
 }  // namespace lockstep

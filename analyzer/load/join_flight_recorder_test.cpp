@@ -56,14 +56,10 @@ struct Job {
 
 std::string OpText(CallKind kind) {
   switch (kind) {
-    case CallKind::kAllGather:
-      return "_all_gather_base";
-    case CallKind::kReduceScatter:
-      return "_reduce_scatter_base";
-    case CallKind::kAlltoAll:
-      return "all_to_all";
-    default:
-      return "all_reduce";
+    case CallKind::kAllGather: return "_all_gather_base";
+    case CallKind::kReduceScatter: return "_reduce_scatter_base";
+    case CallKind::kAlltoAll: return "all_to_all";
+    default: return "all_reduce";
   }
 }
 

@@ -214,9 +214,7 @@ class Loader {
 
 }  // namespace
 
-absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths) {
-  return LoadPaths(paths, nullptr);
-}
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths) { return LoadPaths(paths, nullptr); }
 
 absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress,
                                  const LoadLimits& limits) {

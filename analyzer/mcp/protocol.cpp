@@ -16,9 +16,7 @@ constexpr const char* kVersions[] = {"2025-11-25", "2025-06-18", "2025-03-26", "
 constexpr int kParseError = -32700, kInvalidRequest = -32600, kNoSuchMethod = -32601, kInvalidParams = -32602;
 constexpr int kDeepest = 32;
 
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-}
+std::string Dump(const Json& json) { return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace); }
 
 std::string Result(const Json& id, Json result) {
   return Dump({{"jsonrpc", "2.0"}, {"id", id}, {"result", std::move(result)}});
@@ -29,9 +27,7 @@ std::string Error(const Json& id, int code, const std::string& text) {
 }
 
 // Null if the text is not JSON, or nests deeper than any valid request.
-Json Parsed(std::string_view line) {
-  return ParseJson<Json>(line, kDeepest + 1);
-}
+Json Parsed(std::string_view line) { return ParseJson<Json>(line, kDeepest + 1); }
 
 const Json& Member(const Json& object, const char* name) {
   static const Json kNothing;

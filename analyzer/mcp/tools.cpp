@@ -80,13 +80,9 @@ std::string CounterText(int64_t count) {
   return count == kUnknown ? "unknown" : count == kNone ? "none" : absl::StrCat(count);
 }
 
-std::string CommText(const Communicator& comm) {
-  return comm.name.empty() ? comm.id : comm.name;
-}
+std::string CommText(const Communicator& comm) { return comm.name.empty() ? comm.id : comm.name; }
 
-std::string CallId(const Rank& rank, size_t op) {
-  return absl::StrCat("r", rank.rank, ".o", op);
-}
+std::string CallId(const Rank& rank, size_t op) { return absl::StrCat("r", rank.rank, ".o", op); }
 
 std::string CallLine(const Bundle& bundle, const Rank& rank, const Op& op) {
   TraceSlice slice;
@@ -326,9 +322,7 @@ Json Schema(std::vector<std::pair<const char*, Json>> properties, const std::vec
   return schema;
 }
 
-Json Argument(const char* type, const char* description) {
-  return {{"type", type}, {"description", description}};
-}
+Json Argument(const char* type, const char* description) { return {{"type", type}, {"description", description}}; }
 
 }  // namespace
 

@@ -158,15 +158,9 @@ struct Replay {
   uint64_t number = 0;  // from 1
 };
 // A replayed operation's Op::graph: its index into Rank::replays, and its position in the graph, from 1.
-constexpr uint64_t ReplayedAs(uint32_t replay, uint32_t place) {
-  return uint64_t{place} << 32 | replay;
-}
-constexpr uint32_t ReplayOf(const Op& op) {
-  return static_cast<uint32_t>(op.graph);
-}
-constexpr uint32_t PlaceInGraph(const Op& op) {
-  return static_cast<uint32_t>(op.graph >> 32);
-}
+constexpr uint64_t ReplayedAs(uint32_t replay, uint32_t place) { return uint64_t{place} << 32 | replay; }
+constexpr uint32_t ReplayOf(const Op& op) { return static_cast<uint32_t>(op.graph); }
+constexpr uint32_t PlaceInGraph(const Op& op) { return static_cast<uint32_t>(op.graph >> 32); }
 
 // Addresses of an operation's buffers: for users and viewers, not for the analysis.
 struct OpAddresses {

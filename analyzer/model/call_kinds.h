@@ -31,9 +31,7 @@ struct CallFacts {
 // Returns the facts about a collective. Other calls have the defaults, which do not apply.
 const CallFacts& CallFactsOf(ring::CallKind kind);
 
-inline bool NeedsEveryMember(ring::CallKind kind) {
-  return CallFactsOf(kind).needs_every_member;
-}
+inline bool NeedsEveryMember(ring::CallKind kind) { return CallFactsOf(kind).needs_every_member; }
 
 // Returns the matching kind of a send or receive.
 constexpr ring::CallKind OtherSideOf(ring::CallKind kind) {

@@ -45,9 +45,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-std::string_view Short(std::string_view host) {
-  return host.substr(0, host.find('.'));
-}
+std::string_view Short(std::string_view host) { return host.substr(0, host.find('.')); }
 
 // The value of KEY=VALUE on a topology.conf line; empty if there is none. `key` is in lower case; the line's may be in
 // any case.

@@ -53,9 +53,7 @@ void DropUnmet(uint32_t program, Job* job) {
 
 }  // namespace
 
-bool IsMismatch(FindingKind kind) {
-  return kind >= MISMATCH_KIND && kind <= MISMATCH_SPLITS;
-}
+bool IsMismatch(FindingKind kind) { return kind >= MISMATCH_KIND && kind <= MISMATCH_SPLITS; }
 
 Place PlaceOfFinding(const Model& model, const Finding& finding) {
   const auto& comms = model.bundle.comms;
@@ -76,27 +74,21 @@ std::vector<Change> ChangesFor(const Finding& finding) {
     case REASON_AHEAD:
       if (exchange) return {Proof::OTHER_ORDER};
       return {Proof::REMOVE_CALLS};
-    case REASON_REORDERED:
-      return {Proof::OTHER_ORDER};
+    case REASON_REORDERED: return {Proof::OTHER_ORDER};
     case REASON_ELSEWHERE_IN_CIRCLE:  // a call before these is missing or too many
       return {Proof::ADD_CALLS, Proof::REMOVE_CALLS, Proof::OTHER_ORDER};
-    default:
-      break;
+    default: break;
   }
   switch (finding.kind()) {
     case RANK_NOT_ARRIVED:
     case RANK_DEAD:
     case HOST_STALL:
     case GROUP_LEFT_OPEN:
-    case INIT_INCOMPLETE:
-      return {Proof::CONTINUE, Proof::BOTH_CONTINUE};
-    case RANK_NO_DATA:
-      return {Proof::UNSEEN_CALLS};
+    case INIT_INCOMPLETE: return {Proof::CONTINUE, Proof::BOTH_CONTINUE};
+    case RANK_NO_DATA: return {Proof::UNSEEN_CALLS};
     case GPU_STALL:
-    case ASYNC_ERROR:
-      return {Proof::GPU_CONTINUES, Proof::BOTH_CONTINUE};
-    case RANK_AHEAD:
-      return {Proof::REMOVE_CALLS};
+    case ASYNC_ERROR: return {Proof::GPU_CONTINUES, Proof::BOTH_CONTINUE};
+    case RANK_AHEAD: return {Proof::REMOVE_CALLS};
     case MISMATCH_KIND:
     case MISMATCH_COUNT:
     case MISMATCH_DATATYPE:
@@ -105,14 +97,11 @@ std::vector<Change> ChangesFor(const Finding& finding) {
       // A missing or extra call becomes visible at the first call that differs.
       if (exchange) return {Proof::SAME_ARGUMENTS};
       return {Proof::SAME_ARGUMENTS, Proof::ADD_CALLS, Proof::REMOVE_CALLS};
-    case MISMATCH_SPLITS:
-      return {Proof::SAME_ARGUMENTS};
+    case MISMATCH_SPLITS: return {Proof::SAME_ARGUMENTS};
     case ORDER_INVERSION:
     case P2P_UNMATCHED:
-    case DEADLOCK_CYCLE:
-      return {Proof::OTHER_ORDER};
-    default:
-      return {};
+    case DEADLOCK_CYCLE: return {Proof::OTHER_ORDER};
+    default: return {};
   }
 }
 
@@ -131,9 +120,7 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Job
       remedy.place.comm < recorded.job_comms.size() ? recorded.job_comms[remedy.place.comm] : kNoIndex;
   const int64_t number = comm == kNoIndex ? 0 : remedy.place.seq - job->comms[comm].first;
   switch (remedy.change) {
-    case Proof::UNSEEN_CALLS:
-      of.host = Host::kFree;
-      return;
+    case Proof::UNSEEN_CALLS: of.host = Host::kFree; return;
     case Proof::CONTINUE:
       of.host = Host::kFree;
       for (Call& call : of.calls) call.blocked &= !call.by_host;
@@ -181,8 +168,7 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Job
       }
       DropUnmet(program, job);
       return;
-    default:
-      return;
+    default: return;
   }
 }
 

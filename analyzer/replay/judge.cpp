@@ -393,9 +393,7 @@ class Trial {
 
 }  // namespace
 
-Answer Judge(const AnalysisView& view, const JudgeOptions& options) {
-  return Trial(view, options).Run();
-}
+Answer Judge(const AnalysisView& view, const JudgeOptions& options) { return Trial(view, options).Run(); }
 
 Verdict AnalyzeAndProve(const Bundle& bundle, const AnalyzeOptions& options, const JudgeOptions& judge) {
   Proof proof;

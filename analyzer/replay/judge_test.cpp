@@ -48,17 +48,11 @@ testing::Job WithFault(HostFault fault) {
   return job;
 }
 
-TEST(JudgeTest, AStalledRankContinues) {
-  ExpectProved(WithFault(HostFault::kStall).Run(), HOST_STALL, {5});
-}
+TEST(JudgeTest, AStalledRankContinues) { ExpectProved(WithFault(HostFault::kStall).Run(), HOST_STALL, {5}); }
 
-TEST(JudgeTest, AStoppedProcessContinues) {
-  ExpectProved(WithFault(HostFault::kStop).Run(), HOST_STALL, {5});
-}
+TEST(JudgeTest, AStoppedProcessContinues) { ExpectProved(WithFault(HostFault::kStop).Run(), HOST_STALL, {5}); }
 
-TEST(JudgeTest, ADeadProcessContinues) {
-  ExpectProved(WithFault(HostFault::kDie).Run(), RANK_DEAD, {5});
-}
+TEST(JudgeTest, ADeadProcessContinues) { ExpectProved(WithFault(HostFault::kDie).Run(), RANK_DEAD, {5}); }
 
 TEST(JudgeTest, AStuckGpuContinues) {
   testing::Job job(2, 2, 2, 3);

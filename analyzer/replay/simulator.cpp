@@ -266,8 +266,6 @@ class Player {
 
 }  // namespace
 
-Outcome Play(const Job& job, const Agree& agree) {
-  return Player(job, agree).Play();
-}
+Outcome Play(const Job& job, const Agree& agree) { return Player(job, agree).Play(); }
 
 }  // namespace lockstep::replay

@@ -5,9 +5,7 @@
 namespace lockstep::replay {
 namespace {
 
-bool SameCount(const Op& a, const Op& b) {
-  return a.count == b.count;
-}
+bool SameCount(const Op& a, const Op& b) { return a.count == b.count; }
 
 // A job with ranks 0 to ranks - 1, which are all members of each communicator.
 Job JobOf(int ranks, int comms) {
@@ -20,21 +18,13 @@ Job JobOf(int ranks, int comms) {
   return job;
 }
 
-Call On(uint32_t comm, uint32_t queue, const Op* op = nullptr) {
-  return {.comm = comm, .queue = queue, .op = op};
-}
+Call On(uint32_t comm, uint32_t queue, const Op* op = nullptr) { return {.comm = comm, .queue = queue, .op = op}; }
 
-Call Send(int32_t peer, uint32_t unit = 0) {
-  return {.peer = peer, .send = true, .queue = 0, .unit = unit};
-}
+Call Send(int32_t peer, uint32_t unit = 0) { return {.peer = peer, .send = true, .queue = 0, .unit = unit}; }
 
-Call Recv(int32_t peer, uint32_t unit = 0) {
-  return {.peer = peer, .queue = 0, .unit = unit};
-}
+Call Recv(int32_t peer, uint32_t unit = 0) { return {.peer = peer, .queue = 0, .unit = unit}; }
 
-Outcome Played(const Job& job) {
-  return Play(job, SameCount);
-}
+Outcome Played(const Job& job) { return Play(job, SameCount); }
 
 TEST(SimulatorTest, ACollectiveCompletesWhenEveryMemberHasArrived) {
   Job job = JobOf(3, 1);

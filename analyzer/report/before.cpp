@@ -70,9 +70,7 @@ std::string Ask(const std::string& program, const std::string& url, const std::s
 
 }  // namespace
 
-std::string ArchiveFromEnvironment() {
-  return EnvironmentValue("LOCKSTEP_ARCHIVE");
-}
+std::string ArchiveFromEnvironment() { return EnvironmentValue("LOCKSTEP_ARCHIVE"); }
 
 std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns) {
   if (verdict.findings().empty()) return "";

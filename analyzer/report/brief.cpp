@@ -132,12 +132,9 @@ bool SaysCondition(const Finding& finding) {
       return finding.reason() == REASON_PROCESS_STOPPED || finding.reason() == REASON_STOPPED_WHILE_OTHERS_WAIT;
     case Culprit::KILLED:
     case Culprit::EXITED:
-    case Culprit::GONE:
-      return finding.kind() == RANK_DEAD;
-    case Culprit::NO_DATA:
-      return finding.kind() == RANK_NO_DATA;
-    default:
-      return false;
+    case Culprit::GONE: return finding.kind() == RANK_DEAD;
+    case Culprit::NO_DATA: return finding.kind() == RANK_NO_DATA;
+    default: return false;
   }
 }
 

@@ -69,9 +69,7 @@ std::string NcclVersions(const Bundle& bundle) {
   return absl::StrCat(NcclVersionText(oldest), oldest == newest ? "" : absl::StrCat(" to ", NcclVersionText(newest)));
 }
 
-std::string TimeText(int64_t real_ns) {
-  return UtcText(real_ns, "%Y-%m-%d %H:%M:%S UTC");
-}
+std::string TimeText(int64_t real_ns) { return UtcText(real_ns, "%Y-%m-%d %H:%M:%S UTC"); }
 
 }  // namespace
 

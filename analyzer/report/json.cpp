@@ -61,8 +61,7 @@ Json ValueJson(const Message& message, const FieldDescriptor& field, int i) {
       return i < 0 ? of.GetString(message, &field) : of.GetRepeatedString(message, &field, i);
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return MessageJson(i < 0 ? of.GetMessage(message, &field) : of.GetRepeatedMessage(message, &field, i));
-    default:
-      return nullptr;  // no message has a field of these types
+    default: return nullptr;  // no message has a field of these types
   }
 }
 
@@ -99,12 +98,9 @@ Json MessageSchema(const Descriptor& type, Json* definitions) {
 
 Json TypeSchema(const FieldDescriptor& field, Json* definitions) {
   switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return {{"type", "number"}};
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return {{"type", "boolean"}};
-    case FieldDescriptor::CPPTYPE_STRING:
-      return {{"type", "string"}};
+    case FieldDescriptor::CPPTYPE_DOUBLE: return {{"type", "number"}};
+    case FieldDescriptor::CPPTYPE_BOOL: return {{"type", "boolean"}};
+    case FieldDescriptor::CPPTYPE_STRING: return {{"type", "string"}};
     case FieldDescriptor::CPPTYPE_ENUM: {
       Json names = Json::array();
       for (int i = 0; i < field.enum_type()->value_count(); ++i)
@@ -116,8 +112,7 @@ Json TypeSchema(const FieldDescriptor& field, Json* definitions) {
       if (!definitions->contains(name)) (*definitions)[name] = MessageSchema(*field.message_type(), definitions);
       return {{"$ref", absl::StrCat("#/definitions/", name)}};
     }
-    default:
-      return {{"type", "integer"}};
+    default: return {{"type", "integer"}};
   }
 }
 
@@ -194,17 +189,11 @@ std::string Dump(const Json& json) {
 
 }  // namespace
 
-std::string VerdictName(VerdictKind kind) {
-  return EnumName(*VerdictKind_descriptor(), kind);
-}
+std::string VerdictName(VerdictKind kind) { return EnumName(*VerdictKind_descriptor(), kind); }
 
-std::string FindingName(FindingKind kind) {
-  return EnumName(*FindingKind_descriptor(), kind);
-}
+std::string FindingName(FindingKind kind) { return EnumName(*FindingKind_descriptor(), kind); }
 
-std::string ReportJson(const Verdict& verdict) {
-  return ReportJson(verdict, Before());
-}
+std::string ReportJson(const Verdict& verdict) { return ReportJson(verdict, Before()); }
 
 std::string ReportJson(const Verdict& verdict, const Before& before) {
   Json json = MessageJson(Finished(verdict, before));

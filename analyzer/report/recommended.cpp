@@ -13,10 +13,8 @@ Action AfterDeath(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_EXITED:
     case REASON_EXITED_WHILE_OTHERS_WAIT:
-    case REASON_KILLED_FOR_MEMORY:
-      return Action::kAsk;
-    default:
-      return Action::kRequeue;
+    case REASON_KILLED_FOR_MEMORY: return Action::kAsk;
+    default: return Action::kRequeue;
   }
 }
 
@@ -56,29 +54,20 @@ Recommended RecommendedFor(const Verdict& verdict) {
   std::sort(out.hosts.begin(), out.hosts.end());
   switch (verdict.verdict()) {
     case VERDICT_HUNG:
-    case VERDICT_CRASHED:
-      out.action = ActionFor(finding, out.hosts);
-      break;
+    case VERDICT_CRASHED: out.action = ActionFor(finding, out.hosts); break;
     case VERDICT_HEALTHY:
-    case VERDICT_LATE:
-      out.action = Action::kWait;
-      break;
-    default:
-      out.action = Action::kAsk;
+    case VERDICT_LATE: out.action = Action::kWait; break;
+    default: out.action = Action::kAsk;
   }
   return out;
 }
 
 const char* ActionName(Action action) {
   switch (action) {
-    case Action::kWait:
-      return "wait";
-    case Action::kRequeue:
-      return "requeue";
-    case Action::kExclude:
-      return "exclude";
-    default:
-      return "ask";
+    case Action::kWait: return "wait";
+    case Action::kRequeue: return "requeue";
+    case Action::kExclude: return "exclude";
+    default: return "ask";
   }
 }
 

@@ -22,9 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-std::vector<std::string> Lines(const std::string& text) {
-  return absl::StrSplit(text, '\n');
-}
+std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n'); }
 
 TEST(Report, JsonHasEveryKeyOfTheContract) {
   const nlohmann::json json = nlohmann::json::parse(ReportJson(MakeHung()));

@@ -14,9 +14,7 @@ constexpr int kMaxLines = 40;
 constexpr int kMaxRanks = 16;
 constexpr size_t kColumns = 118;
 
-double Seconds(int64_t ns) {
-  return static_cast<double>(ns) / 1e9;
-}
+double Seconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 // For each phase, the usual time, the slowest rank and the last one; then the ranks that others waited for most.
 void AppendPhases(const StartUp& start, std::string* out) {

@@ -25,14 +25,10 @@ std::string ProcessText(const Process& process) {
                                                               {"t", "stopped by a debugger"},
                                                               {"Z", "dead, not yet collected"}};
   switch (process.life) {
-    case Life::kKilled:
-      return absl::StrCat("process killed by signal ", process.signal);
-    case Life::kExited:
-      return absl::StrCat("process exited ", process.exit_code);
-    case Life::kGone:
-      return "process gone";
-    default:
-      break;
+    case Life::kKilled: return absl::StrCat("process killed by signal ", process.signal);
+    case Life::kExited: return absl::StrCat("process exited ", process.exit_code);
+    case Life::kGone: return "process gone";
+    default: break;
   }
   std::string text;
   if (!process.state.empty()) {

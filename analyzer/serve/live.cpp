@@ -68,9 +68,7 @@ LiveJob JobOf(const json& line) {
 }
 
 // Hung before late before what moves or ended.
-int Trouble(const std::string& state) {
-  return state == "hung" ? 0 : state == "late" ? 1 : state == "moving" ? 2 : 3;
-}
+int Trouble(const std::string& state) { return state == "hung" ? 0 : state == "late" ? 1 : state == "moving" ? 2 : 3; }
 
 }  // namespace
 

@@ -22,9 +22,7 @@ namespace {
 
 constexpr int kFailed = 3;
 
-int Fail(absl::string_view text) {
-  return settings::Complain("serve", text, kFailed);
-}
+int Fail(absl::string_view text) { return settings::Complain("serve", text, kFailed); }
 
 int Run(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);

@@ -20,9 +20,7 @@
 namespace lockstep::settings {
 namespace {
 
-std::string Shown(absl::string_view text) {
-  return absl::StrCat("'", Printable({text.data(), text.size()}, 80), "'");
-}
+std::string Shown(absl::string_view text) { return absl::StrCat("'", Printable({text.data(), text.size()}, 80), "'"); }
 
 bool InSection(const Row& row, const std::string& section) {
   return section == kCommon ? row.common : row.section == section;

@@ -39,9 +39,7 @@ void AddWrapped(const std::string& text, size_t indent, size_t column, std::stri
   *out += '\n';
 }
 
-std::string Names(const Row& row) {
-  return row.value.empty() ? row.option : row.option + " " + row.value;
-}
+std::string Names(const Row& row) { return row.value.empty() ? row.option : row.option + " " + row.value; }
 
 void AddOption(const std::string& names, const std::string& text, size_t indent, std::string* out) {
   *out += "  " + names;

@@ -16,9 +16,7 @@ absl::Status UsageStatus(const Verb& verb, const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat(text, " (lockstep ", verb.name, " --help shows the options)"));
 }
 
-std::string Quoted(const std::string& text) {
-  return absl::StrCat("'", text.substr(0, 100), "'");
-}
+std::string Quoted(const std::string& text) { return absl::StrCat("'", text.substr(0, 100), "'"); }
 
 std::string UnknownOption(const Verb& verb, const std::string& name) {
   std::vector<std::string> known = {"--help", "--version", "--no-config"};
@@ -148,9 +146,7 @@ int Complain(std::string_view verb, absl::string_view text, int exit_status) {
   return exit_status;
 }
 
-int UsageError(std::string_view verb, const absl::Status& status) {
-  return Complain(verb, status.message(), 2);
-}
+int UsageError(std::string_view verb, const absl::Status& status) { return Complain(verb, status.message(), 2); }
 
 std::optional<int> Finished(std::string_view verb, const absl::StatusOr<ParsedOptions>& options, bool tell) {
   if (!options.ok()) return UsageError(verb, options.status());
@@ -186,9 +182,7 @@ T ParsedOptions::Typed(std::string_view key, bool (*parse)(std::string_view, T*)
   return typed;
 }
 
-bool ParsedOptions::Flag(std::string_view key) const {
-  return Typed<bool>(key, ParseFlag);
-}
+bool ParsedOptions::Flag(std::string_view key) const { return Typed<bool>(key, ParseFlag); }
 
 std::string ParsedOptions::Text(std::string_view key) const {
   if (const Value* value = Find(key)) return value->text;
@@ -202,36 +196,20 @@ std::vector<std::string> ParsedOptions::List(std::string_view key) const {
   return value == nullptr ? std::vector<std::string>() : value->parts;
 }
 
-int64_t ParsedOptions::Number(std::string_view key) const {
-  return Typed<int64_t>(key, ParseNumber);
-}
+int64_t ParsedOptions::Number(std::string_view key) const { return Typed<int64_t>(key, ParseNumber); }
 
-double ParsedOptions::Seconds(std::string_view key) const {
-  return Typed<double>(key, ParseSeconds);
-}
+double ParsedOptions::Seconds(std::string_view key) const { return Typed<double>(key, ParseSeconds); }
 
-int64_t ParsedOptions::Nanoseconds(std::string_view key) const {
-  return static_cast<int64_t>(Seconds(key) * 1e9);
-}
+int64_t ParsedOptions::Nanoseconds(std::string_view key) const { return static_cast<int64_t>(Seconds(key) * 1e9); }
 
-int64_t ParsedOptions::Age(std::string_view key) const {
-  return Typed<int64_t>(key, ParseAge);
-}
+int64_t ParsedOptions::Age(std::string_view key) const { return Typed<int64_t>(key, ParseAge); }
 
-uint64_t ParsedOptions::Bytes(std::string_view key) const {
-  return Typed<uint64_t>(key, ParseBytes);
-}
+uint64_t ParsedOptions::Bytes(std::string_view key) const { return Typed<uint64_t>(key, ParseBytes); }
 
-RankRanges ParsedOptions::Ranks(std::string_view key) const {
-  return Typed<RankRanges>(key, ParseRankRanges);
-}
+RankRanges ParsedOptions::Ranks(std::string_view key) const { return Typed<RankRanges>(key, ParseRankRanges); }
 
-bool ParsedOptions::Given(std::string_view key) const {
-  return Find(key) != nullptr;
-}
+bool ParsedOptions::Given(std::string_view key) const { return Find(key) != nullptr; }
 
-absl::Status ParsedOptions::Wrong(const std::string& text) const {
-  return UsageStatus(*verb_, text);
-}
+absl::Status ParsedOptions::Wrong(const std::string& text) const { return UsageStatus(*verb_, text); }
 
 }  // namespace lockstep::settings

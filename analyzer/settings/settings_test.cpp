@@ -22,9 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string Problem(const absl::Status& status) {
-  return std::string(status.message());
-}
+std::string Problem(const absl::Status& status) { return std::string(status.message()); }
 
 TEST(SettingsTableTest, EveryNameIsUnique) {
   std::set<std::string> keys, options;

@@ -65,9 +65,7 @@ const Row* FindAnywhere(std::string_view section, const Match& match) {
 
 }  // namespace
 
-const std::vector<Verb>& Verbs() {
-  return AllTables().verbs;
-}
+const std::vector<Verb>& Verbs() { return AllTables().verbs; }
 
 const Verb* FindVerb(std::string_view name) {
   const std::vector<Verb>& verbs = Verbs();
@@ -92,9 +90,7 @@ const std::vector<Row>& CommonOptions() {
   return rows;
 }
 
-const std::vector<Row>& Table() {
-  return AllTables().settings;
-}
+const std::vector<Row>& Table() { return AllTables().settings; }
 
 const std::vector<LoneVariable>& LoneVariables() {
   static const auto& variables = *new std::vector<LoneVariable>{
@@ -136,9 +132,7 @@ const Row* FindOptionKey(std::string_view section, std::string_view key) {
   return FindAnywhere(section, [&](const Row& row) { return row.key == key; });
 }
 
-bool IsFlag(const Row& row) {
-  return row.kind == Kind::kFlag || row.kind == Kind::kNotFlag;
-}
+bool IsFlag(const Row& row) { return row.kind == Kind::kFlag || row.kind == Kind::kNotFlag; }
 
 std::string ChoiceList(const Row& row) {
   std::string text;

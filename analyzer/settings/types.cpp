@@ -53,14 +53,12 @@ bool HasForm(const Row& row, std::string_view value, double* worth) {
   RankRanges ranges;
   switch (row.kind) {
     case Kind::kFlag:
-    case Kind::kNotFlag:
-      return ParseFlag(value, &flag);
+    case Kind::kNotFlag: return ParseFlag(value, &flag);
     case Kind::kNumber:
       if (!ParseNumber(value, &number)) return false;
       *worth = static_cast<double>(number);
       return true;
-    case Kind::kSeconds:
-      return ParseSeconds(value, worth);
+    case Kind::kSeconds: return ParseSeconds(value, worth);
     case Kind::kBytes:
       if (!ParseBytes(value, &bytes)) return false;
       *worth = static_cast<double>(bytes);
@@ -69,8 +67,7 @@ bool HasForm(const Row& row, std::string_view value, double* worth) {
       if (!ParseAge(value, &number)) return false;
       *worth = static_cast<double>(number);
       return true;
-    case Kind::kRanks:
-      return ParseRankRanges(value, &ranges);
+    case Kind::kRanks: return ParseRankRanges(value, &ranges);
     case Kind::kChoice:
       return value.find('|') == value.npos &&
              ("|" + row.choices + "|").find("|" + std::string(value) + "|") != std::string::npos;
@@ -81,8 +78,7 @@ bool HasForm(const Row& row, std::string_view value, double* worth) {
       return true;
     case Kind::kText:
     case Kind::kFile:
-    case Kind::kFolder:
-      break;
+    case Kind::kFolder: break;
   }
   return true;
 }
@@ -90,27 +86,18 @@ bool HasForm(const Row& row, std::string_view value, double* worth) {
 std::string Takes(const Row& row) {
   switch (row.kind) {
     case Kind::kFlag:
-    case Kind::kNotFlag:
-      return "takes yes or no";
-    case Kind::kNumber:
-      return "takes a whole number" + Range(row);
-    case Kind::kSeconds:
-      return "takes a number of seconds" + Range(row);
-    case Kind::kBytes:
-      return "takes a number of bytes like 500M or 10G" + (Range(row).empty() ? "" : "," + Range(row));
-    case Kind::kAge:
-      return "takes an age such as 90s, 10m, 36h or 7d";
-    case Kind::kRanks:
-      return "takes a list of ranks like 0-7,16";
-    case Kind::kChoice:
-      return "takes one of " + ChoiceList(row);
+    case Kind::kNotFlag: return "takes yes or no";
+    case Kind::kNumber: return "takes a whole number" + Range(row);
+    case Kind::kSeconds: return "takes a number of seconds" + Range(row);
+    case Kind::kBytes: return "takes a number of bytes like 500M or 10G" + (Range(row).empty() ? "" : "," + Range(row));
+    case Kind::kAge: return "takes an age such as 90s, 10m, 36h or 7d";
+    case Kind::kRanks: return "takes a list of ranks like 0-7,16";
+    case Kind::kChoice: return "takes one of " + ChoiceList(row);
     case Kind::kEndpoint:
-    case Kind::kListen:
-      return "takes an endpoint, tcp://ADDRESS:PORT or ipc://PATH";
+    case Kind::kListen: return "takes an endpoint, tcp://ADDRESS:PORT or ipc://PATH";
     case Kind::kText:
     case Kind::kFile:
-    case Kind::kFolder:
-      break;
+    case Kind::kFolder: break;
   }
   return "takes a value";
 }
@@ -226,13 +213,9 @@ std::vector<std::string> SplitText(std::string_view text, char separator) {
   return parts;
 }
 
-std::string WrongValue(const Row& row, std::string_view value) {
-  return Wrong(row, value, false);
-}
+std::string WrongValue(const Row& row, std::string_view value) { return Wrong(row, value, false); }
 
-std::string WrongOrOutOfRange(const Row& row, std::string_view value) {
-  return Wrong(row, value, true);
-}
+std::string WrongOrOutOfRange(const Row& row, std::string_view value) { return Wrong(row, value, true); }
 
 std::vector<std::string> WrongRecorderVariables() {
   std::vector<std::string> lines;

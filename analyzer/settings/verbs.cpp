@@ -63,37 +63,21 @@ Option Choice(const char* key, const char* value, const char* choices, const cha
   return Option{key, Kind::kChoice, help}.Value(value).Choices(choices);
 }
 
-Option Flag(const char* key, const char* help) {
-  return Option{key, Kind::kFlag, help}.Default("no");
-}
+Option Flag(const char* key, const char* help) { return Option{key, Kind::kFlag, help}.Default("no"); }
 
-Option File(const char* key, const char* help) {
-  return {key, Kind::kFile, help};
-}
+Option File(const char* key, const char* help) { return {key, Kind::kFile, help}; }
 
-Option Folder(const char* key, const char* help) {
-  return {key, Kind::kFolder, help};
-}
+Option Folder(const char* key, const char* help) { return {key, Kind::kFolder, help}; }
 
-Option Number(const char* key, const char* help) {
-  return {key, Kind::kNumber, help};
-}
+Option Number(const char* key, const char* help) { return {key, Kind::kNumber, help}; }
 
-Option Seconds(const char* key, const char* help) {
-  return {key, Kind::kSeconds, help};
-}
+Option Seconds(const char* key, const char* help) { return {key, Kind::kSeconds, help}; }
 
-Option Bytes(const char* key, const char* help) {
-  return {key, Kind::kBytes, help};
-}
+Option Bytes(const char* key, const char* help) { return {key, Kind::kBytes, help}; }
 
-Option Age(const char* key, const char* help) {
-  return {key, Kind::kAge, help};
-}
+Option Age(const char* key, const char* help) { return {key, Kind::kAge, help}; }
 
-Option Endpoint(const char* key, const char* help) {
-  return {key, Kind::kEndpoint, help};
-}
+Option Endpoint(const char* key, const char* help) { return {key, Kind::kEndpoint, help}; }
 
 // Options that several verbs share.
 
@@ -105,9 +89,7 @@ Option Keys() {
       .Common();
 }
 
-Option OnVerdict(const char* help) {
-  return Text("on-verdict", "COMMAND", help).Default("none");
-}
+Option OnVerdict(const char* help) { return Text("on-verdict", "COMMAND", help).Default("none"); }
 
 Option OnVerdictTimeout() {
   return Seconds("on-verdict-timeout", "end the command of --on-verdict after this time")
@@ -123,9 +105,7 @@ Option RuntimeDir() {
       .Common();
 }
 
-Option Insecure(const char* help = "use no keys") {
-  return Flag("insecure", help).Common();
-}
+Option Insecure(const char* help = "use no keys") { return Flag("insecure", help).Common(); }
 
 Option ServerKey(const char* needs, const char* fallback) {
   return File("server-key", "public key of the collector: a file, or its 40 characters")
@@ -153,25 +133,17 @@ Option LateAfter(double least, double most) {
       .Common();
 }
 
-Option HangAfter(const char* help) {
-  return Seconds("hang-after", help).Default("never").Limits(kAboveZero, kMonth);
-}
+Option HangAfter(const char* help) { return Seconds("hang-after", help).Default("never").Limits(kAboveZero, kMonth); }
 
-Option Archive(const char* help) {
-  return Text("archive", "URL", help).Variable("LOCKSTEP_ARCHIVE").Common();
-}
+Option Archive(const char* help) { return Text("archive", "URL", help).Variable("LOCKSTEP_ARCHIVE").Common(); }
 
 Option GroupOption(const char* help) {
   return Text("group", "GROUP", help).Variable("LOCKSTEP_GROUP").Default("the owner alone").Common();
 }
 
-Option Keep(const char* help) {
-  return Age("keep", help).Default("7d").Common();
-}
+Option Keep(const char* help) { return Age("keep", help).Default("7d").Common(); }
 
-Option KeepBytes(const char* help) {
-  return Bytes("keep-bytes", help).Default("5G").Common();
-}
+Option KeepBytes(const char* help) { return Bytes("keep-bytes", help).Default("5G").Common(); }
 
 Option RingFolder() {
   return Folder("dir", "folder of the rings").Variable("LOCKSTEP_DIR").Default("/dev/shm/lockstep-UID");
@@ -885,25 +857,16 @@ std::string Upper(std::string text) {
 
 const char* ValueName(Kind kind) {
   switch (kind) {
-    case Kind::kFile:
-      return "FILE";
-    case Kind::kFolder:
-      return "DIR";
-    case Kind::kNumber:
-      return "N";
-    case Kind::kSeconds:
-      return "SECONDS";
-    case Kind::kBytes:
-      return "BYTES";
-    case Kind::kAge:
-      return "AGE";
-    case Kind::kRanks:
-      return "RANKS";
+    case Kind::kFile: return "FILE";
+    case Kind::kFolder: return "DIR";
+    case Kind::kNumber: return "N";
+    case Kind::kSeconds: return "SECONDS";
+    case Kind::kBytes: return "BYTES";
+    case Kind::kAge: return "AGE";
+    case Kind::kRanks: return "RANKS";
     case Kind::kEndpoint:
-    case Kind::kListen:
-      return "ENDPOINT";
-    default:
-      return "";
+    case Kind::kListen: return "ENDPOINT";
+    default: return "";
   }
 }
 

@@ -195,14 +195,9 @@ class PickleWriter {
   void Save(const FrValue& value) {
     if (value.shared != 0 && shared_.contains(value.shared)) return Get(shared_[value.shared]);
     switch (value.kind) {
-      case FrValue::Kind::kNone:
-        out_ += 'N';
-        return;
-      case FrValue::Kind::kBool:
-        out_ += value.number != 0 ? '\x88' : '\x89';
-        return;
-      case FrValue::Kind::kInt:
-        return Int(value.number);
+      case FrValue::Kind::kNone: out_ += 'N'; return;
+      case FrValue::Kind::kBool: out_ += value.number != 0 ? '\x88' : '\x89'; return;
+      case FrValue::Kind::kInt: return Int(value.number);
       case FrValue::Kind::kDouble: {
         uint64_t bits = 0;
         std::memcpy(&bits, &value.real, 8);
@@ -210,8 +205,7 @@ class PickleWriter {
         for (int i = 7; i >= 0; i--) out_ += static_cast<char>(bits >> (8 * i));
         return;
       }
-      case FrValue::Kind::kText:
-        return Text(value.text);
+      case FrValue::Kind::kText: return Text(value.text);
       case FrValue::Kind::kTuple:
         if (value.items.empty()) {
           out_ += ')';
@@ -259,22 +253,12 @@ inline void WriteJson(const FrValue& value, std::string* out) {
     *out += '"';
   };
   switch (value.kind) {
-    case FrValue::Kind::kNone:
-      *out += "null";
-      return;
-    case FrValue::Kind::kBool:
-      *out += value.number != 0 ? "true" : "false";
-      return;
-    case FrValue::Kind::kInt:
-      *out += std::to_string(value.number);
-      return;
-    case FrValue::Kind::kDouble:
-      *out += std::to_string(value.real);
-      return;
-    case FrValue::Kind::kText:
-      return quote(value.text);
-    default:
-      break;
+    case FrValue::Kind::kNone: *out += "null"; return;
+    case FrValue::Kind::kBool: *out += value.number != 0 ? "true" : "false"; return;
+    case FrValue::Kind::kInt: *out += std::to_string(value.number); return;
+    case FrValue::Kind::kDouble: *out += std::to_string(value.real); return;
+    case FrValue::Kind::kText: return quote(value.text);
+    default: break;
   }
   bool dict = value.kind == FrValue::Kind::kDict;
   *out += dict ? '{' : '[';

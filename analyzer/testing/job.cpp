@@ -78,13 +78,9 @@ size_t Job::Find(int rank, const std::string& prefix, int step, int nth) const {
 
 namespace {
 
-bool IsP2p(const Call& c) {
-  return c.kind == CallKind::kSend || c.kind == CallKind::kRecv;
-}
+bool IsP2p(const Call& c) { return c.kind == CallKind::kSend || c.kind == CallKind::kRecv; }
 
-bool Agree(const Call& a, const Call& b) {
-  return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype;
-}
+bool Agree(const Call& a, const Call& b) { return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype; }
 
 // Returns the number of program[i] in NCCL's order (from 1), counting calls of the same lane.
 int64_t SeqOf(const std::vector<Call>& program, size_t i) {
@@ -262,14 +258,9 @@ Bundle Job::Run() {
           rank.process.life = Life::kKilled;
           rank.process.signal = ranks[r].signal;
           break;
-        case HostFault::kExit:
-          rank.process.life = Life::kExited;
-          break;
-        case HostFault::kStop:
-          rank.process.state = "T";
-          break;
-        default:
-          break;
+        case HostFault::kExit: rank.process.life = Life::kExited; break;
+        case HostFault::kStop: rank.process.state = "T"; break;
+        default: break;
       }
     } else if (s.host == ranks[r].program.size()) {
       rank.process.life = Life::kExited;

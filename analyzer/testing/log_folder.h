@@ -54,9 +54,7 @@ inline std::string Counters(const std::string& group, int inside, int enqueued, 
                       "]  failure detected by watchdog at work sequence id: ", completed + 1,
                       " PG status: last enqueued work: ", enqueued, ", last completed work: ", completed, "\n");
 }
-inline std::string Of(int rank) {
-  return absl::StrCat("[rank", rank, "]:");
-}
+inline std::string Of(int rank) { return absl::StrCat("[rank", rank, "]:"); }
 inline std::string TimedOut(int rank, int seq, const std::string& op = "ALLREDUCE", int elements = 64) {
   return Of(rank) + Caught(rank, seq, op, elements) + Of(rank) + Counters("0(default_pg)", rank, seq, seq - 1);
 }

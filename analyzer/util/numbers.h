@@ -35,13 +35,9 @@ constexpr uint64_t Mixed(uint64_t x) {
 }
 
 // "40 %"
-inline std::string Percent(double share) {
-  return absl::StrFormat("%.0f %%", share * 100);
-}
+inline std::string Percent(double share) { return absl::StrFormat("%.0f %%", share * 100); }
 
 // "2.5 ms", "12 ms", "1.3 s"
-inline std::string Milliseconds(int64_t ns) {
-  return DurationText(ns, DurationDigits::kMilliseconds);
-}
+inline std::string Milliseconds(int64_t ns) { return DurationText(ns, DurationDigits::kMilliseconds); }
 
 }  // namespace lockstep

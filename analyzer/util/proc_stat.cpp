@@ -34,9 +34,7 @@ std::optional<ProcStat> ReadProcStat(const std::string& folder) {
   return ParseProcStat(ReadSmallFile(folder + "/stat", 4096));
 }
 
-std::optional<ProcStat> ReadProcStat(pid_t pid) {
-  return ReadProcStat(absl::StrCat("/proc/", pid));
-}
+std::optional<ProcStat> ReadProcStat(pid_t pid) { return ReadProcStat(absl::StrCat("/proc/", pid)); }
 
 std::string ProcField(std::string_view text, std::string_view name) {
   while (!text.empty()) {

@@ -25,9 +25,7 @@ std::vector<std::string> Labels(const Focus& focus) {
   return labels;
 }
 
-const Focus::Cell& FaultOf(const Focus& focus, int row) {
-  return focus.rows(row).cells(focus.fault_column());
-}
+const Focus::Cell& FaultOf(const Focus& focus, int row) { return focus.rows(row).cells(focus.fault_column()); }
 
 Bundle Stalled(int stages, int culprit, const char* group) {
   Job job(4, stages, 4, 6);

@@ -37,9 +37,7 @@ constexpr uint64_t kPartialFrom = 4'000'000;  // number of operations; fewer are
 constexpr size_t kPartialNewest = 64;         // for each rank
 constexpr time_t kKeepSeconds = 14 * 24 * 3600;
 
-absl::Status Cancelled() {
-  return absl::CancelledError("cancelled");
-}
+absl::Status Cancelled() { return absl::CancelledError("cancelled"); }
 
 std::string Absolute(const std::string& path) {
   std::error_code error;

@@ -32,18 +32,12 @@ int32_t StageOf(const Rank& rank, const std::vector<Communicator>& comms, const 
 
 RankFacts::Host HostOf(HostState host) {
   switch (host) {
-    case HostState::kElsewhere:
-      return RankFacts::ELSEWHERE;
-    case HostState::kInCall:
-      return RankFacts::IN_CALL;
-    case HostState::kInWait:
-      return RankFacts::IN_WAIT;
-    case HostState::kStopped:
-      return RankFacts::STOPPED;
-    case HostState::kDead:
-      return RankFacts::DEAD;
-    case HostState::kUnknown:
-      break;
+    case HostState::kElsewhere: return RankFacts::ELSEWHERE;
+    case HostState::kInCall: return RankFacts::IN_CALL;
+    case HostState::kInWait: return RankFacts::IN_WAIT;
+    case HostState::kStopped: return RankFacts::STOPPED;
+    case HostState::kDead: return RankFacts::DEAD;
+    case HostState::kUnknown: break;
   }
   return RankFacts::UNKNOWN;
 }
@@ -51,16 +45,11 @@ RankFacts::Host HostOf(HostState host) {
 std::string RecorderText(const Rank& rank) {
   const std::string because = rank.stop_reason.empty() ? "" : absl::StrCat(": ", Printable(rank.stop_reason, 200));
   switch (rank.recorder_state) {
-    case ring::RecorderState::kRecording:
-      return "recording";
-    case ring::RecorderState::kCleanExit:
-      return "ended with the process";
-    case ring::RecorderState::kStopped:
-      return absl::StrCat("stopped", because);
-    case ring::RecorderState::kReplaced:
-      return absl::StrCat("replaced by another program", because);
-    case ring::RecorderState::kUnknown:
-      break;
+    case ring::RecorderState::kRecording: return "recording";
+    case ring::RecorderState::kCleanExit: return "ended with the process";
+    case ring::RecorderState::kStopped: return absl::StrCat("stopped", because);
+    case ring::RecorderState::kReplaced: return absl::StrCat("replaced by another program", because);
+    case ring::RecorderState::kUnknown: break;
   }
   return rank.source == Source::kFlightRecorder ? "Flight Recorder's dump" : absl::StrCat("not known", because);
 }
@@ -69,9 +58,7 @@ bool GpuRecorded(const Rank& rank) {
   return rank.gpu_marks != ring::GpuMarks::kOff || rank.start_recorded || rank.source == Source::kFlightRecorder;
 }
 
-int64_t Clamped(int64_t ns) {
-  return std::clamp<int64_t>(ns, -(int64_t{1} << 61), int64_t{1} << 61);
-}
+int64_t Clamped(int64_t ns) { return std::clamp<int64_t>(ns, -(int64_t{1} << 61), int64_t{1} << 61); }
 
 // Sets what to add to each rank's times. This comes from the alignment by shared operations, or else from the wall
 // clocks.
@@ -268,22 +255,14 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
                          : own                                            ? OpText(bundle, rank, *front.op)
                                : absl::StrCat(OpName(bundle, *front.op), " #", front.op->seq);
   switch (front.front) {
-    case Front::kWaits:
-      return absl::StrCat("waiting in ", op, on);
-    case Front::kAllArrived:
-      return absl::StrCat("in ", op, on, " with all members, and the operation does not end");
-    case Front::kNotReached:
-      return absl::StrCat("its stream has not reached ", op, on, ", its peers' have");
-    case Front::kPeersFinished:
-      return absl::StrCat("its GPU did not end ", op, on, ", its peers' did");
-    case Front::kMismatched:
-      return absl::StrCat("in ", op, on, ", on which the calls differ");
-    case Front::kOverwritten:
-      return absl::StrCat("in an operation", on, " whose record is overwritten");
-    case Front::kFailed:
-      return absl::StrCat("its GPU reported an error in ", op, on);
-    case Front::kIdle:
-      break;
+    case Front::kWaits: return absl::StrCat("waiting in ", op, on);
+    case Front::kAllArrived: return absl::StrCat("in ", op, on, " with all members, and the operation does not end");
+    case Front::kNotReached: return absl::StrCat("its stream has not reached ", op, on, ", its peers' have");
+    case Front::kPeersFinished: return absl::StrCat("its GPU did not end ", op, on, ", its peers' did");
+    case Front::kMismatched: return absl::StrCat("in ", op, on, ", on which the calls differ");
+    case Front::kOverwritten: return absl::StrCat("in an operation", on, " whose record is overwritten");
+    case Front::kFailed: return absl::StrCat("its GPU reported an error in ", op, on);
+    case Front::kIdle: break;
   }
   return "";
 }
@@ -298,8 +277,6 @@ std::string PlaceText(const Process& process) {
   return "";
 }
 
-std::string CommLabel(const Communicator& comm) {
-  return Printable(comm.name.empty() ? comm.id : comm.name, 80);
-}
+std::string CommLabel(const Communicator& comm) { return Printable(comm.name.empty() ? comm.id : comm.name, 80); }
 
 }  // namespace lockstep

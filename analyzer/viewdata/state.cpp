@@ -4,75 +4,46 @@ namespace lockstep {
 
 const char* ViewStateName(ViewState state) {
   switch (state) {
-    case ViewState::kOutside:
-      return "no operation";
-    case ViewState::kCompleted:
-      return "completed";
-    case ViewState::kOverwritten:
-      return "overwritten";
-    case ViewState::kIssued:
-      return "issued, GPU not recorded";
-    case ViewState::kEnqueued:
-      return "enqueued";
-    case ViewState::kStarted:
-      return "started";
-    case ViewState::kWaiting:
-      return "waiting for peers";
-    case ViewState::kNoData:
-      return "no data";
-    case ViewState::kFailed:
-      return "failed";
-    case ViewState::kMismatch:
-      return "mismatch";
-    case ViewState::kMissing:
-      return "never enqueued";
-    case ViewState::kCount:
-      break;
+    case ViewState::kOutside: return "no operation";
+    case ViewState::kCompleted: return "completed";
+    case ViewState::kOverwritten: return "overwritten";
+    case ViewState::kIssued: return "issued, GPU not recorded";
+    case ViewState::kEnqueued: return "enqueued";
+    case ViewState::kStarted: return "started";
+    case ViewState::kWaiting: return "waiting for peers";
+    case ViewState::kNoData: return "no data";
+    case ViewState::kFailed: return "failed";
+    case ViewState::kMismatch: return "mismatch";
+    case ViewState::kMissing: return "never enqueued";
+    case ViewState::kCount: break;
   }
   return "unknown";
 }
 
 const char* ViewStateMeaning(ViewState state) {
   switch (state) {
-    case ViewState::kMissing:
-      return "peers made this call, the rank did not";
-    case ViewState::kMismatch:
-      return "the rank made a different call from its peers";
-    case ViewState::kFailed:
-      return "the call returned an error";
-    case ViewState::kNoData:
-      return "nothing is known of this rank; it may be healthy";
-    case ViewState::kWaiting:
-      return "in flight, and held up by a member of the communicator";
-    case ViewState::kStarted:
-      return "the GPU is executing it";
-    case ViewState::kEnqueued:
-      return "on the stream, not completed";
-    case ViewState::kIssued:
-      return "the GPU's progress is not recorded";
-    case ViewState::kOverwritten:
-      return "issued; its record was overwritten or not read";
-    case ViewState::kCompleted:
-      return "the GPU has finished it";
-    default:
-      return "";
+    case ViewState::kMissing: return "peers made this call, the rank did not";
+    case ViewState::kMismatch: return "the rank made a different call from its peers";
+    case ViewState::kFailed: return "the call returned an error";
+    case ViewState::kNoData: return "nothing is known of this rank; it may be healthy";
+    case ViewState::kWaiting: return "in flight, and held up by a member of the communicator";
+    case ViewState::kStarted: return "the GPU is executing it";
+    case ViewState::kEnqueued: return "on the stream, not completed";
+    case ViewState::kIssued: return "the GPU's progress is not recorded";
+    case ViewState::kOverwritten: return "issued; its record was overwritten or not read";
+    case ViewState::kCompleted: return "the GPU has finished it";
+    default: return "";
   }
 }
 
 const char* WaitKindName(WaitClass::Kind kind) {
   switch (kind) {
-    case WaitClass::HEALTHY:
-      return "continues";
-    case WaitClass::VICTIM:
-      return "waits";
-    case WaitClass::CAUSE:
-      return "cause";
-    case WaitClass::IN_CYCLE:
-      return "in a cycle";
-    case WaitClass::NO_DATA:
-      return "no data";
-    default:
-      return "";
+    case WaitClass::HEALTHY: return "continues";
+    case WaitClass::VICTIM: return "waits";
+    case WaitClass::CAUSE: return "cause";
+    case WaitClass::IN_CYCLE: return "in a cycle";
+    case WaitClass::NO_DATA: return "no data";
+    default: return "";
   }
 }
 
@@ -80,19 +51,13 @@ ViewState StateOfOp(OpState state, bool waits) {
   switch (state) {
     case OpState::kUnknown:
     case OpState::kQueued:  // the group is open, so it waits for its own process
-    case OpState::kCaptured:
-      return ViewState::kIssued;
-    case OpState::kEntered:
-      return waits ? ViewState::kWaiting : ViewState::kIssued;
+    case OpState::kCaptured: return ViewState::kIssued;
+    case OpState::kEntered: return waits ? ViewState::kWaiting : ViewState::kIssued;
     case OpState::kEnqueued:
-    case OpState::kIncomplete:
-      return waits ? ViewState::kWaiting : ViewState::kEnqueued;
-    case OpState::kStarted:
-      return waits ? ViewState::kWaiting : ViewState::kStarted;
-    case OpState::kCompleted:
-      return ViewState::kCompleted;
-    case OpState::kFailed:
-      return ViewState::kFailed;
+    case OpState::kIncomplete: return waits ? ViewState::kWaiting : ViewState::kEnqueued;
+    case OpState::kStarted: return waits ? ViewState::kWaiting : ViewState::kStarted;
+    case OpState::kCompleted: return ViewState::kCompleted;
+    case OpState::kFailed: return ViewState::kFailed;
   }
   return ViewState::kIssued;
 }

@@ -25,28 +25,17 @@ constexpr size_t kMostEdges = 4000;
 
 const char* WhyText(Why why) {
   switch (why) {
-    case Why::kNotIssued:
-      return "not issued";
-    case Why::kBehind:
-      return "behind in its stream";
-    case Why::kNotStarted:
-      return "not started";
-    case Why::kDead:
-      return "dead";
-    case Why::kNoData:
-      return "no data";
-    case Why::kOwnGpu:
-      return "its own GPU";
-    case Why::kInit:
-      return "has not reached its creation";
-    case Why::kIn:
-      return "in it";
-    case Why::kStreamOrder:
-      return "behind another stream";
-    case Why::kLaunchOrder:
-      return "runs in another order";
-    case Why::kOutside:
-      return "outside NCCL";
+    case Why::kNotIssued: return "not issued";
+    case Why::kBehind: return "behind in its stream";
+    case Why::kNotStarted: return "not started";
+    case Why::kDead: return "dead";
+    case Why::kNoData: return "no data";
+    case Why::kOwnGpu: return "its own GPU";
+    case Why::kInit: return "has not reached its creation";
+    case Why::kIn: return "in it";
+    case Why::kStreamOrder: return "behind another stream";
+    case Why::kLaunchOrder: return "runs in another order";
+    case Why::kOutside: return "outside NCCL";
   }
   return "";
 }
@@ -503,8 +492,6 @@ class Folding {
 
 }  // namespace
 
-void SetWaits(const ViewInput& in, ViewFacts* facts) {
-  Folding(in, facts).Run();
-}
+void SetWaits(const ViewInput& in, ViewFacts* facts) { Folding(in, facts).Run(); }
 
 }  // namespace lockstep

@@ -73,8 +73,7 @@ std::optional<Words> CallWords(const Finding& finding) {
       words.advice = {"Run again with a larger ring (LOCKSTEP_RING_KIB), or under `lockstep run`, to record the call.",
                       kWrongResults};
       break;
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
   return words;
 }

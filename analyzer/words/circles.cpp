@@ -75,8 +75,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
             "added or reordered a call."};
       }
       break;
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
   return words;
 }

@@ -44,8 +44,7 @@ std::optional<Words> CountWords(const Finding& finding) {
       words.advice = {
           "Look for a PutSignal or Signal call that this rank left out, or for a WaitSignal that asks for too many."};
       break;
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
   if (detail.has_of() && finding.reason() != REASON_SIGNALS_MISSING)
     absl::StrAppend(&words.what, "; ", Counted(detail.of(), "other rank waits", "other ranks wait"),

@@ -137,8 +137,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.refuted_by = "an earlier error on another rank";
       words.advice = {"Read NCCL's log of this rank (NCCL_DEBUG=WARN): the peer that the log names may be the cause."};
       break;
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
   return words;
 }

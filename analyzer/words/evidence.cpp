@@ -15,30 +15,20 @@ namespace {
 
 using Ranks = google::protobuf::RepeatedField<int32_t>;
 
-std::string RankAt(const Ranks& ranks, int i) {
-  return i < ranks.size() ? absl::StrCat("rank ", ranks[i]) : "a rank";
-}
+std::string RankAt(const Ranks& ranks, int i) { return i < ranks.size() ? absl::StrCat("rank ", ranks[i]) : "a rank"; }
 
-std::string Tenths(int64_t ns) {
-  return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9);
-}
+std::string Tenths(int64_t ns) { return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9); }
 
 std::string ForTenths(const Evidence& evidence) {
   return evidence.has_duration_ns() ? absl::StrCat(" for ", Tenths(evidence.duration_ns())) : "";
 }
 
-std::string GigabytesText(double bytes_per_s) {
-  return absl::StrFormat("%.1f GB/s", bytes_per_s / 1e9);
-}
+std::string GigabytesText(double bytes_per_s) { return absl::StrFormat("%.1f GB/s", bytes_per_s / 1e9); }
 
 // " (train.py:88)"; empty: not recorded.
-std::string SiteText(const CallRef& call) {
-  return call.site().empty() ? "" : absl::StrCat(" (", call.site(), ")");
-}
+std::string SiteText(const CallRef& call) { return call.site().empty() ? "" : absl::StrCat(" (", call.site(), ")"); }
 
-std::string Times(int64_t count) {
-  return Counted(count, "time", "times");
-}
+std::string Times(int64_t count) { return Counted(count, "time", "times"); }
 
 std::string SampleText(const ProcessSample& process) {
   std::vector<std::string> parts;
@@ -182,8 +172,7 @@ std::string EvidenceText(const Evidence& evidence) {
   const std::string n_of = absl::StrCat(n, " of ", of);
   constexpr char kSameRole[] = " ranks with the same role ";
   switch (evidence.kind()) {
-    case Evidence::STACK:
-      return absl::StrCat(RankAt(evidence.ranks(), 0), " stack: ", StackText(evidence));
+    case Evidence::STACK: return absl::StrCat(RankAt(evidence.ranks(), 0), " stack: ", StackText(evidence));
     case Evidence::PROCESS_STATE:
       return absl::StrCat(RankAt(evidence.ranks(), 0), ": ", SampleText(evidence.process()));
     case Evidence::WAITING:
@@ -195,18 +184,15 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::LAST_CALL:
       return absl::StrCat("the last recorded call of ", own, ": ", evidence.operation(), " on ", comm);
     // Processes.
-    case Evidence::MOTION:
-      return MotionText(evidence);
-    case Evidence::ACTIVITY:
-      return ActivityText(evidence);
+    case Evidence::MOTION: return MotionText(evidence);
+    case Evidence::ACTIVITY: return ActivityText(evidence);
     case Evidence::FILES_ON_HOSTS:
       return absl::StrCat(n, " ranks on ", of,
                           " hosts wait for files at the same time: suspect the shared file system, not one host");
     case Evidence::HOST_IN_PART:
       return absl::StrCat("host ", detail.name(), " left data of ", Counted(count, "rank", "ranks"),
                           ", other hosts of ", of, " each: the other ranks of this host may wait for the same files");
-    case Evidence::KERNEL_LOG:
-      return absl::StrCat("the kernel log about the end of the process: ", detail.name());
+    case Evidence::KERNEL_LOG: return absl::StrCat("the kernel log about the end of the process: ", detail.name());
     case Evidence::LATE_ON_GPU:
       return absl::StrCat("the GPU of ", own, " reached ", Counted(count, "operation", "operations"),
                           " after the process died",
@@ -229,8 +215,7 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::STACKS_WAIT:
       return absl::StrCat(n_of, " ranks wait in ", detail.name(),
                           detail.flag() ? ", in the same place in both samples" : "");
-    case Evidence::STACKS_AT:
-      return absl::StrCat(n, " ranks are ", detail.name(), ", as their stacks show");
+    case Evidence::STACKS_AT: return absl::StrCat(n, " ranks are ", detail.name(), ", as their stacks show");
     case Evidence::IDLE_UNRECORDED:
       return absl::StrCat(RankNames(ranks), ranks.size() == 1 ? " is" : " are",
                           " idle, and may be waiting for a rank that left no data: this backend does not record "
@@ -243,17 +228,14 @@ std::string EvidenceText(const Evidence& evidence) {
                           "shows whether its last operations completed"
                         : "; GPU marks are off, so what they wait for is not recorded");
     // Calls of one rank, or of the members of one communicator.
-    case Evidence::NOTHING_OPEN:
-      return absl::StrCat(rank, " has no unfinished operation of its own");
+    case Evidence::NOTHING_OPEN: return absl::StrCat(rank, " has no unfinished operation of its own");
     case Evidence::UNRECORDED_CALLS:
       return absl::StrCat(rank,
                           detail.flag() ? "'s record shows its calls, but not which of them completed"
                                         : " makes calls that have no entry in its record",
                           ": it may wait in one of them for another rank");
-    case Evidence::ENTERED:
-      return EnteredText(detail);
-    case Evidence::WAITS_IN:
-      return WaitsInText(detail);
+    case Evidence::ENTERED: return EnteredText(detail);
+    case Evidence::WAITS_IN: return WaitsInText(detail);
     case Evidence::GPU_AT:
       return absl::StrCat(rank, detail.flag() ? " runs " : " has not started ", CallAndSite(detail.call()),
                           detail.has_number() ? absl::StrCat(", stream ", detail.number()) : "");
@@ -266,15 +248,13 @@ std::string EvidenceText(const Evidence& evidence) {
                           "; no rank waits there yet, because the other finding stopped the ranks first");
     case Evidence::COMPLETED_LATER:
       return absl::StrCat(n_of, " members completed operations that they issued later; the named ranks did not");
-    case Evidence::KNOWN_BY_USE:
-      return "the members of that group are known only from its operations";
+    case Evidence::KNOWN_BY_USE: return "the members of that group are known only from its operations";
     case Evidence::ONLY_EXCHANGE:
       return absl::StrCat(rank, " and its peer exchange data with other ranks, but with each other only in this call");
     case Evidence::NO_GPU_STARTED:
       return absl::StrCat(ranks.empty() ? "all members" : rank, " issued ", CallText(detail.call()),
                           " but no GPU has started it; all NCCL work queued before it is complete");
-    case Evidence::NETWORK_STEP:
-      return absl::StrCat(rank, " ", NetworkStepText(evidence));
+    case Evidence::NETWORK_STEP: return absl::StrCat(rank, " ", NetworkStepText(evidence));
     case Evidence::MORE_STEPS:
       return absl::StrCat(Counted(count, "more network step waits", "more network steps wait"), " in the same way");
     case Evidence::OLDER_IN_FLIGHT:
@@ -303,12 +283,9 @@ std::string EvidenceText(const Evidence& evidence) {
                           : detail.flag() && detail.other_name() == detail.name() ? "the same call from another line"
                                                                                   : detail.other_name(),
                           " instead");
-    case Evidence::ROLE_CONTINUED:
-      return absl::StrCat(n_of, kSameRole, "continued with ", detail.name());
-    case Evidence::ROLE_OTHER_ORDER:
-      return absl::StrCat(n_of, kSameRole, "issued the same calls in a different order");
-    case Evidence::ROLE_ISSUED_LATTER:
-      return absl::StrCat(n_of, kSameRole, "issued the other call");
+    case Evidence::ROLE_CONTINUED: return absl::StrCat(n_of, kSameRole, "continued with ", detail.name());
+    case Evidence::ROLE_OTHER_ORDER: return absl::StrCat(n_of, kSameRole, "issued the same calls in a different order");
+    case Evidence::ROLE_ISSUED_LATTER: return absl::StrCat(n_of, kSameRole, "issued the other call");
     case Evidence::ROLE_DID_NOT_WAIT:
       return absl::StrCat(Counted(count, "rank", "ranks"), " with the same role issued ", CallText(detail.call()),
                           " while the same work was unfinished as on ", rank,
@@ -349,8 +326,7 @@ std::string EvidenceText(const Evidence& evidence) {
                           CallText(detail.call()));
     case Evidence::NEWEST_GROUP:
       return absl::StrCat(RankNames(ranks), ": the newest group has ", Counted(count, "member", "members"));
-    case Evidence::GROUP_SIZES:
-      return GroupSizesText(detail);
+    case Evidence::GROUP_SIZES: return GroupSizesText(detail);
     case Evidence::KEYS_KEEP_ORDER:
       return absl::StrCat("the keys of the other ", n, " ranks keep the member order of ", comm);
     case Evidence::MEMBER_LISTS:
@@ -374,15 +350,11 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::COUNTERS_DONE:
       return absl::StrCat("the record of that operation is gone; counters show that the GPU of ", rank,
                           " completed all that it started, while the GPUs of its peers are in that operation");
-    case Evidence::GPU_ERROR:
-      return absl::StrCat(rank, ": ", detail.name());
-    case Evidence::ALL_CROSS:
-      return absl::StrCat("each of the ", n, " operations has members at ", detail.name());
+    case Evidence::GPU_ERROR: return absl::StrCat(rank, ": ", detail.name());
+    case Evidence::ALL_CROSS: return absl::StrCat("each of the ", n, " operations has members at ", detail.name());
     // CUDA graphs.
-    case Evidence::IN_GRAPH:
-      return InGraphText(evidence);
-    case Evidence::GRAPH_LAUNCHED:
-      return LaunchedText(evidence);
+    case Evidence::IN_GRAPH: return InGraphText(evidence);
+    case Evidence::GRAPH_LAUNCHED: return LaunchedText(evidence);
     case Evidence::OTHERS_LAUNCHED:
       return absl::StrCat("the ", n, " other ranks that can be read launched their graph ", Times(detail.number()));
     case Evidence::INSIDE_GRAPH:
@@ -400,14 +372,12 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::SLOW_AND_NOT:
       return absl::StrCat(Counted(count, "communicator or pair is", "communicators or pairs are"), " slow, ", of,
                           " that move the same amount are not; waits for late arrivals are subtracted");
-    case Evidence::LATE_BY_HABIT:
-      return LateByHabitText(evidence);
+    case Evidence::LATE_BY_HABIT: return LateByHabitText(evidence);
     case Evidence::WORKS_LONGER:
       return absl::StrCat(rank, " spends ", Milliseconds(detail.duration_ns()), detail.flag() ? " per step" : "",
                           " outside operations; ranks with the same role spend ",
                           Milliseconds(detail.other_duration_ns()), " (+- ", Milliseconds(detail.number()), ")");
-    case Evidence::CAME_LAST:
-      return absl::StrCat(own, " arrived last in ", n_of, " collectives that were compared");
+    case Evidence::CAME_LAST: return absl::StrCat(own, " arrived last in ", n_of, " collectives that were compared");
     case Evidence::DELAY_IS_OWN:
       return absl::StrCat(own,
                           " does not wait longer than ranks with the same role in any operation: it causes the delay "
@@ -416,8 +386,7 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrCat(n, " of the ", of, " members of ",
                           detail.number() == 1 ? "one communicator" : absl::StrCat(detail.number(), " communicators"),
                           " are slow at the same time: they may share a host, a rack or a power supply");
-    default:
-      return evidence.text();
+    default: return evidence.text();
   }
 }
 

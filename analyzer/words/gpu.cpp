@@ -99,8 +99,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.refuted_by = detail.flag() ? "a record that the rank made the same call as the others"
                                        : "the others completing the call a moment later";
       break;
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
   return words;
 }

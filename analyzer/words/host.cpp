@@ -141,8 +141,7 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = {"Compare the two places in the program: which condition sends ranks to different ones?",
                       "Take the stacks of all ranks twice, a few seconds apart: a rank that moves is not stuck."};
       break;
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
   return words;
 }

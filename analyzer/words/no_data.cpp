@@ -15,9 +15,7 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       "Check that this rank was started and is alive: scheduler, launcher log, its own error output.",
       "A process that never called NCCL leaves no ring."};
   switch (finding.reason()) {
-    case REASON_NO_DATA:
-      words.what = "left no data";
-      break;
+    case REASON_NO_DATA: words.what = "left no data"; break;
     case REASON_RECORDING_STOPPED:
       words.what = absl::StrCat(detail.flag() ? "other ranks wait for it; " : "", detail.name());
       words.own_subject = true;
@@ -55,8 +53,7 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       words.refuted_by = "data that shows that the rank entered";
       words.advice = started;
       break;
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
   return words;
 }

@@ -54,9 +54,7 @@ std::vector<std::string> ExitAdvice(const Finding& finding) {
           "Make every rank run the same number of steps."};
 }
 
-std::string LookForCore(const Finding& finding) {
-  return PidCommand(finding, "coredumpctl info");
-}
+std::string LookForCore(const Finding& finding) { return PidCommand(finding, "coredumpctl info"); }
 
 constexpr char kEarlierEnd[] = "the process still running, or another rank's process having ended before it";
 std::vector<std::string> ContinueAdvice(const Finding& finding) {
@@ -149,8 +147,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.refuted_by = "the job staying stuck after the process continues";
       words.advice = ContinueAdvice(finding);
       break;
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
   // Processes with unobserved ends have no state that distinguishes them.
   if (finding.kind() == RANK_DEAD && finding.reason() != REASON_ENDED_UNSEEN) {

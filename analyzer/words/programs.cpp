@@ -101,8 +101,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.refuted_by = kEntered;
       words.advice = {kBranch, "Look for a kernel that never ends on the GPU of the named rank."};
       break;
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
   return words;
 }

@@ -49,9 +49,7 @@ std::string AndNeverEntered(const Finding& finding);
 std::string NeverEntered(const Finding& finding);
 
 // Returns whether the sentence has several subjects.
-inline bool Several(const Finding& finding) {
-  return finding.culprit_ranks_size() > 1;
-}
+inline bool Several(const Finding& finding) { return finding.culprit_ranks_size() > 1; }
 inline const char* Pick(const Finding& finding, const char* one, const char* several) {
   return Several(finding) ? several : one;
 }

@@ -71,8 +71,7 @@ std::optional<Words> SlowWords(const Finding& finding) {
                HostCommand(finding, "'ibstat; nvidia-smi nvlink -e'")),
           "Run nccl-tests between the named hosts and between others, and compare."};
       break;
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
   return words;
 }

@@ -12,9 +12,7 @@ namespace {
 constexpr int64_t kWorthSaying = 1'000'000'000;
 constexpr int kNamesShown = 2;
 
-std::string TenthsOfSeconds(int64_t ns) {
-  return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9);
-}
+std::string TenthsOfSeconds(int64_t ns) { return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9); }
 
 // "coming" is a name for programs.
 std::string PhaseText(const std::string& name) {

@@ -106,8 +106,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.advice = {"Examine these ranks by hand: the stacks of their processes, the errors of their GPUs.",
                       kLargerRing};
       break;
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
   return words;
 }

@@ -17,9 +17,7 @@
 namespace lockstep {
 namespace {
 
-std::string SecondsText(int64_t ns) {
-  return absl::StrFormat("%.0f s", static_cast<double>(ns) / 1e9);
-}
+std::string SecondsText(int64_t ns) { return absl::StrFormat("%.0f s", static_cast<double>(ns) / 1e9); }
 
 std::string NotWrappedText(const Detail& detail) {
   std::string text = absl::StrCat("NCCL ", detail.name(), " of ", RankNames(detail.ranks()));
@@ -53,14 +51,11 @@ std::string WhyNot(const NotTheCause& ruled_out) {
     case NotTheCause::CONNECTING_UNSEEN:
       return absl::StrCat(members, "the first operation of ", detail.name(),
                           ", whose record is gone; look again in a minute");
-    default:
-      break;
+    default: break;
   }
   switch (ruled_out.what()) {
-    case NotTheCause::NETWORK:
-      return "in each stuck operation, at least one member is missing";
-    case NotTheCause::GPU:
-      return "the earlier operations of the named ranks are complete or wait for other ranks";
+    case NotTheCause::NETWORK: return "in each stuck operation, at least one member is missing";
+    case NotTheCause::GPU: return "the earlier operations of the named ranks are complete or wait for other ranks";
     case NotTheCause::CRASH:
       return absl::StrCat(detail.flag() ? "PyTorch's watchdog" : "a watchdog", " ended ",
                           Counted(detail.ranks_size(), "process", "processes"), " (", RankNames(detail.ranks()),
@@ -71,8 +66,7 @@ std::string WhyNot(const NotTheCause& ruled_out) {
                           " ranks, none of them in more than ", Percent(detail.value()),
                           " of these cases; all delays together cost ", Milliseconds(detail.duration_ns()),
                           " per step)");
-    default:
-      return "";
+    default: return "";
   }
 }
 
@@ -91,8 +85,7 @@ std::string UnmeasuredText(const Unmeasured& unmeasured) {
     case Unmeasured::CREATIONS:
       return "start-up, because nothing recorded when communicators were created. Flight Recorder does not record it; "
              "Lockstep's own recorder does";
-    default:
-      return "";
+    default: return "";
   }
 }
 
@@ -148,54 +141,35 @@ std::string NotSeenText(const NotSeen& not_seen) {
     case NotSeen::SAME_VALUES:
       return "not known whether all ranks computed the same values: checksums are not recorded. Compare gradient norms "
              "or parameter checksums per rank";
-    case NotSeen::NOT_WRAPPED:
-      return NotWrappedText(detail);
-    default:
-      return "";
+    case NotSeen::NOT_WRAPPED: return NotWrappedText(detail);
+    default: return "";
   }
 }
 
 std::string RuledOutText(const NotTheCause& ruled_out) {
   switch (ruled_out.what()) {
-    case NotTheCause::NETWORK:
-      return absl::StrCat("network: ", ruled_out.why());
-    case NotTheCause::GPU:
-      return absl::StrCat("GPU: ", ruled_out.why());
-    case NotTheCause::HANG:
-      return absl::StrCat("a hang yet: ", ruled_out.why());
-    case NotTheCause::CRASH:
-      return absl::StrCat("a crash of its own: ", ruled_out.why());
-    case NotTheCause::PERSISTENT_STRAGGLER:
-      return absl::StrCat("a persistent straggler: ", ruled_out.why());
-    default:
-      return ruled_out.why();
+    case NotTheCause::NETWORK: return absl::StrCat("network: ", ruled_out.why());
+    case NotTheCause::GPU: return absl::StrCat("GPU: ", ruled_out.why());
+    case NotTheCause::HANG: return absl::StrCat("a hang yet: ", ruled_out.why());
+    case NotTheCause::CRASH: return absl::StrCat("a crash of its own: ", ruled_out.why());
+    case NotTheCause::PERSISTENT_STRAGGLER: return absl::StrCat("a persistent straggler: ", ruled_out.why());
+    default: return ruled_out.why();
   }
 }
 
-std::string NotTheCauseText(const NotTheCause& ruled_out) {
-  return absl::StrCat("NOT ", RuledOutText(ruled_out));
-}
+std::string NotTheCauseText(const NotTheCause& ruled_out) { return absl::StrCat("NOT ", RuledOutText(ruled_out)); }
 
 std::string ConditionText(const Culprit& culprit) {
   switch (culprit.condition()) {
-    case Culprit::NO_DATA:
-      return "no data";
-    case Culprit::KILLED:
-      return absl::StrCat("killed by signal ", SignalText(culprit.code()));
-    case Culprit::EXITED:
-      return absl::StrCat("exited with status ", culprit.code());
-    case Culprit::GONE:
-      return "gone";
-    case Culprit::STOPPED:
-      return absl::StrCat("stopped (", culprit.process_state(), ")");
-    case Culprit::OUTSIDE:
-      return "outside NCCL, not waiting for a GPU";
-    case Culprit::IN_CALL:
-      return "inside an NCCL call";
-    case Culprit::IN_WAIT:
-      return "waits for its GPU";
-    default:
-      return "";
+    case Culprit::NO_DATA: return "no data";
+    case Culprit::KILLED: return absl::StrCat("killed by signal ", SignalText(culprit.code()));
+    case Culprit::EXITED: return absl::StrCat("exited with status ", culprit.code());
+    case Culprit::GONE: return "gone";
+    case Culprit::STOPPED: return absl::StrCat("stopped (", culprit.process_state(), ")");
+    case Culprit::OUTSIDE: return "outside NCCL, not waiting for a GPU";
+    case Culprit::IN_CALL: return "inside an NCCL call";
+    case Culprit::IN_WAIT: return "waits for its GPU";
+    default: return "";
   }
 }
 

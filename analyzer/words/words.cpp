@@ -102,10 +102,8 @@ RivalWords WordsOf(const Rival& rival) {
           "the job was running until something ended its processes: rings alone do not show when that was, or how "
           "long the job had been stuck",
           "the job's last output, and what ended it"};
-    case Rival::SWITCH:
-      return {"the fault is in one switch or link that all of these communicators use", ""};
-    case Rival::SILENT_RANK:
-      return {"these ranks wait for a rank that left no data", ""};
+    case Rival::SWITCH: return {"the fault is in one switch or link that all of these communicators use", ""};
+    case Rival::SILENT_RANK: return {"these ranks wait for a rank that left no data", ""};
     case Rival::OTHER_GONE:
       return {"the cause is another rank that is in an operation whose record is gone",
               "a longer record (a larger ring), or a dump taken earlier"};
@@ -123,8 +121,7 @@ RivalWords WordsOf(const Rival& rival) {
     case Rival::ORDER_IN_CIRCLE:
       return {"any rank of the cycle issued its calls in a wrong order",
               "a longer record (a larger ring), or a dump taken earlier"};
-    default:
-      return {};
+    default: return {};
   }
 }
 

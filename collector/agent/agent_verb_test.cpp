@@ -170,8 +170,7 @@ class PlayedCollector {
         Send(wire::Type::kAck, ack);
         break;
       }
-      default:
-        break;
+      default: break;
     }
   }
   void Store(const Chunk& chunk) {

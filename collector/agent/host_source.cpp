@@ -60,16 +60,11 @@ int32_t RankOf(const ring::Snapshot& digest) {
 
 ProcessState::Life LifeOf(Life life) {
   switch (life) {
-    case Life::kRunning:
-      return ProcessState::RUNNING;
-    case Life::kExited:
-      return ProcessState::EXITED;
-    case Life::kKilled:
-      return ProcessState::KILLED;
-    case Life::kGone:
-      return ProcessState::GONE;
-    default:
-      return ProcessState::LIFE_UNKNOWN;
+    case Life::kRunning: return ProcessState::RUNNING;
+    case Life::kExited: return ProcessState::EXITED;
+    case Life::kKilled: return ProcessState::KILLED;
+    case Life::kGone: return ProcessState::GONE;
+    default: return ProcessState::LIFE_UNKNOWN;
   }
 }
 
@@ -144,17 +139,11 @@ void HostSource::Log(const std::string& line) const {
   if (options_.log) options_.log(line);
 }
 
-int HostSource::ends_fd() const {
-  return ends_->fd();
-}
+int HostSource::ends_fd() const { return ends_->fd(); }
 
-int HostSource::work_fd() const {
-  return workshop_->fd();
-}
+int HostSource::work_fd() const { return workshop_->fd(); }
 
-void HostSource::ClearWork() {
-  workshop_->ClearWake();
-}
+void HostSource::ClearWork() { workshop_->ClearWake(); }
 
 // Names of saved rings: JOB.STEP.RESTART.rRANK.PID-START.END.ring. END is how and when it ended: kSIGNAL-MONO,
 // xSTATUS-MONO or g0-MONO.
@@ -616,13 +605,9 @@ void HostSource::ShowRanks(Job* job, const std::vector<Ring*>& rings) {
   }
 }
 
-const JobIdentity& HostSource::job(size_t index) const {
-  return shown_[index]->identity;
-}
+const JobIdentity& HostSource::job(size_t index) const { return shown_[index]->identity; }
 
-absl::Span<const RankSight> HostSource::ranks(size_t index) const {
-  return shown_[index]->sights;
-}
+absl::Span<const RankSight> HostSource::ranks(size_t index) const { return shown_[index]->sights; }
 
 void HostSource::Inspect(size_t index, const std::vector<WantedLook>& looks) {
   if (!options_.gather) return;
@@ -749,9 +734,7 @@ void HostSource::Gather(const CollectRequest& request) {
   workshop_->Take(std::move(order));
 }
 
-bool HostSource::NextEvidence(HostEvidence* out) {
-  return workshop_->Next(out);
-}
+bool HostSource::NextEvidence(HostEvidence* out) { return workshop_->Next(out); }
 
 void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Digest* out) {
   std::set<uint32_t> used;

@@ -42,9 +42,7 @@ std::string FileNameOf(const std::string& host, CollectRequest::Phase phase) {
 }
 
 // Returns a separate descriptor, or an empty one if it cannot be opened.
-UniqueFd OwnFd(int of) {
-  return UniqueFd(of < 0 ? -1 : fcntl(of, F_DUPFD_CLOEXEC, 3));
-}
+UniqueFd OwnFd(int of) { return UniqueFd(of < 0 ? -1 : fcntl(of, F_DUPFD_CLOEXEC, 3)); }
 
 void CloseAll(std::vector<WorkRing>* rings) {
   for (WorkRing& ring : *rings) {

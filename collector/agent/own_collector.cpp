@@ -68,9 +68,7 @@ absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnColle
   return own;
 }
 
-OwnCollector::~OwnCollector() {
-  End(2 * kSecond);
-}
+OwnCollector::~OwnCollector() { End(2 * kSecond); }
 
 absl::Status OwnCollector::Spawn() {
   const std::string late = absl::StrFormat("%.3f", static_cast<double>(options_.late_after_ns) / 1e9);

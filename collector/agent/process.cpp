@@ -395,8 +395,6 @@ class AgentProcess {
 
 }  // namespace
 
-int RunAgent(const AgentOptions& options) {
-  return AgentProcess(options).Main();
-}
+int RunAgent(const AgentOptions& options) { return AgentProcess(options).Main(); }
 
 }  // namespace lockstep

@@ -67,16 +67,11 @@ std::string JobText(const JobIdentity& job) {
 
 const char* ModeName(ring::GpuMarks mode) {
   switch (mode) {
-    case ring::GpuMarks::kOff:
-      return "off";
-    case ring::GpuMarks::kDone:
-      return "done";
-    case ring::GpuMarks::kFull:
-      return "full";
-    case ring::GpuMarks::kEvents:
-      return "events";
-    case ring::GpuMarks::kProfiler:
-      return "profiler";
+    case ring::GpuMarks::kOff: return "off";
+    case ring::GpuMarks::kDone: return "done";
+    case ring::GpuMarks::kFull: return "full";
+    case ring::GpuMarks::kEvents: return "events";
+    case ring::GpuMarks::kProfiler: return "profiler";
   }
   return "";
 }
@@ -181,10 +176,8 @@ void AgentSession::Receive(const wire::Message& message, int64_t mono_ns) {
       if (ChunkAck ack; decode(&ack)) OnAck(ack);
       break;
     case wire::Type::kPing:
-    case wire::Type::kPong:
-      break;  // handled by the transport
-    default:
-      ++counters_.malformed;
+    case wire::Type::kPong: break;  // handled by the transport
+    default: ++counters_.malformed;
   }
   Flush();
   SendChunks(mono_ns);
@@ -234,9 +227,7 @@ void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
     return;
   }
   switch (request.phase()) {
-    case CollectRequest::DIGEST:
-      SendDigest(request, mono_ns);
-      break;
+    case CollectRequest::DIGEST: SendDigest(request, mono_ns); break;
     case CollectRequest::EVIDENCE: {
       const absl::StatusOr<Ranks> merged = Ranks::From(request.merged());
       while (stacks_.size() >= kMostStacks) stacks_.erase(stacks_.begin());
@@ -244,11 +235,8 @@ void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
       source_->Gather(request);
       break;
     }
-    case CollectRequest::EVERYTHING:
-      source_->Gather(request);
-      break;
-    default:
-      ++counters_.malformed;
+    case CollectRequest::EVERYTHING: source_->Gather(request); break;
+    default: ++counters_.malformed;
   }
 }
 

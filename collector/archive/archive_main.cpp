@@ -46,9 +46,7 @@ struct Options {
   RedactLevel redact = RedactLevel::kNo;
 };
 
-void Say(const std::string& text) {
-  fprintf(stderr, "lockstep archive: %s\n", Printable(text, 1000).c_str());
-}
+void Say(const std::string& text) { fprintf(stderr, "lockstep archive: %s\n", Printable(text, 1000).c_str()); }
 
 absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
   if (parsed.Given("password"))
@@ -104,9 +102,7 @@ absl::StatusOr<Target> TargetOf(const Options& options) {
   return target;
 }
 
-bool Passes(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-}
+bool Passes(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 
 using Clock = std::chrono::steady_clock;
 

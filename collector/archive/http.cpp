@@ -33,9 +33,7 @@ size_t Take(char* bytes, size_t size, size_t count, void* to) {
   return length;
 }
 
-int Progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  return g_stop;
-}
+int Progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) { return g_stop; }
 
 bool IsName(const std::string& text) {
   return !text.empty() && text.size() <= 128 && !std::isdigit(static_cast<unsigned char>(text[0])) &&
@@ -106,12 +104,8 @@ Http::~Http() {
   if (curl_ != nullptr) curl_easy_cleanup(curl_);
 }
 
-void Http::Stop() {
-  g_stop = 1;
-}
-bool Http::stopped() {
-  return g_stop != 0;
-}
+void Http::Stop() { g_stop = 1; }
+bool Http::stopped() { return g_stop != 0; }
 
 bool IsPassing(long http_status, const std::string& answer) {
   int code = 0;

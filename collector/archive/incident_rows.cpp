@@ -45,9 +45,7 @@ int64_t Whole(const Json& json, const char* name, int64_t least, int64_t most, i
 int64_t Count(const Json& json, const char* name) {
   return Whole(json, name, 0, std::numeric_limits<uint32_t>::max(), 0);
 }
-int64_t Ns(const Json& json, const char* name) {
-  return Whole(json, name, 0, std::numeric_limits<int64_t>::max(), 0);
-}
+int64_t Ns(const Json& json, const char* name) { return Whole(json, name, 0, std::numeric_limits<int64_t>::max(), 0); }
 
 double Real(const Json& json, const char* name) {
   const auto at = json.find(name);

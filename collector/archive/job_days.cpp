@@ -30,9 +30,7 @@ bool Time(const std::string& text, int64_t* seconds) {
   return *seconds >= kEarliestSecond && *seconds <= kLatestSecond;
 }
 
-std::string DayText(int64_t seconds) {
-  return UtcText(seconds * 1'000'000'000, "%Y-%m-%d");
-}
+std::string DayText(int64_t seconds) { return UtcText(seconds * 1'000'000'000, "%Y-%m-%d"); }
 
 }  // namespace
 

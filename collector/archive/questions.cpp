@@ -20,9 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostColumn = 100, kMostAsked = 64, kMostAskedBytes = 256;
 constexpr int kLastIncidents = 1000;  // maximum number of incidents for a verdict
 
-bool IsSchema(const std::string& name) {
-  return name.compare(0, 7, "schema_") == 0;
-}
+bool IsSchema(const std::string& name) { return name.compare(0, 7, "schema_") == 0; }
 
 // The first line of a file is its purpose.
 std::string Purpose(const std::string& text) {

@@ -29,9 +29,7 @@ bool IsTable(const std::string& name) {
   return std::find(std::begin(kTables), std::end(kTables), name) != std::end(kTables);
 }
 
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
+std::string Dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
 // FNV-1a, only for file names; an incident's identity is inside the file.
 uint64_t Hash(const std::string& text, uint64_t hash) {
@@ -76,9 +74,7 @@ std::string Spool::PathOf(const IncidentName& name) const {
   return absl::StrCat(folder_, "/", file);
 }
 
-bool Spool::Has(const IncidentName& name) const {
-  return access(PathOf(name).c_str(), F_OK) == 0;
-}
+bool Spool::Has(const IncidentName& name) const { return access(PathOf(name).c_str(), F_OK) == 0; }
 
 std::vector<std::string> Spool::Files() const {
   std::vector<std::string> files;
@@ -89,12 +85,8 @@ std::vector<std::string> Spool::Files() const {
   return files;
 }
 
-void Spool::Remove(const std::string& path) {
-  unlink(path.c_str());
-}
-void Spool::SetAside(const std::string& path) {
-  rename(path.c_str(), (path + ".bad").c_str());
-}
+void Spool::Remove(const std::string& path) { unlink(path.c_str()); }
+void Spool::SetAside(const std::string& path) { rename(path.c_str(), (path + ".bad").c_str()); }
 
 absl::Status Spool::Put(const IncidentName& name, const std::function<absl::Status(const RowSink&)>& make) {
   uint64_t used = 0;

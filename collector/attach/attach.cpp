@@ -111,9 +111,7 @@ void AddLogs(const FoundJob& job, const std::vector<pid_t>& pids, Texts* texts) 
   }
 }
 
-std::string DumpPath(int32_t rank) {
-  return absl::StrCat(kTorch, "/torch_rank_", rank);
-}
+std::string DumpPath(int32_t rank) { return absl::StrCat(kTorch, "/torch_rank_", rank); }
 
 // Returns the real times of the dumps, by rank. `served` has dumps of other ranks from the debug server, without call
 // sites.

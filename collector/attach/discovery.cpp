@@ -350,8 +350,6 @@ class Finder {
 
 }  // namespace
 
-Discovery FindJobs(const std::vector<pid_t>& pids, const std::string& proc) {
-  return Finder(proc).Find(pids);
-}
+Discovery FindJobs(const std::vector<pid_t>& pids, const std::string& proc) { return Finder(proc).Find(pids); }
 
 }  // namespace lockstep

@@ -28,9 +28,7 @@ bool IsDnsName(const std::string& name, size_t longest, bool dots) {
          std::all_of(name.begin(), name.end(), [&](char c) { return plain(c) || c == '-' || (dots && c == '.'); });
 }
 
-bool IsLabel(const std::string& name) {
-  return IsDnsName(name, 63, false);
-}
+bool IsLabel(const std::string& name) { return IsDnsName(name, 63, false); }
 
 // Returns the text under these keys; "" if there is none.
 std::string TextAt(const Json& json, std::initializer_list<const char*> keys) {

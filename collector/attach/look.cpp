@@ -29,9 +29,7 @@ struct Looked {
   int64_t first_ns = 0;  // when the first look had ended
 };
 
-bool Done(const Looked& rank) {
-  return rank.look.looks() >= 2;
-}
+bool Done(const Looked& rank) { return rank.look.looks() >= 2; }
 
 void Continue(pid_t pid, Looked* rank) {
   if (Done(*rank)) return;

@@ -62,9 +62,7 @@ class Writer {
   pid_t pid_ = 0;
 };
 
-UniqueFd Open(const std::string& path) {
-  return UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-}
+UniqueFd Open(const std::string& path) { return UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)); }
 
 TEST(LogTails, EachFilesEndIsReadOnceFromAWholeLine) {
   const support::TempFolder folder;

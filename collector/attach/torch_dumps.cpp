@@ -58,28 +58,19 @@ enum class Outcome : uint8_t {
 
 std::string Why(Outcome outcome, int64_t wait_ns) {
   switch (outcome) {
-    case Outcome::kNotConfigured:
-      return absl::StrCat("the process was started without ", kPipe);
+    case Outcome::kNotConfigured: return absl::StrCat("the process was started without ", kPipe);
     case Outcome::kNoPipe:
       return absl::StrCat("PyTorch has not made the pipe: ", kPipe,
                           " works with NCCL's process groups alone, while TORCH_FR_BUFFER_SIZE "
                           "(TORCH_NCCL_TRACE_BUFFER_SIZE) is not 0");
-    case Outcome::kNoReader:
-      return "nothing reads the pipe: PyTorch's monitoring thread has ended, or is off";
-    case Outcome::kForeignPipe:
-      return "the file at the path of the pipe is not a pipe of the job's user";
-    case Outcome::kSilent:
-      return absl::StrCat("no dump was written within ", DurationText(wait_ns));
-    case Outcome::kForeignDump:
-      return "the file at the path of the dump is not a regular file of the job's user";
-    case Outcome::kTooLarge:
-      return absl::StrCat("the dump is larger than ", kMostTorchDump >> 20, " MiB");
-    case Outcome::kIncomplete:
-      return "the dump was not complete in time";
-    case Outcome::kNoRights:
-      return "could not switch to the rights of the job's user";
-    default:
-      return "the file could not be read";
+    case Outcome::kNoReader: return "nothing reads the pipe: PyTorch's monitoring thread has ended, or is off";
+    case Outcome::kForeignPipe: return "the file at the path of the pipe is not a pipe of the job's user";
+    case Outcome::kSilent: return absl::StrCat("no dump was written within ", DurationText(wait_ns));
+    case Outcome::kForeignDump: return "the file at the path of the dump is not a regular file of the job's user";
+    case Outcome::kTooLarge: return absl::StrCat("the dump is larger than ", kMostTorchDump >> 20, " MiB");
+    case Outcome::kIncomplete: return "the dump was not complete in time";
+    case Outcome::kNoRights: return "could not switch to the rights of the job's user";
+    default: return "the file could not be read";
   }
 }
 
@@ -121,9 +112,7 @@ struct Place {
   bool told = false;  // the child has sent this rank's result to the parent
 };
 
-std::string Variable(pid_t pid, const char* name) {
-  return ReadEnvironment(pid, name).value_or("");
-}
+std::string Variable(pid_t pid, const char* name) { return ReadEnvironment(pid, name).value_or(""); }
 
 bool IsSameFile(const std::string& a, const std::string& b) {
   struct stat one {

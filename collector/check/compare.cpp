@@ -24,9 +24,7 @@ std::string RankWord(const std::vector<int32_t>& ranks) {
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(ranks));
 }
 
-bool IsSlow(FindingKind kind) {
-  return kind == STRAGGLER || kind == SLOW_LINK || kind == SLOW_HOST;
-}
+bool IsSlow(FindingKind kind) { return kind == STRAGGLER || kind == SLOW_LINK || kind == SLOW_HOST; }
 
 Fault FromFinding(const Finding& finding) {
   Fault fault;
@@ -136,14 +134,10 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
   using Type = Divergence::Type;
   const auto name_of = [](const Divergence& d) {
     switch (d.type) {
-      case Type::kSkipped:
-        return "SKIPPED_CALL";
-      case Type::kExtra:
-        return "ADDED_CALL";
-      case Type::kChanged:
-        return "CHANGED_CALL";
-      case Type::kReordered:
-        return "SWAPPED_CALLS";
+      case Type::kSkipped: return "SKIPPED_CALL";
+      case Type::kExtra: return "ADDED_CALL";
+      case Type::kChanged: return "CHANGED_CALL";
+      case Type::kReordered: return "SWAPPED_CALLS";
     }
     return "";
   };
@@ -171,12 +165,8 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
         fault.text = absl::StrCat("issued a call too many: ", others, " do not issue ",
                                   d.own == nullptr ? "it" : fault.calls.back().call, " there");
         break;
-      case Type::kChanged:
-        fault.text = absl::StrCat("issued another call than ", others);
-        break;
-      case Type::kReordered:
-        fault.text = absl::StrCat("issued its calls in another order than ", others);
-        break;
+      case Type::kChanged: fault.text = absl::StrCat("issued another call than ", others); break;
+      case Type::kReordered: fault.text = absl::StrCat("issued its calls in another order than ", others); break;
     }
   }
   for (auto& [key, fault] : found) {

@@ -78,9 +78,7 @@ void PrependPath(const char* name, const std::string& folder) {
   setenv(name, (folder + rest).c_str(), 1);
 }
 
-std::string HookFolder(const JobOptions& options) {
-  return options.folder + "/python";
-}
+std::string HookFolder(const JobOptions& options) { return options.folder + "/python"; }
 
 // Sets variables that only the job's processes get, as far as `lockstep run` does not set them.
 void SetJobEnvironment(const JobOptions& options) {
@@ -111,13 +109,9 @@ void SetJobEnvironment(const JobOptions& options) {
 
 }  // namespace
 
-std::string RecordsIn(const std::string& folder) {
-  return folder + "/incident";
-}
+std::string RecordsIn(const std::string& folder) { return folder + "/incident"; }
 
-std::string DumpsIn(const std::string& folder) {
-  return folder + "/dumps";
-}
+std::string DumpsIn(const std::string& folder) { return folder + "/dumps"; }
 
 std::string StandinFolder() {
   std::error_code error;

@@ -20,9 +20,7 @@ void Append(Ranks::Run run, std::vector<Ranks::Run>* runs) {
 
 }  // namespace
 
-Ranks::Ranks(std::initializer_list<int32_t> ranks) {
-  *this = Of(std::vector<int32_t>(ranks));
-}
+Ranks::Ranks(std::initializer_list<int32_t> ranks) { *this = Of(std::vector<int32_t>(ranks)); }
 
 Ranks Ranks::Of(std::vector<int32_t> ranks) {
   std::sort(ranks.begin(), ranks.end());

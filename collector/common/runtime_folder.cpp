@@ -47,9 +47,7 @@ absl::Status Foreign(const std::string& path, uid_t owner) {
 
 }  // namespace
 
-std::vector<std::string> ServiceFolders() {
-  return {std::begin(kServices), std::end(kServices)};
-}
+std::vector<std::string> ServiceFolders() { return {std::begin(kServices), std::end(kServices)}; }
 
 std::string RuntimeFolderPath() {
   if (std::string path = EnvironmentValue("LOCKSTEP_RUNTIME_DIR"); !path.empty()) return path;

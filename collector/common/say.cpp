@@ -29,17 +29,13 @@ std::string CleanLines(absl::string_view text) {
   return clean;
 }
 
-void SayBlock(absl::string_view text) {
-  WriteAll(STDERR_FILENO, CleanLines(text), "standard error").IgnoreError();
-}
+void SayBlock(absl::string_view text) { WriteAll(STDERR_FILENO, CleanLines(text), "standard error").IgnoreError(); }
 
 void Say(absl::string_view text) {
   SayBlock(absl::StrCat("lockstep: ", Printable({text.data(), text.size()}, kMostColumns)));
 }
 
-void SilenceLibraries() {
-  google::protobuf::SetLogHandler(nullptr);
-}
+void SilenceLibraries() { google::protobuf::SetLogHandler(nullptr); }
 
 void OccupyClosedStandardFiles() {
   // The lowest free number is assigned next.

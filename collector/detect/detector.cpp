@@ -18,14 +18,10 @@ constexpr int64_t kLookForRestartEvery = kSecond / 2;
 
 const char* LevelName(Level level) {
   switch (level) {
-    case Level::kMoving:
-      return "moving";
-    case Level::kLate:
-      return "late";
-    case Level::kHung:
-      return "hung";
-    case Level::kRecovered:
-      return "recovered";
+    case Level::kMoving: return "moving";
+    case Level::kLate: return "late";
+    case Level::kHung: return "hung";
+    case Level::kRecovered: return "recovered";
   }
   return "unknown";
 }

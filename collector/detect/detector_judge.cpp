@@ -15,9 +15,7 @@ int64_t AsOf(int64_t now, const RootFinding& finding) {
   return finding.as_of_ns > 0 ? std::min(now, finding.as_of_ns) : now;
 }
 
-bool Busy(const RootView& root) {
-  return AtWork(root.sample_gap_ns, root.cpu_ns, root.io_bytes);
-}
+bool Busy(const RootView& root) { return AtWork(root.sample_gap_ns, root.cpu_ns, root.io_bytes); }
 
 Decision Say(Decision& decision, bool hung, const char* rule, std::string reason) {
   decision.level = hung ? Level::kHung : Level::kMoving;

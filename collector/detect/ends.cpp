@@ -118,16 +118,11 @@ FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& en
 
 std::string EndText(const Process& process) {
   switch (process.life) {
-    case Life::kRunning:
-      return process.state.empty() ? "running" : absl::StrCat("running, state ", process.state);
-    case Life::kExited:
-      return absl::StrCat("exited ", process.exit_code);
-    case Life::kKilled:
-      return absl::StrCat("killed by signal ", process.signal, " (", strsignal(process.signal), ")");
-    case Life::kGone:
-      return "gone";
-    case Life::kUnknown:
-      break;
+    case Life::kRunning: return process.state.empty() ? "running" : absl::StrCat("running, state ", process.state);
+    case Life::kExited: return absl::StrCat("exited ", process.exit_code);
+    case Life::kKilled: return absl::StrCat("killed by signal ", process.signal, " (", strsignal(process.signal), ")");
+    case Life::kGone: return "gone";
+    case Life::kUnknown: break;
   }
   return "unknown";
 }

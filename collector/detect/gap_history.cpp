@@ -30,9 +30,7 @@ int64_t GapHistory::P99() const {
   return int64_t{sorted[at]} * 1000;
 }
 
-int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns) {
-  return std::max(floor_ns, kGapFactor * p99_ns);
-}
+int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns) { return std::max(floor_ns, kGapFactor * p99_ns); }
 
 bool GapMeter::Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns) {
   if (total <= total_) {

@@ -19,9 +19,7 @@
 namespace lockstep {
 namespace {
 
-std::string ProcPath(pid_t pid, const char* name) {
-  return absl::StrCat("/proc/", pid, "/", name);
-}
+std::string ProcPath(pid_t pid, const char* name) { return absl::StrCat("/proc/", pid, "/", name); }
 
 int64_t ReadIoBytes(pid_t pid) {
   const std::string text = ReadSmallFile(ProcPath(pid, "io"));
@@ -57,9 +55,7 @@ std::optional<int> ReadWaitStatus(pid_t pid, int pidfd) {
   return info.exit_code;
 }
 
-Activity ReadActivity(pid_t pid) {
-  return ReadActivity(pid, ProcessTree::Read());
-}
+Activity ReadActivity(pid_t pid) { return ReadActivity(pid, ProcessTree::Read()); }
 
 Activity ReadActivity(pid_t pid, const ProcessTree& tree) {
   static const int64_t kPage = std::max(1L, sysconf(_SC_PAGESIZE));
@@ -94,9 +90,7 @@ ProcessTree ProcessTree::Read() {
   return tree;
 }
 
-std::vector<pid_t> Descendants(pid_t root) {
-  return ProcessTree::Read().Below(root);
-}
+std::vector<pid_t> Descendants(pid_t root) { return ProcessTree::Read().Below(root); }
 
 std::vector<pid_t> ProcessTree::Below(pid_t root) const {
   std::vector<pid_t> found = {root};

@@ -64,9 +64,7 @@ std::string TimeText(int64_t real_ns) {
   return text;
 }
 
-nlohmann::json ReadJson(const std::string& path) {
-  return ParseJson(ReadSmallFile(path, 64 << 20));
-}
+nlohmann::json ReadJson(const std::string& path) { return ParseJson(ReadSmallFile(path, 64 << 20)); }
 
 std::string TextOf(const nlohmann::json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();

@@ -75,9 +75,7 @@ absl::StatusOr<std::unique_ptr<IncidentStore>> IncidentStore::Open(const std::st
   return store;
 }
 
-IncidentStore::~IncidentStore() {
-  CloseParts();
-}
+IncidentStore::~IncidentStore() { CloseParts(); }
 
 std::string IncidentStore::PartPath(const Part& part) const {
   return absl::StrCat(folder_, "/.", part.name, ".", part.request, ".", part.index, ".part");

@@ -203,9 +203,7 @@ absl::StatusOr<Keeper> Keeper::Start(const LaunchPlan& plan, int lock_fd) {
 
 Keeper::Keeper(Keeper&& other) noexcept : pid_(std::exchange(other.pid_, -1)), fd_(std::exchange(other.fd_, -1)) {}
 
-Keeper::~Keeper() {
-  Finish();
-}
+Keeper::~Keeper() { Finish(); }
 
 std::optional<KeeperEvent> Keeper::Next(bool* gone) {
   *gone = false;

@@ -93,9 +93,7 @@ void MarkBudget::Give(size_t back) {
   if (all != nullptr) all->Give(back);
 }
 
-MarkTimes::~MarkTimes() {
-  budget_->Give(taken_);
-}
+MarkTimes::~MarkTimes() { budget_->Give(taken_); }
 
 void MarkTimes::See(const std::vector<ring::Mark>& marks, int64_t begin_ns, int64_t end_ns) {
   const auto grow = [this](size_t bytes) {

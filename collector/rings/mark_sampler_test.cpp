@@ -19,12 +19,8 @@
 namespace lockstep {
 namespace {
 
-bool Always(size_t) {
-  return true;
-}
-bool Never(size_t) {
-  return false;
-}
+bool Always(size_t) { return true; }
+bool Never(size_t) { return false; }
 
 ring::Snapshot OneOp(uint64_t ticket, int64_t enter_ns, uint64_t replay = 0) {
   ring::Snapshot snapshot;

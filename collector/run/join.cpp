@@ -65,9 +65,7 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
   return join;
 }
 
-Join::~Join() {
-  EndAgent();
-}
+Join::~Join() { EndAgent(); }
 
 void Join::EndAgent() {
   if (agent_ > 0) {

@@ -374,9 +374,7 @@ class Run {
           ended = true;
           break;
         }
-        case KeeperEvent::kAllStarted:
-          all_started_ = true;
-          break;
+        case KeeperEvent::kAllStarted: all_started_ = true; break;
       }
     }
     return ended;
@@ -462,8 +460,6 @@ class Run {
 
 }  // namespace
 
-int RunJob(const RunOptions& options) {
-  return Run(options).Main();
-}
+int RunJob(const RunOptions& options) { return Run(options).Main(); }
 
 }  // namespace lockstep

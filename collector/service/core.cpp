@@ -23,9 +23,7 @@ CollectorCore::CollectorCore(const CoreOptions& options, CoreActions* actions) :
   request_base_ = (options.instance & 0x7fffffff) << 32;
 }
 
-CollectorCore::~CollectorCore() {
-  *alive_ = false;
-}
+CollectorCore::~CollectorCore() { *alive_ = false; }
 
 bool CollectorCore::busy() const {
   if (tasks_out_ != 0) return true;
@@ -78,28 +76,17 @@ void CollectorCore::Receive(int64_t mono_ns, const wire::Received& received) {
   now_ = std::max(now_, mono_ns);
   if (const auto peer = peers_.find(received.peer); peer != peers_.end()) peer->second.heard_ns = now_;
   switch (received.message.header.type) {
-    case wire::Type::kHello:
-      return OnHello(received);
-    case wire::Type::kHeartbeat:
-      return OnHeartbeat(received);
-    case wire::Type::kLate:
-      return OnLate(received);
-    case wire::Type::kEnded:
-      return OnEnded(received);
-    case wire::Type::kDigest:
-      return OnDigest(received);
-    case wire::Type::kEvidence:
-      return OnEvidence(received);
-    case wire::Type::kStacks:
-      return OnStacks(received);
-    case wire::Type::kChunk:
-      return OnChunk(received);
-    case wire::Type::kClientRequest:
-      return OnClient(received);
-    case wire::Type::kBye:
-      return OnBye(received);
-    default:
-      return;
+    case wire::Type::kHello: return OnHello(received);
+    case wire::Type::kHeartbeat: return OnHeartbeat(received);
+    case wire::Type::kLate: return OnLate(received);
+    case wire::Type::kEnded: return OnEnded(received);
+    case wire::Type::kDigest: return OnDigest(received);
+    case wire::Type::kEvidence: return OnEvidence(received);
+    case wire::Type::kStacks: return OnStacks(received);
+    case wire::Type::kChunk: return OnChunk(received);
+    case wire::Type::kClientRequest: return OnClient(received);
+    case wire::Type::kBye: return OnBye(received);
+    default: return;
   }
 }
 

@@ -109,8 +109,7 @@ void CollectorCore::OnChunk(const wire::Received& received) {
             gathered_bytes_ += chunk->raw_bytes();
             found->second->unacknowledged[chunk->id()] = from;
             return;
-          case IncidentStore::Put::kDuplicate:
-            return Send(from, wire::Type::kAck, ack);
+          case IncidentStore::Put::kDuplicate: return Send(from, wire::Type::kAck, ack);
           case IncidentStore::Put::kRefused:
             ++counters_.chunks_refused;
             ack.set_refused(result->why);

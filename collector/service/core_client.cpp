@@ -179,8 +179,7 @@ void CollectorCore::OnClient(const wire::Received& received) {
       reply.set_progress(absl::StrCat("asking ", job->All().size(), " ranks of job ", job->name, " for digests"));
       return Send(from, wire::Type::kClientReply, reply);
     }
-    default:
-      return fail("this collector does not know this request: update it");
+    default: return fail("this collector does not know this request: update it");
   }
 }
 

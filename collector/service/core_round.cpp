@@ -17,9 +17,7 @@ constexpr size_t kMostSampleRequests = 64;  // maximum number of requests whose 
 // Maximum number and size of the answers that wait while a round is judged.
 constexpr size_t kMostHeld = 4096, kMostHeldBytes = size_t{16} << 20;
 
-bool IsStall(VerdictKind kind) {
-  return kind == VERDICT_HUNG || kind == VERDICT_DESYNC || kind == VERDICT_CRASHED;
-}
+bool IsStall(VerdictKind kind) { return kind == VERDICT_HUNG || kind == VERDICT_DESYNC || kind == VERDICT_CRASHED; }
 
 }  // namespace
 
@@ -362,8 +360,7 @@ void CollectorCore::Decide(Job* job, const Decision& decision) {
       actions_->Say(
           absl::StrCat("job ", job->name, ": recovered after ", DurationText(decision.age_ns), ": ", decision.reason));
       break;
-    case Level::kMoving:
-      break;
+    case Level::kMoving: break;
   }
 }
 

@@ -35,9 +35,7 @@ struct Case {
   int64_t limit_ns = 0;   // the limit that the decision must rest on
   int culprit = -1;
 };
-void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.name;
-}
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class DetectionSuite : public ::testing::TestWithParam<std::tuple<Case, int>> {};
 class Quiet : public DetectionSuite {};

@@ -19,12 +19,9 @@ constexpr int64_t kLatesShown = 600 * kSecond;
 const char* StateWord(const Job& job) {
   if (job.over) return "ended";
   switch (job.detector.level()) {
-    case Level::kHung:
-      return "hung";
-    case Level::kLate:
-      return "late";
-    default:
-      return "moving";
+    case Level::kHung: return "hung";
+    case Level::kLate: return "late";
+    default: return "moving";
   }
 }
 

@@ -43,9 +43,7 @@ Json RanksJson(const Ranks& ranks) {
   return list;
 }
 
-std::string Dump(const Json& json) {
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string Dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 template <class T>
 T Number(const nlohmann::json& json, const char* name, T otherwise) {
@@ -86,9 +84,7 @@ bool Flag(const nlohmann::json& json, const char* name) {
 
 }  // namespace
 
-std::string ToldMark(const std::string& folder) {
-  return folder + kToldFile;
-}
+std::string ToldMark(const std::string& folder) { return folder + kToldFile; }
 
 std::string StateText(const IncidentState& state) {
   Json json;

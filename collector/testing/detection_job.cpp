@@ -17,9 +17,7 @@ namespace {
 
 constexpr int64_t kTransfer = 2 * kMs;
 
-bool Forever(Doing doing) {
-  return doing == Doing::kDead;
-}
+bool Forever(Doing doing) { return doing == Doing::kDead; }
 
 }  // namespace
 
@@ -188,24 +186,15 @@ void WatchedJob::Advance(int64_t until) {
     rank.counted_ns = until;
     if (rank.waits || rank.initializing) continue;
     switch (rank.doing) {
-      case Doing::kCompute:
-        rank.cpu += time;
-        break;
+      case Doing::kCompute: rank.cpu += time; break;
       case Doing::kIo:
         rank.io += time / 20;
         rank.cpu += time / 50;
         break;
-      case Doing::kIoBursts:
-        rank.io += (until / (5 * kSecond) - from / (5 * kSecond)) * (8 << 20);
-        break;
-      case Doing::kTrickle:
-        rank.io += time / 15'000;
-        break;
-      case Doing::kGpu:
-        rank.cpu += time / 100;
-        break;
-      default:
-        break;
+      case Doing::kIoBursts: rank.io += (until / (5 * kSecond) - from / (5 * kSecond)) * (8 << 20); break;
+      case Doing::kTrickle: rank.io += time / 15'000; break;
+      case Doing::kGpu: rank.cpu += time / 100; break;
+      default: break;
     }
   }
 }

@@ -24,9 +24,7 @@
 namespace lockstep::testing {
 namespace {
 
-bool Finished(const Op& op) {
-  return op.state == OpState::kCompleted || op.state == OpState::kFailed;
-}
+bool Finished(const Op& op) { return op.state == OpState::kCompleted || op.state == OpState::kFailed; }
 
 std::string Compressed(const std::string& raw) {
   ZSTD_CCtx* context = ZSTD_createCCtx();

@@ -26,30 +26,19 @@ struct Shown {
 
 const char* KindName(Kind kind) {
   switch (kind) {
-    case Kind::kText:
-      return "text";
-    case Kind::kFile:
-      return "file";
-    case Kind::kFolder:
-      return "folder";
+    case Kind::kText: return "text";
+    case Kind::kFile: return "file";
+    case Kind::kFolder: return "folder";
     case Kind::kFlag:
-    case Kind::kNotFlag:
-      return "flag";
-    case Kind::kNumber:
-      return "number";
-    case Kind::kSeconds:
-      return "seconds";
-    case Kind::kBytes:
-      return "bytes";
-    case Kind::kAge:
-      return "age";
-    case Kind::kRanks:
-      return "ranks";
-    case Kind::kChoice:
-      return "choice";
+    case Kind::kNotFlag: return "flag";
+    case Kind::kNumber: return "number";
+    case Kind::kSeconds: return "seconds";
+    case Kind::kBytes: return "bytes";
+    case Kind::kAge: return "age";
+    case Kind::kRanks: return "ranks";
+    case Kind::kChoice: return "choice";
     case Kind::kEndpoint:
-    case Kind::kListen:
-      return "endpoint";
+    case Kind::kListen: return "endpoint";
   }
   return "";
 }
@@ -215,6 +204,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lockstep::settings
 
-int main(int argc, char** argv) {
-  return lockstep::settings::Main(argc, argv);
-}
+int main(int argc, char** argv) { return lockstep::settings::Main(argc, argv); }

@@ -70,9 +70,7 @@ int64_t TopSession::silent_ns(int64_t mono_ns) const {
   return since > 3 * kSecond ? since : 0;
 }
 
-std::string TopSession::TakeError() {
-  return std::exchange(error_, std::string());
-}
+std::string TopSession::TakeError() { return std::exchange(error_, std::string()); }
 
 void TopSession::Take(const ClientReply& reply, int64_t mono_ns) {
   if (reply.request() == question_ && question_ != 0) {

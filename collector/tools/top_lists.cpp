@@ -342,18 +342,12 @@ void AddVerdict(const JobStatus& job, Lines* lines) {
 
 void AddGroup(const JobStatus& job, const TopState& state, size_t width, Lines* lines) {
   switch (state.group) {
-    case TopGroup::kCommunicators:
-      return AddCommunicators(job, width, lines);
-    case TopGroup::kRanks:
-      return AddRanks(job, state.order, lines);
-    case TopGroup::kRoles:
-      return AddRoles(job, lines);
-    case TopGroup::kHosts:
-      return AddHosts(job, lines);
-    case TopGroup::kRails:
-      return AddRails(job, lines);
-    case TopGroup::kStages:
-      return AddStages(job, lines);
+    case TopGroup::kCommunicators: return AddCommunicators(job, width, lines);
+    case TopGroup::kRanks: return AddRanks(job, state.order, lines);
+    case TopGroup::kRoles: return AddRoles(job, lines);
+    case TopGroup::kHosts: return AddHosts(job, lines);
+    case TopGroup::kRails: return AddRails(job, lines);
+    case TopGroup::kStages: return AddStages(job, lines);
   }
 }
 

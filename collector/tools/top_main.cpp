@@ -110,20 +110,13 @@ class Screen {
  private:
   static attr_t Attributes(TopStyle style) {
     switch (style) {
-      case TopStyle::kPlain:
-        return A_NORMAL;
-      case TopStyle::kTitle:
-        return A_REVERSE;
-      case TopStyle::kHeading:
-        return A_BOLD;
-      case TopStyle::kGood:
-        return static_cast<attr_t>(COLOR_PAIR(1));
-      case TopStyle::kLate:
-        return static_cast<attr_t>(COLOR_PAIR(2)) | A_BOLD;
-      case TopStyle::kBad:
-        return static_cast<attr_t>(COLOR_PAIR(3)) | A_BOLD;
-      case TopStyle::kDim:
-        return A_DIM;
+      case TopStyle::kPlain: return A_NORMAL;
+      case TopStyle::kTitle: return A_REVERSE;
+      case TopStyle::kHeading: return A_BOLD;
+      case TopStyle::kGood: return static_cast<attr_t>(COLOR_PAIR(1));
+      case TopStyle::kLate: return static_cast<attr_t>(COLOR_PAIR(2)) | A_BOLD;
+      case TopStyle::kBad: return static_cast<attr_t>(COLOR_PAIR(3)) | A_BOLD;
+      case TopStyle::kDim: return A_DIM;
     }
     return A_NORMAL;
   }
@@ -152,8 +145,7 @@ class Keys {
     const JobStatus* job = jobs.empty() ? nullptr : &jobs[std::min(state_->job, jobs.size() - 1)];
     const auto page = static_cast<size_t>(std::max(1, LINES - 8));
     switch (key) {
-      case 'q':
-        return false;
+      case 'q': return false;
       case '?':
       case 'h':
         state_->help = !state_->help;
@@ -168,9 +160,7 @@ class Keys {
         Back();
         state_->all_jobs = false;
         break;
-      case 'o':
-        state_->order = static_cast<TopOrder>((static_cast<int>(state_->order) + 1) % kTopOrders);
-        break;
+      case 'o': state_->order = static_cast<TopOrder>((static_cast<int>(state_->order) + 1) % kTopOrders); break;
       case '\t':
         Back();
         if (!jobs.empty()) state_->job = (state_->job + 1) % jobs.size();
@@ -194,12 +184,8 @@ class Keys {
         break;
       }
       case KEY_NPAGE:
-      case ' ':
-        state_->scroll += page;
-        break;
-      case KEY_PPAGE:
-        state_->scroll -= std::min(state_->scroll, page);
-        break;
+      case ' ': state_->scroll += page; break;
+      case KEY_PPAGE: state_->scroll -= std::min(state_->scroll, page); break;
       case 'w':
         if (job != nullptr) Why(*job);
         break;
@@ -229,8 +215,7 @@ class Keys {
           state_->prompt = "rank: ";
         }
         break;
-      default:
-        break;
+      default: break;
     }
     return true;
   }
@@ -334,9 +319,7 @@ class Keys {
 
 volatile sig_atomic_t g_end = 0;
 
-void OnSignal(int) {
-  g_end = 1;
-}
+void OnSignal(int) { g_end = 1; }
 
 // Returns false if the type of the terminal is unknown, or if it cannot move its cursor.
 bool CanDraw() {

@@ -58,8 +58,7 @@ class Answers {
         reply.mutable_incident()->set_text("HUNG\nrank 3");
         reply.set_done(true);
         break;
-      default:
-        break;
+      default: break;
     }
     Send(received.peer, reply);
   }

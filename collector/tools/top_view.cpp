@@ -123,9 +123,7 @@ Lines Help() {
   return lines;
 }
 
-bool AllJobs(const std::vector<JobStatus>& jobs, const TopState& state) {
-  return state.all_jobs && jobs.size() > 1;
-}
+bool AllJobs(const std::vector<JobStatus>& jobs, const TopState& state) { return state.all_jobs && jobs.size() > 1; }
 
 std::string TitleOf(const std::vector<JobStatus>& jobs, const TopState& state, size_t width) {
   std::string left = "lockstep top";
@@ -146,18 +144,12 @@ std::string TitleOf(const std::vector<JobStatus>& jobs, const TopState& state, s
 
 const char* TopGroupName(TopGroup group) {
   switch (group) {
-    case TopGroup::kCommunicators:
-      return "communicators";
-    case TopGroup::kRanks:
-      return "ranks";
-    case TopGroup::kRoles:
-      return "roles";
-    case TopGroup::kHosts:
-      return "hosts";
-    case TopGroup::kRails:
-      return "rails";
-    case TopGroup::kStages:
-      return "stages";
+    case TopGroup::kCommunicators: return "communicators";
+    case TopGroup::kRanks: return "ranks";
+    case TopGroup::kRoles: return "roles";
+    case TopGroup::kHosts: return "hosts";
+    case TopGroup::kRails: return "rails";
+    case TopGroup::kStages: return "stages";
   }
   return "";
 }

@@ -203,8 +203,7 @@ bool DealerClient::Watch(Link* link, std::string* why) {
                    ? absl::StrCat(link->endpoint, " does not answer, or requires keys")
                    : absl::StrCat(link->endpoint, " does not answer, or has another key than the given one");
         return false;
-      default:
-        break;
+      default: break;
     }
   }
   if (link->shaken && !link->up) {

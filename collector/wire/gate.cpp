@@ -78,9 +78,7 @@ absl::Status Gate::Monitor(void* socket) {
   return absl::OkStatus();
 }
 
-Gate::~Gate() {
-  Stop();
-}
+Gate::~Gate() { Stop(); }
 
 void Gate::Stop() {
   if (thread_.joinable()) {

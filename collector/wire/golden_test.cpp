@@ -29,34 +29,20 @@ struct Golden {
 
 std::unique_ptr<google::protobuf::Message> Empty(Type type) {
   switch (type) {
-    case Type::kHello:
-      return std::make_unique<Hello>();
-    case Type::kWelcome:
-      return std::make_unique<Welcome>();
-    case Type::kHeartbeat:
-      return std::make_unique<Heartbeat>();
-    case Type::kLate:
-      return std::make_unique<LateReport>();
-    case Type::kEnded:
-      return std::make_unique<ProcessEnded>();
-    case Type::kCollect:
-      return std::make_unique<CollectRequest>();
-    case Type::kDigest:
-      return std::make_unique<Digest>();
-    case Type::kEvidence:
-      return std::make_unique<HostEvidence>();
-    case Type::kChunk:
-      return std::make_unique<Chunk>();
-    case Type::kAck:
-      return std::make_unique<ChunkAck>();
-    case Type::kClientRequest:
-      return std::make_unique<ClientRequest>();
-    case Type::kClientReply:
-      return std::make_unique<ClientReply>();
-    case Type::kStacks:
-      return std::make_unique<StackReport>();
-    default:
-      return nullptr;
+    case Type::kHello: return std::make_unique<Hello>();
+    case Type::kWelcome: return std::make_unique<Welcome>();
+    case Type::kHeartbeat: return std::make_unique<Heartbeat>();
+    case Type::kLate: return std::make_unique<LateReport>();
+    case Type::kEnded: return std::make_unique<ProcessEnded>();
+    case Type::kCollect: return std::make_unique<CollectRequest>();
+    case Type::kDigest: return std::make_unique<Digest>();
+    case Type::kEvidence: return std::make_unique<HostEvidence>();
+    case Type::kChunk: return std::make_unique<Chunk>();
+    case Type::kAck: return std::make_unique<ChunkAck>();
+    case Type::kClientRequest: return std::make_unique<ClientRequest>();
+    case Type::kClientReply: return std::make_unique<ClientReply>();
+    case Type::kStacks: return std::make_unique<StackReport>();
+    default: return nullptr;
   }
 }
 

@@ -33,9 +33,7 @@ constexpr struct {
               {Role::kReader, "reader"},
               {Role::kCollector, "collector"}};
 
-std::string Why() {
-  return strerror(errno);
-}
+std::string Why() { return strerror(errno); }
 
 // Reads a whole small file. If `secret` is set, no other user may be able to read the file.
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {

@@ -30,9 +30,7 @@ void Wakeup::Add(void* socket) {
   Wake();
 }
 
-void Wakeup::Remove(void* socket) {
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, DescriptorOf(socket), nullptr);
-}
+void Wakeup::Remove(void* socket) { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, DescriptorOf(socket), nullptr); }
 
 void Wakeup::Wake() {
   if (awake_) return;
@@ -51,9 +49,7 @@ void Wakeup::WakeIfReadable(void* socket) {
   if (zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLIN) != 0) Wake();
 }
 
-bool SetInt(void* socket, int option, int value) {
-  return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
-}
+bool SetInt(void* socket, int option, int value) { return zmq_setsockopt(socket, option, &value, sizeof value) == 0; }
 
 bool SetString(void* socket, int option, const std::string& value) {
   return zmq_setsockopt(socket, option, value.data(), value.size()) == 0;

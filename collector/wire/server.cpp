@@ -64,16 +64,11 @@ struct Peer {
 
 Role RoleSaid(Hello::Role role) {
   switch (role) {
-    case Hello::AGENT:
-      return Role::kAgent;
-    case Hello::RELAY:
-      return Role::kRelay;
-    case Hello::OPERATOR:
-      return Role::kOperator;
-    case Hello::READER:
-      return Role::kReader;
-    default:
-      return Role::kNone;
+    case Hello::AGENT: return Role::kAgent;
+    case Hello::RELAY: return Role::kRelay;
+    case Hello::OPERATOR: return Role::kOperator;
+    case Hello::READER: return Role::kReader;
+    default: return Role::kNone;
   }
 }
 
@@ -90,20 +85,16 @@ bool MaySend(Role role, Type type) {
     case Type::kHello:
     case Type::kPing:
     case Type::kPong:
-    case Type::kBye:
-      return true;
+    case Type::kBye: return true;
     case Type::kHeartbeat:
     case Type::kLate:
     case Type::kEnded:
     case Type::kDigest:
     case Type::kEvidence:
     case Type::kStacks:
-    case Type::kChunk:
-      return role == Role::kAgent || role == Role::kRelay;
-    case Type::kClientRequest:
-      return role == Role::kOperator || role == Role::kReader;
-    default:
-      return false;  // only servers send these
+    case Type::kChunk: return role == Role::kAgent || role == Role::kRelay;
+    case Type::kClientRequest: return role == Role::kOperator || role == Role::kReader;
+    default: return false;  // only servers send these
   }
 }
 

@@ -74,8 +74,7 @@ bool Walk(std::string_view bytes, const Descriptor* kind, int depth, size_t* par
         }
         break;
       }
-      default:
-        return true;  // groups do not occur in this protocol's messages
+      default: return true;  // groups do not occur in this protocol's messages
     }
     if (*parsed > kMostParsedBytes) return false;
   }

@@ -13,9 +13,7 @@
 namespace lockstep {
 namespace {
 
-bool Readable(const std::string& path) {
-  return access(path.c_str(), R_OK) == 0;
-}
+bool Readable(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
 }  // namespace
 

@@ -121,12 +121,8 @@ constexpr PictureKey kPictureKeys[] = {
 
 }  // namespace
 
-absl::Span<const ActionSpec> ActionSpecs() {
-  return kSpecs;
-}
-absl::Span<const PictureKey> PictureKeys() {
-  return kPictureKeys;
-}
+absl::Span<const ActionSpec> ActionSpecs() { return kSpecs; }
+absl::Span<const PictureKey> PictureKeys() { return kPictureKeys; }
 
 Actions::Actions(QWidget* window, bool embedded) : QObject(window), window_(window), embedded_(embedded) {
   actions_.resize(static_cast<size_t>(Id::kCount));

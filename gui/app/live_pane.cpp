@@ -227,8 +227,6 @@ void LivePane::LookAtGathered() {
   }
 }
 
-void LivePane::Say(const QString& text) {
-  Q_EMIT Message(text);
-}
+void LivePane::Say(const QString& text) { Q_EMIT Message(text); }
 
 }  // namespace lockstep::gui

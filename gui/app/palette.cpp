@@ -106,15 +106,10 @@ bool Palette::eventFilter(QObject* watched, QEvent* event) {
     case Qt::Key_Up:
     case Qt::Key_Down:
     case Qt::Key_PageUp:
-    case Qt::Key_PageDown:
-      QCoreApplication::sendEvent(list_, event);
-      return true;
+    case Qt::Key_PageDown: QCoreApplication::sendEvent(list_, event); return true;
     case Qt::Key_Return:
-    case Qt::Key_Enter:
-      Choose();
-      return true;
-    default:
-      return QDialog::eventFilter(watched, event);
+    case Qt::Key_Enter: Choose(); return true;
+    default: return QDialog::eventFilter(watched, event);
   }
 }
 

@@ -135,9 +135,7 @@ void SearchBar::SetDocument(DocumentPtr document) {
   if (document_ != nullptr && !field_->text().trimmed().isEmpty()) timer_.start();
 }
 
-void SearchBar::Search(const QString& text) {
-  field_->setText(text);
-}
+void SearchBar::Search(const QString& text) { field_->setText(text); }
 
 void SearchBar::Start() {
   timer_.stop();

@@ -7,13 +7,9 @@
 namespace lockstep::gui {
 namespace {
 
-QString Full(const QString& key) {
-  return "v1/" + key;
-}
+QString Full(const QString& key) { return "v1/" + key; }
 
-QVariantList Numbers(const Viewport& v) {
-  return {v.x0, v.x1, v.y0, v.y1};
-}
+QVariantList Numbers(const Viewport& v) { return {v.x0, v.x1, v.y0, v.y1}; }
 
 Viewport ViewportOf(const QVariant& value) {
   const QVariantList list = value.toList();
@@ -76,12 +72,8 @@ void Session::RemoveRecent(const QStringList& paths) {
   SetRecent(recent);
 }
 
-QByteArray Session::Bytes(const QString& key) const {
-  return settings_.value(Full(key)).toByteArray();
-}
-QString Session::Text(const QString& key) const {
-  return settings_.value(Full(key)).toString();
-}
+QByteArray Session::Bytes(const QString& key) const { return settings_.value(Full(key)).toByteArray(); }
+QString Session::Text(const QString& key) const { return settings_.value(Full(key)).toString(); }
 
 int Session::Number(const QString& key, int otherwise) const {
   bool ok = false;
@@ -89,12 +81,8 @@ int Session::Number(const QString& key, int otherwise) const {
   return ok ? value : otherwise;
 }
 
-void Session::Set(const QString& key, const QVariant& value) {
-  settings_.setValue(Full(key), value);
-}
-void Session::Forget(const QString& key) {
-  settings_.remove(Full(key));
-}
+void Session::Set(const QString& key, const QVariant& value) { settings_.setValue(Full(key), value); }
+void Session::Forget(const QString& key) { settings_.remove(Full(key)); }
 
 Session::Remembered Session::PlaceOf(const QStringList& paths) const {
   Remembered out;

@@ -6,9 +6,7 @@
 namespace lockstep::gui {
 namespace {
 
-double Sane(double value) {
-  return std::isfinite(value) && value > 0 ? value : 0;
-}
+double Sane(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
 
 double MedianOf(std::vector<double> values) {
   if (values.empty()) return 0;

@@ -14,9 +14,7 @@ namespace {
 
 using Table = std::array<uint8_t, 256>;
 
-constexpr uint8_t Byte(ViewState state) {
-  return static_cast<uint8_t>(state);
-}
+constexpr uint8_t Byte(ViewState state) { return static_cast<uint8_t>(state); }
 
 // `waits`: a member is known not to have issued it.
 ViewState StateOf(uint8_t stored, bool waits) {
@@ -49,10 +47,8 @@ bool CanWait(uint8_t stored) {
     case OpState::kEntered:
     case OpState::kEnqueued:
     case OpState::kStarted:
-    case OpState::kIncomplete:
-      return true;
-    default:
-      return false;
+    case OpState::kIncomplete: return true;
+    default: return false;
   }
 }
 
@@ -82,9 +78,7 @@ void InTwo(int rows, const Work& work) {
   other.join();
 }
 
-bool Cancelled(const std::atomic<bool>* cancel) {
-  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
-}
+bool Cancelled(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
 int ColumnsFor(int rows, int64_t wanted) {
   return static_cast<int>(std::min({wanted, int64_t{kMostColumns}, kMostCells / std::max(rows, 1)}));
@@ -111,9 +105,7 @@ absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& 
   return out;
 }
 
-void Raise(uint8_t* cell, ViewState state) {
-  *cell = std::max(*cell, Byte(state));
-}
+void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)); }
 
 // The rank's wait state; null if unknown.
 const WaitClass* WaitOf(const Document& document, int row) {
@@ -123,9 +115,7 @@ const WaitClass* WaitOf(const Document& document, int row) {
   return place >= 0 && place < facts.classes_size() ? &facts.classes(place) : nullptr;
 }
 
-bool Waits(const WaitClass& wait) {
-  return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE;
-}
+bool Waits(const WaitClass& wait) { return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE; }
 
 // Collectives and sends are numbered separately, so the number alone does not identify the call.
 bool WaitsIn(const WaitClass& wait, bool collective) {

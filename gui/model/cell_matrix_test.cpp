@@ -127,18 +127,10 @@ Bundle RandomJob(std::mt19937* random) {
     testing::JobRank& rank = job.ranks[static_cast<size_t>(pick(ranks))];
     const size_t at = static_cast<size_t>(pick(static_cast<int>(rank.program.size())));
     switch (pick(4)) {
-      case 0:
-        rank.host_fault_at = at, rank.host_fault = lockstep::testing::HostFault::kStall;
-        break;
-      case 1:
-        rank.host_fault_at = at, rank.host_fault = lockstep::testing::HostFault::kDie;
-        break;
-      case 2:
-        rank.gpu_stall_at = at;
-        break;
-      default:
-        rank.program[at].count += 1;
-        break;
+      case 0: rank.host_fault_at = at, rank.host_fault = lockstep::testing::HostFault::kStall; break;
+      case 1: rank.host_fault_at = at, rank.host_fault = lockstep::testing::HostFault::kDie; break;
+      case 2: rank.gpu_stall_at = at; break;
+      default: rank.program[at].count += 1; break;
     }
   }
   Bundle bundle = job.Run();

@@ -21,9 +21,7 @@ constexpr int kMostValues = 8;  // of different values
 constexpr int kMostMismatches = 8;
 constexpr int kRankColumns = 48;  // of a list of ranks
 
-bool Stopped(const std::atomic<bool>* cancel) {
-  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
-}
+bool Stopped(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
 // Differences of hostile times must not overflow.
 int64_t Apart(int64_t a, int64_t b) {
@@ -541,18 +539,10 @@ std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& docum
     const IndexCell cell = index.CellAt(entry, member, seq, m);
     const bool waits = least < seq || (m != nullptr && WaitsInCollective(document, there->second, comm, seq));
     switch (cell) {
-      case IndexCell::kEmpty:
-        state = ViewState::kOutside;
-        break;
-      case IndexCell::kNoData:
-        state = ViewState::kNoData;
-        break;
-      case IndexCell::kOverwritten:
-        state = ViewState::kOverwritten;
-        break;
-      case IndexCell::kNotEnqueued:
-        state = ViewState::kMissing;
-        break;
+      case IndexCell::kEmpty: state = ViewState::kOutside; break;
+      case IndexCell::kNoData: state = ViewState::kNoData; break;
+      case IndexCell::kOverwritten: state = ViewState::kOverwritten; break;
+      case IndexCell::kNotEnqueued: state = ViewState::kMissing; break;
       default:
         state = StateOfOp(static_cast<OpState>(static_cast<int>(cell) - static_cast<int>(IndexCell::kUnknown)), waits);
     }

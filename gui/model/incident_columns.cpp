@@ -12,9 +12,7 @@
 namespace lockstep::gui {
 namespace {
 
-bool StopAsked(const std::atomic<bool>* cancel) {
-  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
-}
+bool StopAsked(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
 ViewState MarkOfClass(const Document& document, const RankIntervals& culprits, int row) {
   const ViewFacts& facts = document.facts();
@@ -26,14 +24,10 @@ ViewState MarkOfClass(const Document& document, const RankIntervals& culprits, i
     if (rank.wait_class() >= 0 && rank.wait_class() < facts.classes_size()) {
       switch (facts.classes(rank.wait_class()).kind()) {
         case WaitClass::CAUSE:
-        case WaitClass::IN_CYCLE:
-          return ViewState::kMissing;
-        case WaitClass::VICTIM:
-          return ViewState::kWaiting;
-        case WaitClass::NO_DATA:
-          return ViewState::kNoData;
-        default:
-          return ViewState::kCompleted;
+        case WaitClass::IN_CYCLE: return ViewState::kMissing;
+        case WaitClass::VICTIM: return ViewState::kWaiting;
+        case WaitClass::NO_DATA: return ViewState::kNoData;
+        default: return ViewState::kCompleted;
       }
     }
   }
@@ -258,24 +252,15 @@ QString OpWords(const Document& document, ring::CallKind kind, int64_t seq, int3
 
 QString OpStateWord(OpState state) {
   switch (state) {
-    case OpState::kUnknown:
-      return "issued, GPU not recorded";
-    case OpState::kEntered:
-      return "in the call";
-    case OpState::kQueued:
-      return "in an open group";
-    case OpState::kEnqueued:
-      return "enqueued";
-    case OpState::kStarted:
-      return "started";
-    case OpState::kIncomplete:
-      return "not completed";
-    case OpState::kCompleted:
-      return "completed";
-    case OpState::kFailed:
-      return "failed";
-    case OpState::kCaptured:
-      return "captured in a graph";
+    case OpState::kUnknown: return "issued, GPU not recorded";
+    case OpState::kEntered: return "in the call";
+    case OpState::kQueued: return "in an open group";
+    case OpState::kEnqueued: return "enqueued";
+    case OpState::kStarted: return "started";
+    case OpState::kIncomplete: return "not completed";
+    case OpState::kCompleted: return "completed";
+    case OpState::kFailed: return "failed";
+    case OpState::kCaptured: return "captured in a graph";
   }
   return "unknown";
 }

@@ -16,12 +16,8 @@ constexpr int kListColumns = 60;
 QString Seq(int64_t seq) {
   return seq == kUnknown ? QString() : seq == kNone ? QString("none") : QString("#%1").arg(seq);
 }
-int64_t SeqNumber(int64_t seq) {
-  return seq == kUnknown ? kNoNumber : seq;
-}
-QString Age(int64_t ns) {
-  return ns < 0 ? QString() : Duration(ns);
-}
+int64_t SeqNumber(int64_t seq) { return seq == kUnknown ? kNoNumber : seq; }
+QString Age(int64_t ns) { return ns < 0 ? QString() : Duration(ns); }
 
 class Rows : public TableRows {
  public:
@@ -60,22 +56,14 @@ class CommRows : public Rows {
     const IndexComm& comm = document().index().comms()[static_cast<size_t>(row)];
     const CommSummary& is = columns().comms()[static_cast<size_t>(row)];
     switch (column) {
-      case kName:
-        return Plain(document().CommName(row), 120);
-      case kId:
-        return Plain(document().index().text(comm.id), 120);
-      case kSize:
-        return QString::number(comm.size);
-      case kSeq:
-        return is.in_flight_seq < 0 ? QString() : Seq(is.in_flight_seq);
-      case kMin:
-        return Seq(is.min_completed);
-      case kMedian:
-        return Seq(is.median_completed);
-      case kMax:
-        return Seq(is.max_completed);
-      case kMissing:
-        return is.in_flight_seq < 0 ? QString() : QString::number(is.missing);
+      case kName: return Plain(document().CommName(row), 120);
+      case kId: return Plain(document().index().text(comm.id), 120);
+      case kSize: return QString::number(comm.size);
+      case kSeq: return is.in_flight_seq < 0 ? QString() : Seq(is.in_flight_seq);
+      case kMin: return Seq(is.min_completed);
+      case kMedian: return Seq(is.median_completed);
+      case kMax: return Seq(is.max_completed);
+      case kMissing: return is.in_flight_seq < 0 ? QString() : QString::number(is.missing);
       case kMissingRanks: {
         QString text =
             is.missing == 0 ? QString() : columns().Missing(document(), row, is.in_flight_seq).Text(kListColumns);
@@ -83,33 +71,22 @@ class CommRows : public Rows {
           text += QString("%1%2 without data").arg(text.isEmpty() ? "" : "; ").arg(comm.size - is.with_data);
         return text;
       }
-      case kMismatch:
-        return is.mismatch < 0 ? QString() : Plain(facts().mismatches(is.mismatch).field(), 40);
-      case kAge:
-        return Age(is.age_ns);
-      default:
-        return {};
+      case kMismatch: return is.mismatch < 0 ? QString() : Plain(facts().mismatches(is.mismatch).field(), 40);
+      case kAge: return Age(is.age_ns);
+      default: return {};
     }
   }
   int64_t Number(int row, int column) const override {
     const CommSummary& is = columns().comms()[static_cast<size_t>(row)];
     switch (column) {
-      case kSize:
-        return document().index().comms()[static_cast<size_t>(row)].size;
-      case kSeq:
-        return is.in_flight_seq < 0 ? kNoNumber : is.in_flight_seq;
-      case kMin:
-        return SeqNumber(is.min_completed);
-      case kMedian:
-        return SeqNumber(is.median_completed);
-      case kMax:
-        return SeqNumber(is.max_completed);
-      case kMissing:
-        return is.in_flight_seq < 0 ? kNoNumber : is.missing;
-      case kAge:
-        return is.age_ns < 0 ? kNoNumber : is.age_ns;
-      default:
-        return kNoNumber;
+      case kSize: return document().index().comms()[static_cast<size_t>(row)].size;
+      case kSeq: return is.in_flight_seq < 0 ? kNoNumber : is.in_flight_seq;
+      case kMin: return SeqNumber(is.min_completed);
+      case kMedian: return SeqNumber(is.median_completed);
+      case kMax: return SeqNumber(is.max_completed);
+      case kMissing: return is.in_flight_seq < 0 ? kNoNumber : is.missing;
+      case kAge: return is.age_ns < 0 ? kNoNumber : is.age_ns;
+      default: return kNoNumber;
     }
   }
   ViewState Mark(int row) const override {
@@ -161,33 +138,21 @@ class RankRows : public Rows {
     const IndexRank& rank = document().index().ranks()[static_cast<size_t>(row)];
     const RankFacts* known = row < facts().ranks_size() ? &facts().ranks(row) : nullptr;
     switch (column) {
-      case kRank:
-        return QString::number(rank.rank);
-      case kHost:
-        return Plain(document().HostAt(row), 80);
-      case kGpu:
-        return rank.gpu < 0 ? QString() : QString::number(rank.gpu);
-      case kPid:
-        return rank.pid == 0 ? QString() : QString::number(rank.pid);
-      case kState:
-        return known == nullptr ? QString() : Plain(known->state(), 200);
-      case kClass:
-        return WaitClassWord(document(), row);
-      case kLag:
-        return known == nullptr ? QString() : QString::number(known->lag());
-      case kInFlight:
-        return QString::number(columns().InFlightOf(row));
-      case kStage:
-        return known == nullptr || known->stage() < 0 ? QString() : QString::number(known->stage());
-      case kLost:
-        return known == nullptr ? QString() : QString::number(known->records_lost());
+      case kRank: return QString::number(rank.rank);
+      case kHost: return Plain(document().HostAt(row), 80);
+      case kGpu: return rank.gpu < 0 ? QString() : QString::number(rank.gpu);
+      case kPid: return rank.pid == 0 ? QString() : QString::number(rank.pid);
+      case kState: return known == nullptr ? QString() : Plain(known->state(), 200);
+      case kClass: return WaitClassWord(document(), row);
+      case kLag: return known == nullptr ? QString() : QString::number(known->lag());
+      case kInFlight: return QString::number(columns().InFlightOf(row));
+      case kStage: return known == nullptr || known->stage() < 0 ? QString() : QString::number(known->stage());
+      case kLost: return known == nullptr ? QString() : QString::number(known->records_lost());
       case kClock:
         return known == nullptr || known->clock_uncertainty_ns() < 0 ? QString("not aligned")
                                                                      : "+- " + Age(known->clock_uncertainty_ns());
-      case kFile:
-        return known == nullptr ? QString() : Plain(known->path(), 300);
-      default:
-        return {};
+      case kFile: return known == nullptr ? QString() : Plain(known->path(), 300);
+      default: return {};
     }
   }
   int64_t Number(int row, int column) const override {
@@ -195,28 +160,20 @@ class RankRows : public Rows {
     const IndexRank& rank = document().index().ranks()[static_cast<size_t>(row)];
     const RankFacts* known = row < facts().ranks_size() ? &facts().ranks(row) : nullptr;
     switch (column) {
-      case kRank:
-        return rank.rank;
-      case kGpu:
-        return rank.gpu < 0 ? kNoNumber : rank.gpu;
-      case kPid:
-        return rank.pid;
-      case kInFlight:
-        return columns().InFlightOf(row);
-      case kLag:
-        return known == nullptr ? kNoNumber : known->lag();
-      case kStage:
-        return known == nullptr || known->stage() < 0 ? kNoNumber : known->stage();
+      case kRank: return rank.rank;
+      case kGpu: return rank.gpu < 0 ? kNoNumber : rank.gpu;
+      case kPid: return rank.pid;
+      case kInFlight: return columns().InFlightOf(row);
+      case kLag: return known == nullptr ? kNoNumber : known->lag();
+      case kStage: return known == nullptr || known->stage() < 0 ? kNoNumber : known->stage();
       case kLost:
         return known == nullptr ? kNoNumber
                                 : static_cast<int64_t>(std::min<uint64_t>(known->records_lost(), INT64_MAX));
       case kClock:
         return known == nullptr || known->clock_uncertainty_ns() < 0 ? kNoNumber : known->clock_uncertainty_ns();
       // The worst first in descending order.
-      case kClass:
-        return static_cast<int64_t>(Mark(row));
-      default:
-        return kNoNumber;
+      case kClass: return static_cast<int64_t>(Mark(row));
+      default: return kNoNumber;
     }
   }
   ViewState Mark(int row) const override {
@@ -254,14 +211,10 @@ class MismatchRows : public Rows {
   QString Text(int row, int column) const override {
     const CallMismatch& mismatch = facts().mismatches(row);
     switch (column) {
-      case kComm:
-        return Plain(document().CommName(mismatch.comm()), 120);
-      case kSeq:
-        return mismatch.sequence() < 0 ? QString() : Seq(mismatch.sequence());
-      case kField:
-        return Plain(mismatch.field(), 40);
-      case kOdd:
-        return Odd(mismatch).Text(kListColumns);
+      case kComm: return Plain(document().CommName(mismatch.comm()), 120);
+      case kSeq: return mismatch.sequence() < 0 ? QString() : Seq(mismatch.sequence());
+      case kField: return Plain(mismatch.field(), 40);
+      case kOdd: return Odd(mismatch).Text(kListColumns);
       case kGroups: {
         QStringList groups;
         for (const CallMismatch::Group& group : mismatch.groups()) {
@@ -275,8 +228,7 @@ class MismatchRows : public Rows {
         }
         return groups.join("; ");
       }
-      default:
-        return {};
+      default: return {};
     }
   }
   int64_t Number(int row, int column) const override {
@@ -331,35 +283,23 @@ class InFlightRows : public Rows {
   QString Text(int row, int column) const override {
     const InFlightOp& op = At(row);
     switch (column) {
-      case kRank:
-        return QString::number(document().RankAt(op.row));
-      case kOperation:
-        return OpWords(document(), op.kind, op.seq, op.comm);
-      case kSince:
-        return Age(op.age_ns);
-      case kWaits:
-        return columns().WaitsFor(document(), static_cast<size_t>(row));
-      case kMissing:
-        return op.missing < 0 ? QString() : QString::number(op.missing);
-      case kState:
-        return OpStateWord(op.state);
-      case kHost:
-        return Plain(document().HostAt(op.row), 80);
-      default:
-        return {};
+      case kRank: return QString::number(document().RankAt(op.row));
+      case kOperation: return OpWords(document(), op.kind, op.seq, op.comm);
+      case kSince: return Age(op.age_ns);
+      case kWaits: return columns().WaitsFor(document(), static_cast<size_t>(row));
+      case kMissing: return op.missing < 0 ? QString() : QString::number(op.missing);
+      case kState: return OpStateWord(op.state);
+      case kHost: return Plain(document().HostAt(op.row), 80);
+      default: return {};
     }
   }
   int64_t Number(int row, int column) const override {
     const InFlightOp& op = At(row);
     switch (column) {
-      case kRank:
-        return document().RankAt(op.row);
-      case kSince:
-        return op.age_ns < 0 ? kNoNumber : op.age_ns;
-      case kMissing:
-        return op.missing < 0 ? kNoNumber : op.missing;
-      default:
-        return kNoNumber;
+      case kRank: return document().RankAt(op.row);
+      case kSince: return op.age_ns < 0 ? kNoNumber : op.age_ns;
+      case kMissing: return op.missing < 0 ? kNoNumber : op.missing;
+      default: return kNoNumber;
     }
   }
   ViewState Mark(int row) const override {

@@ -41,9 +41,7 @@ quintptr Packed(IncidentTree::Level level, int32_t parent) {
   return static_cast<quintptr>(level) << kLevelShift | static_cast<quintptr>(static_cast<uint32_t>(parent));
 }
 
-bool Stopped(const std::atomic<bool>& cancel) {
-  return cancel.load(std::memory_order_relaxed);
-}
+bool Stopped(const std::atomic<bool>& cancel) { return cancel.load(std::memory_order_relaxed); }
 
 struct Words {
   std::vector<QString> names;
@@ -223,14 +221,9 @@ IncidentTree::Node IncidentTree::NodeOf(const QModelIndex& index) const {
   const auto parent = static_cast<int32_t>(static_cast<uint32_t>(index.internalId()));
   const size_t row = static_cast<size_t>(index.row());
   switch (node.level) {
-    case Level::kRoot:
-      break;
-    case Level::kHost:
-      node.host = shown_->hosts[row];
-      break;
-    case Level::kComm:
-      node.comm = shown_->comms[row];
-      break;
+    case Level::kRoot: break;
+    case Level::kHost: node.host = shown_->hosts[row]; break;
+    case Level::kComm: node.comm = shown_->comms[row]; break;
     case Level::kMember:
       node.comm = parent;
       node.rank = MemberAt(parent, index.row());
@@ -264,16 +257,11 @@ Selection IncidentTree::SelectionOf(const QModelIndex& index) const {
 bool IncidentTree::Touches(const QModelIndex& index, const Selection& selection) const {
   const Node node = NodeOf(index);
   switch (node.level) {
-    case Level::kRoot:
-      return false;
-    case Level::kRank:
-      return selection.ranks.Contains(node.rank);
-    case Level::kComm:
-      return selection.comm == node.comm;
-    case Level::kMember:
-      return selection.comm == node.comm && selection.ranks.Contains(node.rank);
-    case Level::kHost:
-      break;
+    case Level::kRoot: return false;
+    case Level::kRank: return selection.ranks.Contains(node.rank);
+    case Level::kComm: return selection.comm == node.comm;
+    case Level::kMember: return selection.comm == node.comm && selection.ranks.Contains(node.rank);
+    case Level::kHost: break;
   }
   const auto rows = nodes_->RowsOf(node.host);
   return !selection.ranks.empty() && std::any_of(rows.begin(), rows.end(), [&](int32_t row) {
@@ -317,18 +305,14 @@ QModelIndex IncidentTree::parent(const QModelIndex& index) const {
   if (!index.isValid()) return {};
   const Node node = NodeOf(index);
   switch (node.level) {
-    case Level::kRoot:
-      return {};
-    case Level::kHost:
-      return createIndex(0, 0, Packed(Level::kRoot, 0));
-    case Level::kComm:
-      return createIndex(1, 0, Packed(Level::kRoot, 0));
+    case Level::kRoot: return {};
+    case Level::kHost: return createIndex(0, 0, Packed(Level::kRoot, 0));
+    case Level::kComm: return createIndex(1, 0, Packed(Level::kRoot, 0));
     case Level::kRank: {
       const auto at = std::lower_bound(shown_->hosts.begin(), shown_->hosts.end(), node.host);
       return createIndex(static_cast<int>(at - shown_->hosts.begin()), 0, Packed(Level::kHost, 0));
     }
-    case Level::kMember:
-      break;
+    case Level::kMember: break;
   }
   return createIndex(shown_->comm_place[static_cast<size_t>(node.comm)], 0, Packed(Level::kComm, 0));
 }
@@ -346,9 +330,7 @@ int IncidentTree::rowCount(const QModelIndex& parent) const {
   return 0;
 }
 
-int IncidentTree::columnCount(const QModelIndex&) const {
-  return 2;
-}
+int IncidentTree::columnCount(const QModelIndex&) const { return 2; }
 
 bool IncidentTree::hasChildren(const QModelIndex& parent) const {
   if (shown_ == nullptr || parent.column() > 0) return false;
@@ -379,15 +361,11 @@ void IncidentTree::fetchMore(const QModelIndex& parent) {
 
 QString IncidentTree::Text(const Node& node) const {
   switch (node.level) {
-    case Level::kRoot:
-      return {};
-    case Level::kHost:
-      return nodes_->hosts[static_cast<size_t>(node.host)];
-    case Level::kComm:
-      return Plain(shown_document_->CommName(node.comm), 120);
+    case Level::kRoot: return {};
+    case Level::kHost: return nodes_->hosts[static_cast<size_t>(node.host)];
+    case Level::kComm: return Plain(shown_document_->CommName(node.comm), 120);
     case Level::kRank:
-    case Level::kMember:
-      break;
+    case Level::kMember: break;
   }
   return node.rank < 0 ? QString("member not known") : QString("rank %1").arg(node.rank);
 }
@@ -395,8 +373,7 @@ QString IncidentTree::Text(const Node& node) const {
 QString IncidentTree::Note(const Node& node) const {
   const int row = node.rank < 0 ? -1 : shown_document_->RowOf(node.rank);
   switch (node.level) {
-    case Level::kRoot:
-      return {};
+    case Level::kRoot: return {};
     case Level::kHost: {
       const size_t ranks = nodes_->RowsOf(node.host).size();
       return QString(ranks == 1 ? "%1 rank" : "%1 ranks").arg(ranks);
@@ -412,8 +389,7 @@ QString IncidentTree::Note(const Node& node) const {
       const QString word = WaitClassWord(*shown_document_, row);
       return (gpu >= 0 ? QString("GPU %1").arg(gpu) : QString()) + (gpu >= 0 && !word.isEmpty() ? ", " : "") + word;
     }
-    case Level::kMember:
-      break;
+    case Level::kMember: break;
   }
   if (row < 0) return "no data";
   const IndexMembership* m = shown_document_->MembershipOf(row, node.comm);
@@ -428,12 +404,9 @@ QString IncidentTree::Note(const Node& node) const {
 ViewState IncidentTree::Mark(const Node& node) const {
   const int row = node.rank < 0 ? -1 : shown_document_->RowOf(node.rank);
   switch (node.level) {
-    case Level::kRoot:
-      return ViewState::kOutside;
-    case Level::kHost:
-      return nodes_->marks[static_cast<size_t>(node.host)];
-    case Level::kRank:
-      return nodes_->columns->MarkOf(row);
+    case Level::kRoot: return ViewState::kOutside;
+    case Level::kHost: return nodes_->marks[static_cast<size_t>(node.host)];
+    case Level::kRank: return nodes_->columns->MarkOf(row);
     case Level::kComm: {
       const CommSummary& comm = nodes_->columns->comms()[static_cast<size_t>(node.comm)];
       if (comm.missing > 0) return ViewState::kMissing;
@@ -442,8 +415,7 @@ ViewState IncidentTree::Mark(const Node& node) const {
              : comm.with_data == 0   ? ViewState::kNoData
                                      : ViewState::kCompleted;
     }
-    case Level::kMember:
-      break;
+    case Level::kMember: break;
   }
   const IndexMembership* m = row < 0 ? nullptr : shown_document_->MembershipOf(row, node.comm);
   if (m == nullptr) return ViewState::kNoData;

@@ -27,22 +27,15 @@ constexpr char kWhatToOpen[] =
     "analyze PATH` prints the details.";
 constexpr int kOpening = ViewIndexProgress::kWriting + 1;
 
-QString Text(std::string_view text) {
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
-}
+QString Text(std::string_view text) { return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size())); }
 
 QString PhaseText(int phase) {
   switch (phase) {
-    case ViewIndexProgress::kFinding:
-      return "Finding files";
-    case ViewIndexProgress::kReading:
-      return "Reading ranks";
-    case ViewIndexProgress::kAnalysing:
-      return "Analysing";
-    case ViewIndexProgress::kWriting:
-      return "Writing the index";
-    default:
-      return "Opening";
+    case ViewIndexProgress::kFinding: return "Finding files";
+    case ViewIndexProgress::kReading: return "Reading ranks";
+    case ViewIndexProgress::kAnalysing: return "Analysing";
+    case ViewIndexProgress::kWriting: return "Writing the index";
+    default: return "Opening";
   }
 }
 
@@ -146,9 +139,7 @@ Loader::~Loader() {
   load->ended.wait_for(lock, std::chrono::seconds(2), [&] { return load->done; });
 }
 
-bool Loader::loading() const {
-  return impl_->load != nullptr;
-}
+bool Loader::loading() const { return impl_->load != nullptr; }
 
 void Loader::Cancel() {
   if (impl_->load == nullptr) return;

@@ -20,9 +20,7 @@ constexpr int kMostRuns = 100'000;
 constexpr double kExact = 9007199254740992.0;  // JSON numbers are doubles
 
 // Times and numbers are stored as text, because nanoseconds since 1970 do not fit into a double.
-QString NumberText(int64_t value) {
-  return QString::number(value);
-}
+QString NumberText(int64_t value) { return QString::number(value); }
 
 int64_t Integer(const QJsonValue& value, int64_t otherwise) {
   if (value.isDouble() && value.toDouble() >= -kExact && value.toDouble() <= kExact)

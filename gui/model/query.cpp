@@ -23,13 +23,9 @@ constexpr KeyName kKeys[] = {{"rank", Key::kRank},   {"host", Key::kHost},   {"c
 constexpr int kMostTerms = 64;
 constexpr int kMostText = 10'000;
 
-absl::Status Wrong(const QString& text) {
-  return absl::InvalidArgumentError(text.toStdString());
-}
+absl::Status Wrong(const QString& text) { return absl::InvalidArgumentError(text.toStdString()); }
 
-bool Numeric(Key key) {
-  return key == Key::kRank || key == Key::kSeq || key == Key::kStage || key == Key::kLag;
-}
+bool Numeric(Key key) { return key == Key::kRank || key == Key::kSeq || key == Key::kStage || key == Key::kLag; }
 
 // One word of the query, without its quotes. `quoted`: the word began with a quote, so it is not a filter.
 struct Word {
@@ -124,9 +120,7 @@ QStringList QueryStateWords() {
           "waiting",   "nodata",      "failed", "mismatch", "missing"};
 }
 
-QStringList QueryClassWords() {
-  return {"healthy", "victim", "cause", "cycle", "nodata"};
-}
+QStringList QueryClassWords() { return {"healthy", "victim", "cause", "cycle", "nodata"}; }
 
 absl::StatusOr<Query> ParseQuery(const QString& text) {
   if (text.size() > kMostText) return Wrong(QString("a query has at most %1 characters").arg(kMostText));

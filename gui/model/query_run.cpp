@@ -23,14 +23,10 @@ bool Compares(const QueryTerm& term, int64_t value) {
     case Compare::kMatches:
       return value >= 0 && value <= std::numeric_limits<int32_t>::max() &&
              term.numbers.Contains(static_cast<int32_t>(value));
-    case Compare::kBelow:
-      return value < term.number;
-    case Compare::kAtMost:
-      return value <= term.number;
-    case Compare::kAbove:
-      return value > term.number;
-    case Compare::kAtLeast:
-      return value >= term.number;
+    case Compare::kBelow: return value < term.number;
+    case Compare::kAtMost: return value <= term.number;
+    case Compare::kAbove: return value > term.number;
+    case Compare::kAtLeast: return value >= term.number;
   }
   return false;
 }
@@ -68,9 +64,7 @@ bool StateMatches(const QString& word, OpState s) {
   return word == "mismatch";
 }
 
-bool RecordState(const QString& word) {
-  return word != "missing" && word != "nodata" && word != "overwritten";
-}
+bool RecordState(const QString& word) { return word != "missing" && word != "nodata" && word != "overwritten"; }
 
 Prepared Prepare(const Document& d, const Query& query) {
   Prepared p;
@@ -209,17 +203,12 @@ class Row {
     auto yes = [](bool value) { return value ? Decided::kYes : Decided::kNo; };
     const RankFacts& facts = p_.document->FactsAt(row_);
     switch (term.key) {
-      case Key::kRank:
-        return yes(Compares(term, rank_.rank));
-      case Key::kHost:
-        return yes(QueryPatternMatches(term.text, p_.document->HostAt(row_), true));
+      case Key::kRank: return yes(Compares(term, rank_.rank));
+      case Key::kHost: return yes(QueryPatternMatches(term.text, p_.document->HostAt(row_), true));
       // Unknown values are neither below nor above any number.
-      case Key::kStage:
-        return yes(facts.stage() >= 0 && Compares(term, facts.stage()));
-      case Key::kLag:
-        return yes(facts.lag() >= 0 && Compares(term, facts.lag()));
-      case Key::kClass:
-        return yes(p_.row_marked[t][static_cast<size_t>(row_)]);
+      case Key::kStage: return yes(facts.stage() >= 0 && Compares(term, facts.stage()));
+      case Key::kLag: return yes(facts.lag() >= 0 && Compares(term, facts.lag()));
+      case Key::kClass: return yes(p_.row_marked[t][static_cast<size_t>(row_)]);
       case Key::kState:
         if (term.text == "nodata") return yes(p_.row_marked[t][static_cast<size_t>(row_)]);
         if (term.text == "missing") {
@@ -247,8 +236,7 @@ class Row {
         return yes(AnyComm(t));
       }
       case Key::kOp:
-      case Key::kSeq:
-        return Decided::kByRecord;
+      case Key::kSeq: return Decided::kByRecord;
     }
     return Decided::kNo;
   }
@@ -313,21 +301,11 @@ class Row {
         const int64_t number = term.number;
         int64_t a = 0, b = kHighest;
         switch (term.compare) {
-          case Compare::kMatches:
-            a = term.numbers.runs()[0].first, b = term.numbers.runs()[0].second;
-            break;
-          case Compare::kBelow:
-            b = number == std::numeric_limits<int64_t>::min() ? number : number - 1;
-            break;
-          case Compare::kAtMost:
-            b = number;
-            break;
-          case Compare::kAbove:
-            a = number == kHighest ? number : number + 1;
-            break;
-          case Compare::kAtLeast:
-            a = number;
-            break;
+          case Compare::kMatches: a = term.numbers.runs()[0].first, b = term.numbers.runs()[0].second; break;
+          case Compare::kBelow: b = number == std::numeric_limits<int64_t>::min() ? number : number - 1; break;
+          case Compare::kAtMost: b = number; break;
+          case Compare::kAbove: a = number == kHighest ? number : number + 1; break;
+          case Compare::kAtLeast: a = number; break;
         }
         for (size_t m = 0; m <= n; ++m) low[m] = std::max(low[m], a), high[m] = std::min(high[m], b);
       } else {

@@ -43,9 +43,7 @@ int64_t RankIntervals::size() const {
   return sum;
 }
 
-bool RankIntervals::Contains(int32_t rank) const {
-  return Intersects(rank, rank);
-}
+bool RankIntervals::Contains(int32_t rank) const { return Intersects(rank, rank); }
 
 bool RankIntervals::Intersects(int32_t first, int32_t last) const {
   const auto it = std::lower_bound(runs_.begin(), runs_.end(), first,

@@ -61,24 +61,15 @@ absl::StatusOr<std::shared_ptr<const Bundle>> Read(const Document& document, int
 
 const char* StateWords(OpState state) {
   switch (state) {
-    case OpState::kUnknown:
-      return "issued; what the GPU did is not recorded";
-    case OpState::kEntered:
-      return "the host is inside the call";
-    case OpState::kQueued:
-      return "in a group that is still open";
-    case OpState::kEnqueued:
-      return "on the stream, not started";
-    case OpState::kStarted:
-      return "started, not completed";
-    case OpState::kIncomplete:
-      return "not completed";
-    case OpState::kCompleted:
-      return "completed";
-    case OpState::kFailed:
-      return "failed";
-    case OpState::kCaptured:
-      return "captured into a CUDA graph";
+    case OpState::kUnknown: return "issued; what the GPU did is not recorded";
+    case OpState::kEntered: return "the host is inside the call";
+    case OpState::kQueued: return "in a group that is still open";
+    case OpState::kEnqueued: return "on the stream, not started";
+    case OpState::kStarted: return "started, not completed";
+    case OpState::kIncomplete: return "not completed";
+    case OpState::kCompleted: return "completed";
+    case OpState::kFailed: return "failed";
+    case OpState::kCaptured: return "captured into a CUDA graph";
   }
   return "unknown";
 }

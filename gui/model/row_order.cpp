@@ -23,16 +23,11 @@ int32_t CommOfRank(const Document& document, int row) {
 
 const char* RowGroupingName(RowGrouping grouping) {
   switch (grouping) {
-    case RowGrouping::kRank:
-      return "rank";
-    case RowGrouping::kHost:
-      return "host";
-    case RowGrouping::kStage:
-      return "pipeline stage";
-    case RowGrouping::kCommunicator:
-      return "communicator";
-    case RowGrouping::kState:
-      return "worst state";
+    case RowGrouping::kRank: return "rank";
+    case RowGrouping::kHost: return "host";
+    case RowGrouping::kStage: return "pipeline stage";
+    case RowGrouping::kCommunicator: return "communicator";
+    case RowGrouping::kState: return "worst state";
   }
   return "rank";
 }
@@ -73,8 +68,7 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
     const int place = document.RowOf(rank);
     int64_t group = 0;
     switch (pin ? RowGrouping::kRank : grouping) {
-      case RowGrouping::kRank:
-        break;
+      case RowGrouping::kRank: break;
       case RowGrouping::kHost: {
         const int64_t host = place < 0 ? -1 : int64_t{document.index().ranks()[static_cast<size_t>(place)].host};
         group = numbered(host, [&] { return place < 0 ? QString("host not known") : document.HostAt(place); });
@@ -92,9 +86,7 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
         group = numbered(comm, [&] { return comm < 0 ? QString("no communicator") : document.CommName(comm); });
         break;
       }
-      case RowGrouping::kState:
-        group = -static_cast<int64_t>(worst[static_cast<size_t>(row)]);
-        break;
+      case RowGrouping::kState: group = -static_cast<int64_t>(worst[static_cast<size_t>(row)]); break;
     }
     keys.push_back({pin ? INT64_MIN : group, static_cast<uint32_t>(row)});
   }

@@ -18,13 +18,9 @@ QString PlainLines(std::string_view text, size_t lines) {
   return out;
 }
 
-QString Count(int64_t value) {
-  return QString::fromStdString(CountText(value));
-}
+QString Count(int64_t value) { return QString::fromStdString(CountText(value)); }
 
-QString Duration(int64_t ns) {
-  return QString::fromStdString(DurationText(ns));
-}
+QString Duration(int64_t ns) { return QString::fromStdString(DurationText(ns)); }
 
 QString AxisDuration(double ns) {
   constexpr double kMost = 9.2e18;

@@ -18,12 +18,8 @@ inline QString Plain(const QString& text, size_t limit = 400) {
   return Plain(std::string_view(text.toStdString()), limit);
 }
 // For text inside markup.
-inline QString Html(std::string_view text, size_t limit = 400) {
-  return Plain(text, limit).toHtmlEscaped();
-}
-inline QString Html(const QString& text, size_t limit = 400) {
-  return Plain(text, limit).toHtmlEscaped();
-}
+inline QString Html(std::string_view text, size_t limit = 400) { return Plain(text, limit).toHtmlEscaped(); }
+inline QString Html(const QString& text, size_t limit = 400) { return Plain(text, limit).toHtmlEscaped(); }
 
 // For several lines: each is made safe, at most `lines` of them.
 QString PlainLines(std::string_view text, size_t lines = 5000);

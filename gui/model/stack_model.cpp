@@ -11,12 +11,9 @@ constexpr int kDeepest = 2000;
 
 QString KindName(StackFrame::Kind kind) {
   switch (kind) {
-    case StackFrame::PYTHON:
-      return "Python";
-    case StackFrame::KERNEL:
-      return "kernel";
-    default:
-      return "native";
+    case StackFrame::PYTHON: return "Python";
+    case StackFrame::KERNEL: return "kernel";
+    default: return "native";
   }
 }
 
@@ -96,9 +93,7 @@ QString StackModel::FrameOf(int node) const {
   return frame.isEmpty() ? "(no name)" : frame;
 }
 
-StackFrame::Kind StackModel::KindOf(int node) const {
-  return document_->facts().stacks(node).kind();
-}
+StackFrame::Kind StackModel::KindOf(int node) const { return document_->facts().stacks(node).kind(); }
 
 int StackModel::NodeOfRanks(const RankIntervals& ranks) const {
   int best = -1;
@@ -217,9 +212,7 @@ int StackModel::rowCount(const QModelIndex& parent) const {
   return static_cast<int>(ChildrenOf(NodeOf(parent)).size());
 }
 
-int StackModel::columnCount(const QModelIndex&) const {
-  return kColumns;
-}
+int StackModel::columnCount(const QModelIndex&) const { return kColumns; }
 
 QVariant StackModel::data(const QModelIndex& index, int role) const {
   const int node = NodeOf(index);
@@ -227,18 +220,13 @@ QVariant StackModel::data(const QModelIndex& index, int role) const {
   const double share = total_ == 0 ? 0 : 100.0 * static_cast<double>(RanksIn(node)) / static_cast<double>(total_);
   if (role == Qt::DisplayRole) {
     switch (index.column()) {
-      case kFrame:
-        return (Odd(node) ? QString::fromUtf8("\u25c6 ") : QString()) + FrameOf(node);
-      case kKind:
-        return KindName(KindOf(node));
-      case kRanks:
-        return QString("%L1").arg(RanksIn(node));
+      case kFrame: return (Odd(node) ? QString::fromUtf8("\u25c6 ") : QString()) + FrameOf(node);
+      case kKind: return KindName(KindOf(node));
+      case kRanks: return QString("%L1").arg(RanksIn(node));
       case kShare:
         return share > 0 && share < 0.1 ? QString("< 0.1 %") : QString("%1 %").arg(share, 0, 'f', share < 10 ? 1 : 0);
-      case kWhich:
-        return RanksOf(node).Text(80);
-      default:
-        return {};
+      case kWhich: return RanksOf(node).Text(80);
+      default: return {};
     }
   }
   if (role == Qt::ToolTipRole) return NodeText(node);
@@ -252,18 +240,12 @@ QVariant StackModel::data(const QModelIndex& index, int role) const {
 QVariant StackModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
   switch (section) {
-    case kFrame:
-      return "Frame";
-    case kKind:
-      return "Kind";
-    case kRanks:
-      return "Ranks";
-    case kShare:
-      return "Share";
-    case kWhich:
-      return "Which";
-    default:
-      return {};
+    case kFrame: return "Frame";
+    case kKind: return "Kind";
+    case kRanks: return "Ranks";
+    case kShare: return "Share";
+    case kWhich: return "Which";
+    default: return {};
   }
 }
 

@@ -51,9 +51,7 @@ bool NaturalLess(const QString& a, const QString& b) {
 
 namespace {
 
-bool Stopped(const std::atomic<bool>& cancel) {
-  return cancel.load(std::memory_order_relaxed);
-}
+bool Stopped(const std::atomic<bool>& cancel) { return cancel.load(std::memory_order_relaxed); }
 
 void Sort(const TableRows& rows, int column, bool number, bool descending, const std::atomic<bool>& cancel,
           std::vector<uint32_t>* order) {
@@ -227,20 +225,16 @@ QVariant TableModel::data(const QModelIndex& index, int role) const {
   const int source = Source(index.row());
   const TableColumn& column = columns_[static_cast<size_t>(index.column())];
   switch (role) {
-    case Qt::DisplayRole:
-      return rows_->Text(source, index.column());
+    case Qt::DisplayRole: return rows_->Text(source, index.column());
     case Qt::TextAlignmentRole:
       return QVariant::fromValue(Qt::AlignVCenter | (column.number ? Qt::AlignRight : Qt::AlignLeft));
-    case kMark:
-      return index.column() == 0 ? static_cast<int>(rows_->Mark(source)) : 0;
-    case kSource:
-      return source;
+    case kMark: return index.column() == 0 ? static_cast<int>(rows_->Mark(source)) : 0;
+    case kSource: return source;
     case Qt::AccessibleDescriptionRole:
       return index.column() == 0 && rows_->Mark(source) != ViewState::kOutside
                  ? QString::fromLatin1(ViewStateName(rows_->Mark(source)))
                  : QString();
-    default:
-      return {};
+    default: return {};
   }
 }
 

@@ -18,9 +18,7 @@ bool Settles(const TableModel& model) {
   return testing::Until([&] { return model.Idle(); });
 }
 
-QString Cell(const TableModel& model, int row, int column) {
-  return model.index(row, column).data().toString();
-}
+QString Cell(const TableModel& model, int row, int column) { return model.index(row, column).data().toString(); }
 
 int ColumnOf(const TableModel& model, const QString& title) {
   for (int c = 0; c < model.columnCount(); ++c) {

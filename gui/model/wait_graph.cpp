@@ -17,16 +17,11 @@ constexpr size_t kMostArrows = 2000;
 
 int Weight(WaitClass::Kind kind) {
   switch (kind) {
-    case WaitClass::CAUSE:
-      return 0;
-    case WaitClass::IN_CYCLE:
-      return 1;
-    case WaitClass::VICTIM:
-      return 2;
-    case WaitClass::NO_DATA:
-      return 3;
-    default:
-      return 4;
+    case WaitClass::CAUSE: return 0;
+    case WaitClass::IN_CYCLE: return 1;
+    case WaitClass::VICTIM: return 2;
+    case WaitClass::NO_DATA: return 3;
+    default: return 4;
   }
 }
 

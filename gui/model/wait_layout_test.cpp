@@ -7,9 +7,7 @@
 namespace lockstep::gui {
 namespace {
 
-QString Name(int32_t comm) {
-  return QString("c%1").arg(comm);
-}
+QString Name(int32_t comm) { return QString("c%1").arg(comm); }
 
 int AddClass(ViewFacts* facts, WaitClass::Kind kind, int first, int last, int comm, const char* label) {
   WaitClass* c = facts->add_classes();

@@ -45,9 +45,7 @@ inline DocumentPtr Hang(int tp = 2, int pp = 2, int dp = 2) {
   return Made(bundle);
 }
 
-inline DocumentPtr Healthy() {
-  return Made(OnHosts(lockstep::testing::Job(2, 2, 2, 6).Run()));
-}
+inline DocumentPtr Healthy() { return Made(OnHosts(lockstep::testing::Job(2, 2, 2, 6).Run())); }
 
 // Rank 3 reduces another count than its peers.
 inline DocumentPtr Mismatch() {

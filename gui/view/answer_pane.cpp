@@ -26,20 +26,14 @@ QFont Bold(const QFont& font) {
   return bold;
 }
 
-QString Words(const std::string& text) {
-  return Plain(text, 400);
-}
+QString Words(const std::string& text) { return Plain(text, 400); }
 
 ViewState StateOfRow(const Focus::Row& row) {
   switch (row.kind()) {
-    case WaitClass::HEALTHY:
-      return ViewState::kCompleted;
-    case WaitClass::NO_DATA:
-      return ViewState::kNoData;
-    case WaitClass::CAUSE:
-      return ViewState::kMissing;
-    default:
-      return ViewState::kWaiting;
+    case WaitClass::HEALTHY: return ViewState::kCompleted;
+    case WaitClass::NO_DATA: return ViewState::kNoData;
+    case WaitClass::CAUSE: return ViewState::kMissing;
+    default: return ViewState::kWaiting;
   }
 }
 
@@ -313,38 +307,18 @@ void AnswerPane::keyPressEvent(QKeyEvent* event) {
   Cell to = cursor_;
   const int columns = focus_ == nullptr ? 0 : focus_->columns();
   switch (event->key()) {
-    case Qt::Key_Up:
-      --to.row;
-      break;
-    case Qt::Key_Down:
-      ++to.row;
-      break;
-    case Qt::Key_Left:
-      --to.column;
-      break;
-    case Qt::Key_Right:
-      ++to.column;
-      break;
-    case Qt::Key_Home:
-      to.column = 0;
-      break;
-    case Qt::Key_End:
-      to.column = columns - 1;
-      break;
-    case Qt::Key_PageUp:
-      to.row = 0;
-      break;
-    case Qt::Key_PageDown:
-      to.row = focus_ == nullptr ? 0 : focus_->rows_size() - 1;
-      break;
+    case Qt::Key_Up: --to.row; break;
+    case Qt::Key_Down: ++to.row; break;
+    case Qt::Key_Left: --to.column; break;
+    case Qt::Key_Right: ++to.column; break;
+    case Qt::Key_Home: to.column = 0; break;
+    case Qt::Key_End: to.column = columns - 1; break;
+    case Qt::Key_PageUp: to.row = 0; break;
+    case Qt::Key_PageDown: to.row = focus_ == nullptr ? 0 : focus_->rows_size() - 1; break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
-    case Qt::Key_Space:
-      Select(cursor_);
-      return;
-    default:
-      QWidget::keyPressEvent(event);
-      return;
+    case Qt::Key_Space: Select(cursor_); return;
+    default: QWidget::keyPressEvent(event); return;
   }
   SetCursor(to);
 }

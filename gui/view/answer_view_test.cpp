@@ -34,9 +34,7 @@ struct Opened {
 };
 
 // Words without the report's wrapping.
-QString Simple(const QString& text) {
-  return text.simplified().replace(' ', "");
-}
+QString Simple(const QString& text) { return text.simplified().replace(' ', ""); }
 
 int PixelsOf(const QImage& image, const QColor& red) {
   int count = 0;

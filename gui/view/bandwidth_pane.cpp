@@ -377,43 +377,26 @@ void BandwidthPane::keyPressEvent(QKeyEvent* event) {
         SetCursor(cursor_ < 0 ? static_cast<int>(x0_) : cursor_ + step);
       }
       break;
-    case Qt::Key_Home:
-      SetCursor(0);
-      break;
-    case Qt::Key_End:
-      SetCursor(count - 1);
-      break;
+    case Qt::Key_Home: SetCursor(0); break;
+    case Qt::Key_End: SetCursor(count - 1); break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
-    case Qt::Key_Space:
-      Select(cursor_);
-      break;
+    case Qt::Key_Space: Select(cursor_); break;
     case Qt::Key_W:
     case Qt::Key_Plus:
-    case Qt::Key_Equal:
-      Zoom(1.25, 0.5);
-      break;
+    case Qt::Key_Equal: Zoom(1.25, 0.5); break;
     case Qt::Key_S:
-    case Qt::Key_Minus:
-      Zoom(0.8, 0.5);
-      break;
-    case Qt::Key_A:
-      Pan(-0.1);
-      break;
-    case Qt::Key_D:
-      Pan(0.1);
-      break;
-    case Qt::Key_F:
-      Fit();
-      break;
+    case Qt::Key_Minus: Zoom(0.8, 0.5); break;
+    case Qt::Key_A: Pan(-0.1); break;
+    case Qt::Key_D: Pan(0.1); break;
+    case Qt::Key_F: Fit(); break;
     case Qt::Key_PageUp:
       if (on_series) on_series(-1);
       break;
     case Qt::Key_PageDown:
       if (on_series) on_series(1);
       break;
-    default:
-      QWidget::keyPressEvent(event);
+    default: QWidget::keyPressEvent(event);
   }
 }
 

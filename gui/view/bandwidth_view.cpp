@@ -122,17 +122,9 @@ bool BandwidthView::Paint(QPainter* painter, const QSize& size) {
   return pane_->NotMeasured().isEmpty();
 }
 
-void BandwidthView::Zoom(double factor) {
-  pane_->Zoom(factor, 0.5);
-}
-void BandwidthView::Pan(double right, double) {
-  pane_->Pan(right);
-}
-void BandwidthView::Fit() {
-  pane_->Fit();
-}
-void BandwidthView::CentreOnSelection() {
-  pane_->CentreOnSelection();
-}
+void BandwidthView::Zoom(double factor) { pane_->Zoom(factor, 0.5); }
+void BandwidthView::Pan(double right, double) { pane_->Pan(right); }
+void BandwidthView::Fit() { pane_->Fit(); }
+void BandwidthView::CentreOnSelection() { pane_->CentreOnSelection(); }
 
 }  // namespace lockstep::gui

@@ -142,8 +142,6 @@ QString DetailsView::CopyText() const {
   return marked.isEmpty() || !impl_->page->FocusedLink().isEmpty() ? DetailsText(impl_->details) : marked;
 }
 
-bool DetailsView::Idle() const {
-  return !impl_->job.busy();
-}
+bool DetailsView::Idle() const { return !impl_->job.busy(); }
 
 }  // namespace lockstep::gui

@@ -46,15 +46,9 @@ IciclePane::IciclePane(const StackModel* model, QWidget* parent) : QWidget(paren
       "Merged stacks, width by ranks. Arrow keys move, Enter selects the ranks, Backspace shows all again.");
 }
 
-int IciclePane::RowHeight() const {
-  return static_cast<int>(QFontMetricsF(font()).height()) + 6;
-}
-int IciclePane::WantedHeight() const {
-  return std::max(1, icicle_.levels) * RowHeight() + 2;
-}
-Icicle IciclePane::Layout(double width) const {
-  return LayOutIcicle(*model_, root_, width, kLeast);
-}
+int IciclePane::RowHeight() const { return static_cast<int>(QFontMetricsF(font()).height()) + 6; }
+int IciclePane::WantedHeight() const { return std::max(1, icicle_.levels) * RowHeight() + 2; }
+Icicle IciclePane::Layout(double width) const { return LayOutIcicle(*model_, root_, width, kLeast); }
 
 void IciclePane::Rebuild() {
   if (root_ >= model_->node_count()) root_ = -1;
@@ -166,9 +160,7 @@ void IciclePane::paintEvent(QPaintEvent* event) {
   }
 }
 
-void IciclePane::resizeEvent(QResizeEvent*) {
-  Rebuild();
-}
+void IciclePane::resizeEvent(QResizeEvent*) { Rebuild(); }
 
 void IciclePane::mousePressEvent(QMouseEvent* event) {
   const int node = NodeAt(event->position());
@@ -206,22 +198,17 @@ void IciclePane::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Left:
     case Qt::Key_Right:
     case Qt::Key_Up:
-    case Qt::Key_Down:
-      Step(event->key());
-      break;
+    case Qt::Key_Down: Step(event->key()); break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
     case Qt::Key_Space:
       if (current_ >= 0 && on_select) on_select(current_);
       break;
-    case Qt::Key_Backspace:
-      SetRoot(-1);
-      break;
+    case Qt::Key_Backspace: SetRoot(-1); break;
     case Qt::Key_Z:
       if (current_ >= 0) SetRoot(current_);
       break;
-    default:
-      QWidget::keyPressEvent(event);
+    default: QWidget::keyPressEvent(event);
   }
 }
 

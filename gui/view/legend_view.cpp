@@ -178,12 +178,8 @@ void LegendView::SetDocument(DocumentPtr document) {
   impl_->source.Want(impl_->document, navigator()->place());
 }
 
-bool LegendView::Idle() const {
-  return impl_->source.idle() && !impl_->count_job.busy();
-}
-const StateCounts& LegendView::counts() const {
-  return impl_->counts;
-}
+bool LegendView::Idle() const { return impl_->source.idle() && !impl_->count_job.busy(); }
+const StateCounts& LegendView::counts() const { return impl_->counts; }
 
 QSize LegendView::sizeHint() const {
   return {fontMetrics().horizontalAdvance("issued, GPU not recorded  50,331,648") + fontMetrics().height() + 40,
@@ -281,18 +277,10 @@ bool LegendView::event(QEvent* event) {
 void LegendView::keyPressEvent(QKeyEvent* event) {
   Impl& d = *impl_;
   switch (event->key()) {
-    case Qt::Key_Up:
-      d.current = std::max(d.current - 1, 0);
-      break;
-    case Qt::Key_Down:
-      d.current = std::min(d.current + 1, kRows - 1);
-      break;
-    case Qt::Key_Home:
-      d.current = 0;
-      break;
-    case Qt::Key_End:
-      d.current = kRows - 1;
-      break;
+    case Qt::Key_Up: d.current = std::max(d.current - 1, 0); break;
+    case Qt::Key_Down: d.current = std::min(d.current + 1, kRows - 1); break;
+    case Qt::Key_Home: d.current = 0; break;
+    case Qt::Key_End: d.current = kRows - 1; break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
     case Qt::Key_Space:
@@ -300,8 +288,7 @@ void LegendView::keyPressEvent(QKeyEvent* event) {
                                                       : static_cast<void>(SelectNext(d.StateOf(d.current)));
       break;
 
-    default:
-      return View::keyPressEvent(event);
+    default: return View::keyPressEvent(event);
   }
   update();
 }
@@ -338,28 +325,17 @@ void LegendView::contextMenuEvent(QContextMenuEvent* event) {
 
 QString LegendView::FilterOf(ViewState state) {
   switch (state) {
-    case ViewState::kCompleted:
-      return "state:completed";
-    case ViewState::kOverwritten:
-      return "state:overwritten";
-    case ViewState::kIssued:
-      return "state:issued";
-    case ViewState::kEnqueued:
-      return "state:enqueued";
-    case ViewState::kStarted:
-      return "state:started";
-    case ViewState::kWaiting:
-      return "state:waiting";
-    case ViewState::kNoData:
-      return "state:nodata";
-    case ViewState::kFailed:
-      return "state:failed";
-    case ViewState::kMismatch:
-      return "state:mismatch";
-    case ViewState::kMissing:
-      return "state:missing";
-    default:
-      return {};
+    case ViewState::kCompleted: return "state:completed";
+    case ViewState::kOverwritten: return "state:overwritten";
+    case ViewState::kIssued: return "state:issued";
+    case ViewState::kEnqueued: return "state:enqueued";
+    case ViewState::kStarted: return "state:started";
+    case ViewState::kWaiting: return "state:waiting";
+    case ViewState::kNoData: return "state:nodata";
+    case ViewState::kFailed: return "state:failed";
+    case ViewState::kMismatch: return "state:mismatch";
+    case ViewState::kMissing: return "state:missing";
+    default: return {};
   }
 }
 

@@ -86,13 +86,9 @@ QStringList LinkPane::Links() const {
   return links;
 }
 
-int LinkPane::ContentHeight() const {
-  return static_cast<int>(std::ceil(document()->size().height()));
-}
+int LinkPane::ContentHeight() const { return static_cast<int>(std::ceil(document()->size().height())); }
 
-QVariant LinkPane::loadResource(int, const QUrl&) {
-  return {};
-}
+QVariant LinkPane::loadResource(int, const QUrl&) { return {}; }
 
 void LinkPane::changeEvent(QEvent* event) {
   QTextBrowser::changeEvent(event);

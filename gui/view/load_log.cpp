@@ -143,12 +143,8 @@ void LoadLog::Clear() {
   Retitle();
 }
 
-int LoadLog::line_count() const {
-  return impl_->model->count();
-}
-QString LoadLog::title() const {
-  return impl_->title;
-}
+int LoadLog::line_count() const { return impl_->model->count(); }
+QString LoadLog::title() const { return impl_->title; }
 
 void LoadLog::Retitle() {
   const int64_t lines = impl_->model->count() + impl_->model->left_out();

@@ -19,9 +19,7 @@ LineBox Cut(const MatrixData& data, LineBox box) {
   return box;
 }
 
-int64_t Plus(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-}
+int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 
 // The text is made on a worker, the selection on the window's thread.
 constexpr int kMeasuredLines = 256, kSelectedLines = 16;

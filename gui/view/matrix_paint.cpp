@@ -22,9 +22,7 @@ int RenderThreads(int pixels) {
 bool SameAxis(const ViewAxis& a, const ViewAxis& b) {
   return a.first() == b.first() && a.scale() == b.scale() && a.pixels() == b.pixels() && a.cells() == b.cells();
 }
-bool SameView(const ViewTransform& a, const ViewTransform& b) {
-  return SameAxis(a.x, b.x) && SameAxis(a.y, b.y);
-}
+bool SameView(const ViewTransform& a, const ViewTransform& b) { return SameAxis(a.x, b.x) && SameAxis(a.y, b.y); }
 
 absl::Span<const uint32_t> PinnedRows(const MatrixData& data) {
   return absl::MakeConstSpan(data.order.rows).subspan(0, static_cast<size_t>(data.order.pinned));

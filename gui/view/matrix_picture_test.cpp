@@ -144,9 +144,7 @@ TEST_F(MatrixPictureTest, ARankWithoutData) {
   Compare(&view_, "matrix_no_data");
 }
 
-TEST_F(MatrixPictureTest, NothingIsOpen) {
-  Compare(&view_, "matrix_empty");
-}
+TEST_F(MatrixPictureTest, NothingIsOpen) { Compare(&view_, "matrix_empty"); }
 
 TEST_F(MatrixPictureTest, Legend) {
   LegendView legend(&navigator_);

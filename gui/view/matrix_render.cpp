@@ -161,9 +161,7 @@ struct Colours {
 };
 
 // Keeps the hatch on its cells while they move.
-int Phase(double offset) {
-  return static_cast<int>(static_cast<int64_t>(std::floor(std::fmod(offset, 8.0)) + 8) & 7);
-}
+int Phase(double offset) { return static_cast<int>(static_cast<int64_t>(std::floor(std::fmod(offset, 8.0)) + 8) & 7); }
 
 // The sign of each state in its ink, on a transparent background; null if none.
 std::array<QImage, static_cast<size_t>(ViewState::kCount)> Glyphs(const Theme& theme, double width, double height) {

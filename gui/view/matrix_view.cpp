@@ -378,24 +378,12 @@ void MatrixView::SetDocument(DocumentPtr document) {
   impl_->reveal = !navigator()->selection().empty();
 }
 
-const MatrixData* MatrixView::data() const {
-  return impl_->data();
-}
-const ViewTransform& MatrixView::transform() const {
-  return impl_->scene.body;
-}
-std::optional<MatrixView::Cell> MatrixView::cursor() const {
-  return impl_->cursor;
-}
-std::optional<MatrixView::Cell> MatrixView::CellAt(const QPoint& at) const {
-  return impl_->CellAt(at);
-}
-const std::optional<LineBox>& MatrixView::area() const {
-  return impl_->scene.area;
-}
-bool MatrixView::Idle() const {
-  return impl_->source.idle() && !impl_->count_job.busy() && !impl_->stale();
-}
+const MatrixData* MatrixView::data() const { return impl_->data(); }
+const ViewTransform& MatrixView::transform() const { return impl_->scene.body; }
+std::optional<MatrixView::Cell> MatrixView::cursor() const { return impl_->cursor; }
+std::optional<MatrixView::Cell> MatrixView::CellAt(const QPoint& at) const { return impl_->CellAt(at); }
+const std::optional<LineBox>& MatrixView::area() const { return impl_->scene.area; }
+bool MatrixView::Idle() const { return impl_->source.idle() && !impl_->count_job.busy() && !impl_->stale(); }
 
 QPoint MatrixView::CentreOf(Cell cell) const {
   return RectOfBox(impl_->layout, impl_->scene, {cell.line, cell.line, cell.column, cell.column}).center().toPoint();
@@ -547,9 +535,7 @@ void MatrixView::paintEvent(QPaintEvent*) {
   PaintMatrix(&painter, size(), d.layout, d.scene, ThemeFor(palette()), &d.images);
 }
 
-void MatrixView::resizeEvent(QResizeEvent*) {
-  impl_->LayOut();
-}
+void MatrixView::resizeEvent(QResizeEvent*) { impl_->LayOut(); }
 
 void MatrixView::changeEvent(QEvent* event) {
   View::changeEvent(event);
@@ -602,22 +588,14 @@ void MatrixView::keyPressEvent(QKeyEvent* event) {
   const int step = ctrl ? 10 : 1;
   const int screen = std::max(1, static_cast<int>(d.layout.body.height() / std::max(d.scene.body.y.scale(), 1e-6)) - 1);
   switch (event->key()) {
-    case Qt::Key_Up:
-      return move(-step, 0);
-    case Qt::Key_Down:
-      return move(step, 0);
-    case Qt::Key_Left:
-      return move(0, -step);
-    case Qt::Key_Right:
-      return move(0, step);
-    case Qt::Key_PageUp:
-      return move(-screen, 0);
-    case Qt::Key_PageDown:
-      return move(screen, 0);
-    case Qt::Key_Home:
-      return ctrl ? move(-d.lines(), 0) : move(0, -d.columns());
-    case Qt::Key_End:
-      return ctrl ? move(d.lines(), 0) : move(0, d.columns());
+    case Qt::Key_Up: return move(-step, 0);
+    case Qt::Key_Down: return move(step, 0);
+    case Qt::Key_Left: return move(0, -step);
+    case Qt::Key_Right: return move(0, step);
+    case Qt::Key_PageUp: return move(-screen, 0);
+    case Qt::Key_PageDown: return move(screen, 0);
+    case Qt::Key_Home: return ctrl ? move(-d.lines(), 0) : move(0, -d.columns());
+    case Qt::Key_End: return ctrl ? move(d.lines(), 0) : move(0, d.columns());
     case Qt::Key_Return:
     case Qt::Key_Enter:
     case Qt::Key_Space:
@@ -635,8 +613,7 @@ void MatrixView::keyPressEvent(QKeyEvent* event) {
       }
       if (!navigator()->selection().empty()) return d.Select({});
       return View::keyPressEvent(event);
-    default:
-      break;
+    default: break;
   }
   if (ctrl) {
     if (event->key() == Qt::Key_Plus || event->key() == Qt::Key_Equal) return Zoom(kZoomStep);
@@ -644,32 +621,21 @@ void MatrixView::keyPressEvent(QKeyEvent* event) {
     return View::keyPressEvent(event);
   }
   switch (event->key()) {
-    case Qt::Key_W:
-      return shift ? ZoomRows(kZoomStep) : Zoom(kZoomStep);
-    case Qt::Key_S:
-      return shift ? ZoomRows(1 / kZoomStep) : Zoom(1 / kZoomStep);
-    case Qt::Key_A:
-      return shift ? Pan(0, -0.2) : Pan(-0.2, 0);
-    case Qt::Key_D:
-      return shift ? Pan(0, 0.2) : Pan(0.2, 0);
-    case Qt::Key_F:
-      d.centred = !centred;
-      return centred ? Fit() : CentreOnSelection();
-    case Qt::Key_Z:
-      return ZoomToSelection();
-    case Qt::Key_G:
-      return NextGrouping(shift ? -1 : 1);
-    case Qt::Key_P:
-      return TogglePin();
-    case Qt::Key_C:
-      return ToggleMode();
+    case Qt::Key_W: return shift ? ZoomRows(kZoomStep) : Zoom(kZoomStep);
+    case Qt::Key_S: return shift ? ZoomRows(1 / kZoomStep) : Zoom(1 / kZoomStep);
+    case Qt::Key_A: return shift ? Pan(0, -0.2) : Pan(-0.2, 0);
+    case Qt::Key_D: return shift ? Pan(0, 0.2) : Pan(0.2, 0);
+    case Qt::Key_F: d.centred = !centred; return centred ? Fit() : CentreOnSelection();
+    case Qt::Key_Z: return ZoomToSelection();
+    case Qt::Key_G: return NextGrouping(shift ? -1 : 1);
+    case Qt::Key_P: return TogglePin();
+    case Qt::Key_C: return ToggleMode();
     case Qt::Key_Comma:
     case Qt::Key_Period:
       move(0, event->key() == Qt::Key_Period ? 1 : -1);
       if (d.cursor.has_value()) d.SelectCell(*d.cursor);
       return;
-    default:
-      return View::keyPressEvent(event);
+    default: return View::keyPressEvent(event);
   }
 }
 
@@ -737,9 +703,7 @@ void MatrixView::mouseMoveEvent(QMouseEvent* event) {
       if ((at - d.pressed).manhattanLength() < QApplication::startDragDistance()) break;
       d.drag = Impl::Drag::kArea;
       [[fallthrough]];
-    case Impl::Drag::kArea:
-      d.SetArea(d.NearestCell(d.pressed), d.NearestCell(at));
-      break;
+    case Impl::Drag::kArea: d.SetArea(d.NearestCell(d.pressed), d.NearestCell(at)); break;
     case Impl::Drag::kPan: {
       ViewTransform t = d.scene.body;
       t.x.Pan(d.last.x() - at.x());

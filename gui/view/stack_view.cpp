@@ -95,9 +95,7 @@ StackView::StackView(Navigator* navigator, QWidget* parent) : View(navigator, "S
   SetDocument(nullptr);
 }
 
-QString StackView::Message() const {
-  return message_->text();
-}
+QString StackView::Message() const { return message_->text(); }
 
 void StackView::SetDocument(DocumentPtr document) {
   document_ = std::move(document);

@@ -265,9 +265,7 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
   p.Count();
 }
 
-TableView::~TableView() {
-  impl_->showing = true;
-}
+TableView::~TableView() { impl_->showing = true; }
 
 void TableView::SetDocument(DocumentPtr document) {
   impl_->document = document;
@@ -305,18 +303,10 @@ void TableView::CentreOnSelection() {
   }
 }
 
-bool TableView::Idle() const {
-  return impl_->model->Idle();
-}
-QTableView* TableView::table() const {
-  return impl_->table;
-}
-QLineEdit* TableView::filter() const {
-  return impl_->filter;
-}
-TableModel* TableView::model() const {
-  return impl_->model;
-}
+bool TableView::Idle() const { return impl_->model->Idle(); }
+QTableView* TableView::table() const { return impl_->table; }
+QLineEdit* TableView::filter() const { return impl_->filter; }
+TableModel* TableView::model() const { return impl_->model; }
 
 void TableView::changeEvent(QEvent* event) {
   View::changeEvent(event);

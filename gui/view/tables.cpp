@@ -4,12 +4,8 @@
 
 namespace lockstep::gui {
 
-View* MakeCommTable(Navigator* navigator, QWidget* parent) {
-  return new TableView(navigator, CommTable(), parent);
-}
-View* MakeRankTable(Navigator* navigator, QWidget* parent) {
-  return new TableView(navigator, RankTable(), parent);
-}
+View* MakeCommTable(Navigator* navigator, QWidget* parent) { return new TableView(navigator, CommTable(), parent); }
+View* MakeRankTable(Navigator* navigator, QWidget* parent) { return new TableView(navigator, RankTable(), parent); }
 View* MakeMismatchTable(Navigator* navigator, QWidget* parent) {
   return new TableView(navigator, MismatchTable(), parent);
 }

@@ -68,9 +68,7 @@ Theme MakeDark() {
 
 }  // namespace
 
-bool IsDark(const QPalette& palette) {
-  return palette.color(QPalette::Window).lightness() < 128;
-}
+bool IsDark(const QPalette& palette) { return palette.color(QPalette::Window).lightness() < 128; }
 
 const Theme& LightTheme() {
   static const Theme& theme = *new Theme(MakeLight());

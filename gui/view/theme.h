@@ -31,8 +31,6 @@ struct Theme {
 bool IsDark(const QPalette& palette);
 const Theme& LightTheme();
 const Theme& DarkTheme();
-inline const Theme& ThemeFor(const QPalette& palette) {
-  return IsDark(palette) ? DarkTheme() : LightTheme();
-}
+inline const Theme& ThemeFor(const QPalette& palette) { return IsDark(palette) ? DarkTheme() : LightTheme(); }
 
 }  // namespace lockstep::gui

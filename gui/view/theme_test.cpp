@@ -34,9 +34,7 @@ TEST(ThemeTest, TextAndSignsCanBeRead) {
 
 using Triple = std::array<double, 3>;
 
-double Linear(double c) {
-  return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
-}
+double Linear(double c) { return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4); }
 
 // Dichromats at full severity: G. M. Machado, M. M. Oliveira, L. A. F. Fernandes, "A Physiologically-based Model for
 // Simulation of Color Vision Deficiency", IEEE TVCG 15(6), 2009, table 1; on linear RGB.
@@ -69,9 +67,7 @@ Triple Seen(const QColor& color, const Vision& vision) {
   return {116 * f(y) - 16, 500 * (f(x) - f(y)), 200 * (f(y) - f(z))};
 }
 
-double Distance(const Triple& a, const Triple& b) {
-  return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
-}
+double Distance(const Triple& a, const Triple& b) { return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]); }
 
 // Any two states can be neighbors. 2.3 is just noticeable; patches of a few pixels need several times that.
 TEST(ThemeTest, EveryEyeTellsStatesApart) {

@@ -19,18 +19,12 @@ namespace {
 // The same text as in the legend.
 const char* ShortName(TimelineLook look) {
   switch (look) {
-    case TimelineLook::kHost:
-      return "host in call";
-    case TimelineLook::kQueued:
-      return "queued";
-    case TimelineLook::kUnmeasured:
-      return "GPU not measured";
-    case TimelineLook::kHostOpen:
-      return "still in call";
-    case TimelineLook::kInFlight:
-      return "in flight, start not measured";
-    default:
-      return TimelineLookName(look);
+    case TimelineLook::kHost: return "host in call";
+    case TimelineLook::kQueued: return "queued";
+    case TimelineLook::kUnmeasured: return "GPU not measured";
+    case TimelineLook::kHostOpen: return "still in call";
+    case TimelineLook::kInFlight: return "in flight, start not measured";
+    default: return TimelineLookName(look);
   }
 }
 
@@ -50,26 +44,16 @@ struct LookStyle {
 LookStyle StyleOf(TimelineLook look, const Theme& theme) {
   const bool dark = theme.dark;
   switch (look) {
-    case TimelineLook::kUnmeasured:
-      return {dark ? QColor("#5a6268") : QColor("#b4bcc2"), 0.38, 0.62};
-    case TimelineLook::kHost:
-      return {dark ? QColor("#8d989f") : QColor("#78858d"), 0, 0.5};
-    case TimelineLook::kQueued:
-      return {dark ? QColor("#2f6d94") : QColor("#a5d5f2"), 0.3, 0.7};
-    case TimelineLook::kRunning:
-      return {dark ? QColor("#7cc4f2") : QColor("#0072b2")};
-    case TimelineLook::kQueuedOpen:
-      return {dark ? QColor("#a8914a") : QColor("#f2dc9a"), 0.3, 0.7, true};
-    case TimelineLook::kInFlight:
-      return {dark ? QColor("#c9a63f") : QColor("#eccb66"), 0.15, 0.85, true};
-    case TimelineLook::kRunningOpen:
-      return {theme.Of(ViewState::kWaiting).fill, 0, 1, true};
-    case TimelineLook::kHostOpen:
-      return {dark ? QColor("#f39c3d") : QColor("#c66900"), 0, 0.6, true};
-    case TimelineLook::kFailed:
-      return {theme.Of(ViewState::kFailed).fill};
-    default:
-      return {theme.background};
+    case TimelineLook::kUnmeasured: return {dark ? QColor("#5a6268") : QColor("#b4bcc2"), 0.38, 0.62};
+    case TimelineLook::kHost: return {dark ? QColor("#8d989f") : QColor("#78858d"), 0, 0.5};
+    case TimelineLook::kQueued: return {dark ? QColor("#2f6d94") : QColor("#a5d5f2"), 0.3, 0.7};
+    case TimelineLook::kRunning: return {dark ? QColor("#7cc4f2") : QColor("#0072b2")};
+    case TimelineLook::kQueuedOpen: return {dark ? QColor("#a8914a") : QColor("#f2dc9a"), 0.3, 0.7, true};
+    case TimelineLook::kInFlight: return {dark ? QColor("#c9a63f") : QColor("#eccb66"), 0.15, 0.85, true};
+    case TimelineLook::kRunningOpen: return {theme.Of(ViewState::kWaiting).fill, 0, 1, true};
+    case TimelineLook::kHostOpen: return {dark ? QColor("#f39c3d") : QColor("#c66900"), 0, 0.6, true};
+    case TimelineLook::kFailed: return {theme.Of(ViewState::kFailed).fill};
+    default: return {theme.background};
   }
 }
 

@@ -164,9 +164,7 @@ void TimelinePane::RebuildLanes() {
   if (!same) Q_EMIT Scrolled();
 }
 
-double TimelinePane::TallestLane() const {
-  return std::ceil(QFontMetricsF(font()).height() * 1.7);
-}
+double TimelinePane::TallestLane() const { return std::ceil(QFontMetricsF(font()).height() * 1.7); }
 
 QRect TimelinePane::PlotOf(const QSize& size) const {
   const QFontMetricsF metrics(font());
@@ -200,9 +198,7 @@ Viewport TimelinePane::Bounded(Viewport v, const QSize& size) const {
   return v;
 }
 
-Viewport TimelinePane::Shown() const {
-  return Bounded(navigator_->place().timeline, size());
-}
+Viewport TimelinePane::Shown() const { return Bounded(navigator_->place().timeline, size()); }
 
 void TimelinePane::Show(Viewport viewport) {
   if (timeline_ == nullptr) return;  // there is nothing to scroll yet
@@ -533,9 +529,7 @@ void TimelinePane::Refine(const RasterRequest& request) {
   });
 }
 
-void TimelinePane::resizeEvent(QResizeEvent*) {
-  Q_EMIT Scrolled();
-}
+void TimelinePane::resizeEvent(QResizeEvent*) { Q_EMIT Scrolled(); }
 
 void TimelinePane::mousePressEvent(QMouseEvent* event) {
   press_ = event->position();
@@ -612,58 +606,26 @@ void TimelinePane::keyPressEvent(QKeyEvent* event) {
   const Viewport v = Shown();
   const int page = std::max(1, static_cast<int>(v.y1 - v.y0) - 1);
   switch (event->key()) {
-    case Qt::Key_W:
-      shift ? ZoomLanes(1.25) : ZoomTime(1.25);
-      break;
-    case Qt::Key_S:
-      shift ? ZoomLanes(0.8) : ZoomTime(0.8);
-      break;
+    case Qt::Key_W: shift ? ZoomLanes(1.25) : ZoomTime(1.25); break;
+    case Qt::Key_S: shift ? ZoomLanes(0.8) : ZoomTime(0.8); break;
     case Qt::Key_Plus:
-    case Qt::Key_Equal:
-      ZoomTime(1.25);
-      break;
-    case Qt::Key_Minus:
-      ZoomTime(0.8);
-      break;
+    case Qt::Key_Equal: ZoomTime(1.25); break;
+    case Qt::Key_Minus: ZoomTime(0.8); break;
     case Qt::Key_A:
-    case Qt::Key_Left:
-      PanBy(-0.1, 0);
-      break;
+    case Qt::Key_Left: PanBy(-0.1, 0); break;
     case Qt::Key_D:
-    case Qt::Key_Right:
-      PanBy(0.1, 0);
-      break;
-    case Qt::Key_Up:
-      MoveCursor(-1);
-      break;
-    case Qt::Key_Down:
-      MoveCursor(1);
-      break;
-    case Qt::Key_PageUp:
-      MoveCursor(-page);
-      break;
-    case Qt::Key_PageDown:
-      MoveCursor(page);
-      break;
-    case Qt::Key_Home:
-      Show({0, v.x1 - v.x0, v.y0, v.y1});
-      break;
-    case Qt::Key_End:
-      Show({1e18, 1e18 + (v.x1 - v.x0), v.y0, v.y1});
-      break;
-    case Qt::Key_Comma:
-      StepRecord(-1);
-      break;
-    case Qt::Key_Period:
-      StepRecord(1);
-      break;
+    case Qt::Key_Right: PanBy(0.1, 0); break;
+    case Qt::Key_Up: MoveCursor(-1); break;
+    case Qt::Key_Down: MoveCursor(1); break;
+    case Qt::Key_PageUp: MoveCursor(-page); break;
+    case Qt::Key_PageDown: MoveCursor(page); break;
+    case Qt::Key_Home: Show({0, v.x1 - v.x0, v.y0, v.y1}); break;
+    case Qt::Key_End: Show({1e18, 1e18 + (v.x1 - v.x0), v.y0, v.y1}); break;
+    case Qt::Key_Comma: StepRecord(-1); break;
+    case Qt::Key_Period: StepRecord(1); break;
     case Qt::Key_Return:
-    case Qt::Key_Enter:
-      SelectLane(cursor_lane_);
-      break;
-    case Qt::Key_Z:
-      ZoomToSelection();
-      break;
+    case Qt::Key_Enter: SelectLane(cursor_lane_); break;
+    case Qt::Key_Z: ZoomToSelection(); break;
     case Qt::Key_F: {
       const int64_t now = QDateTime::currentMSecsSinceEpoch();
       if (now - std::exchange(last_centre_ms_, now) < kTwicePressed) {
@@ -681,8 +643,7 @@ void TimelinePane::keyPressEvent(QKeyEvent* event) {
         QWidget::keyPressEvent(event);
       }
       break;
-    default:
-      QWidget::keyPressEvent(event);
+    default: QWidget::keyPressEvent(event);
   }
 }
 

@@ -142,9 +142,7 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent)
   connect(navigator, &Navigator::PlaceChanged, this, [this] { impl_->Filter(); });
 }
 
-TreePane::~TreePane() {
-  impl_->showing = true;
-}
+TreePane::~TreePane() { impl_->showing = true; }
 
 void TreePane::SetDocument(DocumentPtr document) {
   impl_->document = document;
@@ -159,9 +157,7 @@ QString TreePane::CopyText() const {
   return out;
 }
 
-bool TreePane::Idle() const {
-  return impl_->model->Idle();
-}
+bool TreePane::Idle() const { return impl_->model->Idle(); }
 
 bool TreePane::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::Resize && watched == impl_->tree->viewport()) impl_->Share();

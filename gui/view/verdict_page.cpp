@@ -48,9 +48,7 @@ size_t PlaceOf(std::string_view label) {
       kLabels.begin());
 }
 
-QString Link(const QString& href, const QString& html) {
-  return QString("<a href=\"%1\">%2</a>").arg(href, html);
-}
+QString Link(const QString& href, const QString& html) { return QString("<a href=\"%1\">%2</a>").arg(href, html); }
 
 struct Row {
   size_t place = 0;  // index into kLabels

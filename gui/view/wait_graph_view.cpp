@@ -27,16 +27,11 @@ constexpr int kTitleLines = 3;
 
 QColor KindColor(WaitClass::Kind kind, const Theme& theme) {
   switch (kind) {
-    case WaitClass::CAUSE:
-      return theme.cause;
-    case WaitClass::IN_CYCLE:
-      return theme.alarm;
-    case WaitClass::VICTIM:
-      return theme.victim;
-    case WaitClass::NO_DATA:
-      return theme.Of(ViewState::kNoData).fill;
-    default:
-      return theme.Of(ViewState::kCompleted).fill;
+    case WaitClass::CAUSE: return theme.cause;
+    case WaitClass::IN_CYCLE: return theme.alarm;
+    case WaitClass::VICTIM: return theme.victim;
+    case WaitClass::NO_DATA: return theme.Of(ViewState::kNoData).fill;
+    default: return theme.Of(ViewState::kCompleted).fill;
   }
 }
 
@@ -300,9 +295,7 @@ QString WaitGraphView::Csv() const {
   return out;
 }
 
-QString WaitGraphView::CopyText() const {
-  return graph_.nodes.empty() ? QString() : WaitGraphText(graph_);
-}
+QString WaitGraphView::CopyText() const { return graph_.nodes.empty() ? QString() : WaitGraphText(graph_); }
 
 int WaitGraphView::NodeAt(const QPointF& at) const {
   const QPointF scene = (at - offset_) / scale_;
@@ -441,39 +434,24 @@ void WaitGraphView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Left:
     case Qt::Key_Right:
     case Qt::Key_Up:
-    case Qt::Key_Down:
-      Step(event->key());
-      break;
+    case Qt::Key_Down: Step(event->key()); break;
     case Qt::Key_Home:
       focus_ = -1;
       Step(Qt::Key_Home);
       break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
-    case Qt::Key_Space:
-      SelectNode(focus_);
-      break;
+    case Qt::Key_Space: SelectNode(focus_); break;
     case Qt::Key_W:
     case Qt::Key_Plus:
-    case Qt::Key_Equal:
-      ZoomAt(focus_ >= 0 ? NodeRect(focus_).center() : QPointF(rect().center()), 1.25);
-      break;
+    case Qt::Key_Equal: ZoomAt(focus_ >= 0 ? NodeRect(focus_).center() : QPointF(rect().center()), 1.25); break;
     case Qt::Key_S:
-    case Qt::Key_Minus:
-      ZoomAt(focus_ >= 0 ? NodeRect(focus_).center() : QPointF(rect().center()), 0.8);
-      break;
+    case Qt::Key_Minus: ZoomAt(focus_ >= 0 ? NodeRect(focus_).center() : QPointF(rect().center()), 0.8); break;
     case Qt::Key_A:
-    case Qt::Key_D:
-      Pan(event->key() == Qt::Key_A ? -0.1 : 0.1, 0);
-      break;
-    case Qt::Key_F:
-      Fit();
-      break;
-    case Qt::Key_Z:
-      ZoomToSelection();
-      break;
-    default:
-      View::keyPressEvent(event);
+    case Qt::Key_D: Pan(event->key() == Qt::Key_A ? -0.1 : 0.1, 0); break;
+    case Qt::Key_F: Fit(); break;
+    case Qt::Key_Z: ZoomToSelection(); break;
+    default: View::keyPressEvent(event);
   }
 }
 

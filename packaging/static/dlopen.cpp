@@ -5,18 +5,12 @@
 
 extern "C" {
 
-void* dlopen(const char*, int) {
-  return nullptr;
-}
+void* dlopen(const char*, int) { return nullptr; }
 char* dlerror() {
   static char text[] = "a static program opens no shared library; the distribution's package of Lockstep can";
   return text;
 }
-void* dlsym(void*, const char*) {
-  return nullptr;
-}
-int dlclose(void*) {
-  return -1;
-}
+void* dlsym(void*, const char*) { return nullptr; }
+int dlclose(void*) { return -1; }
 
 }  // extern "C"

@@ -17,9 +17,7 @@ bool g_any;  // true if a file sets something
 ConfigValues g_values;
 const char* g_problem;
 
-bool IsBlank(char c) noexcept {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
-}
+bool IsBlank(char c) noexcept { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
 
 // Converts a character to the form used in keys: lower case, '-' for '_'.
 char KeyChar(char c) noexcept {
@@ -49,9 +47,7 @@ LOCKSTEP_COLD void ReadAll() noexcept {
   StoreRelease(&g_reader, kReady);  // pairs with the acquire in Prepared
 }
 
-bool IsGone(int32_t tid) noexcept {
-  return Sys(SYS_tgkill, ProcessId(), tid, 0) == -ESRCH;
-}
+bool IsGone(int32_t tid) noexcept { return Sys(SYS_tgkill, ProcessId(), tid, 0) == -ESRCH; }
 
 // Returns true if the values are ready. A child that was forked while its parent was reading reads again.
 bool Prepared() noexcept {
@@ -174,8 +170,6 @@ const char* Setting(const char* variable) noexcept {
   return nullptr;
 }
 
-const char* ConfigProblem() noexcept {
-  return Prepared() ? g_problem : nullptr;
-}
+const char* ConfigProblem() noexcept { return Prepared() ? g_problem : nullptr; }
 
 }  // namespace lockstep::recorder

@@ -73,9 +73,7 @@ struct {
   DriverResult (*stream_device)(void*, int*);
 } g_hip;
 
-void* ContextOf(int device) noexcept {
-  return reinterpret_cast<void*>(static_cast<uintptr_t>(device) + 1);
-}
+void* ContextOf(int device) noexcept { return reinterpret_cast<void*>(static_cast<uintptr_t>(device) + 1); }
 
 DriverResult HipGetCurrent(void** context) noexcept {
   int device = 0;

@@ -54,26 +54,13 @@ bool ReadDynamic(ElfW(Addr) base, const ElfW(Dyn) * entry, Dynamic* out) noexcep
   ElfW(Xword) soname = 0;
   for (; entry->d_tag != DT_NULL; ++entry) {
     switch (entry->d_tag) {
-      case DT_SYMTAB:
-        out->symbols = At<ElfW(Sym)>(base, entry->d_un.d_ptr);
-        break;
-      case DT_STRTAB:
-        out->strings = At<char>(base, entry->d_un.d_ptr);
-        break;
-      case DT_GNU_HASH:
-        out->gnu_hash = At<uint32_t>(base, entry->d_un.d_ptr);
-        break;
-      case DT_HASH:
-        out->sysv_hash = At<uint32_t>(base, entry->d_un.d_ptr);
-        break;
-      case DT_VERSYM:
-        out->versions = At<ElfW(Half)>(base, entry->d_un.d_ptr);
-        break;
-      case DT_SONAME:
-        soname = entry->d_un.d_val;
-        break;
-      default:
-        break;
+      case DT_SYMTAB: out->symbols = At<ElfW(Sym)>(base, entry->d_un.d_ptr); break;
+      case DT_STRTAB: out->strings = At<char>(base, entry->d_un.d_ptr); break;
+      case DT_GNU_HASH: out->gnu_hash = At<uint32_t>(base, entry->d_un.d_ptr); break;
+      case DT_HASH: out->sysv_hash = At<uint32_t>(base, entry->d_un.d_ptr); break;
+      case DT_VERSYM: out->versions = At<ElfW(Half)>(base, entry->d_un.d_ptr); break;
+      case DT_SONAME: soname = entry->d_un.d_val; break;
+      default: break;
     }
   }
   if (out->strings != nullptr && soname != 0) out->soname = out->strings + soname;

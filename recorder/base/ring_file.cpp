@@ -47,38 +47,22 @@ void MakeParents(const char* path) noexcept {
 // Names only errors that the user can act on. libc's own texts would need its locale.
 const char* ErrorText(long error) noexcept {
   switch (error < 0 ? -error : error) {
-    case EACCES:
-      return "permission denied";
-    case EPERM:
-      return "not permitted";
-    case EROFS:
-      return "read-only file system";
-    case ENOENT:
-      return "no such folder";
-    case ENOTDIR:
-      return "not a folder";
-    case ELOOP:
-      return "a link, which is not followed";
-    case ENOSPC:
-      return "no space left";
-    case EDQUOT:
-      return "quota exceeded";
-    case EMFILE:
-      return "the process has too many open files (ulimit -n)";
-    case ENFILE:
-      return "the host has too many open files";
-    case ENOMEM:
-      return "out of memory or address space (ulimit -v)";
-    case EFBIG:
-      return "file too large (ulimit -f)";
-    case ENAMETOOLONG:
-      return "name too long";
-    case ENOSYS:
-      return "the system call is refused";
-    case EIO:
-      return "input/output error";
-    default:
-      return "error";
+    case EACCES: return "permission denied";
+    case EPERM: return "not permitted";
+    case EROFS: return "read-only file system";
+    case ENOENT: return "no such folder";
+    case ENOTDIR: return "not a folder";
+    case ELOOP: return "a link, which is not followed";
+    case ENOSPC: return "no space left";
+    case EDQUOT: return "quota exceeded";
+    case EMFILE: return "the process has too many open files (ulimit -n)";
+    case ENFILE: return "the host has too many open files";
+    case ENOMEM: return "out of memory or address space (ulimit -v)";
+    case EFBIG: return "file too large (ulimit -f)";
+    case ENAMETOOLONG: return "name too long";
+    case ENOSYS: return "the system call is refused";
+    case EIO: return "input/output error";
+    default: return "error";
   }
 }
 

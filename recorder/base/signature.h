@@ -23,9 +23,7 @@ inline uint64_t SignatureOf(ring::CallKind kind, uint8_t datatype, uint8_t reduc
   return value ^ value >> 32;
 }
 
-inline uint64_t Roll(uint64_t hash, uint64_t signature) noexcept {
-  return hash * kRollFactor + signature;
-}
+inline uint64_t Roll(uint64_t hash, uint64_t signature) noexcept { return hash * kRollFactor + signature; }
 
 // A sequence of operations as one step; {1, 0} for none. Has no initializers, so that tables of it are zero pages.
 struct RolledSteps {

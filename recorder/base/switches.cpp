@@ -24,9 +24,7 @@ struct Word {
   size_t bytes;
 };
 
-bool IsSpace(char c) noexcept {
-  return c == ' ' || c == '\t' || c == '\r';
-}
+bool IsSpace(char c) noexcept { return c == ' ' || c == '\t' || c == '\r'; }
 
 Word Trim(Word word) noexcept {
   while (word.bytes > 0 && IsSpace(word.at[0])) ++word.at, --word.bytes;

@@ -37,12 +37,8 @@ inline long Sys(long number, Args... args) noexcept {
   return result == -1 ? -errno : result;
 }
 
-inline int32_t ThreadId() noexcept {
-  return static_cast<int32_t>(Sys(SYS_gettid));
-}
-inline int32_t ProcessId() noexcept {
-  return static_cast<int32_t>(Sys(SYS_getpid));
-}
+inline int32_t ThreadId() noexcept { return static_cast<int32_t>(Sys(SYS_gettid)); }
+inline int32_t ProcessId() noexcept { return static_cast<int32_t>(Sys(SYS_getpid)); }
 
 template <typename T>
 inline T Load(const T* p) noexcept {
@@ -76,9 +72,7 @@ inline void Raise(T* p, T value) noexcept {
   }
 }
 // Orders the earlier stores before the later ones. Its partner is the order of the reader's preads.
-inline void FenceRelease() noexcept {
-  __atomic_thread_fence(__ATOMIC_RELEASE);
-}
+inline void FenceRelease() noexcept { __atomic_thread_fence(__ATOMIC_RELEASE); }
 
 // Blocks every signal of the calling thread while work must not be interrupted by a handler that forks or jumps out.
 // Used only during set-up: two system calls.

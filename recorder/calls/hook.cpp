@@ -103,9 +103,7 @@ void* AnswerNccl(const Request& request) noexcept {
 // The bounds of this library, set by the linker.
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[], _end[];
 
-bool IsOurs(const void* address) noexcept {
-  return address >= __ehdr_start && address < _end;
-}
+bool IsOurs(const void* address) noexcept { return address >= __ehdr_start && address < _end; }
 
 // The exports of the CUDA and HIP runtimes exist for dlsym to find, because references to them may carry a version.
 // They stay hidden from a caller that has no such runtime.
@@ -140,9 +138,7 @@ void* AnswerDlsym(const Request& request) noexcept {
   return LoadAcquire(&lockstep_libc_dlsym) == libc ? reinterpret_cast<void*>(&lockstep_dlsym_of_libc) : nullptr;
 }
 
-void* NoLookup(void*, const char*, const char*) noexcept {
-  return nullptr;
-}
+void* NoLookup(void*, const char*, const char*) noexcept { return nullptr; }
 
 }  // namespace
 
@@ -164,14 +160,10 @@ void* lockstep_hook_answer(void* handle, const char* name, const char* version, 
   ErrnoKeeper keep;
   const Request request = {handle, name, version, caller, which};
   switch (name[0]) {
-    case 'c':
-      return AnswerDriver(request);
-    case 'h':
-      return strncmp(name, "hip", 3) == 0 ? AnswerRuntime(request) : nullptr;
-    case 'd':
-      return AnswerDlsym(request);
-    default:
-      return AnswerNccl(request);
+    case 'c': return AnswerDriver(request);
+    case 'h': return strncmp(name, "hip", 3) == 0 ? AnswerRuntime(request) : nullptr;
+    case 'd': return AnswerDlsym(request);
+    default: return AnswerNccl(request);
   }
 }
 

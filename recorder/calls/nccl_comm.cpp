@@ -41,9 +41,7 @@ uint64_t FirstWord(const void* bytes) noexcept {
   return word;
 }
 
-bool Grouped() noexcept {
-  return t_local.group_depth > 0;
-}
+bool Grouped() noexcept { return t_local.group_depth > 0; }
 
 // Called after an init call that gives its handle at once returned `result`. `out` is the caller's variable.
 void InitReturned(ThreadState* thread, CommLocal* comm, void** out, int result) noexcept {

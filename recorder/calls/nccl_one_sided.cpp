@@ -15,9 +15,7 @@ struct WaitDescription {
 };
 static_assert(sizeof(WaitDescription) == 16);
 
-uint64_t Asked(const WaitDescription& wait) noexcept {
-  return wait.count > 0 ? static_cast<uint64_t>(wait.count) : 0;
-}
+uint64_t Asked(const WaitDescription& wait) noexcept { return wait.count > 0 ? static_cast<uint64_t>(wait.count) : 0; }
 
 template <typename Forward>
 int Record(const Op& op, Forward forward) noexcept {

@@ -45,16 +45,11 @@ bool OverBudget(uint64_t call_ns, uint64_t permille) noexcept {
 
 const char* Name(GpuMode mode) noexcept {
   switch (mode) {
-    case GpuMode::kOff:
-      return "off";
-    case GpuMode::kDone:
-      return "done";
-    case GpuMode::kFull:
-      return "full";
-    case GpuMode::kEvents:
-      return "events";
-    case GpuMode::kProfiler:
-      return "profiler";
+    case GpuMode::kOff: return "off";
+    case GpuMode::kDone: return "done";
+    case GpuMode::kFull: return "full";
+    case GpuMode::kEvents: return "events";
+    case GpuMode::kProfiler: return "profiler";
   }
   return "on";
 }
@@ -110,9 +105,7 @@ Budget ReadBudget(const char* text) noexcept {
   return {static_cast<uint32_t>(value * 10 + tenth), kDefaultBudget.call_ns};
 }
 
-void SetBudget(Budget budget) noexcept {
-  g_budget = budget;
-}
+void SetBudget(Budget budget) noexcept { g_budget = budget; }
 
 void AddOwnTime(OwnTime* own, uint64_t ticks) noexcept {
   own->ticks[own->samples % kOwnSamples] = ticks;

@@ -39,9 +39,7 @@ Budget ReadBudget(const char* text) noexcept;
 void SetBudget(Budget budget) noexcept;
 
 // Returns true if this piece of work is to be measured.
-inline bool SampleNow(OwnTime* own) noexcept {
-  return __builtin_expect((++own->done & (kSampleEvery - 1)) == 1, 0);
-}
+inline bool SampleNow(OwnTime* own) noexcept { return __builtin_expect((++own->done & (kSampleEvery - 1)) == 1, 0); }
 // Adds a measured piece of work that took `ticks`.
 void AddOwnTime(OwnTime* own, uint64_t ticks) noexcept;
 

@@ -35,10 +35,8 @@ bool IsEnded(uint32_t state) noexcept {
     case CommState::kDestroyed:
     case CommState::kAborted:
     case CommState::kInitFailed:
-    case CommState::kNotMember:
-      return true;
-    default:
-      return false;
+    case CommState::kNotMember: return true;
+    default: return false;
   }
 }
 
@@ -238,12 +236,8 @@ void NoteAsyncError(CommLocal* comm, int32_t error) noexcept {
   Store(&comm->entry->async_error_ticks, Now());
 }
 
-bool HasPending() noexcept {
-  return Load(&g_pending) != 0;
-}
-void ForgetPending() noexcept {
-  g_pending = 0;
-}
+bool HasPending() noexcept { return Load(&g_pending) != 0; }
+void ForgetPending() noexcept { g_pending = 0; }
 
 void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept {
   comm->pending = place;

@@ -72,9 +72,7 @@ bool MakePair(Pair* pair) noexcept {
 void* StartOf(const Pair& pair, bool timed) noexcept {
   return timed || pair.began == nullptr ? pair.start : pair.began;
 }
-void* EndOf(const Pair& pair, bool timed) noexcept {
-  return timed || pair.ended == nullptr ? pair.end : pair.ended;
-}
+void* EndOf(const Pair& pair, bool timed) noexcept { return timed || pair.ended == nullptr ? pair.end : pair.ended; }
 
 void PushFree(StreamEvents* events, uint32_t pair) noexcept {
   events->free[events->freed % kPairs] = pair;
@@ -183,9 +181,7 @@ void DropStart(uint32_t stream) noexcept {
   StoreRelease(&events->flights[(events->begun - 1) % kPairs].stage, kDropped);
 }
 
-void ForgetStreamEvents(uint32_t stream) noexcept {
-  g_events[stream] = StreamEvents{};
-}
+void ForgetStreamEvents(uint32_t stream) noexcept { g_events[stream] = StreamEvents{}; }
 
 void ForgetAllEvents() noexcept {
   g_times_written = 0;

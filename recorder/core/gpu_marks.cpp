@@ -19,12 +19,8 @@ constexpr Result kAlreadyRegistered = 712;
 constexpr uint8_t kTries = 8;
 constexpr uint32_t kNobody = 0, kSomebody = UINT32_MAX;  // values of StreamLocal::busy besides thread numbers
 
-uint32_t IndexOf(const StreamLocal* stream) noexcept {
-  return static_cast<uint32_t>(stream - g_tables.streams);
-}
-void* HandleOf(const StreamLocal& stream) noexcept {
-  return reinterpret_cast<void*>(stream.cell->handle);
-}
+uint32_t IndexOf(const StreamLocal* stream) noexcept { return static_cast<uint32_t>(stream - g_tables.streams); }
+void* HandleOf(const StreamLocal& stream) noexcept { return reinterpret_cast<void*>(stream.cell->handle); }
 
 bool RegisterMarks() noexcept {
   if (Swap<uint32_t>(&g_registered, 0, 1)) {
@@ -401,9 +397,7 @@ LOCKSTEP_COLD void BeginDeviceReset(int32_t device) noexcept {
   Swap<uint32_t>(&g_registered, 2, 0);
 }
 
-void EndDeviceReset() noexcept {
-  ReleasePolling();
-}
+void EndDeviceReset() noexcept { ReleasePolling(); }
 
 void ForgetMarks() noexcept {
   g_registered = g_gpu_described = 0;

@@ -114,12 +114,8 @@ void LookOnce(int32_t device) noexcept {
   }
 }
 
-void ReleasePolling() noexcept {
-  __atomic_fetch_sub(&g_holders, 1u, __ATOMIC_SEQ_CST);
-}
+void ReleasePolling() noexcept { __atomic_fetch_sub(&g_holders, 1u, __ATOMIC_SEQ_CST); }
 
-void ForgetPolling() noexcept {
-  g_thread = g_inside = g_holders = 0;
-}
+void ForgetPolling() noexcept { g_thread = g_inside = g_holders = 0; }
 
 }  // namespace lockstep::recorder

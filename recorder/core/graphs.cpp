@@ -76,9 +76,7 @@ uint64_t CaptureOn(const void* stream) noexcept {
 bool HasState(const GraphCell* cell, GraphState state) noexcept {
   return Load(&cell->state) == static_cast<uint32_t>(state);
 }
-void SetState(GraphCell* cell, GraphState state) noexcept {
-  StoreRelease(&cell->state, static_cast<uint32_t>(state));
-}
+void SetState(GraphCell* cell, GraphState state) noexcept { StoreRelease(&cell->state, static_cast<uint32_t>(state)); }
 
 uint32_t HandleSlot(const void* handle) noexcept {
   return static_cast<uint32_t>(Mix(reinterpret_cast<uintptr_t>(handle)) % kHandles);
@@ -456,9 +454,7 @@ void NoteInstantiated(const void* graph, const void* made) noexcept {
   MapHandle(made, index);
 }
 
-void NoteExecUpdated(const void* exec, const void* graph) noexcept {
-  NoteInstantiated(graph, exec);
-}
+void NoteExecUpdated(const void* exec, const void* graph) noexcept { NoteInstantiated(graph, exec); }
 
 void NoteChildAdded(const void* graph, const void* child) noexcept {
   const uint32_t inner = GraphOfHandle(child);

@@ -9,9 +9,7 @@ namespace lockstep::recorder {
 
 // Number of captures that have begun and not ended, as far as CUDA calls are recorded.
 extern uint32_t g_captures;
-inline bool Capturing() noexcept {
-  return LOCKSTEP_UNLIKELY(Load(&g_captures) != 0);
-}
+inline bool Capturing() noexcept { return LOCKSTEP_UNLIKELY(Load(&g_captures) != 0); }
 
 // Returns whether the stream is capturing, and into which graph. Checked before marks are written, or if a capture is
 // known to be active.

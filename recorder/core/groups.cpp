@@ -10,9 +10,7 @@ namespace {
 using ring::CallKind;
 using ring::OpStage;
 
-uint8_t Value(OpStage stage) noexcept {
-  return static_cast<uint8_t>(stage);
-}
+uint8_t Value(OpStage stage) noexcept { return static_cast<uint8_t>(stage); }
 
 // Gives operations that were queued the stage of the group's end. Operations that failed by themselves keep their own.
 void Settle(uint8_t* stage, OpStage now) noexcept {

@@ -111,8 +111,6 @@ LOCKSTEP_COLD void StartHelper() noexcept {
   if (!made) AddNote("LOCKSTEP_HELPER: no thread could be created");
 }
 
-void ForgetHelper() noexcept {
-  g_started = 0;
-}
+void ForgetHelper() noexcept { g_started = 0; }
 
 }  // namespace lockstep::recorder

@@ -8,9 +8,7 @@ namespace lockstep::recorder {
 
 inline constexpr int kRuntimeNotInitialised = 3;  // as cudaErrorInitializationError: no runtime is loaded
 
-inline bool WaitsAreWatched(const void* caller) noexcept {
-  return Recording() && g.cuda && !FromNccl(caller);
-}
+inline bool WaitsAreWatched(const void* caller) noexcept { return Recording() && g.cuda && !FromNccl(caller); }
 
 inline uint64_t IssuedOnStream(uint32_t stream) noexcept {
   return stream == kNone ? 0 : Load(&g.map.streams[stream].issued);

@@ -21,9 +21,7 @@ using ring::OpSlot;
 using ring::OpStage;
 using ring::RecentOp;
 
-uint8_t Stage(OpStage stage) noexcept {
-  return static_cast<uint8_t>(stage);
-}
+uint8_t Stage(OpStage stage) noexcept { return static_cast<uint8_t>(stage); }
 
 // Datatypes of a newer NCCL keep their numbers.
 uint8_t Datatype(int32_t datatype) noexcept {
@@ -159,9 +157,7 @@ MemberSlot* AddMember(ThreadState* thread, const Op& op, uint32_t comm, uint32_t
   return slot;
 }
 
-LOCKSTEP_COLD void StopAsTold() noexcept {
-  Stop(ring::RecorderState::kStopped, "the stop word of the ring was set");
-}
+LOCKSTEP_COLD void StopAsTold() noexcept { Stop(ring::RecorderState::kStopped, "the stop word of the ring was set"); }
 
 void SetEntering(ThreadState* thread, bool entering) noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

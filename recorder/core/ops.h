@@ -52,14 +52,10 @@ void EndOp(OpInFlight* flight, int result) noexcept;
 // The peer's counter that a call of this kind increments; a wait adds the number of its signals.
 inline uint64_t* PeerCounter(ring::PeerEntry* peer, ring::CallKind kind) noexcept {
   switch (kind) {
-    case ring::CallKind::kSend:
-      return &peer->sends;
-    case ring::CallKind::kRecv:
-      return &peer->recvs;
-    case ring::CallKind::kWaitSignal:
-      return &peer->waited;
-    default:
-      return &peer->signals;
+    case ring::CallKind::kSend: return &peer->sends;
+    case ring::CallKind::kRecv: return &peer->recvs;
+    case ring::CallKind::kWaitSignal: return &peer->waited;
+    default: return &peer->signals;
   }
 }
 

@@ -193,9 +193,7 @@ LOCKSTEP_COLD bool StartNow() noexcept {
   return LoadAcquire(word) == kRecording;
 }
 
-bool IsGone(int32_t tid) noexcept {
-  return Sys(SYS_tgkill, g.map.header->pid, tid, 0) == -ESRCH;
-}
+bool IsGone(int32_t tid) noexcept { return Sys(SYS_tgkill, g.map.header->pid, tid, 0) == -ESRCH; }
 
 void EnterCell(ring::ThreadCell* cell, int32_t tid) noexcept {
   cell->call = 0;

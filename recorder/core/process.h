@@ -183,13 +183,9 @@ struct Tables {
 extern Tables g_tables;
 
 // Returns true if the progress of streams is recorded, by marks or by events.
-inline bool Marking() noexcept {
-  return g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler;
-}
+inline bool Marking() noexcept { return g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler; }
 
-inline bool Recording() noexcept {
-  return Load(g.word) == kRecording;
-}
+inline bool Recording() noexcept { return Load(g.word) == kRecording; }
 
 // Returns true if `caller` is in NCCL itself.
 bool FromOtherNccl(const void* caller) noexcept;

@@ -33,9 +33,7 @@ struct Step {
 };
 Step g_steps[ring::kMaxProxies][kSteps];
 
-ring::ProfilerState* State() noexcept {
-  return g.map.profiler;
-}
+ring::ProfilerState* State() noexcept { return g.map.profiler; }
 
 // Returns false if the recorder was stopped or this is a forked child. Then NCCL need not report more.
 bool Wanted() noexcept {
@@ -106,26 +104,17 @@ Handle Stale() noexcept {
   return 0;
 }
 
-KernelEntry* TaskOf(Handle handle) noexcept {
-  return EntryOf(handle, g.map.kernels, g.map.capacities.kernels);
-}
+KernelEntry* TaskOf(Handle handle) noexcept { return EntryOf(handle, g.map.kernels, g.map.capacities.kernels); }
 
 ProxyState ProxyStateOf(int state) noexcept {
   switch (state) {
-    case kStateSendGpuWait:
-      return ProxyState::kSendGpuWait;
-    case kStateSendPeerWait:
-      return ProxyState::kSendPeerWait;
-    case kStateSendWait:
-      return ProxyState::kSendWait;
-    case kStateRecvWait:
-      return ProxyState::kRecvWait;
-    case kStateRecvFlushWait:
-      return ProxyState::kRecvFlushWait;
-    case kStateRecvGpuWait:
-      return ProxyState::kRecvGpuWait;
-    default:
-      return ProxyState::kNone;
+    case kStateSendGpuWait: return ProxyState::kSendGpuWait;
+    case kStateSendPeerWait: return ProxyState::kSendPeerWait;
+    case kStateSendWait: return ProxyState::kSendWait;
+    case kStateRecvWait: return ProxyState::kRecvWait;
+    case kStateRecvFlushWait: return ProxyState::kRecvFlushWait;
+    case kStateRecvGpuWait: return ProxyState::kRecvGpuWait;
+    default: return ProxyState::kNone;
   }
 }
 
@@ -352,10 +341,8 @@ void NoteState(Handle handle, int state, uint64_t gpu_ns) noexcept {
     case Type::kTask:
     case Type::kProxyOp:
     case Type::kApi:
-    case Type::kContext:
-      return;
-    case Type::kNone:
-      break;
+    case Type::kContext: return;
+    case Type::kNone: break;
   }
   Stale();
 }
@@ -363,27 +350,14 @@ void NoteState(Handle handle, int state, uint64_t gpu_ns) noexcept {
 void EndEvent(Handle handle) noexcept {
   if (handle == 0 || !Wanted()) return;
   switch (TypeOf(handle)) {
-    case Type::kKernelCh:
-      EndKernelChannel(handle);
-      return;
-    case Type::kProxyStep:
-      EndProxyStep(handle);
-      return;
-    case Type::kProxyOp:
-      EndProxyOp(handle);
-      return;
-    case Type::kTask:
-      EndTask(handle);
-      return;
-    case Type::kGroupApi:
-      EndGroupOf(handle);
-      return;
-    case Type::kApi:
-      EndApi(handle);
-      return;
+    case Type::kKernelCh: EndKernelChannel(handle); return;
+    case Type::kProxyStep: EndProxyStep(handle); return;
+    case Type::kProxyOp: EndProxyOp(handle); return;
+    case Type::kTask: EndTask(handle); return;
+    case Type::kGroupApi: EndGroupOf(handle); return;
+    case Type::kApi: EndApi(handle); return;
     case Type::kContext:
-    case Type::kNone:
-      break;
+    case Type::kNone: break;
   }
   Stale();
 }

@@ -39,33 +39,21 @@ inline Type TypeOf(Handle handle) noexcept {
 
 // Entries: 16 bits of number, 16 of stamp, then 22 bits for a step's number or a channel.
 inline constexpr uint32_t kStepMask = (1u << 22) - 1;
-inline uint32_t StampOf(uint32_t guard) noexcept {
-  return guard >> 1 & 0xffff;
-}
+inline uint32_t StampOf(uint32_t guard) noexcept { return guard >> 1 & 0xffff; }
 inline Handle MakeEntry(Type type, uint32_t index, uint32_t guard) noexcept {
   return Make(type, uint64_t{index & 0xffff} << 38 | uint64_t{StampOf(guard)} << 22);
 }
-inline uint32_t EntryIndex(Handle handle) noexcept {
-  return static_cast<uint32_t>(handle >> 38) & 0xffff;
-}
-inline uint32_t EntryStamp(Handle handle) noexcept {
-  return static_cast<uint32_t>(handle >> 22) & 0xffff;
-}
-inline uint32_t StepNumber(Handle handle) noexcept {
-  return static_cast<uint32_t>(handle) & kStepMask;
-}
-inline uint32_t EntryChannel(Handle handle) noexcept {
-  return static_cast<uint32_t>(handle) & 63;
-}
+inline uint32_t EntryIndex(Handle handle) noexcept { return static_cast<uint32_t>(handle >> 38) & 0xffff; }
+inline uint32_t EntryStamp(Handle handle) noexcept { return static_cast<uint32_t>(handle >> 22) & 0xffff; }
+inline uint32_t StepNumber(Handle handle) noexcept { return static_cast<uint32_t>(handle) & kStepMask; }
+inline uint32_t EntryChannel(Handle handle) noexcept { return static_cast<uint32_t>(handle) & 63; }
 inline Handle Retyped(Handle parent, Type type, uint32_t low) noexcept {
   return (parent & ~(uint64_t{15} << 60) & ~uint64_t{kStepMask}) | static_cast<uint64_t>(type) << 60 | low;
 }
 inline Handle MakeStep(Handle proxy_op, uint32_t number) noexcept {
   return Retyped(proxy_op, Type::kProxyStep, number);
 }
-inline Handle MakeKernel(Handle task, uint32_t channel) noexcept {
-  return Retyped(task, Type::kKernelCh, channel);
-}
+inline Handle MakeKernel(Handle task, uint32_t channel) noexcept { return Retyped(task, Type::kKernelCh, channel); }
 inline ring::ProxyEntry* StepEntry(Handle handle, ring::ProxyEntry* entries, uint32_t count) noexcept {
   const uint32_t index = EntryIndex(handle);
   if (index >= count) return nullptr;
@@ -76,9 +64,7 @@ inline ring::ProxyEntry* StepEntry(Handle handle, ring::ProxyEntry* entries, uin
 // A CPU call: 1 bit captured, 6 bits kind, 8 communicator, its use 6, sequence number 33. The handle contains all
 // values, because replays name the calls of a captured graph as parents long after they ended.
 inline constexpr uint64_t kApiSeqMask = (uint64_t{1} << 33) - 1;
-inline uint64_t UseOf(const ring::CommEntry& entry) noexcept {
-  return Mix(entry.created_ticks) & 63;
-}
+inline uint64_t UseOf(const ring::CommEntry& entry) noexcept { return Mix(entry.created_ticks) & 63; }
 inline Handle MakeApi(bool captured, ring::CallKind kind, uint32_t comm, uint64_t use, uint64_t seq) noexcept {
   return Make(Type::kApi, uint64_t{captured} << 53 | (static_cast<uint64_t>(kind) & 63) << 47 |
                               uint64_t{comm & 255} << 39 | use << 33 | (seq & kApiSeqMask));

@@ -176,14 +176,10 @@ Identity Identify(Handle context, Handle parent, const Task& task) noexcept {
   return FindPending(*comm, task, comm->in_group ? comm->group_issued : 0);
 }
 
-uint64_t NextOrder(uint32_t comm) noexcept {
-  return Add(&g_order[comm], 1) + 1;
-}
+uint64_t NextOrder(uint32_t comm) noexcept { return Add(&g_order[comm], 1) + 1; }
 void NoteCompleted(uint32_t comm, uint64_t order) noexcept {
   if (comm < ring::kMaxComms && order > Load(&g_completed_order[comm])) Store(&g_completed_order[comm], order);
 }
-uint64_t CompletedOrder(uint32_t comm) noexcept {
-  return comm < ring::kMaxComms ? Load(&g_completed_order[comm]) : 0;
-}
+uint64_t CompletedOrder(uint32_t comm) noexcept { return comm < ring::kMaxComms ? Load(&g_completed_order[comm]) : 0; }
 
 }  // namespace lockstep::recorder::profiler

@@ -23,9 +23,7 @@ bool OwnObject(LoadedObject* object) noexcept {
 }
 
 // Compares as NCCL does: any beginning of the word counts, in upper or lower case.
-bool SaysStatic(const char* value) noexcept {
-  return *value != 0 && strncasecmp(value, kStatic, strlen(value)) == 0;
-}
+bool SaysStatic(const char* value) noexcept { return *value != 0 && strncasecmp(value, kStatic, strlen(value)) == 0; }
 
 const char* FileOf(const char* path) noexcept {
   const char* slash = strrchr(path, '/');

@@ -12,9 +12,7 @@ inline constexpr int kNcclSuccess = 0;
 inline constexpr int kNcclInvalidUsage = 5;
 inline constexpr int kNcclInProgress = 7;
 // NCCL accepted the call: it is complete, or NCCL's own thread continues it.
-inline bool Accepted(int result) noexcept {
-  return result == kNcclSuccess || result == kNcclInProgress;
-}
+inline bool Accepted(int result) noexcept { return result == kNcclSuccess || result == kNcclInProgress; }
 
 inline constexpr uint32_t kMaxNcclCopies = 4;
 

@@ -15,9 +15,7 @@ LOCKSTEP_COLD Slot TakeOverflow() noexcept {
   return {op, number};
 }
 
-void PublishOverflow(const Slot& slot) noexcept {
-  StoreRelease(&slot.op->guard, (slot.number + 1) << 1);
-}
+void PublishOverflow(const Slot& slot) noexcept { StoreRelease(&slot.op->guard, (slot.number + 1) << 1); }
 
 ring::OpSlot* ClaimOverflow(uint64_t number) noexcept {
   ring::OpSlot* op = &g.map.overflow[number & (g.map.capacities.overflow_slots - 1)];
@@ -25,9 +23,7 @@ ring::OpSlot* ClaimOverflow(uint64_t number) noexcept {
   return Swap(&op->guard, guard, guard | 1) ? op : nullptr;
 }
 
-void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept {
-  StoreRelease(&op->guard, (number + 1) << 1);
-}
+void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept { StoreRelease(&op->guard, (number + 1) << 1); }
 
 void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept {
   ring::OpSlot* op = ClaimOverflow(number);

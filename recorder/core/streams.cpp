@@ -9,9 +9,7 @@ namespace {
 constexpr uintptr_t kLegacy = 1, kPerThread = 2;
 constexpr uint64_t kRetired = UINT64_MAX;  // value of StreamCell::owner after the thread has ended
 
-bool IsDefault(const void* handle) noexcept {
-  return reinterpret_cast<uintptr_t>(handle) <= kPerThread;
-}
+bool IsDefault(const void* handle) noexcept { return reinterpret_cast<uintptr_t>(handle) <= kPerThread; }
 
 // Maps an event to the stream and ticket of its last record. When the neighboring places are full, the oldest is
 // forgotten, so that a dependency can be lost but is never wrong.
@@ -80,9 +78,7 @@ uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept 
 }
 
 // 0 and 1 name the same stream if the program was not built for per-thread default streams.
-uintptr_t PlainValue(uintptr_t value) noexcept {
-  return value == kLegacy ? 0 : value;
-}
+uintptr_t PlainValue(uintptr_t value) noexcept { return value == kLegacy ? 0 : value; }
 uint64_t DefaultOwner(const ThreadState* thread, uintptr_t value) noexcept {
   return value == kPerThread ? uint64_t{thread->index} + 1 : 0;
 }
@@ -125,9 +121,7 @@ uint32_t ForgetStream(const void* handle) noexcept {
   return index;
 }
 
-void KeepStream(uint32_t index, const void* handle) noexcept {
-  StoreRelease(&g_tables.stream_handles[index], handle);
-}
+void KeepStream(uint32_t index, const void* handle) noexcept { StoreRelease(&g_tables.stream_handles[index], handle); }
 
 void ForgetThreadStreams(uint32_t thread) noexcept {
   const uint32_t used = Load(&g.streams_used);

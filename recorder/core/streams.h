@@ -17,9 +17,7 @@ inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t devi
   return FindStreamSlow(thread, handle, device);
 }
 // Stands for the stream of an operation that reports none; it has no index.
-inline const void* UnknownStream() noexcept {
-  return reinterpret_cast<const void*>(UINTPTR_MAX);
-}
+inline const void* UnknownStream() noexcept { return reinterpret_cast<const void*>(UINTPTR_MAX); }
 // The index of a known stream, else kNone. For a default stream (null, legacy, per-thread), the current device's.
 uint32_t KnownStream(const void* handle) noexcept;
 

@@ -42,9 +42,7 @@ const void* StreamFor(const void* stream) noexcept {
   return g.gpu == GpuMode::kProfiler || g.gpu == GpuMode::kOff ? stream : UnknownStream();
 }
 
-const void* HandleFor(const CommLocal* comm) noexcept {
-  return Load(&g_tables.comm_handles[comm->index]);
-}
+const void* HandleFor(const CommLocal* comm) noexcept { return Load(&g_tables.comm_handles[comm->index]); }
 
 ThreadState* ThreadOfGroup(Handle group) noexcept {
   ThreadState* thread = Thread();

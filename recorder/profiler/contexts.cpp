@@ -28,9 +28,7 @@ Context* ContextOf(Handle handle) noexcept {
   return (guard & 1) != 0 && StampOf(guard) == EntryStamp(handle) ? context : nullptr;
 }
 
-bool Bound(uint32_t comm) noexcept {
-  return (Load(&g_tables.comms[comm].entry->flags) & ring::kCommProfiled) != 0;
-}
+bool Bound(uint32_t comm) noexcept { return (Load(&g_tables.comms[comm].entry->flags) & ring::kCommProfiled) != 0; }
 
 bool Living(uint32_t state) noexcept {
   return state == static_cast<uint32_t>(CommState::kInitializing) || state == static_cast<uint32_t>(CommState::kReady);

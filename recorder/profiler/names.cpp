@@ -51,8 +51,6 @@ CallKind KindOf(uint8_t func) noexcept {
                                     CallKind::kSend,          CallKind::kRecv};
   return func < sizeof(kKinds) / sizeof(kKinds[0]) ? kKinds[func] : CallKind::kOtherCollective;
 }
-int DatatypeOf(uint8_t datatype) noexcept {
-  return datatype;
-}
+int DatatypeOf(uint8_t datatype) noexcept { return datatype; }
 
 }  // namespace lockstep::recorder::profiler

@@ -12,9 +12,7 @@ namespace {
 
 using ring::CallKind;
 
-Handle HandleOf(const void* pointer) noexcept {
-  return reinterpret_cast<uintptr_t>(pointer);
-}
+Handle HandleOf(const void* pointer) noexcept { return reinterpret_cast<uintptr_t>(pointer); }
 
 int InitUnknown(int version, void** context, int* mask) noexcept {
   Handle made = 0;
@@ -99,19 +97,13 @@ int Start(void* context_pointer, void** handle, const D* descriptor) noexcept {
   const Handle context = HandleOf(context_pointer), parent = HandleOf(d.parent);
   Handle made = 0;
   switch (static_cast<uint64_t>(d.type)) {
-    case kEventColl:
-      made = BeginColl(context, d);
-      break;
-    case kEventP2p:
-      made = BeginP2p(context, d);
-      break;
+    case kEventColl: made = BeginColl(context, d); break;
+    case kEventP2p: made = BeginP2p(context, d); break;
     case kEventProxyOp:
       made = BeginProxyOp(context, parent, d.rank, d.proxy_op.pid, d.proxy_op.channel, d.proxy_op.peer,
                           d.proxy_op.steps, d.proxy_op.is_send != 0);
       break;
-    case kEventProxyStep:
-      made = BeginProxyStep(parent, d.proxy_step.step);
-      break;
+    case kEventProxyStep: made = BeginProxyStep(parent, d.proxy_step.step); break;
     case kEventKernelCh:
       if constexpr (kVersion >= 4) {
         made = BeginKernel(parent, d.kernel_ch.channel, d.kernel_ch.gpu_ns);

@@ -82,147 +82,77 @@ enum class CallKind : uint16_t {
 constexpr bool IsCollective(CallKind kind) {
   return kind >= CallKind::kAllReduce && kind <= CallKind::kOtherCollective;
 }
-constexpr bool IsPointToPoint(CallKind kind) {
-  return kind == CallKind::kSend || kind == CallKind::kRecv;
-}
+constexpr bool IsPointToPoint(CallKind kind) { return kind == CallKind::kSend || kind == CallKind::kRecv; }
 // One-sided calls have one number per communicator, peer and direction: signals sent and signals waited for.
-constexpr bool IsOneSided(CallKind kind) {
-  return kind >= CallKind::kPutSignal && kind <= CallKind::kWaitSignal;
-}
-constexpr bool IsCommInit(CallKind kind) {
-  return kind >= CallKind::kCommInitRank && kind <= CallKind::kCommGrow;
-}
-constexpr bool IsHostWait(CallKind kind) {
-  return kind >= CallKind::kStreamSynchronize && kind <= CallKind::kLaunch;
-}
+constexpr bool IsOneSided(CallKind kind) { return kind >= CallKind::kPutSignal && kind <= CallKind::kWaitSignal; }
+constexpr bool IsCommInit(CallKind kind) { return kind >= CallKind::kCommInitRank && kind <= CallKind::kCommGrow; }
+constexpr bool IsHostWait(CallKind kind) { return kind >= CallKind::kStreamSynchronize && kind <= CallKind::kLaunch; }
 
 // "AllReduce", "Send", "CommInitRank", "cudaStreamSynchronize". Unknown values give "unknown call".
 constexpr const char* CallName(CallKind kind) {
   switch (kind) {
-    case CallKind::kNone:
-      return "none";
-    case CallKind::kAllReduce:
-      return "AllReduce";
-    case CallKind::kReduce:
-      return "Reduce";
-    case CallKind::kBroadcast:
-      return "Broadcast";
-    case CallKind::kAllGather:
-      return "AllGather";
-    case CallKind::kReduceScatter:
-      return "ReduceScatter";
-    case CallKind::kAlltoAll:
-      return "AlltoAll";
-    case CallKind::kGather:
-      return "Gather";
-    case CallKind::kScatter:
-      return "Scatter";
-    case CallKind::kBarrier:
-      return "Barrier";
-    case CallKind::kCoalesced:
-      return "Coalesced";
-    case CallKind::kOtherCollective:
-      return "Collective";
-    case CallKind::kSend:
-      return "Send";
-    case CallKind::kRecv:
-      return "Recv";
-    case CallKind::kPutSignal:
-      return "PutSignal";
-    case CallKind::kSignal:
-      return "Signal";
-    case CallKind::kWaitSignal:
-      return "WaitSignal";
-    case CallKind::kGroup:
-      return "Group";
-    case CallKind::kGroupStart:
-      return "GroupStart";
-    case CallKind::kGroupEnd:
-      return "GroupEnd";
-    case CallKind::kGroupSimulateEnd:
-      return "GroupSimulateEnd";
-    case CallKind::kCommInitRank:
-      return "CommInitRank";
-    case CallKind::kCommInitAll:
-      return "CommInitAll";
-    case CallKind::kCommInitRankConfig:
-      return "CommInitRankConfig";
-    case CallKind::kCommInitRankScalable:
-      return "CommInitRankScalable";
-    case CallKind::kCommSplit:
-      return "CommSplit";
-    case CallKind::kCommShrink:
-      return "CommShrink";
-    case CallKind::kCommGrow:
-      return "CommGrow";
-    case CallKind::kCommFinalize:
-      return "CommFinalize";
-    case CallKind::kCommDestroy:
-      return "CommDestroy";
-    case CallKind::kCommAbort:
-      return "CommAbort";
-    case CallKind::kCommRevoke:
-      return "CommRevoke";
-    case CallKind::kCommSuspend:
-      return "CommSuspend";
-    case CallKind::kCommResume:
-      return "CommResume";
-    case CallKind::kCommAsyncError:
-      return "CommGetAsyncError";
-    case CallKind::kRedOpCreate:
-      return "RedOpCreatePreMulSum";
-    case CallKind::kRedOpDestroy:
-      return "RedOpDestroy";
-    case CallKind::kMemAlloc:
-      return "MemAlloc";
-    case CallKind::kMemFree:
-      return "MemFree";
-    case CallKind::kCommRegister:
-      return "CommRegister";
-    case CallKind::kCommDeregister:
-      return "CommDeregister";
-    case CallKind::kWindowRegister:
-      return "CommWindowRegister";
-    case CallKind::kWindowDeregister:
-      return "CommWindowDeregister";
-    case CallKind::kGetUniqueId:
-      return "GetUniqueId";
-    case CallKind::kOtherNccl:
-      return "other NCCL call";
-    case CallKind::kStreamSynchronize:
-      return "cudaStreamSynchronize";
-    case CallKind::kEventSynchronize:
-      return "cudaEventSynchronize";
-    case CallKind::kDeviceSynchronize:
-      return "cudaDeviceSynchronize";
-    case CallKind::kMemcpy:
-      return "cudaMemcpy";
-    case CallKind::kCudaMalloc:
-      return "cudaMalloc";
-    case CallKind::kCudaFree:
-      return "cudaFree";
-    case CallKind::kHostAlloc:
-      return "cudaHostAlloc";
-    case CallKind::kHostFree:
-      return "cudaFreeHost";
-    case CallKind::kGraphLaunch:
-      return "cudaGraphLaunch";
-    case CallKind::kCudaMallocAsync:
-      return "cudaMallocAsync";
-    case CallKind::kCudaFreeAsync:
-      return "cudaFreeAsync";
-    case CallKind::kGraphInstantiate:
-      return "cudaGraphInstantiate";
-    case CallKind::kGraphDestroy:
-      return "cudaGraphExecDestroy";
-    case CallKind::kMemPoolTrim:
-      return "cudaMemPoolTrimTo";
-    case CallKind::kMemcpyAsync:
-      return "cudaMemcpyAsync";
-    case CallKind::kLaunch:
-      return "cudaLaunchKernel";
-    case CallKind::kProfilerComm:
-      return "communicator told by NCCL's profiler interface";
+    case CallKind::kNone: return "none";
+    case CallKind::kAllReduce: return "AllReduce";
+    case CallKind::kReduce: return "Reduce";
+    case CallKind::kBroadcast: return "Broadcast";
+    case CallKind::kAllGather: return "AllGather";
+    case CallKind::kReduceScatter: return "ReduceScatter";
+    case CallKind::kAlltoAll: return "AlltoAll";
+    case CallKind::kGather: return "Gather";
+    case CallKind::kScatter: return "Scatter";
+    case CallKind::kBarrier: return "Barrier";
+    case CallKind::kCoalesced: return "Coalesced";
+    case CallKind::kOtherCollective: return "Collective";
+    case CallKind::kSend: return "Send";
+    case CallKind::kRecv: return "Recv";
+    case CallKind::kPutSignal: return "PutSignal";
+    case CallKind::kSignal: return "Signal";
+    case CallKind::kWaitSignal: return "WaitSignal";
+    case CallKind::kGroup: return "Group";
+    case CallKind::kGroupStart: return "GroupStart";
+    case CallKind::kGroupEnd: return "GroupEnd";
+    case CallKind::kGroupSimulateEnd: return "GroupSimulateEnd";
+    case CallKind::kCommInitRank: return "CommInitRank";
+    case CallKind::kCommInitAll: return "CommInitAll";
+    case CallKind::kCommInitRankConfig: return "CommInitRankConfig";
+    case CallKind::kCommInitRankScalable: return "CommInitRankScalable";
+    case CallKind::kCommSplit: return "CommSplit";
+    case CallKind::kCommShrink: return "CommShrink";
+    case CallKind::kCommGrow: return "CommGrow";
+    case CallKind::kCommFinalize: return "CommFinalize";
+    case CallKind::kCommDestroy: return "CommDestroy";
+    case CallKind::kCommAbort: return "CommAbort";
+    case CallKind::kCommRevoke: return "CommRevoke";
+    case CallKind::kCommSuspend: return "CommSuspend";
+    case CallKind::kCommResume: return "CommResume";
+    case CallKind::kCommAsyncError: return "CommGetAsyncError";
+    case CallKind::kRedOpCreate: return "RedOpCreatePreMulSum";
+    case CallKind::kRedOpDestroy: return "RedOpDestroy";
+    case CallKind::kMemAlloc: return "MemAlloc";
+    case CallKind::kMemFree: return "MemFree";
+    case CallKind::kCommRegister: return "CommRegister";
+    case CallKind::kCommDeregister: return "CommDeregister";
+    case CallKind::kWindowRegister: return "CommWindowRegister";
+    case CallKind::kWindowDeregister: return "CommWindowDeregister";
+    case CallKind::kGetUniqueId: return "GetUniqueId";
+    case CallKind::kOtherNccl: return "other NCCL call";
+    case CallKind::kStreamSynchronize: return "cudaStreamSynchronize";
+    case CallKind::kEventSynchronize: return "cudaEventSynchronize";
+    case CallKind::kDeviceSynchronize: return "cudaDeviceSynchronize";
+    case CallKind::kMemcpy: return "cudaMemcpy";
+    case CallKind::kCudaMalloc: return "cudaMalloc";
+    case CallKind::kCudaFree: return "cudaFree";
+    case CallKind::kHostAlloc: return "cudaHostAlloc";
+    case CallKind::kHostFree: return "cudaFreeHost";
+    case CallKind::kGraphLaunch: return "cudaGraphLaunch";
+    case CallKind::kCudaMallocAsync: return "cudaMallocAsync";
+    case CallKind::kCudaFreeAsync: return "cudaFreeAsync";
+    case CallKind::kGraphInstantiate: return "cudaGraphInstantiate";
+    case CallKind::kGraphDestroy: return "cudaGraphExecDestroy";
+    case CallKind::kMemPoolTrim: return "cudaMemPoolTrimTo";
+    case CallKind::kMemcpyAsync: return "cudaMemcpyAsync";
+    case CallKind::kLaunch: return "cudaLaunchKernel";
+    case CallKind::kProfilerComm: return "communicator told by NCCL's profiler interface";
   }
   return "unknown call";
 }

@@ -187,9 +187,7 @@ inline constexpr uint32_t kCommFromProfiler = 2;  // the profiler plugin wrote t
 inline constexpr uint32_t kCommProfiled = 4;      // NCCL's profiler reported the communicator
 
 inline constexpr uint32_t kEditor = 1u << 28;  // CommEntry::guard
-constexpr bool IsBeingChanged(uint32_t guard) {
-  return (guard & 1) != 0 || guard >= kEditor;
-}
+constexpr bool IsBeingChanged(uint32_t guard) { return (guard & 1) != 0 || guard >= kEditor; }
 
 struct CommEntry {
   // Lines 0 to 4: identity. `guard` is odd during a change; its upper four bits count the writers.
@@ -444,9 +442,7 @@ struct Dependency {
 // The last ticket of the waiting stream at that time; only later tickets wait. Packed into 16 bits; 0 in files of older
 // recorders, which means unknown.
 inline constexpr uint64_t kDependencyTurns = 65535;
-constexpr uint16_t PackGiven(uint64_t given) {
-  return static_cast<uint16_t>(given % kDependencyTurns + 1);
-}
+constexpr uint16_t PackGiven(uint64_t given) { return static_cast<uint16_t>(given % kDependencyTurns + 1); }
 // The largest number up to `issued` with this packed value; returns false if there is none.
 constexpr bool UnpackGiven(uint16_t packed, uint64_t issued, uint64_t* given) {
   if (packed == 0) return false;

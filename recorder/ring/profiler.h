@@ -21,22 +21,14 @@ inline constexpr uint8_t kLastProxyState = 7;
 // NCCL's names, as in its own traces.
 constexpr const char* ProxyStateName(ProxyState state) {
   switch (state) {
-    case ProxyState::kNone:
-      return "no step under way";
-    case ProxyState::kPosted:
-      return "Posted";
-    case ProxyState::kSendGpuWait:
-      return "SendGPUWait";
-    case ProxyState::kSendPeerWait:
-      return "SendPeerWait";
-    case ProxyState::kSendWait:
-      return "SendWait";
-    case ProxyState::kRecvWait:
-      return "RecvWait";
-    case ProxyState::kRecvFlushWait:
-      return "RecvFlushWait";
-    case ProxyState::kRecvGpuWait:
-      return "RecvGPUWait";
+    case ProxyState::kNone: return "no step under way";
+    case ProxyState::kPosted: return "Posted";
+    case ProxyState::kSendGpuWait: return "SendGPUWait";
+    case ProxyState::kSendPeerWait: return "SendPeerWait";
+    case ProxyState::kSendWait: return "SendWait";
+    case ProxyState::kRecvWait: return "RecvWait";
+    case ProxyState::kRecvFlushWait: return "RecvFlushWait";
+    case ProxyState::kRecvGpuWait: return "RecvGPUWait";
   }
   return "unknown state";
 }

@@ -87,9 +87,7 @@ std::map<CallKey, int64_t> CallTimes(const Snapshot& snapshot) {
   return times;
 }
 
-bool Plausible(uint64_t ns) {
-  return ns != 0 && ns < kFarNs;
-}
+bool Plausible(uint64_t ns) { return ns != 0 && ns < kFarNs; }
 
 void ReadKernels(Reading* reading) {
   Snapshot* out = reading->out;

@@ -97,16 +97,12 @@ extern "C" void* memalign(size_t align, size_t bytes) {
   ++g_allocations;
   return __libc_memalign(align, bytes);
 }
-extern "C" void* aligned_alloc(size_t align, size_t bytes) {
-  return memalign(align, bytes);
-}
+extern "C" void* aligned_alloc(size_t align, size_t bytes) { return memalign(align, bytes); }
 extern "C" int posix_memalign(void** at, size_t align, size_t bytes) {
   *at = memalign(align, bytes);
   return *at == nullptr ? 12 : 0;
 }
-extern "C" void free(void* old) {
-  __libc_free(old);
-}
+extern "C" void free(void* old) { __libc_free(old); }
 
 int main() {
   std::thread threads[kThreads];

@@ -13,9 +13,7 @@
 
 namespace {
 
-void* At(unsigned long value) {
-  return reinterpret_cast<void*>(value);
-}
+void* At(unsigned long value) { return reinterpret_cast<void*>(value); }
 
 void* MakeComm(int rank) {
   UniqueId id;

@@ -31,12 +31,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const void* Pointer(uintptr_t value) {
-  return reinterpret_cast<const void*>(value);
-}
-void* Handle(uintptr_t value) {
-  return reinterpret_cast<void*>(value);
-}
+const void* Pointer(uintptr_t value) { return reinterpret_cast<const void*>(value); }
+void* Handle(uintptr_t value) { return reinterpret_cast<void*>(value); }
 
 class CoreTest : public ::testing::Test {
  protected:

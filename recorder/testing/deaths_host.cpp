@@ -55,9 +55,7 @@ void* Make(int size = 1) {
   if (ncclGetUniqueId(&id) != 0 || ncclCommInitRank(&comm, size, id, 0) != 0) std::exit(3);
   return comm;
 }
-int Reduce(void* comm) {
-  return ncclAllReduce(nullptr, nullptr, 8, 7, 0, comm, reinterpret_cast<void*>(0x4000));
-}
+int Reduce(void* comm) { return ncclAllReduce(nullptr, nullptr, 8, 7, 0, comm, reinterpret_cast<void*>(0x4000)); }
 void Group(void* comm) {
   ncclGroupStart();
   ncclSend(nullptr, 8, 7, 0, comm, reinterpret_cast<void*>(0x4000));
@@ -169,9 +167,7 @@ int Storm() {
 }
 
 // --- Calls that are left by an exception or a jump.
-void Throw() {
-  throw std::runtime_error("thrown");
-}
+void Throw() { throw std::runtime_error("thrown"); }
 int Exceptions() {
   void* comm = Make();
   int thrown = 0;
@@ -190,9 +186,7 @@ int Exceptions() {
 }
 
 volatile sig_atomic_t g_waiting;
-void EndThread() {
-  pthread_exit(nullptr);
-}
+void EndThread() { pthread_exit(nullptr); }
 void WaitForever() {
   g_waiting = 1;
   for (;;) pause();

@@ -6,9 +6,7 @@
 extern "C" {
 __attribute__((visibility("default"))) void (*deaths_callback)();  // ncclAllReduce calls this function
 }
-API unsigned long DeathsReached(const Comm* comm) {
-  return comm->reached;
-}
+API unsigned long DeathsReached(const Comm* comm) { return comm->reached; }
 
 API int ncclAllReduce(const void*, void*, size_t, int, int, Comm* comm, void*) {
   __atomic_fetch_add(&comm->reached, 1, __ATOMIC_RELAXED);

@@ -46,9 +46,7 @@ API void* dlvsym(void* handle, const char* name, const char* version) {
 #elif LOCKSTEP_TOOL == 3 && defined(__x86_64__)
 extern "C" {
 __attribute__((visibility("hidden"))) void* tool_next;
-__attribute__((visibility("hidden"))) void* tool_find() {
-  return tool_next = Next("dlsym");
-}
+__attribute__((visibility("hidden"))) void* tool_find() { return tool_next = Next("dlsym"); }
 }
 __asm__(
     ".globl dlsym\n.type dlsym, @function\n"
@@ -82,12 +80,8 @@ static F Real(F, const char* name) {
 API int ncclAllReduce(const void* send, void* recv, size_t count, int type, int op, void* comm, void* stream) {
   return Real(&ncclAllReduce, "ncclAllReduce")(send, recv, count, type, op, comm, stream);
 }
-API int ncclGroupStart() {
-  return Real(&ncclGroupStart, "ncclGroupStart")();
-}
-API int ncclGroupEnd() {
-  return Real(&ncclGroupEnd, "ncclGroupEnd")();
-}
+API int ncclGroupStart() { return Real(&ncclGroupStart, "ncclGroupStart")(); }
+API int ncclGroupEnd() { return Real(&ncclGroupEnd, "ncclGroupEnd")(); }
 #elif LOCKSTEP_TOOL == 6
 // Runs before main and before other libraries are initialized.
 __attribute__((constructor(101))) static void Begin() {

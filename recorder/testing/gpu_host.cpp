@@ -50,9 +50,7 @@ void Close(cudaStream_t stream) {
   CHECK(cudaLaunchHostFunc(stream, Gate, nullptr));
 }
 
-CUstream Driver(cudaStream_t stream) {
-  return reinterpret_cast<CUstream>(stream);
-}
+CUstream Driver(cudaStream_t stream) { return reinterpret_cast<CUstream>(stream); }
 
 float* Buffer() {
   float* buffer = nullptr;

@@ -92,9 +92,7 @@ int Reopen(const char* path) {
   return 0;
 }
 
-void Throw() {
-  throw std::runtime_error("thrown");
-}
+void Throw() { throw std::runtime_error("thrown"); }
 
 // An exception from inside NCCL, like that of a cancelled thread, must pass through the recorder's frames.
 int Exception() {

@@ -71,9 +71,7 @@ TEST_F(HostileTest, AnExtensionClosedAndOpenedAgainFindsItsNccl) {
   ASSERT_THAT(Rings(), SizeIs(1));
 }
 
-TEST_F(HostileTest, ExceptionsPassThroughTheRecordersFrames) {
-  ExpectSame(Program("exception"));
-}
+TEST_F(HostileTest, ExceptionsPassThroughTheRecordersFrames) { ExpectSame(Program("exception")); }
 
 TEST_F(HostileTest, InvalidArgumentsAndCallsAtTheWrongTimeAreHarmless) {
   ExpectSame(Program("misuse"));

@@ -11,14 +11,10 @@
 
 namespace {
 
-void* Stream(unsigned long value) {
-  return reinterpret_cast<void*>(value);
-}
+void* Stream(unsigned long value) { return reinterpret_cast<void*>(value); }
 
 // NCCL's counts have 43 bits in a packed record, so the kind is at bit 40.
-uint64_t Word(uint64_t kind, uint64_t number) {
-  return kind << 40 | number;
-}
+uint64_t Word(uint64_t kind, uint64_t number) { return kind << 40 | number; }
 
 void Tell(int pipe, uint64_t word) {
   if (write(pipe, &word, sizeof(word)) != sizeof(word)) _exit(3);

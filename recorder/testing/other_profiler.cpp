@@ -14,15 +14,9 @@ int Start(void*, void** handle, const void*) {
   *handle = nullptr;
   return 0;
 }
-int Stop(void*) {
-  return 0;
-}
-int Record(void*, int, const void*) {
-  return 0;
-}
-int Finalize(void*) {
-  return 0;
-}
+int Stop(void*) { return 0; }
+int Record(void*, int, const void*) { return 0; }
+int Finalize(void*) { return 0; }
 
 }  // namespace
 

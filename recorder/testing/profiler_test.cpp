@@ -81,9 +81,7 @@ constexpr char kStaticHost[] = "'" LOCKSTEP_STATIC_HOST_PROGRAM "' ";
 constexpr char kJob[] = "'" LOCKSTEP_PROFILER_PROGRAM "' ";
 constexpr char kStaticJob[] = "'" LOCKSTEP_STATIC_PROFILER_PROGRAM "' ";
 
-std::string Newest(int version) {
-  return "STANDIN_PROFILER_MAX_VERSION=" + std::to_string(version) + " ";
-}
+std::string Newest(int version) { return "STANDIN_PROFILER_MAX_VERSION=" + std::to_string(version) + " "; }
 
 using OpKey = std::tuple<uint32_t, CallKind, uint64_t, int32_t>;
 OpKey KeyOf(const OpSnapshot& op) {

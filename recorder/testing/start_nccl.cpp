@@ -28,6 +28,4 @@ API int ncclCommInitRank(Comm** comm, int size, UniqueId, int rank) {
   AwaitEntered(size);
   return 0;
 }
-API int ncclAllReduce(const void*, void*, unsigned long, int, int, Comm*, void*) {
-  return 0;
-}
+API int ncclAllReduce(const void*, void*, unsigned long, int, int, Comm*, void*) { return 0; }

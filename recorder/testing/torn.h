@@ -31,50 +31,22 @@ constexpr uint64_t Channel(bool receive, int32_t peer) {
   return 1 + 2 * static_cast<uint64_t>(peer) + (receive ? 1 : 0);
 }
 
-constexpr ring::CallKind CollectiveKind(uint64_t key) {
-  return static_cast<ring::CallKind>(1 + key % 8);
-}
-constexpr int32_t Datatype(uint64_t key) {
-  return static_cast<int32_t>(key >> 8 & 7);
-}
-constexpr int32_t Reduction(uint64_t key) {
-  return static_cast<int32_t>((key >> 16) % 5);
-}
-constexpr int32_t Root(uint64_t key) {
-  return static_cast<int32_t>(key >> 20 & 0xfff);
-}
-constexpr uint64_t Count(uint64_t key) {
-  return key >> 22 & ring::kMemberMaxCount;
-}
-constexpr uint64_t SendAddress(uint64_t key) {
-  return key * 3 | 1;
-}
-constexpr uint64_t RecvAddress(uint64_t key) {
-  return key * 5 | 1;
-}
-constexpr uint64_t StreamHandle(uint64_t key) {
-  return 0x5000 + 64 * (key >> 32 & (kStreams - 1));
-}
-constexpr uint64_t Caller(uint64_t key) {
-  return 0x1000 + 16 * (key >> 40 & (kCallers - 1));
-}
+constexpr ring::CallKind CollectiveKind(uint64_t key) { return static_cast<ring::CallKind>(1 + key % 8); }
+constexpr int32_t Datatype(uint64_t key) { return static_cast<int32_t>(key >> 8 & 7); }
+constexpr int32_t Reduction(uint64_t key) { return static_cast<int32_t>((key >> 16) % 5); }
+constexpr int32_t Root(uint64_t key) { return static_cast<int32_t>(key >> 20 & 0xfff); }
+constexpr uint64_t Count(uint64_t key) { return key >> 22 & ring::kMemberMaxCount; }
+constexpr uint64_t SendAddress(uint64_t key) { return key * 3 | 1; }
+constexpr uint64_t RecvAddress(uint64_t key) { return key * 5 | 1; }
+constexpr uint64_t StreamHandle(uint64_t key) { return 0x5000 + 64 * (key >> 32 & (kStreams - 1)); }
+constexpr uint64_t Caller(uint64_t key) { return 0x1000 + 16 * (key >> 40 & (kCallers - 1)); }
 // Both results count as accepted, so that the sequence continues.
-constexpr int Result(uint64_t key) {
-  return (key >> 50 & 1) != 0 ? kNcclInProgress : kNcclSuccess;
-}
+constexpr int Result(uint64_t key) { return (key >> 50 & 1) != 0 ? kNcclInProgress : kNcclSuccess; }
 // For a thread's group number n.
-constexpr uint64_t GroupSends(uint64_t group) {
-  return 3 + group % 4;
-}
-constexpr bool GroupHasCollective(uint64_t group) {
-  return group % 3 == 0;
-}
-constexpr uint64_t GroupCount(uint64_t group) {
-  return GroupSends(group) + (GroupHasCollective(group) ? 1 : 0);
-}
-constexpr ring::CallKind WaitKind(uint64_t key) {
-  return static_cast<ring::CallKind>(64 + key % 6);
-}
+constexpr uint64_t GroupSends(uint64_t group) { return 3 + group % 4; }
+constexpr bool GroupHasCollective(uint64_t group) { return group % 3 == 0; }
+constexpr uint64_t GroupCount(uint64_t group) { return GroupSends(group) + (GroupHasCollective(group) ? 1 : 0); }
+constexpr ring::CallKind WaitKind(uint64_t key) { return static_cast<ring::CallKind>(64 + key % 6); }
 
 // Checks snapshots and keeps the first few errors.
 class Checker {

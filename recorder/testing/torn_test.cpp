@@ -30,12 +30,8 @@ using ::testing::IsEmpty;
 constexpr int kWriters = 16;
 constexpr uint32_t kSlots = 256;
 
-void* Handle(uint64_t value) {
-  return reinterpret_cast<void*>(value);
-}
-uint64_t CommHandle(uint32_t comm) {
-  return 0x100000 + uint64_t{comm} * 0x100;
-}
+void* Handle(uint64_t value) { return reinterpret_cast<void*>(value); }
+uint64_t CommHandle(uint32_t comm) { return 0x100000 + uint64_t{comm} * 0x100; }
 
 struct Writer {
   pthread_t thread;
@@ -153,15 +149,12 @@ void Write(Writer* writer) {
           P2p(writer, which, turn % 8 == 3, static_cast<int32_t>(turn % torn::kPeers), false);
         }
         break;
-      case 5:
-        Call(writer);
-        break;
+      case 5: Call(writer); break;
       case 7:
         Wait(writer);
         Tables(writer, turn);
         break;
-      default:
-        Collective(writer, which);
+      default: Collective(writer, which);
     }
     writer->inside.store(0, std::memory_order_relaxed);
   }

@@ -19,9 +19,7 @@ API int ncclGetVersion(int* version) {
   *version = 22800 + LOCKSTEP_TWIN;
   return 0;
 }
-API const char* ncclGetErrorString(int) {
-  return "twin";
-}
+API const char* ncclGetErrorString(int) { return "twin"; }
 API int ncclCommGetAsyncError(Comm* comm, int* error) {
   *error = 0;
   return comm != nullptr && comm->twin == LOCKSTEP_TWIN ? 0 : 4;
@@ -65,15 +63,9 @@ API int ncclCommDestroy(Comm* comm) {
   if (comm != nullptr) comm->twin = 0;
   return 0;
 }
-API int ncclCommAbort(Comm* comm) {
-  return ncclCommDestroy(comm);
-}
-API int ncclGroupStart() {
-  return 0;
-}
-API int ncclGroupEnd() {
-  return 0;
-}
+API int ncclCommAbort(Comm* comm) { return ncclCommDestroy(comm); }
+API int ncclGroupStart() { return 0; }
+API int ncclGroupEnd() { return 0; }
 // With a count of 77, `send` is a function to call.
 API int ncclAllReduce(const void* send, void*, size_t count, int, int, Comm* comm, void*) {
   if (comm == nullptr || comm->twin != LOCKSTEP_TWIN) return 4;

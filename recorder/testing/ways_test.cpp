@@ -29,9 +29,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-std::string Quoted(const std::string& text) {
-  return "'" + text + "'";
-}
+std::string Quoted(const std::string& text) { return "'" + text + "'"; }
 
 class WaysTest : public support::PreloadRuns {
  protected:

@@ -24,9 +24,7 @@ int cudaGraphLaunch(void*, void*);
 
 namespace {
 
-void* Address(unsigned long value) {
-  return reinterpret_cast<void*>(value);
-}
+void* Address(unsigned long value) { return reinterpret_cast<void*>(value); }
 
 double ThreadCpuNs() {
   timespec now{};

@@ -8,21 +8,11 @@
 static int g_capturing;
 static char g_graph, g_exec;
 
-API int cudaEventRecord(void*, void*) {
-  return 0;
-}
-API int cudaStreamWaitEvent(void*, void*, unsigned) {
-  return 0;
-}
-API int cudaStreamSynchronize(void*) {
-  return 0;
-}
-API int cudaMemcpy(void*, const void*, size_t, int) {
-  return 0;
-}
-API int cudaMemcpyAsync(void*, const void*, size_t, int, void*) {
-  return 0;
-}
+API int cudaEventRecord(void*, void*) { return 0; }
+API int cudaStreamWaitEvent(void*, void*, unsigned) { return 0; }
+API int cudaStreamSynchronize(void*) { return 0; }
+API int cudaMemcpy(void*, const void*, size_t, int) { return 0; }
+API int cudaMemcpyAsync(void*, const void*, size_t, int, void*) { return 0; }
 API int cudaStreamBeginCapture(void*, int) {
   g_capturing = 1;
   return 0;
@@ -36,9 +26,7 @@ API int cudaGraphInstantiate(void** exec, void*, uint64_t, void*, size_t) {
   *exec = &g_exec;
   return 0;
 }
-API int cudaGraphLaunch(void*, void*) {
-  return 0;
-}
+API int cudaGraphLaunch(void*, void*) { return 0; }
 API int cuDriverGetVersion(int* version) {
   *version = 13000;
   return 0;

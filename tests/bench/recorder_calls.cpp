@@ -40,9 +40,7 @@ double Read(clockid_t clock) {
   clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
-double ThreadCpuNs() {
-  return Read(CLOCK_THREAD_CPUTIME_ID);
-}
+double ThreadCpuNs() { return Read(CLOCK_THREAD_CPUTIME_ID); }
 
 struct Work {
   const char* kind;

@@ -26,23 +26,17 @@ API int cuStreamGetCaptureInfo(void*, int* status, uint64_t* id) {
   *id = 0;
   return 0;
 }
-API int cuMemHostRegister_v2(void*, size_t, unsigned) {
-  return 0;
-}
+API int cuMemHostRegister_v2(void*, size_t, unsigned) { return 0; }
 API int cuMemHostGetDevicePointer_v2(uint64_t* to, void* at, unsigned) {
   *to = reinterpret_cast<uint64_t>(at);
   return 0;
 }
-API int cuThreadExchangeStreamCaptureMode(int*) {
-  return 0;
-}
+API int cuThreadExchangeStreamCaptureMode(int*) { return 0; }
 API int cuCtxGetCurrent(void** context) {
   *context = &g_context;
   return 0;
 }
-API int cuCtxSetCurrent(void*) {
-  return 0;
-}
+API int cuCtxSetCurrent(void*) { return 0; }
 API int cuStreamGetCtx(void*, void** context) {
   *context = &g_context;
   return 0;
@@ -67,15 +61,9 @@ API int cuEventCreate(void** event, unsigned) {
   *event = &g_events[__atomic_fetch_add(&g_events_used, 1, __ATOMIC_RELAXED) % (1 << 16)];
   return 0;
 }
-API int cuEventDestroy_v2(void*) {
-  return 0;
-}
-API int cuEventRecord(void*, void*) {
-  return 0;
-}
-API int cuEventQuery(void*) {
-  return 0;
-}
+API int cuEventDestroy_v2(void*) { return 0; }
+API int cuEventRecord(void*, void*) { return 0; }
+API int cuEventQuery(void*) { return 0; }
 API int cuEventElapsedTime(float* ms, void*, void*) {
   *ms = 0.01f;
   return 0;
@@ -84,37 +72,19 @@ API int cuEventElapsedTime_v2(float* ms, void*, void*) {
   *ms = 0.01f;
   return 0;
 }
-API int cuStreamWaitEvent(void*, void*, unsigned) {
-  return 0;
-}
+API int cuStreamWaitEvent(void*, void*, unsigned) { return 0; }
 
 // The runtime's functions, which return at once.
-API int cudaEventRecord(void*, void*) {
-  return 0;
-}
-API int cudaStreamWaitEvent(void*, void*, unsigned) {
-  return 0;
-}
-API int cudaStreamSynchronize(void*) {
-  return 0;
-}
-API int cudaEventSynchronize(void*) {
-  return 0;
-}
-API int cudaDeviceSynchronize() {
-  return 0;
-}
+API int cudaEventRecord(void*, void*) { return 0; }
+API int cudaStreamWaitEvent(void*, void*, unsigned) { return 0; }
+API int cudaStreamSynchronize(void*) { return 0; }
+API int cudaEventSynchronize(void*) { return 0; }
+API int cudaDeviceSynchronize() { return 0; }
 API int cudaStreamCreate(void** stream) {
   static uintptr_t next = 0x100000;
   *stream = reinterpret_cast<void*>(__atomic_add_fetch(&next, 64, __ATOMIC_RELAXED));
   return 0;
 }
-API int cudaEventCreate(void** event) {
-  return cuEventCreate(event, 0);
-}
-API int cudaStreamDestroy(void*) {
-  return 0;
-}
-API int cudaGraphLaunch(void*, void*) {
-  return 0;
-}
+API int cudaEventCreate(void** event) { return cuEventCreate(event, 0); }
+API int cudaStreamDestroy(void*) { return 0; }
+API int cudaGraphLaunch(void*, void*) { return 0; }

@@ -257,12 +257,8 @@ struct ScaleJob::Impl {
 
 ScaleJob::ScaleJob(const ScaleOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 ScaleJob::~ScaleJob() = default;
-int ScaleJob::nodes() const {
-  return impl_->options_.ranks / kTp;
-}
-Bundle ScaleJob::Node(int node, int records) const {
-  return impl_->Node(node, records);
-}
+int ScaleJob::nodes() const { return impl_->options_.ranks / kTp; }
+Bundle ScaleJob::Node(int node, int records) const { return impl_->Node(node, records); }
 
 bool ScaleOptions::Take(std::string_view name, const char* text) {
   const std::string_view value = text;

@@ -138,6 +138,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lockstep::corpus
 
-int main(int argc, char** argv) {
-  return lockstep::corpus::Main(argc, argv);
-}
+int main(int argc, char** argv) { return lockstep::corpus::Main(argc, argv); }

@@ -186,66 +186,43 @@ bool FaultMaker::Make(std::string* error) {
 
 bool FaultMaker::MakeScenario(std::string* error) {
   switch (request_.scenario) {
-    case 1:
-      return Skip(false, error);
-    case 2:
-      return Extra(error);
+    case 1: return Skip(false, error);
+    case 2: return Extra(error);
     case 3:
-    case 4:
-      return WrongCall(error);
-    case 5:
-      return WrongReduction(error);
-    case 6:
-      return WrongSplits(error);
+    case 4: return WrongCall(error);
+    case 5: return WrongReduction(error);
+    case 6: return WrongSplits(error);
     case 7:
     case 9:
     case 10:
     case 21:
     case 32:
-    case 39:
-      return HostStall(error);
-    case 8:
-      return Checkpoint(error);
-    case 11:
-      return LeavesLoop(error);
-    case 12:
-      return EndsEarly(error);
+    case 39: return HostStall(error);
+    case 8: return Checkpoint(error);
+    case 11: return LeavesLoop(error);
+    case 12: return EndsEarly(error);
     case 13:
     case 14:
-    case 15:
-      return Death(error);
+    case 15: return Death(error);
     case 16:
-    case 17:
-      return GpuFault(error);
+    case 17: return GpuFault(error);
     case 18:
     case 19:
-    case 20:
-      return Network(error);
-    case 22:
-      return Inverted(error);
-    case 23:
-      return LaunchOrder(error);
-    case 24:
-      return SendSend(error);
-    case 25:
-      return WrongPeer(error);
-    case 26:
-      return OpenGroup(error);
-    case 27:
-      return WrongColor(error);
-    case 28:
-      return InitHang(error);
-    case 30:
-      return OtherRun(error);
-    case 31:
-      return Skip(true, error);
+    case 20: return Network(error);
+    case 22: return Inverted(error);
+    case 23: return LaunchOrder(error);
+    case 24: return SendSend(error);
+    case 25: return WrongPeer(error);
+    case 26: return OpenGroup(error);
+    case 27: return WrongColor(error);
+    case 28: return InitHang(error);
+    case 30: return OtherRun(error);
+    case 31: return Skip(true, error);
     case 33:
     case 34:
     case 35:
-    case 42:
-      return Slow(error);
-    default:
-      return Healthy(error);
+    case 42: return Slow(error);
+    default: return Healthy(error);
   }
 }
 
@@ -254,8 +231,7 @@ bool FaultMaker::LikeFirst(Second second) const {
   const bool stands = second == Second::kStall || second == Second::kStop;
   switch (request_.scenario) {
     case 1:
-    case 31:
-      return second == Second::kSkip;
+    case 31: return second == Second::kSkip;
     case 7:
     case 8:
     case 9:
@@ -264,21 +240,16 @@ bool FaultMaker::LikeFirst(Second second) const {
     case 28:
     case 30:
     case 32:
-    case 39:
-      return stands;
+    case 39: return stands;
     case 11:
       return stands || second == Second::kDeath;  // the rank hangs in its teardown, or has ended
     // Neither a dead nor a stopped process writes a Flight Recorder dump.
     case 13:
-    case 14:
-      return second == Second::kDeath || (request_.fr && second == Second::kStop);
-    case 15:
-      return stands || (request_.fr && second == Second::kDeath);
+    case 14: return second == Second::kDeath || (request_.fr && second == Second::kStop);
+    case 15: return stands || (request_.fr && second == Second::kDeath);
     case 16:
-    case 17:
-      return second == Second::kGpu;
-    default:
-      return false;
+    case 17: return second == Second::kGpu;
+    default: return false;
   }
 }
 
@@ -361,27 +332,18 @@ std::vector<std::string> LayoutsFor(int scenario, int32_t ranks) {
                            : ranks >= 64 ? "tp2-pp4-dp" + std::to_string(ranks / 8)
                                          : "tp2-pp4-dp1";
   switch (scenario) {
-    case 6:
-      return {"moe"};
-    case 12:
-      return {"ddp", "fsdp"};
+    case 6: return {"moe"};
+    case 12: return {"ddp", "fsdp"};
     case 21:
     case 22:
     case 23:
-    case 24:
-      return {"3d"};
-    case 25:
-      return {deep};
-    case 31:
-      return {"3d"};
-    case 36:
-      return {"interleaved", "moe", "3d"};
-    case 37:
-      return {"graph"};
-    case 26:
-      return {"3d", "interleaved"};
-    case 27:
-      return {"3d"};
+    case 24: return {"3d"};
+    case 25: return {deep};
+    case 31: return {"3d"};
+    case 36: return {"interleaved", "moe", "3d"};
+    case 37: return {"graph"};
+    case 26: return {"3d", "interleaved"};
+    case 27: return {"3d"};
     case 13:
     case 14:
     case 18:
@@ -389,10 +351,8 @@ std::vector<std::string> LayoutsFor(int scenario, int32_t ranks) {
     case 20:
     case 33:
     case 34:
-    case 42:
-      return {"3d", "fsdp", "interleaved"};
-    default:
-      break;
+    case 42: return {"3d", "fsdp", "interleaved"};
+    default: break;
   }
   if (ranks >= 8192) return {"3d", "3d", "moe", "hsdp64"};
   return {"3d", "3d", "interleaved", "cp", "moe", "fsdp", "hsdp", "ddp"};

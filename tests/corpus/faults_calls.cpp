@@ -8,9 +8,7 @@
 namespace lockstep::corpus {
 namespace {
 
-bool IsCall(const Instr& in) {
-  return in.act == Act::kCall && ring::IsCollective(in.kind);
-}
+bool IsCall(const Instr& in) { return in.act == Act::kCall && ring::IsCollective(in.kind); }
 
 }  // namespace
 

@@ -104,45 +104,28 @@ const char* ScalarType(uint8_t datatype) {
 // Returns the name without the backend's name.
 std::string OpName(const OpView& op, int32_t me) {
   switch (op.kind) {
-    case CallKind::kAllReduce:
-      return "all_reduce";
-    case CallKind::kBroadcast:
-      return "broadcast";
-    case CallKind::kReduce:
-      return "reduce";
-    case CallKind::kAllGather:
-      return "_all_gather_base";
-    case CallKind::kReduceScatter:
-      return "_reduce_scatter_base";
-    case CallKind::kAlltoAll:
-      return "all_to_all";
-    case CallKind::kSend:
-      return "send " + std::to_string(me) + "->" + std::to_string(op.root_or_peer);
-    case CallKind::kRecv:
-      return "recv " + std::to_string(me) + "<-" + std::to_string(op.root_or_peer);
-    default:
-      return "coalesced";
+    case CallKind::kAllReduce: return "all_reduce";
+    case CallKind::kBroadcast: return "broadcast";
+    case CallKind::kReduce: return "reduce";
+    case CallKind::kAllGather: return "_all_gather_base";
+    case CallKind::kReduceScatter: return "_reduce_scatter_base";
+    case CallKind::kAlltoAll: return "all_to_all";
+    case CallKind::kSend: return "send " + std::to_string(me) + "->" + std::to_string(op.root_or_peer);
+    case CallKind::kRecv: return "recv " + std::to_string(me) + "<-" + std::to_string(op.root_or_peer);
+    default: return "coalesced";
   }
 }
 
 const char* Wrapper(CallKind kind) {
   switch (kind) {
-    case CallKind::kAllReduce:
-      return "all_reduce";
-    case CallKind::kBroadcast:
-      return "broadcast";
-    case CallKind::kAllGather:
-      return "all_gather_into_tensor";
-    case CallKind::kReduceScatter:
-      return "reduce_scatter_tensor";
-    case CallKind::kAlltoAll:
-      return "all_to_all_single";
-    case CallKind::kSend:
-      return "isend";
-    case CallKind::kRecv:
-      return "irecv";
-    default:
-      return "batch_isend_irecv";
+    case CallKind::kAllReduce: return "all_reduce";
+    case CallKind::kBroadcast: return "broadcast";
+    case CallKind::kAllGather: return "all_gather_into_tensor";
+    case CallKind::kReduceScatter: return "reduce_scatter_tensor";
+    case CallKind::kAlltoAll: return "all_to_all_single";
+    case CallKind::kSend: return "isend";
+    case CallKind::kRecv: return "irecv";
+    default: return "batch_isend_irecv";
   }
 }
 

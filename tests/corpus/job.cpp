@@ -116,9 +116,7 @@ bool Parse(const std::string& text, Layout* l) {
 
 }  // namespace
 
-uint64_t Mix(uint64_t a, uint64_t b) {
-  return Random(a * 0x9fb21c651e98df25u ^ b).Next();
-}
+uint64_t Mix(uint64_t a, uint64_t b) { return Random(a * 0x9fb21c651e98df25u ^ b).Next(); }
 
 const char* SlotName(Slot slot) {
   static constexpr const char* kNames[] = {"world", "tp",  "cp",    "pp",      "dp",  "ep", "edp",

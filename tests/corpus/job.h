@@ -44,9 +44,7 @@ enum Slot : uint8_t { kWorld, kTp, kCp, kPp, kDp, kEp, kEdp, kMp, kEmb, kShard, 
 const char* SlotName(Slot slot);   // "tp"
 const char* SlotGroup(Slot slot);  // "TENSOR_MODEL_PARALLEL_GROUP"
 constexpr uint8_t kComputeStream = 0;
-constexpr uint8_t StreamOf(Slot slot) {
-  return static_cast<uint8_t>(1 + slot);
-}
+constexpr uint8_t StreamOf(Slot slot) { return static_cast<uint8_t>(1 + slot); }
 constexpr uint8_t kStreams = 1 + kSlots;
 
 struct Comm {

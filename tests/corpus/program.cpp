@@ -28,18 +28,10 @@ class Builder {
       begin.count = static_cast<uint64_t>(step);
       out_.push_back(begin);
       switch (l_.shape) {
-        case Shape::kMegatron:
-          Megatron();
-          break;
-        case Shape::kFsdp:
-          Fsdp();
-          break;
-        case Shape::kDdp:
-          Ddp();
-          break;
-        case Shape::kGraph:
-          Graph(step);
-          break;
+        case Shape::kMegatron: Megatron(); break;
+        case Shape::kFsdp: Fsdp(); break;
+        case Shape::kDdp: Ddp(); break;
+        case Shape::kGraph: Graph(step); break;
       }
       thread_ = 0;
     }
@@ -212,15 +204,9 @@ class Builder {
     int32_t backwards = 0;
     for (const jobmodel::Turn& turn : jobmodel::TurnsOf(schedule, place_.pp, Stages(), l_.micro_batches, l_.vpp)) {
       switch (turn.kind) {
-        case jobmodel::Turn::kForward:
-          Forward();
-          break;
-        case jobmodel::Turn::kBackward:
-          Backward(++backwards == l_.micro_batches * l_.vpp);
-          break;
-        case jobmodel::Turn::kExchange:
-          Exchange(turn);
-          break;
+        case jobmodel::Turn::kForward: Forward(); break;
+        case jobmodel::Turn::kBackward: Backward(++backwards == l_.micro_batches * l_.vpp); break;
+        case jobmodel::Turn::kExchange: Exchange(turn); break;
       }
     }
     if (Has(kDp)) Join(kDp);
@@ -317,9 +303,7 @@ int64_t ProgramClass(const Job& job, int32_t rank) {
   return key;
 }
 
-Program MakeProgram(const Job& job, int32_t rank) {
-  return Builder(job, rank).Build();
-}
+Program MakeProgram(const Job& job, int32_t rank) { return Builder(job, rank).Build(); }
 
 const Site& SiteAt(uint32_t number) {
   static constexpr Site kTable[] = {

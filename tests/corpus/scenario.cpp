@@ -15,9 +15,7 @@ namespace {
 
 constexpr uint32_t kShortDepth = 48;  // records per rank in the largest jobs
 
-int32_t DefaultSteps(int32_t ranks) {
-  return ranks >= 8192 ? 3 : ranks >= 1024 ? 4 : 6;
-}
+int32_t DefaultSteps(int32_t ranks) { return ranks >= 8192 ? 3 : ranks >= 1024 ? 4 : 6; }
 
 const char* MarksName(Marks marks) {
   static constexpr const char* kNames[] = {"off", "done", "full", "timed"};

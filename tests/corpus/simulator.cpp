@@ -75,18 +75,10 @@ void Simulator::Run() {
         Host(static_cast<int32_t>(event.a));
         break;
       }
-      case kErrorEvent:
-        LeaveOnError(static_cast<int32_t>(event.a));
-        break;
-      case kCollectiveEvent:
-        FinishCollective(event);
-        break;
-      case kPartlyEvent:
-        FinishPartly(event);
-        break;
-      case kPairEvent:
-        FinishPair(event);
-        break;
+      case kErrorEvent: LeaveOnError(static_cast<int32_t>(event.a)); break;
+      case kCollectiveEvent: FinishCollective(event); break;
+      case kPartlyEvent: FinishPartly(event); break;
+      case kPairEvent: FinishPair(event); break;
     }
   }
 }
@@ -136,9 +128,7 @@ bool Simulator::Step(int32_t r, const Instr& in) {
   };
   switch (in.act) {
     case Act::kCall:
-    case Act::kAllToAllV:
-      Issue(r, in);
-      return true;
+    case Act::kAllToAllV: Issue(r, in); return true;
     case Act::kGroupBegin:
       if (rank.group_depth++ > 0) return true;
       rank.group = ++rank.groups;
@@ -159,18 +149,11 @@ bool Simulator::Step(int32_t r, const Instr& in) {
       Compute(r, static_cast<int64_t>(ns) + extra);
       return true;
     }
-    case Act::kJoin:
-      Join(r, in);
-      return true;
-    case Act::kHostWait:
-      return WaitForGpu(r, in);
-    case Act::kHostWork:
-      rank.now += in.ns + Jitter(r, 0, in.ns / 8);
-      return true;
+    case Act::kJoin: Join(r, in); return true;
+    case Act::kHostWait: return WaitForGpu(r, in);
+    case Act::kHostWork: rank.now += in.ns + Jitter(r, 0, in.ns / 8); return true;
     case Act::kInit:
-    case Act::kSplit:
-      Rendezvous(r, in);
-      return false;
+    case Act::kSplit: Rendezvous(r, in); return false;
     case Act::kAbort:
       // The GPU's work up to that time must be simulated first.
       if (clock_ < rank.now) {
@@ -186,23 +169,15 @@ bool Simulator::Step(int32_t r, const Instr& in) {
       progress.ended = record->enter;
       return true;
     }
-    case Act::kStep:
-      BeginStep(r, static_cast<int32_t>(in.count));
-      return true;
-    case Act::kGraphBegin:
-      gpus_[static_cast<size_t>(r)].capturing = true;
-      return true;
+    case Act::kStep: BeginStep(r, static_cast<int32_t>(in.count)); return true;
+    case Act::kGraphBegin: gpus_[static_cast<size_t>(r)].capturing = true; return true;
     case Act::kGraphEnd:
       gpus_[static_cast<size_t>(r)].capturing = false;
       rank.captured_at = rank.now;
       return true;
-    case Act::kGraphLaunch:
-      LaunchGraph(r, in);
-      return true;
-    case Act::kStall:
-      return stop(HostStatus::kStalled);
-    case Act::kLeave:
-      return stop(HostStatus::kLeft);
+    case Act::kGraphLaunch: LaunchGraph(r, in); return true;
+    case Act::kStall: return stop(HostStatus::kStalled);
+    case Act::kLeave: return stop(HostStatus::kLeft);
     case Act::kDie:
       rank.signal = static_cast<int32_t>(in.count);
       rank.gpu_dead_at = std::min(rank.gpu_dead_at, rank.now);
@@ -217,9 +192,7 @@ bool Simulator::Step(int32_t r, const Instr& in) {
       // The process's kernels continue, but NCCL's network threads stop with the process.
       BreakComms(r, rank.now, true);
       return stop(HostStatus::kFrozen);
-    case Act::kGpuHang:
-      Compute(r, kNever);
-      return true;
+    case Act::kGpuHang: Compute(r, kNever); return true;
     case Act::kGpuError:
       rank.gpu_error = static_cast<int32_t>(in.count);
       rank.gpu_dead_at = rank.now + in.ns;
@@ -256,9 +229,7 @@ void Simulator::BreakComms(int32_t r, int64_t at, bool network_only) {
   }
 }
 
-void Simulator::Resume(int32_t r, int64_t at) {
-  queue_.push({at, kHostEvent, static_cast<uint32_t>(r), 0, 0});
-}
+void Simulator::Resume(int32_t r, int64_t at) { queue_.push({at, kHostEvent, static_cast<uint32_t>(r), 0, 0}); }
 
 void Simulator::Rendezvous(int32_t r, const Instr& in) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
@@ -357,16 +328,11 @@ int64_t Simulator::Duration(const Comm& comm, const Instr& in, int64_t at) {
   const auto n = static_cast<double>(comm.members.size());
   double bytes = static_cast<double>(in.count) * static_cast<double>(DatatypeBytes(in.datatype));
   switch (in.kind) {
-    case CallKind::kAllReduce:
-      bytes *= 2 * (n - 1) / n;
-      break;
+    case CallKind::kAllReduce: bytes *= 2 * (n - 1) / n; break;
     case CallKind::kAllGather:
     case CallKind::kReduceScatter:
-    case CallKind::kAlltoAll:
-      bytes *= n - 1;
-      break;
-    default:
-      break;
+    case CallKind::kAlltoAll: bytes *= n - 1; break;
+    default: break;
   }
   const double bytes_per_ns = comm.inter_host ? 45.0 : 320.0;
   double hops = 1;

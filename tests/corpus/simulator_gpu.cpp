@@ -9,9 +9,7 @@ uint64_t PairKey(int32_t comm, int32_t from, int32_t to) {
   return static_cast<uint64_t>(comm) << 40 | static_cast<uint64_t>(from) << 20 | static_cast<uint64_t>(to);
 }
 
-uint64_t BytesOf(const Instr& in) {
-  return in.count * DatatypeBytes(in.datatype);
-}
+uint64_t BytesOf(const Instr& in) { return in.count * DatatypeBytes(in.datatype); }
 
 }  // namespace
 

@@ -335,12 +335,8 @@ void CountersOnlyIncrease(bool shared_stream) {
   }
 }
 
-TEST(CaptureTest, CountersOnlyIncrease) {
-  CountersOnlyIncrease(false);
-}
-TEST(CaptureTest, CountersOfASharedStreamOnlyIncrease) {
-  CountersOnlyIncrease(true);
-}
+TEST(CaptureTest, CountersOnlyIncrease) { CountersOnlyIncrease(false); }
+TEST(CaptureTest, CountersOfASharedStreamOnlyIncrease) { CountersOnlyIncrease(true); }
 
 TEST(CaptureTest, MembersWithEqualCallsHaveEqualHashes) {
   const Job job = MakeJobOf("3d", 8, 3, 8);

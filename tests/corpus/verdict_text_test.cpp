@@ -53,9 +53,7 @@ constexpr Family kFamilies[] = {
     {.scenario = 7, .name = "data-loader-gloo", .fr = true, .gloo = true},
 };
 
-void PrintTo(const Family& family, std::ostream* out) {
-  *out << family.name;
-}
+void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 
 class VerdictTexts : public ::testing::TestWithParam<Family> {};
 

@@ -49,20 +49,11 @@ void Change(Input* input, Bundle* bundle) {
   if (rank.ops.empty()) return;
   Op& op = rank.ops[which % rank.ops.size()];
   switch (field % 5) {
-    case 0:
-      op.seq = value;
-      break;
-    case 1:
-      op.count = value;
-      break;
-    case 2:
-      op.root_or_peer = static_cast<int32_t>(value);
-      break;
-    case 3:
-      op.state = static_cast<OpState>(static_cast<uint64_t>(value) % 9);
-      break;
-    default:
-      op.stream = kNoIndex;
+    case 0: op.seq = value; break;
+    case 1: op.count = value; break;
+    case 2: op.root_or_peer = static_cast<int32_t>(value); break;
+    case 3: op.state = static_cast<OpState>(static_cast<uint64_t>(value) % 9); break;
+    default: op.stream = kNoIndex;
   }
 }
 
@@ -80,17 +71,10 @@ Bundle Faulty(uint8_t fault, int culprit, uint8_t place) {
       rank.host_fault_at = at;
       rank.host_fault = kFaults[fault % 8];
       break;
-    case 4:
-      rank.gpu_stall_at = at;
-      break;
-    case 5:
-      rank.program.erase(rank.program.begin() + static_cast<std::ptrdiff_t>(at));
-      break;
-    case 6:
-      rank.program.insert(rank.program.begin() + static_cast<std::ptrdiff_t>(at), rank.program[at]);
-      break;
-    default:
-      rank.program[at].count *= 2;
+    case 4: rank.gpu_stall_at = at; break;
+    case 5: rank.program.erase(rank.program.begin() + static_cast<std::ptrdiff_t>(at)); break;
+    case 6: rank.program.insert(rank.program.begin() + static_cast<std::ptrdiff_t>(at), rank.program[at]); break;
+    default: rank.program[at].count *= 2;
   }
   Bundle bundle = job.Run();
   bundle.known_stalled = true;

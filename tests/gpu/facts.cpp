@@ -150,27 +150,14 @@ struct Bench {
   void Put(Between between, cudaStream_t stream) {
     ++ticket;
     switch (between) {
-      case kTwoWrites:
-        CHECK(write(stream, mark + 64, ticket, 0));
-        [[fallthrough]];
-      case kWrite:
-        CHECK(write(stream, mark, ticket, 0));
-        break;
-      case kTwoEvents:
-        CHECK(cudaEventRecord(other, stream));
-        [[fallthrough]];
-      case kEvent:
-        CHECK(cudaEventRecord(plain, stream));
-        break;
+      case kTwoWrites: CHECK(write(stream, mark + 64, ticket, 0)); [[fallthrough]];
+      case kWrite: CHECK(write(stream, mark, ticket, 0)); break;
+      case kTwoEvents: CHECK(cudaEventRecord(other, stream)); [[fallthrough]];
+      case kEvent: CHECK(cudaEventRecord(plain, stream)); break;
       // As in the recorder: a separate pair for every operation.
-      case kTwoTimedEvents:
-        CHECK(cudaEventRecord(timed[ticket * 2 % kTimed], stream));
-        [[fallthrough]];
-      case kTimedEvent:
-        CHECK(cudaEventRecord(timed[(ticket * 2 + 1) % kTimed], stream));
-        break;
-      default:
-        break;
+      case kTwoTimedEvents: CHECK(cudaEventRecord(timed[ticket * 2 % kTimed], stream)); [[fallthrough]];
+      case kTimedEvent: CHECK(cudaEventRecord(timed[(ticket * 2 + 1) % kTimed], stream)); break;
+      default: break;
     }
   }
 

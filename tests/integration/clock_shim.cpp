@@ -36,9 +36,7 @@ int Now(clockid_t clock, timespec* out) {
 
 extern "C" {
 
-int clock_gettime(clockid_t clock, timespec* out) noexcept {
-  return Now(clock, out);
-}
+int clock_gettime(clockid_t clock, timespec* out) noexcept { return Now(clock, out); }
 
 int gettimeofday(timeval* out, void*) noexcept {
   timespec now{};

@@ -31,17 +31,13 @@ Step LargeStep(int micro_batches) {
 
 Lane LaneOf(const Call& call, int stage) {
   switch (call.family) {
-    case Family::kTp:
-      return kTpLane;
-    case Family::kDp:
-      return kDpLane;
-    case Family::kEmb:
-      return kEmbLane;
+    case Family::kTp: return kTpLane;
+    case Family::kDp: return kDpLane;
+    case Family::kEmb: return kEmbLane;
     case Family::kPp:
       if (call.kind == CallKind::kSend) return call.root_or_peer > stage ? kSendNext : kSendPrev;
       return call.root_or_peer > stage ? kRecvNext : kRecvPrev;
-    default:
-      return kWorldLane;
+    default: return kWorldLane;
   }
 }
 

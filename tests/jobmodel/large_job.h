@@ -14,14 +14,10 @@ constexpr int kLargeJobTp = 8;  // ranks per node
 
 // Each lane numbers its own calls.
 enum Lane { kTpLane, kDpLane, kEmbLane, kWorldLane, kSendNext, kSendPrev, kRecvNext, kRecvPrev, kLanes };
-constexpr bool Collective(int lane) {
-  return lane <= kWorldLane;
-}
+constexpr bool Collective(int lane) { return lane <= kWorldLane; }
 // Stream 0 is tensor parallel, 1 is the pipeline, 2 has the rest.
 constexpr int kLaneStreams = 3;
-constexpr int LaneStream(int lane) {
-  return lane == kTpLane ? 0 : lane >= kSendNext ? 1 : 2;
-}
+constexpr int LaneStream(int lane) { return lane == kTpLane ? 0 : lane >= kSendNext ? 1 : 2; }
 
 // The calls of one stage's step. A position counts calls since the first step.
 struct StageProgram {

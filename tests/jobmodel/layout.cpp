@@ -6,23 +6,15 @@ namespace {
 // Returns which axes (tp, cp, ep, edp, pp) vary within a group of the family.
 std::array<bool, 5> Varying(Family family) {
   switch (family) {
-    case Family::kWorld:
-      return {true, true, true, true, true};
-    case Family::kTp:
-      return {true, false, false, false, false};
-    case Family::kCp:
-      return {false, true, false, false, false};
-    case Family::kDp:
-      return {false, false, true, true, false};
-    case Family::kEp:
-      return {false, false, true, false, false};
-    case Family::kEdp:
-      return {false, false, false, true, false};
-    case Family::kMp:
-      return {true, true, false, false, true};
+    case Family::kWorld: return {true, true, true, true, true};
+    case Family::kTp: return {true, false, false, false, false};
+    case Family::kCp: return {false, true, false, false, false};
+    case Family::kDp: return {false, false, true, true, false};
+    case Family::kEp: return {false, false, true, false, false};
+    case Family::kEdp: return {false, false, false, true, false};
+    case Family::kMp: return {true, true, false, false, true};
     case Family::kPp:
-    case Family::kEmb:
-      return {false, false, false, false, true};
+    case Family::kEmb: return {false, false, false, false, true};
   }
   return {};
 }

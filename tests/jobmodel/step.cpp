@@ -99,12 +99,9 @@ class Turns {
 std::vector<Turn> TurnsOf(Schedule schedule, int stage, int stages, int micro_batches, int chunks) {
   Turns turns(stage, stages, micro_batches);
   switch (schedule) {
-    case Schedule::kForwardFirst:
-      return turns.ForwardFirst();
-    case Schedule::kOneForwardOneBackward:
-      return turns.OneForwardOneBackward();
-    case Schedule::kInterleaved:
-      return turns.Interleaved(chunks);
+    case Schedule::kForwardFirst: return turns.ForwardFirst();
+    case Schedule::kOneForwardOneBackward: return turns.OneForwardOneBackward();
+    case Schedule::kInterleaved: return turns.Interleaved(chunks);
   }
   return {};
 }

@@ -21,9 +21,7 @@ struct Row {
   std::function<ncclResult_t(bool odd, int rank, float* send, float* recv, ncclComm_t comm, cudaStream_t stream)> call;
 };
 
-std::ostream& operator<<(std::ostream& out, const Row& row) {
-  return out << row.name;
-}
+std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.name; }
 
 class Mismatch : public testing::TestWithParam<Row> {};
 

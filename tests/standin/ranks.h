@@ -109,9 +109,7 @@ inline std::vector<int> RunRanks(int count, const std::function<void(int)>& body
   return statuses;
 }
 
-inline std::vector<int> AllWell(int count) {
-  return std::vector<int>(static_cast<size_t>(count), 0);
-}
+inline std::vector<int> AllWell(int count) { return std::vector<int>(static_cast<size_t>(count), 0); }
 
 // Returns device memory that holds `values`.
 template <class T>

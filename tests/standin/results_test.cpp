@@ -39,9 +39,7 @@ constexpr Format kFormats[] = {
     {"float8e5m2", ncclFloat8e5m2, 1, 's', 5, 2, false},
 };
 
-std::ostream& operator<<(std::ostream& out, const Format& format) {
-  return out << format.name;
-}
+std::ostream& operator<<(std::ostream& out, const Format& format) { return out << format.name; }
 
 // A small float, implemented by enumeration: lists all finite non-negative values in order, and rounds by searching the
 // list.
@@ -129,14 +127,10 @@ constexpr std::pair<Op, const char*> kOps[] = {{Op::kSum, "sum"}, {Op::kProd, "p
 template <class T>
 T Combine(Op op, T a, T b) {
   switch (op) {
-    case Op::kProd:
-      return static_cast<T>(a * b);
-    case Op::kMax:
-      return a > b ? a : b;
-    case Op::kMin:
-      return a < b ? a : b;
-    default:
-      return static_cast<T>(a + b);
+    case Op::kProd: return static_cast<T>(a * b);
+    case Op::kMax: return a > b ? a : b;
+    case Op::kMin: return a < b ? a : b;
+    default: return static_cast<T>(a + b);
   }
 }
 
@@ -175,30 +169,14 @@ Bytes Expected(const Format& format, Op op, const std::vector<Bytes>& inputs) {
         [](T value, unsigned char* at) { memcpy(at, &value, sizeof value); });
   };
   switch (format.type) {
-    case ncclInt8:
-      plain(int8_t{});
-      break;
-    case ncclUint8:
-      plain(uint8_t{});
-      break;
-    case ncclInt32:
-      plain(int32_t{});
-      break;
-    case ncclUint32:
-      plain(uint32_t{});
-      break;
-    case ncclInt64:
-      plain(int64_t{});
-      break;
-    case ncclUint64:
-      plain(uint64_t{});
-      break;
-    case ncclFloat32:
-      plain(float{});
-      break;
-    case ncclFloat64:
-      plain(double{});
-      break;
+    case ncclInt8: plain(int8_t{}); break;
+    case ncclUint8: plain(uint8_t{}); break;
+    case ncclInt32: plain(int32_t{}); break;
+    case ncclUint32: plain(uint32_t{}); break;
+    case ncclInt64: plain(int64_t{}); break;
+    case ncclUint64: plain(uint64_t{}); break;
+    case ncclFloat32: plain(float{}); break;
+    case ncclFloat64: plain(double{}); break;
     default: {
       const SmallFloats small(format);
       Serial<float>(

@@ -48,12 +48,6 @@ API int ncclCommCuDevice(const Comm*, int* value) {
   *value = 0;
   return 0;
 }
-API int ncclCommDestroy(Comm*) {
-  return 0;
-}
-API int ncclGroupStart() {
-  return 0;
-}
-API int ncclGroupEnd() {
-  return 0;
-}
+API int ncclCommDestroy(Comm*) { return 0; }
+API int ncclGroupStart() { return 0; }
+API int ncclGroupEnd() { return 0; }

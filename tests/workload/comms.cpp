@@ -42,9 +42,7 @@ lockstep::jobmodel::Layout LayoutOf(const Options& options) {
 
 }  // namespace
 
-Place PlaceOf(const Options& options, int rank) {
-  return LayoutOf(options).PlaceOf(rank);
-}
+Place PlaceOf(const Options& options, int rank) { return LayoutOf(options).PlaceOf(rank); }
 
 Group GroupOf(const Options& options, CommKind kind, int rank) {
   using lockstep::jobmodel::Family;

@@ -50,9 +50,7 @@ T Load(const void* in) {
 
 }  // namespace
 
-void SetRankForMessages(int rank) {
-  message_rank = rank;
-}
+void SetRankForMessages(int rank) { message_rank = rank; }
 
 void FailCall(const char* what, const char* why, const char* file, int line) {
   std::fprintf(stderr, "trainsim: rank %d: %s failed: %s (%s:%d)\n", message_rank, what, why, file, line);
@@ -94,72 +92,50 @@ void Memory::Free() {
 size_t SizeOf(ncclDataType_t type) {
   switch (type) {
     case ncclInt8:
-    case ncclUint8:
-      return 1;
+    case ncclUint8: return 1;
     case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
+    case ncclBfloat16: return 2;
     case ncclInt64:
     case ncclUint64:
-    case ncclFloat64:
-      return 8;
-    default:
-      return 4;
+    case ncclFloat64: return 8;
+    default: return 4;
   }
 }
 
 void Encode(ncclDataType_t type, double value, void* out) {
   switch (type) {
-    case ncclUint8:
-      return Store(out, static_cast<uint8_t>(value));
-    case ncclInt32:
-      return Store(out, static_cast<int32_t>(value));
-    case ncclInt64:
-      return Store(out, static_cast<int64_t>(value));
-    case ncclFloat16:
-      return Store(out, ToHalf(static_cast<float>(value)));
-    case ncclBfloat16:
-      return Store(out, static_cast<uint16_t>(BitsOf(static_cast<float>(value)) >> 16));
-    case ncclFloat64:
-      return Store(out, value);
-    default:
-      return Store(out, static_cast<float>(value));
+    case ncclUint8: return Store(out, static_cast<uint8_t>(value));
+    case ncclInt32: return Store(out, static_cast<int32_t>(value));
+    case ncclInt64: return Store(out, static_cast<int64_t>(value));
+    case ncclFloat16: return Store(out, ToHalf(static_cast<float>(value)));
+    case ncclBfloat16: return Store(out, static_cast<uint16_t>(BitsOf(static_cast<float>(value)) >> 16));
+    case ncclFloat64: return Store(out, value);
+    default: return Store(out, static_cast<float>(value));
   }
 }
 
 double Decode(ncclDataType_t type, const void* in) {
   switch (type) {
-    case ncclUint8:
-      return Load<uint8_t>(in);
-    case ncclInt32:
-      return Load<int32_t>(in);
-    case ncclInt64:
-      return static_cast<double>(Load<int64_t>(in));
-    case ncclFloat16:
-      return FromHalf(Load<uint16_t>(in));
+    case ncclUint8: return Load<uint8_t>(in);
+    case ncclInt32: return Load<int32_t>(in);
+    case ncclInt64: return static_cast<double>(Load<int64_t>(in));
+    case ncclFloat16: return FromHalf(Load<uint16_t>(in));
     case ncclBfloat16: {
       const uint32_t bits = static_cast<uint32_t>(Load<uint16_t>(in)) << 16;
       return Load<float>(&bits);
     }
-    case ncclFloat64:
-      return Load<double>(in);
-    default:
-      return Load<float>(in);
+    case ncclFloat64: return Load<double>(in);
+    default: return Load<float>(in);
   }
 }
 
 double Tolerance(ncclDataType_t type, double expected) {
   switch (type) {
-    case ncclBfloat16:
-      return std::abs(expected) <= 256 ? 0 : std::abs(expected) / 32;
-    case ncclFloat16:
-      return std::abs(expected) <= 2048 ? 0 : std::abs(expected) / 256;
-    case ncclFloat32:
-      return std::abs(expected) * 1e-6;
-    case ncclFloat64:
-      return std::abs(expected) * 1e-12;
-    default:
-      return 0;
+    case ncclBfloat16: return std::abs(expected) <= 256 ? 0 : std::abs(expected) / 32;
+    case ncclFloat16: return std::abs(expected) <= 2048 ? 0 : std::abs(expected) / 256;
+    case ncclFloat32: return std::abs(expected) * 1e-6;
+    case ncclFloat64: return std::abs(expected) * 1e-12;
+    default: return 0;
   }
 }
 

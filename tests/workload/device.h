@@ -57,8 +57,6 @@ double Tolerance(ncclDataType_t type, double expected);
 // Returns a rank's value in a step: 1, 2 or 3, so that sums identify ranks and steps.
 double BaseValue(uint64_t seed, int step, int rank);
 // Buffers hold a different value for each member's share, so that results identify shares.
-inline double ShareValue(double base, int64_t share) {
-  return base + static_cast<double>(share % 4);
-}
+inline double ShareValue(double base, int64_t share) { return base + static_cast<double>(share % 4); }
 
 }  // namespace trainsim

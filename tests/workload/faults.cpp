@@ -18,25 +18,18 @@ namespace {
   while (true) value = value * 6364136223846793005ULL + 1;
 }
 
-void CUDART_CB BlockStream(void* /*unused*/) {
-  SleepForEver();
-}
+void CUDART_CB BlockStream(void* /*unused*/) { SleepForEver(); }
 
 // Chooses another type of at most the same size, so that no buffer overruns if a library accepts the call.
 ncclDataType_t OtherType(ncclDataType_t type) {
   switch (type) {
-    case ncclFloat64:
-      return ncclFloat32;
-    case ncclInt64:
-      return ncclInt32;
-    case ncclFloat32:
-      return ncclBfloat16;
+    case ncclFloat64: return ncclFloat32;
+    case ncclInt64: return ncclInt32;
+    case ncclFloat32: return ncclBfloat16;
     case ncclInt32:
     case ncclFloat16:
-    case ncclBfloat16:
-      return ncclUint8;
-    default:
-      return ncclInt8;
+    case ncclBfloat16: return ncclUint8;
+    default: return ncclInt8;
   }
 }
 
@@ -118,58 +111,36 @@ std::string FaultPlan::Unplayed() const {
 void FaultPlan::Play(const Planned& planned, cudaStream_t stream, CallArgs* args) const {
   const Fault& fault = planned.fault;
   switch (fault.kind) {
-    case FaultKind::kStallHost:
-      SleepForEver();
-    case FaultKind::kStallGpu:
-      CUDA_OK(cudaLaunchHostFunc(stream, BlockStream, nullptr));
-      return;
-    case FaultKind::kKill:
-      kill(getpid(), SIGKILL);
-      return;
+    case FaultKind::kStallHost: SleepForEver();
+    case FaultKind::kStallGpu: CUDA_OK(cudaLaunchHostFunc(stream, BlockStream, nullptr)); return;
+    case FaultKind::kKill: kill(getpid(), SIGKILL); return;
     case FaultKind::kSegv: {
       // The pointer is hidden from the optimizer, which would replace a write to a known address 0 by a trap.
       volatile int* volatile nowhere = nullptr;
       *nowhere = 1;
       return;
     }
-    case FaultKind::kStop:
-      kill(getpid(), SIGSTOP);
-      return;
-    case FaultKind::kSkip:
-      args->times = 0;
-      return;
-    case FaultKind::kExtra:
-      args->times = 2;
-      return;
+    case FaultKind::kStop: kill(getpid(), SIGSTOP); return;
+    case FaultKind::kSkip: args->times = 0; return;
+    case FaultKind::kExtra: args->times = 2; return;
     case FaultKind::kWrongCount:
       args->count = fault.value ? static_cast<size_t>(*fault.value) : args->count / 2;
       return;
-    case FaultKind::kWrongDatatype:
-      args->type = OtherType(args->type);
-      return;
-    case FaultKind::kWrongReduction:
-      args->reduction = ncclMax;
-      return;
+    case FaultKind::kWrongDatatype: args->type = OtherType(args->type); return;
+    case FaultKind::kWrongReduction: args->reduction = ncclMax; return;
     case FaultKind::kWrongRoot:
       args->root = fault.value ? static_cast<int>(*fault.value) : planned.comm_size - 1;
       return;
-    case FaultKind::kWrongOp:
-      args->other_kind = true;
-      return;
+    case FaultKind::kWrongOp: args->other_kind = true; return;
     case FaultKind::kExitEarly:
-    case FaultKind::kException:
-      throw LeaveLoop{fault.kind};
-    case FaultKind::kSpinHost:
-      ComputeForEver();
-    case FaultKind::kOpenGroup:
-      NCCL_OK(ncclGroupStart());
-      return;
+    case FaultKind::kException: throw LeaveLoop{fault.kind};
+    case FaultKind::kSpinHost: ComputeForEver();
+    case FaultKind::kOpenGroup: NCCL_OK(ncclGroupStart()); return;
     case FaultKind::kWrongPeer:
       args->root = fault.value ? static_cast<int>(*fault.value) : (args->root + 1) % planned.comm_size;
       if (args->root == planned.own_index) args->root = (args->root + 1) % planned.comm_size;
       return;
-    default:
-      return;  // this fault strikes at another place
+    default: return;  // this fault strikes at another place
   }
 }
 

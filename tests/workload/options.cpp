@@ -107,24 +107,18 @@ bool InGraph(FaultKind kind) {
     case FaultKind::kSpinHost:
     case FaultKind::kStallLoader:
     case FaultKind::kNeverInit:
-    case FaultKind::kWrongColor:
-      return true;
-    default:
-      return false;
+    case FaultKind::kWrongColor: return true;
+    default: return false;
   }
 }
 
 std::vector<const char*> OpsOf(CommKind comm) {
   switch (comm) {
-    case CommKind::kWorld:
-      return {"allreduce", "broadcast"};
+    case CommKind::kWorld: return {"allreduce", "broadcast"};
     case CommKind::kTp:
-    case CommKind::kDp:
-      return {"allreduce", "broadcast", "allgather", "reducescatter"};
-    case CommKind::kEp:
-      return {"allreduce", "broadcast", "alltoall"};
-    case CommKind::kPp:
-      return {"send", "recv"};
+    case CommKind::kDp: return {"allreduce", "broadcast", "allgather", "reducescatter"};
+    case CommKind::kEp: return {"allreduce", "broadcast", "alltoall"};
+    case CommKind::kPp: return {"send", "recv"};
   }
   return {};
 }
@@ -132,16 +126,11 @@ std::vector<const char*> OpsOf(CommKind comm) {
 // Returns the operations at which a kind makes sense, on any communicator. Empty means all.
 std::vector<const char*> OpsOf(FaultKind kind) {
   switch (kind) {
-    case FaultKind::kWrongReduction:
-      return {"allreduce", "reducescatter"};
-    case FaultKind::kWrongRoot:
-      return {"broadcast"};
-    case FaultKind::kWrongOp:
-      return {"allreduce"};
-    case FaultKind::kWrongPeer:
-      return {"send", "recv"};
-    default:
-      return {};
+    case FaultKind::kWrongReduction: return {"allreduce", "reducescatter"};
+    case FaultKind::kWrongRoot: return {"broadcast"};
+    case FaultKind::kWrongOp: return {"allreduce"};
+    case FaultKind::kWrongPeer: return {"send", "recv"};
+    default: return {};
   }
 }
 
@@ -171,18 +160,12 @@ CommKind DefaultComm(const Options& options, FaultKind kind) {
 // Returns the communicators for a fault with its own place. Empty means all.
 std::vector<CommKind> CommsOf(FaultKind kind) {
   switch (kind) {
-    case FaultKind::kStallLoader:
-      return {CommKind::kWorld};
-    case FaultKind::kSwapOrder:
-      return {CommKind::kDp};
-    case FaultKind::kNoGroup:
-      return {CommKind::kPp};
-    case FaultKind::kNeverInit:
-      return {CommKind::kWorld, CommKind::kPp};
-    case FaultKind::kWrongColor:
-      return {CommKind::kTp, CommKind::kDp, CommKind::kEp};
-    default:
-      return {};
+    case FaultKind::kStallLoader: return {CommKind::kWorld};
+    case FaultKind::kSwapOrder: return {CommKind::kDp};
+    case FaultKind::kNoGroup: return {CommKind::kPp};
+    case FaultKind::kNeverInit: return {CommKind::kWorld, CommKind::kPp};
+    case FaultKind::kWrongColor: return {CommKind::kTp, CommKind::kDp, CommKind::kEp};
+    default: return {};
   }
 }
 
@@ -388,28 +371,17 @@ bool ReadVariable(const char* name, std::initializer_list<const char*> others, i
 
 }  // namespace
 
-const char* Name(FaultKind kind) {
-  return kFaultNames[static_cast<size_t>(kind)];
-}
-const char* Name(CommKind comm) {
-  return kCommNames[static_cast<size_t>(comm)];
-}
-const char* Name(OpKind op) {
-  return kOpNames[static_cast<size_t>(op)];
-}
+const char* Name(FaultKind kind) { return kFaultNames[static_cast<size_t>(kind)]; }
+const char* Name(CommKind comm) { return kCommNames[static_cast<size_t>(comm)]; }
+const char* Name(OpKind op) { return kOpNames[static_cast<size_t>(op)]; }
 
 int Options::CommSize(CommKind comm) const {
   switch (comm) {
-    case CommKind::kWorld:
-      return WorldSize();
-    case CommKind::kTp:
-      return tp;
-    case CommKind::kPp:
-      return pp;
-    case CommKind::kDp:
-      return dp;
-    case CommKind::kEp:
-      return ep;
+    case CommKind::kWorld: return WorldSize();
+    case CommKind::kTp: return tp;
+    case CommKind::kPp: return pp;
+    case CommKind::kDp: return dp;
+    case CommKind::kEp: return ep;
   }
   return 0;
 }
@@ -426,10 +398,8 @@ bool Options::ExpectsWrongData() const {
       case FaultKind::kWrongOp:
       case FaultKind::kOpenGroup:
       case FaultKind::kWrongPeer:
-      case FaultKind::kWrongColor:
-        return true;
-      default:
-        return false;
+      case FaultKind::kWrongColor: return true;
+      default: return false;
     }
   });
 }

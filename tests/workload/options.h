@@ -35,12 +35,8 @@ enum class FaultKind {
   kWrongColor,
 };
 // Returns whether a fault strikes at an operation and not at its own place.
-inline constexpr bool AtOperation(FaultKind kind) {
-  return kind < FaultKind::kStallLoader;
-}
-inline constexpr bool AtStart(FaultKind kind) {
-  return kind >= FaultKind::kNeverInit;
-}
+inline constexpr bool AtOperation(FaultKind kind) { return kind < FaultKind::kStallLoader; }
+inline constexpr bool AtStart(FaultKind kind) { return kind >= FaultKind::kNeverInit; }
 
 enum class CommKind { kWorld, kTp, kPp, kDp, kEp };
 inline constexpr int kCommKinds = 5;

@@ -26,9 +26,7 @@ Clock::time_point After(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-void NapUntil(Clock::time_point end) {
-  std::this_thread::sleep_until(std::min(end, Clock::now() + kBreath));
-}
+void NapUntil(Clock::time_point end) { std::this_thread::sleep_until(std::min(end, Clock::now() + kBreath)); }
 
 void ComputeUntil(Clock::time_point end) {
   volatile uint64_t value = 1;
@@ -91,18 +89,13 @@ void WaitForService(double seconds) {
 void Play(const Prepare& prepare) {
   const double seconds = prepare.pause.seconds;
   switch (prepare.kind) {
-    case PrepareKind::kCompile:
-      return Compile(seconds);
-    case PrepareKind::kThread:
-      std::thread([seconds] { ComputeUntil(After(seconds)); }).join();
-      return;
-    case PrepareKind::kRead:
-      return ReadFile(seconds);
+    case PrepareKind::kCompile: return Compile(seconds);
+    case PrepareKind::kThread: std::thread([seconds] { ComputeUntil(After(seconds)); }).join(); return;
+    case PrepareKind::kRead: return ReadFile(seconds);
     case PrepareKind::kLock:
       for (const auto end = After(seconds); Clock::now() < end;) NapUntil(end);
       return;
-    case PrepareKind::kService:
-      return WaitForService(seconds);
+    case PrepareKind::kService: return WaitForService(seconds);
   }
 }
 

@@ -247,17 +247,11 @@ void Pipeline(Job& job, size_t count) {
     SUM(world, 1);
   }
 }
-void SmallPipeline(Job& job) {
-  Pipeline(job, 256);
-}
-void LargePipeline(Job& job) {
-  Pipeline(job, 65536);
-}
+void SmallPipeline(Job& job) { Pipeline(job, 256); }
+void LargePipeline(Job& job) { Pipeline(job, 65536); }
 
 // Experts: each rank sends each other one a number of tokens that differs in each step.
-size_t Tokens(int from, int to, int step) {
-  return static_cast<size_t>((from * 7 + to * 3 + step) % 5) * 64;
-}
+size_t Tokens(int from, int to, int step) { return static_cast<size_t>((from * 7 + to * 3 + step) % 5) * 64; }
 void Experts(Job& job) {
   const Comm ep = job.World();
   FOR_STEPS {

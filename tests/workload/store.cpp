@@ -91,9 +91,7 @@ bool WriteAll(int fd, const std::string& data) {
   return true;
 }
 
-std::string PackLength(size_t size) {
-  return {static_cast<char>(size & 0xff), static_cast<char>(size >> 8)};
-}
+std::string PackLength(size_t size) { return {static_cast<char>(size & 0xff), static_cast<char>(size >> 8)}; }
 
 size_t UnpackLength(const unsigned char* bytes) {
   return static_cast<size_t>(bytes[0]) | static_cast<size_t>(bytes[1]) << 8;

@@ -105,9 +105,7 @@ void Trainer::AddPlane(CommKind kind, ncclDataType_t type, int64_t count, int64_
   CUDA_OK(cudaMemsetAsync(plane.device.data(), 0, plane.device.size(), compute_));
 }
 
-const char* Trainer::Input(CommKind kind, ncclDataType_t type) const {
-  return planes_.at({kind, type}).device.data();
-}
+const char* Trainer::Input(CommKind kind, ncclDataType_t type) const { return planes_.at({kind, type}).device.data(); }
 
 void Trainer::Fill(Plane* plane, double base) {
   const size_t size = SizeOf(plane->type);
@@ -461,16 +459,12 @@ void Trainer::ReduceLoss() {
 
 void Trainer::WaitForLoss() {
   switch (options_.sync) {
-    case SyncKind::kStream:
-      CUDA_OK(cudaStreamSynchronize(compute_));
-      break;
+    case SyncKind::kStream: CUDA_OK(cudaStreamSynchronize(compute_)); break;
     case SyncKind::kEvent:
       CUDA_OK(cudaEventRecord(loss_ready_, compute_));
       CUDA_OK(cudaEventSynchronize(loss_ready_));
       break;
-    case SyncKind::kDevice:
-      CUDA_OK(cudaDeviceSynchronize());
-      break;
+    case SyncKind::kDevice: CUDA_OK(cudaDeviceSynchronize()); break;
     case SyncKind::kCopy: {
       // Copies to pageable memory as loss.cpu() does; the copy itself waits.
       char pageable[kWidest];

@@ -176,9 +176,7 @@ void Motion(const Process& process, ActivityView* view) {
   sample->set_io_bytes((moves ? io_moves : io_known) ? process.io_bytes_between_samples : -1);
 }
 
-bool WaitsForFiles(Stall stall) {
-  return stall == Stall::kCheckpoint || stall == Stall::kStorage;
-}
+bool WaitsForFiles(Stall stall) { return stall == Stall::kCheckpoint || stall == Stall::kStorage; }
 
 // Evidence is written out for this many ranks; the rest are counted.
 constexpr size_t kRanksShown = 3;
@@ -187,22 +185,14 @@ constexpr size_t kRanksShown = 3;
 
 const char* StallName(Stall stall) {
   switch (stall) {
-    case Stall::kUnknown:
-      return "";
-    case Stall::kCheckpoint:
-      return "checkpoint";
-    case Stall::kStorage:
-      return "storage";
-    case Stall::kDataLoading:
-      return "data loading";
-    case Stall::kCompilation:
-      return "compilation";
-    case Stall::kGarbageCollection:
-      return "garbage collection";
-    case Stall::kInterpreterLock:
-      return "interpreter lock";
-    case Stall::kRendezvous:
-      return "rendezvous";
+    case Stall::kUnknown: return "";
+    case Stall::kCheckpoint: return "checkpoint";
+    case Stall::kStorage: return "storage";
+    case Stall::kDataLoading: return "data loading";
+    case Stall::kCompilation: return "compilation";
+    case Stall::kGarbageCollection: return "garbage collection";
+    case Stall::kInterpreterLock: return "interpreter lock";
+    case Stall::kRendezvous: return "rendezvous";
   }
   return "";
 }

@@ -16,21 +16,14 @@ std::string AsRead(const EvidenceItem& item) {
   Evidence seen = item.fields;
   switch (seen.kind()) {
     case Evidence::STACK:
-    case Evidence::PROCESS_STATE:
-      seen.add_ranks(item.ranks.empty() ? -1 : item.ranks[0]);
-      break;
+    case Evidence::PROCESS_STATE: seen.add_ranks(item.ranks.empty() ? -1 : item.ranks[0]); break;
     case Evidence::IN_OPERATION:
       seen.add_ranks(item.ranks.empty() ? -1 : item.ranks[0]);
       seen.clear_operation();
       break;
-    case Evidence::TWO_CALLS:
-      seen.mutable_detail()->clear_flag();
-      break;
-    case Evidence::WAITING:
-      seen.add_ranks(static_cast<int32_t>(item.ranks.size()));
-      break;
-    default:
-      break;
+    case Evidence::TWO_CALLS: seen.mutable_detail()->clear_flag(); break;
+    case Evidence::WAITING: seen.add_ranks(static_cast<int32_t>(item.ranks.size())); break;
+    default: break;
   }
   if (seen.has_duration_ns()) seen.set_duration_ns((seen.duration_ns() + kTenth / 2) / kTenth);
   if (seen.has_communicator()) {

@@ -45,9 +45,7 @@ Bundle Pipelines(int count) {
   return b;
 }
 
-std::vector<int32_t> Odd(const Bundle& b) {
-  return FindOddlyCounted(Model(b, {}));
-}
+std::vector<int32_t> Odd(const Bundle& b) { return FindOddlyCounted(Model(b, {})); }
 
 TEST(Counts, RanksThatSentOnceMoreThanTheirPeersAreOdd) {
   Bundle b = Pipelines(4);
@@ -115,9 +113,7 @@ Bundle Rounds() {
   return b;
 }
 
-std::vector<int32_t> Other(const Bundle& b) {
-  return FindOtherPrograms(Model(b, {}));
-}
+std::vector<int32_t> Other(const Bundle& b) { return FindOtherPrograms(Model(b, {})); }
 
 TEST(Counts, AnotherProgramNeedsAgreeingPeers) {
   Bundle b = Rounds();

@@ -31,12 +31,9 @@ End EndOf(const Process& p) {
   switch (p.signal) {
     case SIGTERM:
     case SIGINT:
-    case SIGHUP:
-      return End::kForced;
-    case SIGABRT:
-      return End::kGaveUp;
-    default:
-      return End::kCrashed;
+    case SIGHUP: return End::kForced;
+    case SIGABRT: return End::kGaveUp;
+    default: return End::kCrashed;
   }
 }
 

@@ -15,9 +15,7 @@ namespace {
 using ring::CallKind;
 using ring::CommState;
 
-bool NeedsParent(CallKind origin) {
-  return origin == CallKind::kCommSplit || origin == CallKind::kCommShrink;
-}
+bool NeedsParent(CallKind origin) { return origin == CallKind::kCommSplit || origin == CallKind::kCommShrink; }
 
 // Returns whether the communicator is certainly still being created. If it has carried an operation, its creation
 // ended, whatever the record of the creation says.

@@ -26,18 +26,13 @@ bool Contradicts(const Op& op, const Communicator& comm, std::string* found, std
   if (op.in_batch || op.batch_end || op.input_elements <= 0 || op.output_elements <= 0 || size <= 0) return false;
   int64_t want = -1;
   switch (CallFactsOf(op.kind).output) {
-    case CallFacts::Output::kSame:
-      want = op.input_elements;
-      break;
-    case CallFacts::Output::kTimesMembers:
-      want = op.input_elements * size;
-      break;
+    case CallFacts::Output::kSame: want = op.input_elements; break;
+    case CallFacts::Output::kTimesMembers: want = op.input_elements * size; break;
     case CallFacts::Output::kByMembers:
       if (op.output_elements * size == op.input_elements) return false;
       want = op.input_elements / size;
       break;
-    case CallFacts::Output::kAny:
-      return false;
+    case CallFacts::Output::kAny: return false;
   }
   if (want == op.output_elements) return false;
   *found = absl::StrCat(op.input_elements, " elements in, ", op.output_elements, " out");

@@ -439,18 +439,14 @@ uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
   return place < view.unit_of_op.size() ? view.unit_of_op[place] : kNoIndex;
 }
 
-bool Model::InFlight(int32_t rank_index, const Op& op) const {
-  return UnitOf(rank_index, &op) != kNoIndex;
-}
+bool Model::InFlight(int32_t rank_index, const Op& op) const { return UnitOf(rank_index, &op) != kNoIndex; }
 
 std::string OpName(const Bundle& bundle, const Op& op) {
   if (op.name != kNoIndex && op.name < bundle.strings.size()) return bundle.strings[op.name];
   return ring::CallName(op.kind);
 }
 
-const char* BeforeNumber(CallKind kind) {
-  return IsCollective(kind) ? ", collective #" : " #";
-}
+const char* BeforeNumber(CallKind kind) { return IsCollective(kind) ? ", collective #" : " #"; }
 
 std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op, const char* before_number) {
   std::string text = OpName(bundle, op);
@@ -542,14 +538,10 @@ void SetCondition(const Rank& rank, HostState host, Culprit* culprit) {
       culprit->set_condition(Culprit::STOPPED);
       culprit->set_process_state(process.state);
       return;
-    case HostState::kElsewhere:
-      return culprit->set_condition(Culprit::OUTSIDE);
-    case HostState::kInCall:
-      return culprit->set_condition(Culprit::IN_CALL);
-    case HostState::kInWait:
-      return culprit->set_condition(Culprit::IN_WAIT);
-    case HostState::kUnknown:
-      return;
+    case HostState::kElsewhere: return culprit->set_condition(Culprit::OUTSIDE);
+    case HostState::kInCall: return culprit->set_condition(Culprit::IN_CALL);
+    case HostState::kInWait: return culprit->set_condition(Culprit::IN_WAIT);
+    case HostState::kUnknown: return;
   }
 }
 

@@ -17,9 +17,7 @@ constexpr size_t kMostFrames = 256;
 constexpr int kMostThreads = 512;
 constexpr double kIdle = 0.05, kSpins = 0.9;  // shares of a core
 
-bool Holds(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
+bool Holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 // The outermost wait and its callers. If they are equal in two samples, the process is in the same wait. Empty if there
 // is no wait.

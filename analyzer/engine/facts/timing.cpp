@@ -26,15 +26,11 @@ constexpr int64_t kMillisecond = 1'000'000;
 int64_t UsualLateness(const Rank& rank) {
   switch (rank.time_source) {
     case TimeSource::kEvents:
-    case TimeSource::kProfiler:
-      return 0;
-    case TimeSource::kSampledMarks:
-      return 10 * kMillisecond;
+    case TimeSource::kProfiler: return 0;
+    case TimeSource::kSampledMarks: return 10 * kMillisecond;
     case TimeSource::kFramework:
-    case TimeSource::kFrameworkDurations:
-      return 100 * kMillisecond;
-    case TimeSource::kUnknown:
-      break;
+    case TimeSource::kFrameworkDurations: return 100 * kMillisecond;
+    case TimeSource::kUnknown: break;
   }
   return (rank.source == Source::kFlightRecorder ? 100 : 10) * kMillisecond;
 }
@@ -263,17 +259,12 @@ std::string ClockText(const Rank& rank, const TimedRank& timed) {
   if (timed.arrivals == Arrivals::kNone) return "";
   if (timed.arrivals == Arrivals::kHost) return "host";
   switch (rank.time_source) {
-    case TimeSource::kSampledMarks:
-      return "gpu marks";
-    case TimeSource::kEvents:
-      return "events";
-    case TimeSource::kProfiler:
-      return "profiler";
+    case TimeSource::kSampledMarks: return "gpu marks";
+    case TimeSource::kEvents: return "events";
+    case TimeSource::kProfiler: return "profiler";
     case TimeSource::kFramework:
-    case TimeSource::kFrameworkDurations:
-      return "framework";
-    case TimeSource::kUnknown:
-      break;
+    case TimeSource::kFrameworkDurations: return "framework";
+    case TimeSource::kUnknown: break;
   }
   return rank.source == Source::kFlightRecorder ? "framework" : "gpu marks";
 }

@@ -85,8 +85,6 @@ class Timing {
 std::string ClockText(const Rank& rank, const TimedRank& timed);
 
 // False for times that no clock shows: 0 (not recorded), negative, or so large that sums would overflow.
-inline bool IsTime(int64_t ns) {
-  return ns > 0 && ns < (int64_t{1} << 61);
-}
+inline bool IsTime(int64_t ns) { return ns > 0 && ns < (int64_t{1} << 61); }
 
 }  // namespace lockstep

@@ -34,9 +34,7 @@ bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t s
 }
 
 // Names are interned, so equal indexes are equal names.
-bool SameName(const Op& a, const Op& b) {
-  return a.name == b.name && (a.name != kNoIndex || a.kind == b.kind);
-}
+bool SameName(const Op& a, const Op& b) { return a.name == b.name && (a.name != kNoIndex || a.kind == b.kind); }
 
 // Decides between two calls at number `seq` by the calls before it: in all communicators of this class, which of the
 // two followed the same names. Ignores sizes. Tries the last three calls, then two, then one. Returns the index of the

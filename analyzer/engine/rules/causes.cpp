@@ -27,9 +27,7 @@ const Divergence* Causes::DivergenceOf(int32_t rank_index) const {
   return index < 0 ? nullptr : &divergences_[index];
 }
 
-std::string Causes::Who(int32_t rank_index) const {
-  return absl::StrCat("rank ", bundle_.ranks[rank_index].rank);
-}
+std::string Causes::Who(int32_t rank_index) const { return absl::StrCat("rank ", bundle_.ranks[rank_index].rank); }
 
 std::optional<int64_t> Causes::Lasted(const Rank& rank, int64_t since_ns) const {
   if (rank.captured_ns == 0 || since_ns <= 0 || rank.captured_ns < since_ns || EndUnseen(rank)) return std::nullopt;

@@ -303,10 +303,8 @@ void Causes::AddFromSplits(std::vector<Cause>* causes) {
       case RANK_DEAD:
       case HOST_STALL:
       case GPU_STALL:
-      case GROUP_LEFT_OPEN:
-        return false;
-      default:
-        return affected.contains(c.comm) || Subset(c.ranks, touched);
+      case GROUP_LEFT_OPEN: return false;
+      default: return affected.contains(c.comm) || Subset(c.ranks, touched);
     }
   });
   causes->insert(causes->begin(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));

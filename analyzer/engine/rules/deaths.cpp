@@ -54,9 +54,7 @@ Cause Causes::DeathCause(int32_t rank_index) const {
       c.detail.set_number(rank.process.exit_code);
       if (!rank.process.exception.empty()) c.detail.set_name(rank.process.exception);
       break;
-    default:
-      c.reason = REASON_GONE;
-      c.grade = GRADE_GOOD;
+    default: c.reason = REASON_GONE; c.grade = GRADE_GOOD;
   }
   if (const HardwareEvent* event = KernelOnEndOf(rank); event != nullptr) {
     c.Add(Evidence::KERNEL_LOG, {rank_index}).Name(event->text());

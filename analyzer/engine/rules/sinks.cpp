@@ -158,8 +158,7 @@ std::vector<Cause> Causes::FromSink(const std::vector<uint32_t>& sink, std::set<
     case WaitGraph::NodeKind::kCollective:
       // A communicator in creation from which no rank is seen to be missing: AddFromCreations handles it.
       return {};
-    case WaitGraph::NodeKind::kQueue:
-      return FromQueue(node, told);
+    case WaitGraph::NodeKind::kQueue: return FromQueue(node, told);
     default:
       causes = WhyItLeft(node);
       if (causes.empty()) causes.push_back(HostCause(node));
@@ -170,9 +169,7 @@ std::vector<Cause> Causes::FromSink(const std::vector<uint32_t>& sink, std::set<
 namespace {
 
 // A cause that another one may explain.
-bool IsWeak(const Cause& c) {
-  return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK;
-}
+bool IsWeak(const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; }
 
 // The ranks that are known to hang, each by itself.
 std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {

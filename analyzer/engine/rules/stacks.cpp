@@ -18,9 +18,7 @@ namespace {
 constexpr size_t kManyAgainstOne = 3;
 
 // One rank against the others is enough. For several ranks, at least three times as many must wait.
-bool AreFew(size_t few, size_t most) {
-  return few > 0 && (few == 1 ? most > 0 : few * kManyAgainstOne <= most);
-}
+bool AreFew(size_t few, size_t most) { return few > 0 && (few == 1 ? most > 0 : few * kManyAgainstOne <= most); }
 
 // Returns the frame at this depth below the outermost one; empty if the stack is shorter.
 std::string FrameAt(const Rank& rank, size_t depth) {
@@ -36,9 +34,7 @@ std::string CodeAt(const Rank& rank, size_t depth) {
   return absl::StrCat("in ", inner, outer.empty() ? "" : absl::StrCat(" < ", outer));
 }
 
-std::string Function(const std::string& frame) {
-  return ParseFrame(frame).function();
-}
+std::string Function(const std::string& frame) { return ParseFrame(frame).function(); }
 
 // Where stacks separate, from the outermost frame inwards: the stacks of most ranks, and the rest.
 struct Parting {

@@ -21,9 +21,7 @@ constexpr size_t kLeastSteps = 3;
 // coarse to show how waits vary, their errors alone make it a half.
 constexpr double kFollows = 0.25;
 
-bool DurationsOnly(const Rank& rank) {
-  return rank.time_source == TimeSource::kFrameworkDurations;
-}
+bool DurationsOnly(const Rank& rank) { return rank.time_source == TimeSource::kFrameworkDurations; }
 
 // One kind of time, for each step of a rank.
 struct Series {

@@ -23,9 +23,7 @@ inline constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 inline constexpr int64_t kFewMeetings = 8;
 
 // The middle value; of two middle ones, the smaller, so that a single delay in two steps is not usual.
-inline int64_t Usual(std::vector<int64_t> values) {
-  return Quantile(&values, 0.5);
-}
+inline int64_t Usual(std::vector<int64_t> values) { return Quantile(&values, 0.5); }
 
 struct RankPace {
   uint32_t role = kNoIndex;  // kNoIndex if nothing was measured

@@ -312,9 +312,7 @@ TEST(Deadlock, TwoFaultsOnTwoStreamsAreBothNamed) {
 }
 
 // An exchange between all ranks in one group. Rank i sends Size(i, j, n) elements to rank j.
-int64_t Size(int i, int j, int n) {
-  return i == j ? 40 : (i + j) % 2 == 0 ? 10 + n : 30 - n;
-}
+int64_t Size(int i, int j, int n) { return i == j ? 40 : (i + j) % 2 == 0 ? 10 + n : 30 - n; }
 
 Job Exchange(int ranks, int exchanges) {
   std::vector<int> all;

@@ -18,9 +18,7 @@ using testing::Job;
 
 constexpr int kSteps = 6, kFaultStep = 3;
 
-std::string Describe(const Verdict& v) {
-  return v.DebugString();
-}
+std::string Describe(const Verdict& v) { return v.DebugString(); }
 
 void ExpectOne(const Verdict& v, FindingKind kind, std::vector<int32_t> ranks) {
   ASSERT_GE(v.findings_size(), 1) << Describe(v);
@@ -40,9 +38,7 @@ struct Place {
   std::string comm;
 };
 
-void PrintTo(const Place& place, std::ostream* out) {
-  *out << "rank " << place.rank << " on " << place.comm;
-}
+void PrintTo(const Place& place, std::ostream* out) { *out << "rank " << place.rank << " on " << place.comm; }
 
 class EngineFault : public ::testing::TestWithParam<Place> {
  protected:

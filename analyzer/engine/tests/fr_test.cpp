@@ -39,9 +39,7 @@ FrEntry Done(std::string op, Sizes in = k4x4, Sizes out = k4x4, int64_t seq = 0)
   return Entry(std::move(op), std::move(in), std::move(out), seq, "completed");
 }
 
-Bundle LoadDumps(const std::vector<FrDump>& dumps) {
-  return fr_test::LoadDumps({dumps.begin(), dumps.end()});
-}
+Bundle LoadDumps(const std::vector<FrDump>& dumps) { return fr_test::LoadDumps({dumps.begin(), dumps.end()}); }
 
 // Dumps without status numbers, because the cases have none.
 FrDump Dump(std::vector<FrEntry> entries) {
@@ -526,9 +524,7 @@ struct TraceCase {
   std::vector<int32_t> culprits;
 };
 
-void PrintTo(const TraceCase& trace, std::ostream* out) {
-  *out << trace.set;
-}
+void PrintTo(const TraceCase& trace, std::ostream* out) { *out << trace.set; }
 
 class RecordedTrace : public ::testing::TestWithParam<TraceCase> {};
 

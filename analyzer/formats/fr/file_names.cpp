@@ -11,9 +11,7 @@ namespace {
 constexpr size_t kMostDigits = 9;
 constexpr size_t kMostNumbers = 16;  // a name with more numbers is not the name of a rank's file
 
-bool IsSeparator(char c) {
-  return c == '_' || c == '-' || c == '.' || c == '=' || c == ' ';
-}
+bool IsSeparator(char c) { return c == '_' || c == '-' || c == '.' || c == '=' || c == ' '; }
 
 // Returns whether the text ends in the word "rank", meaning the rank in the job.
 bool EndsInRank(std::string_view before) {
@@ -45,9 +43,7 @@ size_t NameEnds(std::string_view path) {
 
 }  // namespace
 
-std::string_view Folder(std::string_view path) {
-  return path.substr(0, NameBegins(path));
-}
+std::string_view Folder(std::string_view path) { return path.substr(0, NameBegins(path)); }
 
 FileName ParseFileName(std::string_view path, size_t shared) {
   FileName out;

@@ -60,9 +60,7 @@ std::string Say(const Bundle& bundle) {
   return out;
 }
 
-std::string NameOf(const Bundle& bundle, const Op& op) {
-  return bundle.strings[op.name];
-}
+std::string NameOf(const Bundle& bundle, const Op& op) { return bundle.strings[op.name]; }
 
 TEST(FrLoader, AnEntryBecomesAnOperation) {
   FrDump dump;

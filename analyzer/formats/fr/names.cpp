@@ -86,9 +86,7 @@ void ParsePair(std::string_view text, std::string_view arrow, OpName* name) {
 
 }  // namespace
 
-bool IsGarbled(std::string_view text) {
-  return Printable(text, text.size()) != text;
-}
+bool IsGarbled(std::string_view text) { return Printable(text, text.size()) != text; }
 
 OpName ParseOpName(std::string_view profiling_name) {
   OpName out;

@@ -30,18 +30,14 @@ RawState ParseState(std::string_view text) {
   return RawState::kUnknown;
 }
 
-bool Truth(const Value& value) {
-  return (value.type == Type::kBool || value.type == Type::kInt) && value.integer != 0;
-}
+bool Truth(const Value& value) { return (value.type == Type::kBool || value.type == Type::kInt) && value.integer != 0; }
 
 }  // namespace
 
 bool ToInteger(const Document& document, const Value& value, int64_t* out) {
   switch (value.type) {
     case Type::kInt:
-    case Type::kBool:
-      *out = value.integer;
-      return true;
+    case Type::kBool: *out = value.integer; return true;
     case Type::kDouble:
       if (!(std::fabs(value.real) < 9e18) || value.real != std::floor(value.real)) return false;
       *out = static_cast<int64_t>(value.real);
@@ -50,8 +46,7 @@ bool ToInteger(const Document& document, const Value& value, int64_t* out) {
       std::string_view text = document.Text(value);
       return text.size() <= 20 && ParseNumber(text, out);
     }
-    default:
-      return false;
+    default: return false;
   }
 }
 

@@ -49,13 +49,9 @@ absl::Status Inflate(std::string_view bytes, int window, size_t most, std::strin
 
 }  // namespace
 
-bool IsGzip(std::string_view head) {
-  return head.starts_with("\x1f\x8b\x08");
-}
+bool IsGzip(std::string_view head) { return head.starts_with("\x1f\x8b\x08"); }
 
-bool IsZip(std::string_view head) {
-  return head.starts_with("PK\x03\x04");
-}
+bool IsZip(std::string_view head) { return head.starts_with("PK\x03\x04"); }
 
 absl::Status Gunzip(std::string_view bytes, size_t most, std::string* out, int64_t* written_ns) {
   if (const uint32_t seconds = Number(bytes, 4, 4); seconds != 0) *written_ns = int64_t{seconds} * 1'000'000'000;

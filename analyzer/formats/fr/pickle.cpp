@@ -308,14 +308,9 @@ class PickleReader {
         if (Number(1, &number) && number > 5)
           Fail(absl::StrCat("pickle protocol ", number, " is newer than 5"), "protocol");
         return;
-      case Opcode::kFrame:
-        Number(8, &number);
-        return;  // only a hint for buffering
-      case Opcode::kMark:
-        marks_.push_back(stack_.size());
-        return PushSimple(Type::kMark);
-      case Opcode::kStop:
-        return Stop();
+      case Opcode::kFrame: Number(8, &number); return;  // only a hint for buffering
+      case Opcode::kMark: marks_.push_back(stack_.size()); return PushSimple(Type::kMark);
+      case Opcode::kStop: return Stop();
       case Opcode::kPop:
         if (!stack_.empty() && stack_.back().type == Type::kMark) return DropMark();
         PopValue(&value);
@@ -326,12 +321,9 @@ class PickleReader {
       case Opcode::kDup:
         if (Top(&value)) Push(value);
         return;
-      case Opcode::kNone:
-        return PushSimple(Type::kNone);
-      case Opcode::kNewTrue:
-        return PushSimple(Type::kBool, 1);
-      case Opcode::kNewFalse:
-        return PushSimple(Type::kBool, 0);
+      case Opcode::kNone: return PushSimple(Type::kNone);
+      case Opcode::kNewTrue: return PushSimple(Type::kBool, 1);
+      case Opcode::kNewFalse: return PushSimple(Type::kBool, 0);
       case Opcode::kBinInt:
         if (Number(4, &number)) PushInt(static_cast<int32_t>(static_cast<uint32_t>(number)));
         return;
@@ -341,63 +333,38 @@ class PickleReader {
       case Opcode::kBinInt2:
         if (Number(2, &number)) PushInt(static_cast<int64_t>(number));
         return;
-      case Opcode::kLong1:
-        return Long(1);
-      case Opcode::kLong4:
-        return Long(4);
-      case Opcode::kBinFloat:
-        return Float();
-      case Opcode::kBinUnicode:
-        return String(4, Type::kString);
-      case Opcode::kShortBinUnicode:
-        return String(1, Type::kString);
-      case Opcode::kBinUnicode8:
-        return String(8, Type::kString);
-      case Opcode::kBinString:
-        return String(4, Type::kString);
-      case Opcode::kShortBinString:
-        return String(1, Type::kString);
-      case Opcode::kBinBytes:
-        return String(4, Type::kBytes);
-      case Opcode::kShortBinBytes:
-        return String(1, Type::kBytes);
+      case Opcode::kLong1: return Long(1);
+      case Opcode::kLong4: return Long(4);
+      case Opcode::kBinFloat: return Float();
+      case Opcode::kBinUnicode: return String(4, Type::kString);
+      case Opcode::kShortBinUnicode: return String(1, Type::kString);
+      case Opcode::kBinUnicode8: return String(8, Type::kString);
+      case Opcode::kBinString: return String(4, Type::kString);
+      case Opcode::kShortBinString: return String(1, Type::kString);
+      case Opcode::kBinBytes: return String(4, Type::kBytes);
+      case Opcode::kShortBinBytes: return String(1, Type::kBytes);
       case Opcode::kBinBytes8:
-      case Opcode::kByteArray8:
-        return String(8, Type::kBytes);
-      case Opcode::kEmptyList:
-        return PushMade(document_.NewContainer(Type::kList));
-      case Opcode::kEmptyTuple:
-        return PushMade(document_.NewContainer(Type::kTuple));
-      case Opcode::kEmptyDict:
-        return PushMade(document_.NewContainer(Type::kDict));
-      case Opcode::kAppend:
-        return ExtendByTop(Type::kList, 1);
-      case Opcode::kAppends:
-        return Extend(Type::kList);
-      case Opcode::kSetItem:
-        return ExtendByTop(Type::kDict, 2);
-      case Opcode::kSetItems:
-        return Extend(Type::kDict);
-      case Opcode::kList:
-        return CollectMarked(Type::kList);
-      case Opcode::kTuple:
-        return CollectMarked(Type::kTuple);
-      case Opcode::kDict:
-        return CollectMarked(Type::kDict);
-      case Opcode::kTuple1:
-        return CollectTop(1);
-      case Opcode::kTuple2:
-        return CollectTop(2);
-      case Opcode::kTuple3:
-        return CollectTop(3);
+      case Opcode::kByteArray8: return String(8, Type::kBytes);
+      case Opcode::kEmptyList: return PushMade(document_.NewContainer(Type::kList));
+      case Opcode::kEmptyTuple: return PushMade(document_.NewContainer(Type::kTuple));
+      case Opcode::kEmptyDict: return PushMade(document_.NewContainer(Type::kDict));
+      case Opcode::kAppend: return ExtendByTop(Type::kList, 1);
+      case Opcode::kAppends: return Extend(Type::kList);
+      case Opcode::kSetItem: return ExtendByTop(Type::kDict, 2);
+      case Opcode::kSetItems: return Extend(Type::kDict);
+      case Opcode::kList: return CollectMarked(Type::kList);
+      case Opcode::kTuple: return CollectMarked(Type::kTuple);
+      case Opcode::kDict: return CollectMarked(Type::kDict);
+      case Opcode::kTuple1: return CollectTop(1);
+      case Opcode::kTuple2: return CollectTop(2);
+      case Opcode::kTuple3: return CollectTop(3);
       case Opcode::kBinPut:
         if (Number(1, &number)) Put(number);
         return;
       case Opcode::kLongBinPut:
         if (Number(4, &number)) Put(number);
         return;
-      case Opcode::kMemoize:
-        return Put(memo_.puts());
+      case Opcode::kMemoize: return Put(memo_.puts());
       case Opcode::kBinGet:
         if (Number(1, &number)) Get(number);
         return;

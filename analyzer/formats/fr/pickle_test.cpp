@@ -34,12 +34,8 @@ FrDump SomeDump(int entries) {
   return dump;
 }
 
-std::string Le32(uint32_t number) {
-  return std::string(reinterpret_cast<const char*>(&number), 4);
-}
-std::string Le64(uint64_t number) {
-  return std::string(reinterpret_cast<const char*>(&number), 8);
-}
+std::string Le32(uint32_t number) { return std::string(reinterpret_cast<const char*>(&number), 4); }
+std::string Le64(uint64_t number) { return std::string(reinterpret_cast<const char*>(&number), 8); }
 
 Value Parsed(const std::string& bytes, Document* document) {
   ParseError error = ParsePickle(bytes, document);
@@ -140,15 +136,11 @@ void CutEverywhere(const std::string& bytes) {
   EXPECT_EQ(most, 5u);
 }
 
-TEST(FrPickle, ATruncatedFileKeepsItsCompleteEntries) {
-  CutEverywhere(fr_test::ToPickle(SomeDump(5)));
-}
+TEST(FrPickle, ATruncatedFileKeepsItsCompleteEntries) { CutEverywhere(fr_test::ToPickle(SomeDump(5))); }
 TEST(FrPickle, ATruncatedFileOfProtocolFourKeepsItsCompleteEntries) {
   CutEverywhere(fr_test::ToPickle(SomeDump(5), 4));
 }
-TEST(FrJson, ATruncatedFileKeepsItsCompleteEntries) {
-  CutEverywhere(fr_test::ToJson(SomeDump(5)));
-}
+TEST(FrJson, ATruncatedFileKeepsItsCompleteEntries) { CutEverywhere(fr_test::ToJson(SomeDump(5))); }
 
 TEST(FrPickle, EmptyAndForeignFilesAreProblems) {
   for (const std::string& bytes :
@@ -313,18 +305,10 @@ TEST(FrPickle, ChangedBytesAreHarmless) {
       size_t at = random() % bytes.size();
       size_t length = 1 + random() % 16;
       switch (random() % 4) {
-        case 0:
-          bytes[at] = static_cast<char>(random());
-          break;
-        case 1:
-          bytes.erase(at, std::min(length, bytes.size() - at - 1));
-          break;
-        case 2:
-          bytes.insert(at, bytes.substr(random() % bytes.size(), length));
-          break;
-        default:
-          bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
-          break;
+        case 0: bytes[at] = static_cast<char>(random()); break;
+        case 1: bytes.erase(at, std::min(length, bytes.size() - at - 1)); break;
+        case 2: bytes.insert(at, bytes.substr(random() % bytes.size(), length)); break;
+        default: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8)); break;
       }
     }
     if (round % 50 == 0) {

@@ -15,9 +15,7 @@ namespace {
 
 using ring::CallKind;
 
-int64_t Plain(int64_t value) {
-  return value >= 0 ? value : value == -1 ? kNone : kUnknown;
-}
+int64_t Plain(int64_t value) { return value >= 0 ? value : value == -1 ? kNone : kUnknown; }
 
 // The numbers of a group's operations by their final states; collectives, then point to point.
 struct Reached {
@@ -278,12 +276,9 @@ class StateJudge {
     // Members of a batch are never marked completed themselves, so they remain in a dump of active operations.
     if (raw.p2p && rank_.only_active && op.seq >= 0 && op.seq <= proven) return OpState::kUnknown;
     switch (raw.state) {
-      case RawState::kStarted:
-        return OpState::kStarted;
-      case RawState::kScheduled:
-        return rank_.start_recorded ? OpState::kEnqueued : OpState::kIncomplete;
-      default:
-        return proven == kUnknown ? OpState::kUnknown : OpState::kIncomplete;
+      case RawState::kStarted: return OpState::kStarted;
+      case RawState::kScheduled: return rank_.start_recorded ? OpState::kEnqueued : OpState::kIncomplete;
+      default: return proven == kUnknown ? OpState::kUnknown : OpState::kIncomplete;
     }
   }
 

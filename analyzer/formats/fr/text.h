@@ -10,21 +10,11 @@ namespace lockstep::fr {
 // Names and texts from files are cut to this many columns.
 inline constexpr size_t kMostNameColumns = 80;
 
-constexpr bool IsSpace(char c) {
-  return c == ' ' || (c >= '\t' && c <= '\r');
-}
-constexpr bool IsDigit(char c) {
-  return c >= '0' && c <= '9';
-}
-constexpr bool IsUpper(char c) {
-  return c >= 'A' && c <= 'Z';
-}
-constexpr char ToLower(char c) {
-  return IsUpper(c) ? static_cast<char>(c + 32) : c;
-}
-constexpr bool IsWord(char c) {
-  return IsDigit(c) || (ToLower(c) >= 'a' && ToLower(c) <= 'z');
-}
+constexpr bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
+constexpr char ToLower(char c) { return IsUpper(c) ? static_cast<char>(c + 32) : c; }
+constexpr bool IsWord(char c) { return IsDigit(c) || (ToLower(c) >= 'a' && ToLower(c) <= 'z'); }
 
 inline std::string Lower(std::string_view text) {
   std::string out(text);

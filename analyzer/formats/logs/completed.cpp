@@ -159,8 +159,6 @@ class Completed {
 
 }  // namespace
 
-void AddCompleted(const std::vector<FileFacts>& files, Ranks* ranks) {
-  Completed(files, ranks).Run();
-}
+void AddCompleted(const std::vector<FileFacts>& files, Ranks* ranks) { Completed(files, ranks).Run(); }
 
 }  // namespace lockstep::logs

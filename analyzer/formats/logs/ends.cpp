@@ -263,8 +263,6 @@ class Ends {
 
 }  // namespace
 
-void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks) {
-  Ends(files, ranks).Run();
-}
+void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks) { Ends(files, ranks).Run(); }
 
 }  // namespace lockstep::logs

@@ -320,12 +320,9 @@ class Watchdogs {
   static int64_t MembersBySizes(const WatchdogLine& line) {
     const auto times = [](int64_t whole, int64_t part) { return part > 0 && whole % part == 0 ? whole / part : 0; };
     switch (CallFactsOf(fr::ParseOpName(line.op).kind).output) {
-      case CallFacts::Output::kTimesMembers:
-        return times(line.elements_out, line.elements_in);
-      case CallFacts::Output::kByMembers:
-        return times(line.elements_in, line.elements_out);
-      default:
-        return 0;
+      case CallFacts::Output::kTimesMembers: return times(line.elements_out, line.elements_in);
+      case CallFacts::Output::kByMembers: return times(line.elements_in, line.elements_out);
+      default: return 0;
     }
   }
 

@@ -185,9 +185,7 @@ std::optional<int64_t> NumberBehind(std::string_view text, std::string_view key)
   return at == std::string_view::npos ? std::nullopt : LeadingNumber(text.substr(at + key.size()));
 }
 
-int32_t RankBehind(std::string_view text, std::string_view key) {
-  return AsRank(NumberBehind(text, key));
-}
+int32_t RankBehind(std::string_view text, std::string_view key) { return AsRank(NumberBehind(text, key)); }
 
 bool IsText(std::string_view bytes) {
   return !bytes.empty() && std::all_of(bytes.begin(), bytes.end(), [](char c) {

@@ -37,9 +37,7 @@ absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
 // Removes a terminal's color sequences.
 std::string WithoutColors(std::string_view text);
 
-inline bool Holds(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
+inline bool Holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 // Parses the decimal number at the start of `text`, after blanks; a minus sign counts.
 std::optional<int64_t> LeadingNumber(std::string_view text);

@@ -24,9 +24,7 @@ std::optional<uint64_t> HexBehind(std::string_view text, std::string_view key) {
   return value;
 }
 
-int32_t SmallBehind(std::string_view text, std::string_view key) {
-  return RankBehind(text, key);
-}
+int32_t SmallBehind(std::string_view text, std::string_view key) { return RankBehind(text, key); }
 
 }  // namespace
 

@@ -28,8 +28,7 @@ std::optional<Notice> OfKernel(std::string_view text) {
     case HardwareEvent::CRASH:
       out.exit_code = Holds(out.text, "segfault at") || Holds(out.text, "general protection") ? -SIGSEGV : 0;
       break;
-    default:
-      break;
+    default: break;
   }
   return out;
 }

@@ -13,9 +13,7 @@
 namespace lockstep::logs {
 namespace {
 
-std::string Name(std::string_view text) {
-  return Printable(fr::Strip(text), fr::kMostNameColumns);
-}
+std::string Name(std::string_view text) { return Printable(fr::Strip(text), fr::kMostNameColumns); }
 
 // A counter as in pg_status: -1 for never; values larger than in any job are damage.
 int64_t Counter(std::optional<int64_t> number) {

@@ -21,9 +21,7 @@ enum Flag : uint32_t {
 int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
-int64_t Plus(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-}
+int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 
 uint32_t TextOut(uint32_t index, const std::vector<uint32_t>& map) {
   return index < map.size() && map[index] != kNoIndex ? map[index] + 1 : 0;

@@ -126,13 +126,9 @@ void Decode(const Thread& from, ring::ThreadSnapshot* out) {
   out->comm = static_cast<uint32_t>(from.communicator());
 }
 
-void Encode(const ring::GraphSnapshot& from, Graph* out) {
-  LOCKSTEP_ENCODE(LOCKSTEP_GRAPH)
-}
+void Encode(const ring::GraphSnapshot& from, Graph* out) { LOCKSTEP_ENCODE(LOCKSTEP_GRAPH) }
 
-void Decode(const Graph& from, ring::GraphSnapshot* out) {
-  LOCKSTEP_DECODE(LOCKSTEP_GRAPH)
-}
+void Decode(const Graph& from, ring::GraphSnapshot* out) { LOCKSTEP_DECODE(LOCKSTEP_GRAPH) }
 
 void Encode(const ring::StreamSnapshot& from, Stream* out) {
   LOCKSTEP_ENCODE(LOCKSTEP_STREAM)
@@ -386,9 +382,7 @@ CommunicatorInfo EncodeComm(const Communicator& from) {
   return message;
 }
 
-CommFacts FactsOf(const RankCommunicator& message) {
-  return DecodeFacts(message);
-}
+CommFacts FactsOf(const RankCommunicator& message) { return DecodeFacts(message); }
 
 CommFacts FactsOf(const CommunicatorInfo& message) {
   CommFacts facts = DecodeFacts(message);

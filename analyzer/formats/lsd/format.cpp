@@ -67,8 +67,6 @@ uint32_t Crc32c(std::string_view bytes) {
   return ByTables(bytes);
 }
 
-uint32_t Crc32cPortable(std::string_view bytes) {
-  return ByTables(bytes);
-}
+uint32_t Crc32cPortable(std::string_view bytes) { return ByTables(bytes); }
 
 }  // namespace lockstep

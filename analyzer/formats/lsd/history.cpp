@@ -18,9 +18,7 @@ constexpr int64_t kMaxGapBlocks = 1024;
 
 constexpr uint64_t kFactor = 0x9e3779b97f4a7c15ull;
 
-uint64_t Combine(uint64_t hash, uint64_t value) {
-  return hash * kFactor + Mixed(value + 0x632be59bd9b4e019ull);
-}
+uint64_t Combine(uint64_t hash, uint64_t value) { return hash * kFactor + Mixed(value + 0x632be59bd9b4e019ull); }
 
 // Hashes what must agree between all participants of the operation.
 uint64_t Signature(const Op& op) {
@@ -33,9 +31,7 @@ uint64_t Signature(const Op& op) {
 }
 
 // 0 means "unknown".
-uint64_t Known(uint64_t hash) {
-  return hash == 0 ? 1 : hash;
-}
+uint64_t Known(uint64_t hash) { return hash == 0 ? 1 : hash; }
 
 using LaneKey = std::tuple<uint32_t, Direction, int32_t>;
 
@@ -246,9 +242,7 @@ uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uin
   return Combine(Combine(hash, has_parent ? 2 : 1), ordinal);
 }
 
-History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes) {
-  return Maker(rank, classes).Make();
-}
+History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes) { return Maker(rank, classes).Make(); }
 
 RankHistory EncodeHistory(const History& history, int32_t rank) {
   RankHistory out;

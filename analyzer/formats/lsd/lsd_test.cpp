@@ -124,9 +124,7 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
   return out.str();
 }
 
-std::vector<std::string> Lines(const std::string& text) {
-  return absl::StrSplit(text, '\n');
-}
+std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n'); }
 
 class RandomBundle {
  public:

@@ -51,27 +51,15 @@ bool SkimChunk(std::string_view message, int32_t* rank, LsdFile::Chunk* chunk) {
         if (!ReadVarint(&message, &value) || value > message.size()) return false;
         message.remove_prefix(value);
         continue;
-      default:
-        return false;
+      default: return false;
     }
     switch (tag >> 3) {
-      case 1:
-        *rank = static_cast<int32_t>(value);
-        break;
-      case 2:
-        chunk->count = static_cast<uint32_t>(value);
-        break;
-      case 6:
-        chunk->described = value != 0;
-        break;
-      case 7:
-        chunk->newest_ns = static_cast<int64_t>(value >> 1) ^ -static_cast<int64_t>(value & 1);
-        break;
-      case 8:
-        chunk->keep = value != 0;
-        break;
-      default:
-        break;
+      case 1: *rank = static_cast<int32_t>(value); break;
+      case 2: chunk->count = static_cast<uint32_t>(value); break;
+      case 6: chunk->described = value != 0; break;
+      case 7: chunk->newest_ns = static_cast<int64_t>(value >> 1) ^ -static_cast<int64_t>(value & 1); break;
+      case 8: chunk->keep = value != 0; break;
+      default: break;
     }
   }
   return true;
@@ -210,15 +198,9 @@ void LsdFile::Damage(const char* like, uint64_t offset, std::string text, int32_
 
 void LsdFile::TakeRecord(DumpRecord& record, uint64_t offset, uint32_t length) {
   switch (record.record_case()) {
-    case DumpRecord::kHeader:
-      header_ = record.header();
-      break;
-    case DumpRecord::kRank:
-      TakeRank(record.rank(), offset);
-      break;
-    case DumpRecord::kCommunicator:
-      TakeMembership(record.communicator(), offset);
-      break;
+    case DumpRecord::kHeader: header_ = record.header(); break;
+    case DumpRecord::kRank: TakeRank(record.rank(), offset); break;
+    case DumpRecord::kCommunicator: TakeMembership(record.communicator(), offset); break;
     case DumpRecord::kOps: {
       Chunk chunk;
       chunk.offset = offset;
@@ -246,11 +228,8 @@ void LsdFile::TakeRecord(DumpRecord& record, uint64_t offset, uint32_t length) {
       if (histories_.size() < kLsdMaxFileRanks)
         histories_.emplace_back(record.history().rank(), DecodeHistory(record.history()));
       break;
-    case DumpRecord::kEnd:
-      ended_ = true;
-      break;
-    case DumpRecord::RECORD_NOT_SET:
-      break;  // from a newer writer; min_reader_version allows skipping it
+    case DumpRecord::kEnd: ended_ = true; break;
+    case DumpRecord::RECORD_NOT_SET: break;  // from a newer writer; min_reader_version allows skipping it
   }
 }
 

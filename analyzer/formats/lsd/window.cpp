@@ -89,9 +89,7 @@ std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
   return found.second < 0 ? std::pair<int64_t, int64_t>{-1, -1} : found;
 }
 
-bool Differ(const Line& a, const Line& b) {
-  return FirstDifference(a, b).second >= 0;
-}
+bool Differ(const Line& a, const Line& b) { return FirstDifference(a, b).second >= 0; }
 
 // Every known piece of all lines, with equal ones of one place next to each other.
 std::vector<Entry> ByPlace(const std::vector<Line>& lines) {

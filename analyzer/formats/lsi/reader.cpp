@@ -44,26 +44,16 @@ static_assert(std::size(kElementBytes) == static_cast<size_t>(IndexSection::kCou
 
 constexpr uint64_t Most(IndexSection section) {
   switch (section) {
-    case IndexSection::kRanks:
-      return kIndexMaxRanks;
-    case IndexSection::kComms:
-      return kIndexMaxComms;
-    case IndexSection::kMembers:
-      return kIndexMaxMembers;
-    case IndexSection::kMemberships:
-      return kIndexMaxMemberships;
-    case IndexSection::kTextOffsets:
-      return kIndexMaxTextBytes + 1;
-    case IndexSection::kTexts:
-      return kIndexMaxTextBytes;
-    case IndexSection::kFacts:
-      return kIndexMaxFactsBytes;
-    case IndexSection::kOpen:
-      return kIndexMaxOpen + 1;
-    case IndexSection::kCells:
-      return kIndexMaxCells;
-    default:
-      return kIndexMaxOps;
+    case IndexSection::kRanks: return kIndexMaxRanks;
+    case IndexSection::kComms: return kIndexMaxComms;
+    case IndexSection::kMembers: return kIndexMaxMembers;
+    case IndexSection::kMemberships: return kIndexMaxMemberships;
+    case IndexSection::kTextOffsets: return kIndexMaxTextBytes + 1;
+    case IndexSection::kTexts: return kIndexMaxTextBytes;
+    case IndexSection::kFacts: return kIndexMaxFactsBytes;
+    case IndexSection::kOpen: return kIndexMaxOpen + 1;
+    case IndexSection::kCells: return kIndexMaxCells;
+    default: return kIndexMaxOps;
   }
 }
 
@@ -281,13 +271,11 @@ bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMember
     case OpState::kQueued:
     case OpState::kEnqueued:
     case OpState::kStarted:
-    case OpState::kIncomplete:
-      return true;
+    case OpState::kIncomplete: return true;
     case OpState::kUnknown:
       return m != nullptr && ring::IsCollective(kind) && seq >= 0 && m->completed >= kNone && seq > m->completed &&
              seq <= m->issued;
-    default:
-      return false;
+    default: return false;
   }
 }
 

@@ -22,12 +22,8 @@ namespace {
 constexpr size_t kMaxProblemsPerRing = 5;
 constexpr uint64_t kMaxNumber = uint64_t{1} << 62;
 
-int64_t Number(uint64_t seq) {
-  return seq == 0 ? kNone : static_cast<int64_t>(std::min(seq, kMaxNumber));
-}
-int64_t Total(uint64_t count) {
-  return static_cast<int64_t>(std::min(count, kMaxNumber));
-}
+int64_t Number(uint64_t seq) { return seq == 0 ? kNone : static_cast<int64_t>(std::min(seq, kMaxNumber)); }
+int64_t Total(uint64_t count) { return static_cast<int64_t>(std::min(count, kMaxNumber)); }
 
 std::string CommId(const RingInput& input, const ring::CommSnapshot& comm) {
   if (comm.id != 0) return absl::StrFormat("%016x", comm.id);

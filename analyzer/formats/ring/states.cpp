@@ -42,19 +42,13 @@ bool StartsAreMarked(const ring::StreamSnapshot& stream, ring::GpuMarks marks) {
 
 OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot* stream, ring::GpuMarks marks) {
   switch (stage) {
-    case ring::OpStage::kEntered:
-      return OpState::kEntered;
-    case ring::OpStage::kQueued:
-      return OpState::kQueued;
+    case ring::OpStage::kEntered: return OpState::kEntered;
+    case ring::OpStage::kQueued: return OpState::kQueued;
     case ring::OpStage::kFailed:
-    case ring::OpStage::kSimulated:
-      return OpState::kFailed;
-    case ring::OpStage::kCaptured:
-      return OpState::kCaptured;
-    case ring::OpStage::kLaunched:
-      break;
-    default:
-      return OpState::kUnknown;
+    case ring::OpStage::kSimulated: return OpState::kFailed;
+    case ring::OpStage::kCaptured: return OpState::kCaptured;
+    case ring::OpStage::kLaunched: break;
+    default: return OpState::kUnknown;
   }
   if (stream == nullptr || !stream->marked || ticket == 0 || marks == ring::GpuMarks::kOff ||
       marks == ring::GpuMarks::kProfiler) {
@@ -97,9 +91,7 @@ void DeriveProgress(Rank* rank) {
         Note(&end, op.seq, false, ended_before);
         Note(&start, op.seq, false, started_before);
         break;
-      case OpState::kIncomplete:
-        Note(&end, op.seq, false, ended_before);
-        break;
+      case OpState::kIncomplete: Note(&end, op.seq, false, ended_before); break;
       case OpState::kEntered:
       case OpState::kQueued:
         Note(&end, op.seq, false, false);
@@ -107,8 +99,7 @@ void DeriveProgress(Rank* rank) {
         break;
       case OpState::kUnknown:
       case OpState::kFailed:
-      case OpState::kCaptured:
-        break;
+      case OpState::kCaptured: break;
     }
   }
   for (size_t i = 0; i < rank->memberships.size(); ++i) {

@@ -59,29 +59,20 @@ constexpr std::array<CellStyle, 12> kCells = {{
 
 Cell CellOf(OpState state) {
   switch (state) {
-    case OpState::kUnknown:
-      return Cell::kIssued;
+    case OpState::kUnknown: return Cell::kIssued;
     case OpState::kEntered:
-    case OpState::kQueued:
-      return Cell::kInside;
-    case OpState::kEnqueued:
-      return Cell::kQueued;
+    case OpState::kQueued: return Cell::kInside;
+    case OpState::kEnqueued: return Cell::kQueued;
     case OpState::kStarted:
-    case OpState::kIncomplete:
-      return Cell::kFlight;
-    case OpState::kCompleted:
-      return Cell::kDone;
-    case OpState::kFailed:
-      return Cell::kFailed;
-    case OpState::kCaptured:
-      return Cell::kCaptured;
+    case OpState::kIncomplete: return Cell::kFlight;
+    case OpState::kCompleted: return Cell::kDone;
+    case OpState::kFailed: return Cell::kFailed;
+    case OpState::kCaptured: return Cell::kCaptured;
   }
   return Cell::kNothing;
 }
 
-const char* StateWord(OpState state) {
-  return kCells[static_cast<size_t>(CellOf(state))].text;
-}
+const char* StateWord(OpState state) { return kCells[static_cast<size_t>(CellOf(state))].text; }
 
 struct Row {
   int32_t rank = -1;        // global rank; -1 if unknown

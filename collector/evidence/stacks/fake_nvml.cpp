@@ -16,9 +16,7 @@ bool Mode(const char* name) {
   const char* mode = getenv("LOCKSTEP_FAKE_NVML");
   return mode != nullptr && strcmp(mode, name) == 0;
 }
-intptr_t Index(Device device) {
-  return reinterpret_cast<intptr_t>(device) - 1;
-}
+intptr_t Index(Device device) { return reinterpret_cast<intptr_t>(device) - 1; }
 Return State(Device device) {
   if (Index(device) == 1 && Mode("hang")) {
     for (;;) pause();
@@ -34,9 +32,7 @@ Return Number(Device device, unsigned int value, unsigned int* out) {
 }  // namespace
 
 extern "C" {
-__attribute__((visibility("default"))) Return nvmlInit_v2() {
-  return Mode("no-driver") ? kDriverNotLoaded : kSuccess;
-}
+__attribute__((visibility("default"))) Return nvmlInit_v2() { return Mode("no-driver") ? kDriverNotLoaded : kSuccess; }
 __attribute__((visibility("default"))) const char* nvmlErrorString(Return code) {
   return code == kGpuIsLost         ? "GPU is lost"
          : code == kNotSupported    ? "Not Supported"

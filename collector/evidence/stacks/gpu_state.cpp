@@ -15,9 +15,7 @@ namespace {
 
 constexpr unsigned int kMostGpus = 64, kMostProcesses = 1024;
 
-std::string TextOf(const char* text, size_t most) {
-  return Printable({text, strnlen(text, most)});
-}
+std::string TextOf(const char* text, size_t most) { return Printable({text, strnlen(text, most)}); }
 
 class Library {
  public:

@@ -53,9 +53,7 @@ TEST(Nvml, DeclarationsMatchTheToolkits) {
                                     nvmlProcessInfo_t*>);
 }
 #else
-TEST(Nvml, DeclarationsMatchTheToolkits) {
-  GTEST_SKIP() << "nvml.h is not installed (CUDA toolkit)";
-}
+TEST(Nvml, DeclarationsMatchTheToolkits) { GTEST_SKIP() << "nvml.h is not installed (CUDA toolkit)"; }
 #endif
 
 }  // namespace

@@ -22,9 +22,7 @@ absl::string_view Word(absl::string_view* text) {
   return word;
 }
 
-bool Hex(absl::string_view word, uint64_t* value) {
-  return !word.empty() && absl::SimpleHexAtoi(word, value);
-}
+bool Hex(absl::string_view word, uint64_t* value) { return !word.empty() && absl::SimpleHexAtoi(word, value); }
 
 bool ParseLine(absl::string_view line, Mapping* out) {
   // 7f3c67800000-7f3c6788b000 r--p 00000000 fe:00 1234    /usr/lib/libpython3.13.so.1.0

@@ -93,12 +93,9 @@ uint32_t LocationsLine(const std::string& table, int64_t line, int64_t at) {
 uint32_t PythonLine(PythonLayout::Lines format, const std::string& table, int32_t first_line, int64_t at) {
   at = std::max<int64_t>(at, 0);
   switch (format) {
-    case PythonLayout::Lines::kLnotab:
-      return LnotabLine(table, first_line, at);
-    case PythonLayout::Lines::kRanges:
-      return RangesLine(table, first_line, at);
-    case PythonLayout::Lines::kLocations:
-      return LocationsLine(table, first_line, at);
+    case PythonLayout::Lines::kLnotab: return LnotabLine(table, first_line, at);
+    case PythonLayout::Lines::kRanges: return RangesLine(table, first_line, at);
+    case PythonLayout::Lines::kLocations: return LocationsLine(table, first_line, at);
   }
   return 0;
 }
@@ -168,15 +165,11 @@ std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const P
     PythonFrameRef ref;
     ref.code = At<uint64_t>(bytes, layout.frame_code) & ~layout.code_tag;
     switch (layout.instruction) {
-      case PythonLayout::Instruction::kByteIndex:
-        ref.instruction = At<int32_t>(bytes, layout.frame_instruction);
-        break;
+      case PythonLayout::Instruction::kByteIndex: ref.instruction = At<int32_t>(bytes, layout.frame_instruction); break;
       case PythonLayout::Instruction::kUnitIndex:
         ref.instruction = 2 * int64_t{At<int32_t>(bytes, layout.frame_instruction)};
         break;
-      case PythonLayout::Instruction::kPointer:
-        ref.instruction = At<int64_t>(bytes, layout.frame_instruction);
-        break;
+      case PythonLayout::Instruction::kPointer: ref.instruction = At<int64_t>(bytes, layout.frame_instruction); break;
     }
     ref.outermost_of_call =
         layout.entry == PythonLayout::Entry::kEveryFrame || (layout.entry == PythonLayout::Entry::kFlag && entry != 0);

@@ -129,13 +129,10 @@ struct FakePython {
 // Bytes 0 to 3 are line 10; from byte 4 on it is line 12.
 std::string TwoLines(PythonLayout::Lines format) {
   switch (format) {
-    case PythonLayout::Lines::kLnotab:
-      return std::string("\x04\x02", 2);
-    case PythonLayout::Lines::kRanges:
-      return std::string("\x04\x00\x10\x02", 4);
+    case PythonLayout::Lines::kLnotab: return std::string("\x04\x02", 2);
+    case PythonLayout::Lines::kRanges: return std::string("\x04\x00\x10\x02", 4);
     // One-line form, +0 lines, two units; then the form without columns, +2 lines, eight units.
-    case PythonLayout::Lines::kLocations:
-      return std::string("\xd1\x00\x05\xef\x04", 5);
+    case PythonLayout::Lines::kLocations: return std::string("\xd1\x00\x05\xef\x04", 5);
   }
   return "";
 }

@@ -374,8 +374,6 @@ class StackChild {
 
 }  // namespace
 
-int RunStackChild(pid_t pid, const StackChildOptions& options, int out) {
-  return StackChild(pid, options, out).Run();
-}
+int RunStackChild(pid_t pid, const StackChildOptions& options, int out) { return StackChild(pid, options, out).Run(); }
 
 }  // namespace lockstep

@@ -9,9 +9,7 @@
 namespace lockstep {
 namespace {
 
-bool Evaluates(const StackFrame& frame) {
-  return absl::StartsWith(frame.function(), "_PyEval_EvalFrameDefault");
-}
+bool Evaluates(const StackFrame& frame) { return absl::StartsWith(frame.function(), "_PyEval_EvalFrameDefault"); }
 
 // CPython functions between one Python function and another, or between main() and the first; in a stripped interpreter
 // most have no name.

@@ -17,9 +17,7 @@ std::string BaseOf(JobIdentity identity) {
   return identity.SerializeAsString();
 }
 
-std::string ChildKey(uint32_t number, uint32_t life) {
-  return absl::StrCat(number, "/", life);
-}
+std::string ChildKey(uint32_t number, uint32_t life) { return absl::StrCat(number, "/", life); }
 
 }  // namespace
 

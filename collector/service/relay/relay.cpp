@@ -177,20 +177,14 @@ void Relay::FromChild(wire::Received received) {
     case wire::Type::kHello:
       // A relay's child sends Hello to the relay; none passes through.
       return received.message.header.route.empty() ? OnHello(received) : void(counters_.malformed++);
-    case wire::Type::kBye:
-      return Drop(received.peer);
-    case wire::Type::kHeartbeat:
-      return OnHeartbeat(received);
-    case wire::Type::kLate:
-      return OnLate(received);
-    case wire::Type::kStacks:
-      return OnStacks(received);
-    case wire::Type::kEnded:
-      return OnEnded(std::move(received));
+    case wire::Type::kBye: return Drop(received.peer);
+    case wire::Type::kHeartbeat: return OnHeartbeat(received);
+    case wire::Type::kLate: return OnLate(received);
+    case wire::Type::kStacks: return OnStacks(received);
+    case wire::Type::kEnded: return OnEnded(std::move(received));
     case wire::Type::kDigest:
     case wire::Type::kEvidence:
-    case wire::Type::kChunk:
-      return Forward(std::move(received));
+    case wire::Type::kChunk: return Forward(std::move(received));
     default:
       // Tools connect to the collector directly.
       counters_.malformed++;

@@ -11,9 +11,7 @@ namespace {
 
 constexpr size_t kColumns = 100, kIndent = 22;
 
-const char* Word(Health health) {
-  return health == Health::kGood ? "ok" : health == Health::kNote ? "note" : "bad";
-}
+const char* Word(Health health) { return health == Health::kGood ? "ok" : health == Health::kNote ? "note" : "bad"; }
 
 }  // namespace
 

@@ -19,9 +19,7 @@ struct Check {
   std::string advice;  // the remedy; empty if none is needed
 };
 
-inline Check Good(std::string name, std::string text) {
-  return {std::move(name), Health::kGood, std::move(text), ""};
-}
+inline Check Good(std::string name, std::string text) { return {std::move(name), Health::kGood, std::move(text), ""}; }
 inline Check Note(std::string name, std::string text, std::string advice = "") {
   return {std::move(name), Health::kNote, std::move(text), std::move(advice)};
 }

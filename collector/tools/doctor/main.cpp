@@ -59,6 +59,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lockstep
 
-int main(int argc, char** argv) {
-  return lockstep::Main(argc, argv);
-}
+int main(int argc, char** argv) { return lockstep::Main(argc, argv); }

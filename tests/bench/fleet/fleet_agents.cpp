@@ -283,6 +283,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lockstep::fleet
 
-int main(int argc, char** argv) {
-  return lockstep::fleet::Main(argc, argv);
-}
+int main(int argc, char** argv) { return lockstep::fleet::Main(argc, argv); }

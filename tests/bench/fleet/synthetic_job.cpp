@@ -48,9 +48,7 @@ int64_t SyntheticJob::fault_ns() const {
   return fault_step_ < 0 ? std::numeric_limits<int64_t>::max() - kSettleNs : t0_ + fault_step_ * step_ns_;
 }
 
-std::string SyntheticJob::HostOf(int host) const {
-  return absl::StrFormat("node%05d", host);
-}
+std::string SyntheticJob::HostOf(int host) const { return absl::StrFormat("node%05d", host); }
 
 int64_t SyntheticJob::TimeOf(int stage, int64_t position) const {
   const int64_t length = ProgramOf(stage).length();

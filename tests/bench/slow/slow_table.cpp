@@ -212,6 +212,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lockstep::slow
 
-int main(int argc, char** argv) {
-  return lockstep::slow::Main(argc, argv);
-}
+int main(int argc, char** argv) { return lockstep::slow::Main(argc, argv); }

@@ -90,9 +90,7 @@ GraphExec::~GraphExec() {
   }
 }
 
-bool AnyCapture() {
-  return active_captures.load(std::memory_order_acquire) != 0;
-}
+bool AnyCapture() { return active_captures.load(std::memory_order_acquire) != 0; }
 
 void* KeepGraph(std::shared_ptr<Graph> graph) {
   State& state = TheState();

@@ -54,18 +54,14 @@ int DeviceCount() {
   return count;
 }
 
-int BoundDevice() {
-  return bound_device;
-}
+int BoundDevice() { return bound_device; }
 void BindDevice(int device) {
   bound_device = device;
   if (device >= 0) {
     active_devices[static_cast<size_t>(device)].store(true, std::memory_order_relaxed);
   }
 }
-bool DeviceActive(int device) {
-  return active_devices[static_cast<size_t>(device)].load(std::memory_order_relaxed);
-}
+bool DeviceActive(int device) { return active_devices[static_cast<size_t>(device)].load(std::memory_order_relaxed); }
 
 int CurrentDevice() {
   if (bound_device < 0) {
@@ -79,9 +75,7 @@ void DeviceUuid(int device, char* uuid) {
   uuid[15] = static_cast<char>(device);
 }
 
-void DevicePciBusId(int device, char* text, size_t size) {
-  snprintf(text, size, "0000:%02x:00.0", 0x10 + device);
-}
+void DevicePciBusId(int device, char* text, size_t size) { snprintf(text, size, "0000:%02x:00.0", 0x10 + device); }
 
 void* Allocate(size_t size, MemoryKind kind) {
   void* pointer = nullptr;

@@ -34,9 +34,7 @@ CUctx_st* ContextOf(int device) {
   return &(*contexts)[static_cast<size_t>(device)];
 }
 
-bool Valid(CUdevice device) {
-  return device >= 0 && device < standin::DeviceCount();
-}
+bool Valid(CUdevice device) { return device >= 0 && device < standin::DeviceCount(); }
 
 // Finds the stream for an operation, with the driver's checks: a context must be current, and the stream must belong to
 // that context.
@@ -191,9 +189,7 @@ STANDIN_CUDA cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
 }
 
 #undef cuDeviceGetUuid
-STANDIN_CUDA cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
-  return cuDeviceGetUuid_v2(uuid, device);
-}
+STANDIN_CUDA cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }
 
 STANDIN_CUDA cuDeviceGetPCIBusId(char* text, int length, CUdevice device) {
   if (!text || length < 13) {
@@ -218,21 +214,13 @@ STANDIN_CUDA cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUde
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
-    case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
-      *value = 1;
-      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED: *value = 1; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
       *value = Lacks("STANDIN_NO_MEM_OPS") ? 0 : 1;
       return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-      *value = 0x10 + device;
-      return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      *value = 9;
-      return CUDA_SUCCESS;
-    default:
-      *value = 0;
-      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = 0x10 + device; return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = 9; return CUDA_SUCCESS;
+    default: *value = 0; return CUDA_SUCCESS;
   }
 }
 
@@ -464,12 +452,8 @@ STANDIN_CUDA cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuin
 // name returns the first version.
 #undef cuStreamWriteValue32
 #undef cuStreamWriteValue64
-STANDIN_CUDA cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int) {
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-STANDIN_CUDA cuStreamWriteValue64(CUstream, CUdeviceptr, cuuint64_t, unsigned int) {
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
+STANDIN_CUDA cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int) { return CUDA_ERROR_NOT_SUPPORTED; }
+STANDIN_CUDA cuStreamWriteValue64(CUstream, CUdeviceptr, cuuint64_t, unsigned int) { return CUDA_ERROR_NOT_SUPPORTED; }
 
 STANDIN_CUDA cuMemHostRegister_v2(void* pointer, size_t size, unsigned int flags) {
   if (flags & ~0xfu) {
@@ -485,12 +469,9 @@ STANDIN_CUDA cuMemHostRegister_v2(void* pointer, size_t size, unsigned int flags
     return static_cast<CUresult>(refused);
   }
   switch (standin::RegisterHost(pointer, size)) {
-    case standin::RegisterResult::kOk:
-      return CUDA_SUCCESS;
-    case standin::RegisterResult::kOverlap:
-      return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-    case standin::RegisterResult::kInvalid:
-      break;
+    case standin::RegisterResult::kOk: return CUDA_SUCCESS;
+    case standin::RegisterResult::kOverlap: return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    case standin::RegisterResult::kInvalid: break;
   }
   return CUDA_ERROR_INVALID_VALUE;
 }

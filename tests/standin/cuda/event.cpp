@@ -232,6 +232,4 @@ STANDIN_CUDA cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end)
   return cuEventElapsedTime_v2(milliseconds, start, end);
 }
 
-extern "C" STANDIN_EXPORT size_t standinEvents() {
-  return standin::EventCount();
-}
+extern "C" STANDIN_EXPORT size_t standinEvents() { return standin::EventCount(); }

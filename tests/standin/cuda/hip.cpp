@@ -24,6 +24,4 @@ extern "C" STANDIN_EXPORT int hipStreamWriteValue64(CUstream stream, CUdeviceptr
                                                     unsigned int flags) {
   return cuStreamWriteValue64_v2(stream, to, value, flags);
 }
-extern "C" STANDIN_EXPORT int hipDeviceGetUuid(CUuuid* uuid, int device) {
-  return cuDeviceGetUuid_v2(uuid, device);
-}
+extern "C" STANDIN_EXPORT int hipDeviceGetUuid(CUuuid* uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }

@@ -9,9 +9,7 @@ using standin::Report;
 
 namespace {
 
-cudaError_t Error(int number) {
-  return Report(static_cast<cudaError_t>(number));
-}
+cudaError_t Error(int number) { return Report(static_cast<cudaError_t>(number)); }
 
 cudaError_t Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
   return Error(DRIVER(cuGraphInstantiateWithFlags)(exec, graph, 0));
@@ -81,9 +79,7 @@ STANDIN_CUDART cudaGraphCreate(cudaGraph_t* graph, unsigned int flags) {
   return cudaSuccess;
 }
 
-STANDIN_CUDART cudaGraphDestroy(cudaGraph_t graph) {
-  return Error(DRIVER(cuGraphDestroy)(graph));
-}
+STANDIN_CUDART cudaGraphDestroy(cudaGraph_t graph) { return Error(DRIVER(cuGraphDestroy)(graph)); }
 
 STANDIN_CUDART cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
   const auto graph = standin::FindGraph(original);
@@ -166,6 +162,4 @@ STANDIN_CUDART cudaGraphLaunch_ptsz(cudaGraphExec_t exec, cudaStream_t stream) {
   return cudaGraphLaunch(exec, stream ? stream : cudaStreamPerThread);
 }
 
-STANDIN_CUDART cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  return Error(DRIVER(cuGraphExecDestroy)(exec));
-}
+STANDIN_CUDART cudaGraphExecDestroy(cudaGraphExec_t exec) { return Error(DRIVER(cuGraphExecDestroy)(exec)); }

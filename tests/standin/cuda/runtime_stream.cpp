@@ -13,13 +13,9 @@ using standin::Report;
 
 namespace {
 
-cudaError_t Error(int number) {
-  return Report(static_cast<cudaError_t>(number));
-}
+cudaError_t Error(int number) { return Report(static_cast<cudaError_t>(number)); }
 
-bool ValidKind(cudaMemcpyKind kind) {
-  return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;
-}
+bool ValidKind(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
 
 // Returns the error that ended the stream's context. Every later call for the stream returns that error.
 cudaError_t Sticky(const standin::Stream& stream) {
@@ -131,9 +127,7 @@ STANDIN_CUDART cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) 
   return cudaSuccess;
 }
 
-STANDIN_CUDART cudaEventCreate(cudaEvent_t* event) {
-  return cudaEventCreateWithFlags(event, cudaEventDefault);
-}
+STANDIN_CUDART cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
 
 STANDIN_CUDART cudaEventDestroy(cudaEvent_t event) {
   return Report(standin::DestroyEvent(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);

@@ -186,9 +186,7 @@ std::shared_ptr<Stream> ThreadStream(int device) {
 
 }  // namespace
 
-int StickyError(int device) {
-  return sticky_errors[static_cast<size_t>(device)].load(std::memory_order_acquire);
-}
+int StickyError(int device) { return sticky_errors[static_cast<size_t>(device)].load(std::memory_order_acquire); }
 
 void Poison(int device, int error) {
   int none = 0;
@@ -271,18 +269,10 @@ std::shared_ptr<Stream> FindStream(void* handle) {
   return at == registry.streams.end() ? nullptr : at->second;
 }
 
-int StreamDevice(const Stream& stream) {
-  return stream.device();
-}
-uint64_t StreamId(const Stream& stream) {
-  return stream.id();
-}
-bool StreamNonBlocking(const Stream& stream) {
-  return stream.non_blocking();
-}
-bool StreamIsLegacy(const Stream& stream) {
-  return stream.legacy();
-}
+int StreamDevice(const Stream& stream) { return stream.device(); }
+uint64_t StreamId(const Stream& stream) { return stream.id(); }
+bool StreamNonBlocking(const Stream& stream) { return stream.non_blocking(); }
+bool StreamIsLegacy(const Stream& stream) { return stream.legacy(); }
 
 namespace {
 
@@ -390,9 +380,7 @@ void HoldUpOthers(const StreamPoint& point) {
   device.holds_up = point;
 }
 
-StreamPoint Tail(const std::shared_ptr<Stream>& stream) {
-  return {stream, stream->Enqueued(), nullptr, 0};
-}
+StreamPoint Tail(const std::shared_ptr<Stream>& stream) { return {stream, stream->Enqueued(), nullptr, 0}; }
 
 bool Reached(const StreamPoint& point) {
   return !point.stream || (!point.capture && point.stream->Reached(point.ticket));
@@ -404,13 +392,9 @@ void WaitFor(const StreamPoint& point) {
   }
 }
 
-void SetHostWait(int device, HostWait wait) {
-  host_waits[static_cast<size_t>(device)].store(wait);
-}
+void SetHostWait(int device, HostWait wait) { host_waits[static_cast<size_t>(device)].store(wait); }
 
-HostWait HostWaitOf(int device) {
-  return host_waits[static_cast<size_t>(device)].load();
-}
+HostWait HostWaitOf(int device) { return host_waits[static_cast<size_t>(device)].load(); }
 
 void HostWaitFor(const StreamPoint& point, HostWait wait) {
   if (point.stream && !point.capture && !Reached(point)) {

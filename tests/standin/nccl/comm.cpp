@@ -286,9 +286,7 @@ void Info(const char* format, ...) {
 
 }  // namespace standin
 
-STANDIN_API(const char*, ncclGetLastError, (ncclComm_t)) {
-  return standin::thread_error.c_str();
-}
+STANDIN_API(const char*, ncclGetLastError, (ncclComm_t)) { return standin::thread_error.c_str(); }
 
 STANDIN_API(ncclResult_t, ncclCommGetAsyncError, (ncclComm_t handle, ncclResult_t* result)) {
   const auto comm = standin::FindComm(handle);

@@ -30,14 +30,10 @@ bool Rooted(Kind kind) {
   return kind == Kind::kReduce || kind == Kind::kBroadcast || kind == Kind::kGather || kind == Kind::kScatter;
 }
 
-bool Reduces(Kind kind) {
-  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
-}
+bool Reduces(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter; }
 
 // Returns whether each destination gets its own part of a slot.
-bool InParts(Kind kind) {
-  return kind == Kind::kReduceScatter || kind == Kind::kAlltoAll || kind == Kind::kScatter;
-}
+bool InParts(Kind kind) { return kind == Kind::kReduceScatter || kind == Kind::kAlltoAll || kind == Kind::kScatter; }
 
 bool WaitInOperation(ncclComm& comm, Bell& bell, uint32_t seen) {
   return !comm.revoked.load(std::memory_order_relaxed) && WaitBell(comm, bell, seen) &&

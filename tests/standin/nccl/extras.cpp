@@ -140,30 +140,14 @@ STANDIN_API(ncclResult_t, ncclCommQueryProperties, (ncclComm_t handle, ncclCommP
   return ncclSuccess;
 }
 
-STANDIN_API(ncclTeam_t, ncclTeamWorld, (ncclComm_t comm)) {
-  return Team(comm, true);
-}
-STANDIN_API(ncclTeam_t, ncclTeamLsa, (ncclComm_t comm)) {
-  return Team(comm, true);
-}
-STANDIN_API(ncclTeam_t, ncclTeamRail, (ncclComm_t comm)) {
-  return Team(comm, false);
-}
-STANDIN_API(ncclTeam_t, ncclTeamCft, (ncclComm_t comm, ncclCftTeamMode_t)) {
-  return Team(comm, true);
-}
-STANDIN_API(ncclTeam_t, ncclTeamCftMultimem, (ncclComm_t comm)) {
-  return Team(comm, false);
-}
-STANDIN_API(int, ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank)) {
-  return RankOf(comm, team, rank);
-}
-STANDIN_API(int, ncclTeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank)) {
-  return RankOf(comm, team, rank);
-}
-STANDIN_API(int, ncclLLA2ACalcSlots, (int elements, int bytes)) {
-  return elements * ((bytes + 7) / 8);
-}
+STANDIN_API(ncclTeam_t, ncclTeamWorld, (ncclComm_t comm)) { return Team(comm, true); }
+STANDIN_API(ncclTeam_t, ncclTeamLsa, (ncclComm_t comm)) { return Team(comm, true); }
+STANDIN_API(ncclTeam_t, ncclTeamRail, (ncclComm_t comm)) { return Team(comm, false); }
+STANDIN_API(ncclTeam_t, ncclTeamCft, (ncclComm_t comm, ncclCftTeamMode_t)) { return Team(comm, true); }
+STANDIN_API(ncclTeam_t, ncclTeamCftMultimem, (ncclComm_t comm)) { return Team(comm, false); }
+STANDIN_API(int, ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank)) { return RankOf(comm, team, rank); }
+STANDIN_API(int, ncclTeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank)) { return RankOf(comm, team, rank); }
+STANDIN_API(int, ncclLLA2ACalcSlots, (int elements, int bytes)) { return elements * ((bytes + 7) / 8); }
 
 // Kernels cannot run here, so creating a device communicator fails.
 STANDIN_API(ncclResult_t, ncclDevCommCreate, (ncclComm_t handle, const ncclDevCommRequirements_t*, ncclDevComm_t*)) {
@@ -171,18 +155,10 @@ STANDIN_API(ncclResult_t, ncclDevCommCreate, (ncclComm_t handle, const ncclDevCo
   const ncclResult_t ready = standin::EnsureReady(handle, &comm);
   return ready == ncclSuccess ? ncclInvalidUsage : ready;
 }
-STANDIN_API(ncclResult_t, ncclDevCommDestroy, (ncclComm_t, const ncclDevComm_t*)) {
-  return ncclInvalidUsage;
-}
-STANDIN_API(ncclResult_t, ncclGetLsaDevicePointer, (ncclWindow_t, size_t, int, void**)) {
-  return ncclInvalidUsage;
-}
-STANDIN_API(ncclResult_t, ncclGetPeerDevicePointer, (ncclWindow_t, size_t, int, void**)) {
-  return ncclInvalidUsage;
-}
-STANDIN_API(ncclResult_t, ncclGetLsaMultimemDevicePointer, (ncclWindow_t, size_t, void**)) {
-  return ncclInvalidUsage;
-}
+STANDIN_API(ncclResult_t, ncclDevCommDestroy, (ncclComm_t, const ncclDevComm_t*)) { return ncclInvalidUsage; }
+STANDIN_API(ncclResult_t, ncclGetLsaDevicePointer, (ncclWindow_t, size_t, int, void**)) { return ncclInvalidUsage; }
+STANDIN_API(ncclResult_t, ncclGetPeerDevicePointer, (ncclWindow_t, size_t, int, void**)) { return ncclInvalidUsage; }
+STANDIN_API(ncclResult_t, ncclGetLsaMultimemDevicePointer, (ncclWindow_t, size_t, void**)) { return ncclInvalidUsage; }
 STANDIN_API(ncclResult_t, ncclGetMultimemDevicePointer, (ncclWindow_t, size_t, void*, void**)) {
   return ncclInvalidUsage;
 }

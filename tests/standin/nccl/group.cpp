@@ -144,9 +144,7 @@ ncclResult_t Note(bool blocking) {
 
 }  // namespace
 
-int GroupDepth() {
-  return group.depth;
-}
+int GroupDepth() { return group.depth; }
 
 ncclResult_t GroupStart() {
   ++group.depth;
@@ -241,12 +239,8 @@ ncclResult_t AddJob(Job job) {
 
 }  // namespace standin
 
-STANDIN_API(ncclResult_t, ncclGroupStart, ()) {
-  return standin::GroupStart();
-}
-STANDIN_API(ncclResult_t, ncclGroupEnd, ()) {
-  return standin::GroupEnd(false);
-}
+STANDIN_API(ncclResult_t, ncclGroupStart, ()) { return standin::GroupStart(); }
+STANDIN_API(ncclResult_t, ncclGroupEnd, ()) { return standin::GroupEnd(false); }
 STANDIN_API(ncclResult_t, ncclGroupSimulateEnd, (ncclSimInfo_t * info)) {
   if (info) {
     // Callers built with other versions may pass a shorter structure.

@@ -46,9 +46,7 @@ Loaded& TheLoaded() {
 // The process has one mask. Every plugin's init gets its address, and each operation reads the mask again.
 std::atomic<int> event_mask{0};
 
-int Mask() {
-  return event_mask.load(std::memory_order_relaxed);
-}
+int Mask() { return event_mask.load(std::memory_order_relaxed); }
 
 void* TryOpen(const char* name) {
   if (!name || !*name) {
@@ -124,9 +122,7 @@ uint64_t GpuNow() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec) - 12'500'000'000u;
 }
 
-int Channels() {
-  return std::clamp(Number("STANDIN_CHANNELS", 2), 1, 64);
-}
+int Channels() { return std::clamp(Number("STANDIN_CHANNELS", 2), 1, 64); }
 
 // Returns whether data passes over the network: ranks of one node reach each other without it. 0: all ranks are on one
 // node.
@@ -137,26 +133,16 @@ bool OverNetwork(const ncclComm& comm, int peer) {
 
 const char* FuncOf(Kind kind) {
   switch (kind) {
-    case Kind::kAllReduce:
-      return "AllReduce";
-    case Kind::kReduce:
-      return "Reduce";
-    case Kind::kBroadcast:
-      return "Broadcast";
-    case Kind::kAllGather:
-      return "AllGather";
-    case Kind::kReduceScatter:
-      return "ReduceScatter";
-    case Kind::kAlltoAll:
-      return "AlltoAll";
-    case Kind::kGather:
-      return "Gather";
-    case Kind::kScatter:
-      return "Scatter";
-    case Kind::kSend:
-      return "Send";
-    case Kind::kRecv:
-      return "Recv";
+    case Kind::kAllReduce: return "AllReduce";
+    case Kind::kReduce: return "Reduce";
+    case Kind::kBroadcast: return "Broadcast";
+    case Kind::kAllGather: return "AllGather";
+    case Kind::kReduceScatter: return "ReduceScatter";
+    case Kind::kAlltoAll: return "AlltoAll";
+    case Kind::kGather: return "Gather";
+    case Kind::kScatter: return "Scatter";
+    case Kind::kSend: return "Send";
+    case Kind::kRecv: return "Recv";
   }
   return "";
 }
@@ -169,9 +155,7 @@ const char* TypeName(ncclDataType_t type) {
   return number < sizeof kNames / sizeof kNames[0] ? kNames[number] : "Unknown";
 }
 
-bool ByParts(Kind kind) {
-  return kind == Kind::kAlltoAll || kind == Kind::kGather || kind == Kind::kScatter;
-}
+bool ByParts(Kind kind) { return kind == Kind::kAlltoAll || kind == Kind::kGather || kind == Kind::kScatter; }
 
 // A task that NCCL creates if a collective runs as sends and receives.
 struct Part {
@@ -216,12 +200,8 @@ constexpr int kBelowColl = kProfileProxyOp | kProfileProxyStep | kProfileKernelC
 
 }  // namespace
 
-void ProfilerWork::Start() {
-  started.store(GpuNow(), std::memory_order_release);
-}
-void ProfilerWork::Stop() {
-  stopped.store(GpuNow(), std::memory_order_release);
-}
+void ProfilerWork::Start() { started.store(GpuNow(), std::memory_order_release); }
+void ProfilerWork::Stop() { stopped.store(GpuNow(), std::memory_order_release); }
 
 // Reports the events of launched operations to the plugin, as NCCL's proxy thread does.
 class ProfilerProgress {
@@ -574,8 +554,7 @@ void ProfilerPrepare(ncclComm& comm, std::vector<Task>& tasks) {
           sends = false;
           receives = peer == task.peer;
           break;
-        default:
-          break;
+        default: break;
       }
       task.work->sends_to[p] = sends && peer != comm.rank;
       task.work->receives_from[p] = receives && peer != comm.rank;

@@ -231,9 +231,7 @@ void Fill(P2p1* to, const Event& e) {
   to->peer = e.coll.root;
 }
 template <typename Coll>
-requires requires(Coll c) {
-  c.algo;
-}
+requires requires(Coll c) { c.algo; }
 void Fill(Coll* to, const Event& e) {
   if constexpr (requires { to->comm_hash; }) {
     to->name = e.coll.comm_name;
@@ -263,9 +261,7 @@ void Fill(Coll* to, const Event& e) {
   }
 }
 template <typename P2p>
-requires requires(P2p p) {
-  p.peer;
-}
+requires requires(P2p p) { p.peer; }
 void Fill(P2p* to, const Event& e) {
   if constexpr (requires { to->comm_hash; }) {
     to->name = e.coll.comm_name;
@@ -318,8 +314,7 @@ class Adapter : public ProfilerPlugin {
     d.parent_obj = e.parent;
     d.rank = e.rank;
     switch (e.type) {
-      case kProfileGroup:
-        break;
+      case kProfileGroup: break;
       case kProfileColl:
         Fill(&d.coll, e);
         if (kVersion < 5) {
@@ -336,9 +331,7 @@ class Adapter : public ProfilerPlugin {
         d.proxy_op = {e.proxy_op.pid,   e.proxy_op.channel,     e.proxy_op.peer,
                       e.proxy_op.steps, e.proxy_op.chunk_bytes, e.proxy_op.is_send};
         break;
-      case kProfileProxyStep:
-        d.proxy_step.step = e.step;
-        break;
+      case kProfileProxyStep: d.proxy_step.step = e.step; break;
       case kProfileKernelCh:
         if (kVersion < 3) {
           return;
@@ -389,20 +382,13 @@ class Adapter : public ProfilerPlugin {
 
 ProfilerPlugin* Make(int version, void* table) {
   switch (version) {
-    case 1:
-      return new Adapter<1, Descriptor1>(table);
-    case 2:
-      return new Adapter<2, Descriptor2>(table);
-    case 3:
-      return new Adapter<3, Descriptor3>(table);
-    case 4:
-      return new Adapter<4, Descriptor4>(table);
-    case 5:
-      return new Adapter<5, Descriptor5>(table);
-    case 6:
-      return new Adapter<6, Descriptor5>(table);
-    default:
-      return new Adapter<7, Descriptor7>(table);
+    case 1: return new Adapter<1, Descriptor1>(table);
+    case 2: return new Adapter<2, Descriptor2>(table);
+    case 3: return new Adapter<3, Descriptor3>(table);
+    case 4: return new Adapter<4, Descriptor4>(table);
+    case 5: return new Adapter<5, Descriptor5>(table);
+    case 6: return new Adapter<6, Descriptor5>(table);
+    default: return new Adapter<7, Descriptor7>(table);
   }
 }
 

@@ -61,6 +61,4 @@ STANDIN_API(ncclResult_t, mscclRunAlgo,
              ncclDataType_t type, int, int, ncclRedOp_t op, int handle, ncclComm_t comm, cudaStream_t stream)) {
   return handle <= 0 ? ncclInvalidUsage : ncclAllReduce(send, recv, count, type, op, comm, stream);
 }
-STANDIN_API(ncclResult_t, mscclUnloadAlgo, (int handle)) {
-  return handle <= 0 ? ncclInvalidUsage : ncclSuccess;
-}
+STANDIN_API(ncclResult_t, mscclUnloadAlgo, (int handle)) { return handle <= 0 ? ncclInvalidUsage : ncclSuccess; }

@@ -90,32 +90,19 @@ struct Traits<SmallFloat<kE, kM, kF, kS>> {
 template <class F>
 void WithType(ncclDataType_t type, F visit) {
   switch (type) {
-    case ncclInt8:
-      return visit(int8_t{});
-    case ncclUint8:
-      return visit(uint8_t{});
-    case ncclInt32:
-      return visit(int32_t{});
-    case ncclUint32:
-      return visit(uint32_t{});
-    case ncclInt64:
-      return visit(int64_t{});
-    case ncclUint64:
-      return visit(uint64_t{});
-    case ncclFloat16:
-      return visit(Half{});
-    case ncclFloat32:
-      return visit(float{});
-    case ncclFloat64:
-      return visit(double{});
-    case ncclBfloat16:
-      return visit(Bfloat{});
-    case ncclFloat8e4m3:
-      return visit(E4m3{});
-    case ncclFloat8e5m2:
-      return visit(E5m2{});
-    default:
-      return;
+    case ncclInt8: return visit(int8_t{});
+    case ncclUint8: return visit(uint8_t{});
+    case ncclInt32: return visit(int32_t{});
+    case ncclUint32: return visit(uint32_t{});
+    case ncclInt64: return visit(int64_t{});
+    case ncclUint64: return visit(uint64_t{});
+    case ncclFloat16: return visit(Half{});
+    case ncclFloat32: return visit(float{});
+    case ncclFloat64: return visit(double{});
+    case ncclBfloat16: return visit(Bfloat{});
+    case ncclFloat8e4m3: return visit(E4m3{});
+    case ncclFloat8e5m2: return visit(E5m2{});
+    default: return;
   }
 }
 
@@ -170,18 +157,10 @@ void Accumulator::Add(const void* data, size_t count) {
     for (size_t i = 0; i < count; ++i) {
       const Sum value = Traits<T>::Load(in[i]);
       switch (op_) {
-        case ncclProd:
-          sum[i] = Times(sum[i], value);
-          break;
-        case ncclMax:
-          sum[i] = std::max(sum[i], value);
-          break;
-        case ncclMin:
-          sum[i] = std::min(sum[i], value);
-          break;
-        default:
-          sum[i] = Plus(sum[i], value);
-          break;
+        case ncclProd: sum[i] = Times(sum[i], value); break;
+        case ncclMax: sum[i] = std::max(sum[i], value); break;
+        case ncclMin: sum[i] = std::min(sum[i], value); break;
+        default: sum[i] = Plus(sum[i], value); break;
       }
     }
   });

@@ -45,9 +45,7 @@ struct Layout {
   size_t blocks, mailboxes, outboxes, mail, total, mail_bytes;
 };
 
-size_t RoundUp(size_t value, size_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
+size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 Layout LayoutOf(int nranks) {
   const auto n = static_cast<size_t>(nranks);

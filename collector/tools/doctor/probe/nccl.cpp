@@ -16,12 +16,8 @@ typedef ncclComm* ncclComm_t;
 }
 static ncclComm the_comm;
 
-SHOWN int ncclGetVersion(int* version) {
-  return *version = 22809, 0;
-}
-SHOWN const char* ncclGetErrorString(int result) {
-  return result == 0 ? "no error" : "error";
-}
+SHOWN int ncclGetVersion(int* version) { return *version = 22809, 0; }
+SHOWN const char* ncclGetErrorString(int result) { return result == 0 ? "no error" : "error"; }
 SHOWN int ncclGetUniqueId(ncclUniqueId* id) {
   memset(id, 0, sizeof *id);
   memcpy(id->internal, "lockstep doctor", 16);
@@ -34,22 +30,12 @@ SHOWN int ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank
   *comm = &the_comm;
   return 0;
 }
-SHOWN int ncclCommUserRank(ncclComm_t comm, int* rank) {
-  return *rank = comm->rank, 0;
-}
-SHOWN int ncclCommCount(ncclComm_t comm, int* count) {
-  return *count = comm->size, 0;
-}
-SHOWN int ncclCommCuDevice(ncclComm_t comm, int* device) {
-  return (void)comm, *device = 0, 0;
-}
-SHOWN int ncclCommGetAsyncError(ncclComm_t comm, int* error) {
-  return (void)comm, *error = 0, 0;
-}
+SHOWN int ncclCommUserRank(ncclComm_t comm, int* rank) { return *rank = comm->rank, 0; }
+SHOWN int ncclCommCount(ncclComm_t comm, int* count) { return *count = comm->size, 0; }
+SHOWN int ncclCommCuDevice(ncclComm_t comm, int* device) { return (void)comm, *device = 0, 0; }
+SHOWN int ncclCommGetAsyncError(ncclComm_t comm, int* error) { return (void)comm, *error = 0, 0; }
 SHOWN int ncclAllReduce(const void* send, void* recv, size_t count, int type, int op, ncclComm_t comm, void* stream) {
   (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm, (void)stream;
   return 0;
 }
-SHOWN int ncclCommDestroy(ncclComm_t comm) {
-  return (void)comm, 0;
-}
+SHOWN int ncclCommDestroy(ncclComm_t comm) { return (void)comm, 0; }
