@@ -18,6 +18,8 @@ using ring::CommState;
 
 // Wall clocks of one job's hosts differ by less than this.
 constexpr int64_t kClockTrust = 60'000'000'000;
+// A framework's watchdog notices the end of an operation within this.
+constexpr int64_t kNoticed = 1'000'000'000;
 // No rank of a job continues for this long while another is stuck.
 constexpr int64_t kStandstill = 3600'000'000'000;
 
@@ -174,9 +176,9 @@ void AddForeign(const std::vector<Seen>& list, bool trust, int64_t apart, Foreig
     size_t later = 0;
     for (const Seen& s : list) {
       if (out(s) || &s == ahead) continue;
-      const bool ran = s.taken_ns > 0 && s.taken_ns < ahead->newest_ns;
+      const int64_t end = std::max(ahead->ended_ns, ahead->newest_ns);
+      const bool ran = s.taken_ns > 0 && s.taken_ns < end + kNoticed;
       if (ahead->completed > s.issued) {
-        const int64_t end = std::max(ahead->ended_ns, ahead->newest_ns);
         if (end + (trust ? 1 : apart) <= s.newest_ns) {
           ++later;
         } else if (end - s.newest_ns >= apart && (!trust || s.taken_ns <= end + kClockTrust)) {
