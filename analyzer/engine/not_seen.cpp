@@ -68,18 +68,17 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   if (frameworks && !model.bundle.known_stalled && verdict->verdict() == VERDICT_HEALTHY) {
     constexpr int64_t kMoves = 2'000'000'000;  // a running job calls NCCL more often than this
     int64_t newest = 0, taken = 0;
-    bool untold = false, retired = true;  // when a dump was taken; all operations ended, or are no longer watched
+    bool retired = true;  // all operations ended, or are no longer watched
     for (const Rank& rank : ranks) {
       taken = std::max(taken, rank.captured_ns);
-      untold |= rank.captured_ns == 0;
       retired &=
           rank.ends_untold && std::all_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired; });
       for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
     }
-    if (untold || retired || taken - newest > kMoves) {
+    if (taken == 0 || retired || taken - newest > kMoves) {
       verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
       Detail* detail = AddNotSeen(NotSeen::STILL_RUNNING, {}, verdict);
-      if (taken - newest > kMoves) detail->set_duration_ns(taken - newest);
+      if (taken != 0 && taken - newest > kMoves) detail->set_duration_ns(taken - newest);
     }
   }
   // Without GPU marks, a finished operation and one that never ends look the same. The waits of the CPU threads do not.

@@ -429,10 +429,10 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     const auto program_of = [&programs = family](int32_t rank) {
       return std::find_if(programs.begin(), programs.end(), [&](const Program& p) { return p.rank == rank; });
     };
-    // If more ranks made the other call than the reference's call, the reference left the program. So did the ranks
-    // that do as it does.
+    // If more ranks made the other call than the reference's call, and most of those that differ agree on it, the
+    // reference left the program. So did the ranks that do as it does.
     if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second &&
-        2 * biggest->second > family.size()) {
+        2 * biggest->second > best.size()) {
       const Program& theirs = *program_of(biggest->first->rank);
       const size_t before = found.size();
       for (const Program& p : family) {
