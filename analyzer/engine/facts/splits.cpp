@@ -83,7 +83,7 @@ class Split {
         ++equals;
       }
     }
-    if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size() || !best.regular) return;
+    if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
     // A pattern is strong under two conditions. At least two communicators fit it exactly. And these, together with the
     // odd members, are at least half of all communicators. Fewer may be coincidence or intended. If only one fits,
     // classes of which no member has data count as well.
@@ -222,7 +222,6 @@ class Split {
     std::vector<size_t> odd;  // indexes into entries_
     size_t exact = 0;         // communicators that are exactly one class
     size_t elsewhere = 0;     // unseen members that have no space in the communicator of their class
-    bool regular = true;      // all classes are of one size, so that the odd members alone make the job irregular
     // Maps a class to the communicator that has most of the class's members.
     absl::flat_hash_map<int64_t, uint32_t> owner;
     size_t Against() const { return odd.size() + elsewhere; }
@@ -308,12 +307,10 @@ class Split {
         fit.odd.push_back(i);
     }
     for (const int32_t place : unseen_) {
-      ++class_size[pattern.ClassOf(place)];
       const auto it = fit.owner.find(pattern.ClassOf(place));
       fit.elsewhere += it != fit.owner.end() && children_.at(it->second).size() >=
                                                     static_cast<size_t>(std::max(bundle_.comms[it->second].size, 0));
     }
-    for (const auto& [klass, count] : class_size) fit.regular &= static_cast<int64_t>(count) == pattern.size;
     return fit;
   }
 
@@ -326,8 +323,8 @@ class Split {
         std::count_if(unseen.begin(), unseen.end(), [&](const auto& klass) { return klass.second == pattern.size; }));
   }
 
-  // Returns whether the rank is in a communicator of another class. That communicator must be complete and contain all
-  // members of the other class. Members of the rank's own class must have left no data.
+  // Returns whether the rank is in a communicator of another class: that communicator is complete and contains all
+  // members of the other class, and members of the rank's own class left no data.
   bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
     const Entry& e = entries_[i];
     const int64_t klass = fit.pattern.ClassOf(e.place);
@@ -471,8 +468,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
   }
 }
 
-// Groups with one description in a framework's dumps, with each rank in one of them: the slices of a layout. All
-// members agree on the lists, so uneven groups may be intended: they count only where something is wrong.
+// Groups with one description in a framework's dumps, with each rank in one of them: the slices of a layout.
 void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
   std::map<std::string, std::vector<uint32_t>> families;
@@ -576,7 +572,7 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
 std::vector<SplitFault> FindSplitFaults(const Model& model, bool stalled) {
   std::vector<SplitFault> faults;
   FromSplits(model, stalled, &faults);
-  if (stalled) FromDescriptions(model, &faults);
+  FromDescriptions(model, &faults);
   FromLists(model, &faults);
   return faults;
 }

@@ -1,6 +1,6 @@
 // Finds ranks that created other communicators than similar ranks: another color or key in a split, or another list of
-// members. All communicators of a split have the same number of members, at the same distance in the parent. If all but
-// a few ranks fit this pattern, the few are wrong, although each communicator alone looks healthy.
+// members. All communicators of a split have equally many members, equally far apart in the parent. If all but a few
+// ranks fit this pattern, the few are wrong, although each communicator alone looks healthy.
 #pragma once
 
 #include <cstdint>

@@ -264,12 +264,12 @@ void Causes::AddFromSplits(std::vector<Cause>* causes) {
   std::set<int32_t> touched;
   std::vector<Cause> found;
   for (SplitFault& fault : faults) {
-    // All members agree on these groups, so they may be intended: only a fault in one of them is evidence.
+    // All members agree on these groups, so they may be intended: only a fault in one of them is more evidence.
     const auto in_fault = [&fault](uint32_t comm) {
       return std::find(fault.affected.begin(), fault.affected.end(), comm) != fault.affected.end();
     };
     if (fault.agreed && std::none_of(causes->begin(), causes->end(), [&](const Cause& c) { return in_fault(c.comm); }))
-      continue;
+      fault.grade = GRADE_OPEN;
     affected.insert(fault.affected.begin(), fault.affected.end());
     for (uint32_t comm : fault.affected) {
       for (const Member& m : model_.comms[comm].members) {
