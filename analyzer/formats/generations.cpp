@@ -18,6 +18,8 @@ using ring::CommState;
 
 // Wall clocks of one job's hosts differ by less than this.
 constexpr int64_t kClockTrust = 60'000'000'000;
+// The dumps of one moment are taken within this.
+constexpr int64_t kAtOnce = 5'000'000'000;
 // A framework's watchdog notices the end of an operation within this.
 constexpr int64_t kNoticed = 1'000'000'000;
 // No rank of a job continues for this long while another is stuck.
@@ -142,74 +144,69 @@ struct Seen {
   int32_t rank = -1;  // index into Bundle::ranks
   int64_t issued = kUnknown;
   int64_t completed = kNone;  // newest that is known to be complete, and needs every member if kinds are known
-  int64_t newest_ns = 0;      // newest entry of any group
+  int64_t newest_ns = 0;      // newest entry of any kind
   int64_t taken_ns = 0;       // when the dump was taken; 0 if unknown
   bool trusted = false;       // the rank still ran, and completions are completions: no abort ended its operations
-  int64_t issued_ns = 0;      // when the newest operation of the group was issued
-  int64_t ended_ns = 0;       // when `completed` was noticed to have ended; 0 if unknown
-  bool told = false;          // completions are completions, unless an abort ended the operations
 };
 
 // Maps communicators to how far their members were.
 using Members = std::map<uint32_t, std::vector<Seen>>;
 
-// Ranks whose dumps are of another time than those of other members.
-struct Foreign {
-  std::set<int32_t> ranks;
-  bool moved = false;  // dumps may be of different times of one run, so the job may have run while they were taken
+// The usual time of a job's last entries: their median. `few`: less than half of the ranks are `apart` from it.
+struct Usual {
+  int64_t time_ns = 0;
+  bool few = false;
 };
 
-// Two members contradict each other if one completed an operation with the other that the other never issued. If clocks
-// alone must tell, the older of the two is foreign, and they are at least `apart`. If the completion is trusted, the
-// times only show which of the two is foreign: the member that is ahead is of an earlier run if its operation ended
-// before the other's last call, which would have had to come first. Otherwise the other's dump was taken earlier, and
-// what it shows as unfinished is no evidence.
-void AddForeign(const std::vector<Seen>& list, bool trust, int64_t apart, Foreign* foreign) {
-  const auto out = [foreign](const Seen& s) { return foreign->ranks.contains(s.rank); };
-  for (size_t left = list.size() / 2; left > 0; --left) {
-    const Seen* ahead = nullptr;
-    for (const Seen& s : list) {
-      if ((s.trusted || !trust) && !out(s) && (ahead == nullptr || s.completed > ahead->completed)) ahead = &s;
-    }
-    if (ahead == nullptr) return;
-    std::vector<const Seen*> earlier;
-    size_t later = 0;
-    for (const Seen& s : list) {
-      if (out(s) || &s == ahead) continue;
-      const int64_t end = std::max(ahead->ended_ns, ahead->newest_ns);
-      const bool ran = s.taken_ns > 0 && s.taken_ns < end + kNoticed;
-      if (ahead->completed > s.issued) {
-        if (end + (trust ? 1 : apart) <= s.newest_ns) {
-          ++later;
-        } else if (end - s.newest_ns >= apart && (!trust || s.taken_ns <= end + kClockTrust)) {
-          earlier.push_back(&s);
-        }
-      } else if (ahead->completed == s.issued && ahead->ended_ns > 0 && ahead->ended_ns + kClockTrust <= s.issued_ns) {
-        ++later;
-      } else if (trust && ahead->completed > s.completed && ran) {
-        earlier.push_back(&s);
-      }
-    }
-    if (later <= earlier.size()) {
-      for (const Seen* s : earlier) {
-        foreign->ranks.insert(s->rank);
-        foreign->moved |= ahead->newest_ns - s->newest_ns < kClockTrust;
-      }
-      return;
-    }
-    foreign->ranks.insert(ahead->rank);
+Usual UsualTime(const Members& members, int64_t apart) {
+  std::map<int32_t, int64_t> by_rank;
+  for (const auto& [comm, list] : members) {
+    for (const Seen& s : list) by_rank[s.rank] = s.newest_ns;
   }
+  std::vector<int64_t> times;
+  times.reserve(by_rank.size());
+  for (const auto& [rank, time] : by_rank) times.push_back(time);
+  if (times.empty()) return {};
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  const int64_t usual = times[times.size() / 2];
+  const auto far = std::count_if(times.begin(), times.end(),
+                                 [&](int64_t time) { return time - usual >= apart || usual - time >= apart; });
+  return {usual, 2 * static_cast<size_t>(far) < times.size()};
 }
 
-// Whether members that stay contradict each other.
-bool Contradicting(const std::vector<Seen>& list, const Foreign& foreign) {
-  int64_t completed = kNone, issued = INT64_MAX;
+// Ranks `apart` from the job's usual time that contradict their nearest member.
+std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_ns, int64_t apart) {
+  std::vector<int32_t> odd;
+  const auto from_usual = [usual_ns](const Seen& s) {
+    return s.newest_ns < usual_ns ? usual_ns - s.newest_ns : s.newest_ns - usual_ns;
+  };
+  const auto usual = std::min_element(list.begin(), list.end(),
+                                      [&](const Seen& a, const Seen& b) { return from_usual(a) < from_usual(b); });
+  if (list.size() < 2 || from_usual(*usual) >= apart) return odd;
   for (const Seen& s : list) {
-    if (foreign.ranks.contains(s.rank)) continue;
-    if (s.told) completed = std::max(completed, s.completed);
-    issued = std::min(issued, s.issued);
+    // Other ranks completed operations with this rank that it never issued, or the reverse.
+    if (from_usual(s) >= apart && (usual->completed > s.issued || s.completed > usual->issued)) odd.push_back(s.rank);
   }
-  return completed > issued;
+  return odd;
+}
+
+// Ranks whose dumps are of an earlier time. They never issued what another member completed with them, and their last
+// entries are older by more than it takes to dump a job. Or their dumps are older by that much, and were taken while
+// the other member still made calls: then their unfinished operations are no evidence against them.
+std::vector<int32_t> Earlier(const std::vector<Seen>& list) {
+  const Seen* ahead = nullptr;
+  for (const Seen& s : list) {
+    if (s.trusted && (ahead == nullptr || s.completed > ahead->completed)) ahead = &s;
+  }
+  std::vector<int32_t> earlier;
+  for (const Seen& s : list) {
+    if (ahead == nullptr || ahead->completed <= s.completed) continue;
+    const bool ran = s.taken_ns > 0 && s.taken_ns < ahead->newest_ns + kNoticed;
+    if ((ahead->completed > s.issued && ahead->newest_ns - s.newest_ns >= kAtOnce) ||
+        (ran && ahead->taken_ns - s.taken_ns >= kAtOnce))
+      earlier.push_back(s.rank);
+  }
+  return earlier;
 }
 
 // Adds how far the rank got by its own entries.
@@ -222,11 +219,10 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
     runs |= IsUnfinished(op.state) && !op.retired;
     if (op.membership == kNoIndex || !ring::IsCollective(op.kind) || op.seq < 0) continue;
     Seen& s = seen[op.membership];
-    if (op.seq > s.issued) s.issued = op.seq, s.issued_ns = op.enter_ns;
+    s.issued = std::max(s.issued, op.seq);
     // An all-to-all with empty splits may complete without a member.
-    if (op.state == OpState::kCompleted && NeedsEveryMember(op.kind) && !CallFactsOf(op.kind).may_be_sends &&
-        op.seq > s.completed)
-      s.completed = op.seq, s.ended_ns = rank.ends_untold ? 0 : op.completed_ns;
+    if (op.state == OpState::kCompleted && NeedsEveryMember(op.kind) && !CallFactsOf(op.kind).may_be_sends)
+      s.completed = std::max(s.completed, op.seq);
   }
   for (size_t m = 0; m < seen.size(); ++m) {
     // A small ring may hold no entry of a group that the rank counted in.
@@ -235,8 +231,7 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
     seen[m].rank = index;
     seen[m].newest_ns = newest;
     seen[m].taken_ns = rank.captured_ns;
-    seen[m].told = !rank.ends_untold;
-    seen[m].trusted = runs && seen[m].told;
+    seen[m].trusted = runs && !rank.ends_untold;
     (*members)[rank.memberships[m].comm].push_back(seen[m]);
   }
 }
@@ -256,50 +251,39 @@ void AddCounted(const Rank& rank, int32_t index, Members* members) {
 
 void LeaveOutForeignDumps(Bundle* bundle) {
   Members recorded, counted;
-  int64_t newest = 0;
   for (size_t r = 0; r < bundle->ranks.size(); ++r) {
     const Rank& rank = bundle->ranks[r];
     if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
-    for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
     rank.only_active ? AddCounted(rank, static_cast<int32_t>(r), &counted)
                      : AddRecorded(rank, static_cast<int32_t>(r), &recorded);
   }
-  Foreign foreign;
+  std::set<int32_t> foreign;
+  const Usual recorded_at = UsualTime(recorded, kClockTrust), counted_at = UsualTime(counted, kStandstill);
   for (const auto& [comm, list] : recorded) {
-    AddForeign(list, true, 0, &foreign);
-    AddForeign(list, false, kClockTrust, &foreign);
+    for (int32_t rank : Contradicting(list, recorded_at.time_ns, kClockTrust)) foreign.insert(rank);
+    for (int32_t rank : Earlier(list)) foreign.insert(rank);
   }
-  for (const auto& [comm, list] : recorded) foreign.moved |= Contradicting(list, foreign);
+  bool mixed = !foreign.empty() && !recorded_at.few;
   // A broadcast may complete at its root before another member arrives, but not in several groups and not for this
   // long.
   std::map<int32_t, int> groups;
   for (const auto& [comm, list] : counted) {
-    Foreign of_group;
-    AddForeign(list, false, kStandstill, &of_group);
-    for (const int32_t rank : of_group.ranks) {
-      if (++groups[rank] == 2) foreign.ranks.insert(rank);
-    }
+    for (int32_t rank : Contradicting(list, counted_at.time_ns, kStandstill)) ++groups[rank];
   }
-  bool undated = false;
-  for (Rank& rank : bundle->ranks) {
-    if (!foreign.moved || rank.source != Source::kFlightRecorder || rank.captured_ns != 0) continue;
-    undated = true;
-    rank.captured_ns = newest;
+  for (const auto& [rank, contradictions] : groups) {
+    if (contradictions < 2) continue;
+    foreign.insert(rank);
+    mixed |= !counted_at.few;
   }
-  if (undated)
-    bundle->problems.push_back({"", -1,
-                                "the dumps are from different times of a job that ran meanwhile, and the files' times "
-                                "do not show when: what they show as unfinished may have ended since",
-                                -1});
-  if (foreign.ranks.empty()) return;
-  if (2 * foreign.ranks.size() >= bundle->ranks.size()) {
+  if (mixed) {
     bundle->problems.push_back({"", -1,
                                 "the dumps are from several runs, or from several times of one run: half of them or "
                                 "more contradict the others; analyze only dumps that were taken together",
                                 -1});
     return;
   }
-  for (int32_t r : foreign.ranks) {
+  if (foreign.empty() || 2 * foreign.size() >= bundle->ranks.size()) return;
+  for (int32_t r : foreign) {
     const Rank& rank = bundle->ranks[r];
     bundle->problems.push_back({rank.path, -1,
                                 "left out: it is from another run, or from another time of this run, because it "
@@ -307,7 +291,7 @@ void LeaveOutForeignDumps(Bundle* bundle) {
                                 rank.rank, /*note=*/true});
   }
   int32_t index = 0;
-  std::erase_if(bundle->ranks, [&](const Rank&) { return foreign.ranks.contains(index++); });
+  std::erase_if(bundle->ranks, [&](const Rank&) { return foreign.contains(index++); });
 }
 
 }  // namespace lockstep

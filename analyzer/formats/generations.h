@@ -14,11 +14,10 @@ namespace lockstep {
 // programs and stay. The newest run is the one whose first communicator was created last, by the hosts' wall clocks.
 void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems);
 
-// Flight Recorder dumps do not contain the identity of a run. Removes ranks whose records contradict those of others:
-// members completed operations that the others never issued. Which of the two is of an earlier run, or was taken
-// earlier in the same run, the times of these operations show. Without completions that can be trusted, the two must be
-// more than a minute apart by the wall clocks; for dumps of active operations only, an hour, in two groups. Applies
-// only to few ranks against many.
+// Flight Recorder dumps do not contain the identity of a run. Removes ranks whose records contradict those of most
+// others. That means that the others completed operations with them that they never issued, or the reverse. Also, their
+// last entries must be more than a minute apart by the wall clocks, or five seconds if the others still ran. For dumps
+// of active operations only, two groups and an hour are required. Applies only to few ranks against many.
 void LeaveOutForeignDumps(Bundle* bundle);
 
 }  // namespace lockstep

@@ -201,37 +201,6 @@ TEST(ForeignDumps, ADumpTakenWhileTheOthersMadeCallsIsLeftOut) {
   }
 }
 
-// All restarted ten seconds after the first attempt, whose dump of rank 2 is still there: it got further, or as far.
-TEST(ForeignDumps, ADumpOfAnAttemptThatGotFurtherIsLeftOut) {
-  for (const int64_t ahead : {int64_t{2}, int64_t{0}}) {
-    const int64_t before = ahead > 0 ? 10 * kSecond : 90 * kSecond;
-    Bundle b = Dumps(
-        {{700, 9000 * kSecond}, {700, 9000 * kSecond}, {700 + ahead, 9000 * kSecond - before}, {700, 9000 * kSecond}});
-    for (size_t r = 0; r < 4; ++r) {
-      for (Op& op : b.ranks[r].ops) op.completed_ns = op.enter_ns + 100'000;
-      Op& last = b.ranks[r].ops.emplace_back(b.ranks[r].ops.back());
-      last.seq++;
-      last.enter_ns += 1'000'000;
-      last.completed_ns = r == 2 ? last.enter_ns + 100'000 : 0;
-      last.state = r == 2 && ahead == 0 ? OpState::kCompleted : OpState::kIncomplete;
-    }
-    LeaveOutForeignDumps(&b);
-    ASSERT_EQ(b.ranks.size(), 3u) << ahead;
-    EXPECT_EQ(b.ranks[2].rank, 3);
-  }
-}
-
-// The files were copied, so nothing shows how long the others stood after rank 2's dump.
-TEST(ForeignDumps, DumpsOfDifferentTimesThatNothingDatesProveNoHang) {
-  Bundle b = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {690, 8990 * kSecond}, {700, 9000 * kSecond}});
-  b.ranks[3].captured_ns = 9500 * kSecond;
-  LeaveOutForeignDumps(&b);
-  EXPECT_EQ(b.ranks[0].captured_ns, 9000 * kSecond + 9'000'000);
-  EXPECT_EQ(b.ranks.back().captured_ns, 9500 * kSecond);
-  ASSERT_FALSE(b.problems.empty());
-  EXPECT_FALSE(b.problems[0].note);
-}
-
 // Each rank's issued and completed counts for two groups, and one entry in progress.
 Bundle ActiveDumps(const std::vector<std::pair<int64_t, int64_t>>& issued_and_time,
                    int64_t second_group_issued = kUnknown) {
