@@ -15,6 +15,7 @@
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/testing/report_samples.h"
+#include "analyzer/util/rank_text.h"
 #include "analyzer/viewdata/facts.h"
 
 namespace lockstep {
@@ -100,8 +101,8 @@ TEST(Explore, ALargeJobKeepsTheNewestCallsAndTheStatesOfAll) {
   EXPECT_THAT(kept, Each(kept[0]));
   EXPECT_GE(kept[0], 40u);
   EXPECT_THAT(read["note"].get<std::string>(),
-              HasSubstr(absl::StrCat("the newest ", kept[0], " calls of each rank are here, ", 1024 * (300 - kept[0]),
-                                     " older")));
+              HasSubstr(absl::StrCat("the newest ", kept[0], " calls of each rank are here, ",
+                                     CountText(int64_t{1024} * (300 - kept[0])), " older")));
   ASSERT_EQ(read["grids"].size(), 2u);
   for (const auto& grid : read["grids"]) {
     EXPECT_EQ(grid["columns"], 300);
