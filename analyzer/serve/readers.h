@@ -1,4 +1,4 @@
-// Who may read over the network: a file with names and hashes of keys.
+// The people who may read incidents over the network: a file of their names, each with the hash of a key.
 #pragma once
 
 #include <cstddef>

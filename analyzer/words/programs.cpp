@@ -46,7 +46,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
     case REASON_AHEAD:
       words.what = absl::StrCat(
           "issued ", call, ", which ",
-          detail.count() == 1 ? "the other member" : absl::StrCat("the other ", CountText(detail.count()), " members"),
+          detail.count() == 1 ? "another member" : absl::StrCat(CountText(detail.count()), " other members"),
           " never issued");
       words.rivals = {detail.flag() ? "all other members ended a step too early"
                                     : "all other members are stuck outside NCCL, and would have made the call"};

@@ -85,8 +85,12 @@ std::vector<Cause> Causes::FromAbsence() {
         if (list[m] == most) makers.push_back(view.members[m].rank_index);
       }
       if (cause.ranks.size() > makers.size()) {
-        causes.push_back(AheadCause(*first, holder, std::move(makers), cause.ranks.size(), false));
-        causes.back().grade = GRADE_WEAK;
+        Cause ahead = AheadCause(*first, holder, std::move(makers), cause.ranks.size(), false);
+        ahead.grade = GRADE_WEAK;
+        ahead.Add(Evidence::ENTERED, {})
+            .CountOf(ahead.ranks.size(), view.members.size())
+            .Call(CallOf(bundle_, bundle_.ranks[holder], *first));
+        causes.push_back(std::move(ahead));
         break;
       }
       cause.kind = RANK_NOT_ARRIVED;

@@ -66,11 +66,6 @@ Cause Causes::AheadCause(const Op& op, int32_t op_rank, std::vector<int32_t> ahe
   *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(op_rank)], op);
   c.detail.set_count(static_cast<int64_t>(behind));
   c.detail.set_flag(exited);
-  c.Add(Evidence::ENDED_BEFORE, {})
-      .CountOf(behind, model_.comms[comm].members.size())
-      .On(bundle_.comms[comm])
-      .Flag(exited)
-      .Number(op.seq - 1);
   return c;
 }
 
@@ -107,6 +102,11 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
     // If there are only two, either may be at fault; the other communicators of that kind decide.
     if (behind.size() == ahead.size() && !OthersEndedAt(model_, comm, c.op->seq - 1)) continue;
     c = AheadCause(*c.op, c.op_rank, std::move(ahead), behind.size(), exited);
+    c.Add(Evidence::ENDED_BEFORE, {})
+        .CountOf(behind.size(), model_.comms[comm].members.size())
+        .On(bundle_.comms[comm])
+        .Flag(exited)
+        .Number(c.op->seq - 1);
     if (unseen > 0) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
       c.nodes.push_back(WaitGraph::HostNode(static_cast<size_t>(r)));

@@ -188,6 +188,20 @@ TEST(Rivals, TheFollowingCallDecidesIfNumbersOfSimilarRanksDiffer) {
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{3})) << Show(v);
 }
 
+// Nothing is in flight, because the backend retires operations when they are issued. Only one rank issued the last one.
+TEST(Rivals, OfOneRankAndManyThatDifferByOneCallTheOneIsNamed) {
+  DumpedJob job(6, "gloo");
+  for (int r = 0; r < 6; ++r) job.Call(r, "world", "all_reduce", true);
+  job.Call(2, "world", "all_reduce", true);
+  const Verdict v = job.Analyzed();
+  ASSERT_GE(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), RANK_AHEAD) << Show(v);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2}) << Show(v);
+  EXPECT_NE(v.findings(0).summary().find("5 other members never issued"), std::string::npos) << Show(v);
+  // What the other ranks do now is not recorded.
+  for (const Evidence& evidence : v.findings(0).evidence()) EXPECT_NE(evidence.kind(), Evidence::ENDED_BEFORE);
+}
+
 TEST(Rivals, DumpsWithNothingInFlightAreNotCalledHealthy) {
   DumpedJob job(2);
   for (int r = 0; r < 2; ++r) job.Call(r, "world", "all_reduce", true);
