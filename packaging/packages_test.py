@@ -305,7 +305,8 @@ class Tarball(unittest.TestCase):
         self.assertTrue(collector.stdout.readline())  # it says where it listens
         said = run("bash", "-ec", block("tar xzf lockstep-*-linux-debug.tar.gz").replace("-p PID", f"-p {collector.pid}"), cwd=self.scratch,
                    input="set pagination off\nthread apply all bt\nquit\n")
-        self.assertRegex(said, r"main \(argc=\d+.*\) at \S*\.cpp:\d+")
+        # The development build, of which these packages are made, has no arguments in its symbols.
+        self.assertRegex(said, r"in main \(.*\) at \S*main\.cpp:\d+")
 
     def watch(self, root):
         """Agent and collector of the empty root watch a job of this machine; top and dump ask them."""
