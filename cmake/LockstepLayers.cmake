@@ -62,7 +62,9 @@ lockstep_folder(collector/detect USES collector/common collector/host analyzer p
 lockstep_folder(collector/agent USES collector/detect collector/incident collector/evidence collector/rings collector/wire collector/host
   collector/common/metrics collector/common analyzer proto recorder/ring)
 lockstep_folder(collector/service/relay USES collector/detect collector/evidence collector/wire collector/common analyzer proto recorder/ring)
-lockstep_folder(collector/service USES collector/service/relay collector/detect collector/incident collector/evidence collector/wire collector/host
+lockstep_folder(collector/service/core USES collector/detect collector/incident collector/evidence collector/wire collector/host
+  collector/common analyzer proto recorder/ring)
+lockstep_folder(collector/service USES collector/service/core collector/service/relay collector/detect collector/incident collector/evidence collector/wire collector/host
   collector/common/metrics collector/common analyzer proto recorder/ring)
 lockstep_folder(collector/run USES collector/detect collector/incident collector/evidence collector/rings collector/wire collector/host
   collector/common analyzer proto recorder/ring)

@@ -16,9 +16,9 @@
 #include "analyzer/engine/facts/waits.h"
 #include "analyzer/engine/legal.h"
 #include "analyzer/engine/not_seen.h"
-#include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/fold.h"
 #include "analyzer/engine/rules/one_sided.h"
+#include "analyzer/engine/rules/rules.h"
 #include "analyzer/engine/rules/unseen_end.h"
 #include "analyzer/engine/slow/slow.h"
 #include "analyzer/engine/unwrapped.h"
@@ -74,25 +74,25 @@ class StillSide {
     const bool disturbed = model.stalled || !mismatches.empty() || anyone_ended;
     if (disturbed || incomplete) divergences_ = FindDivergences(model);
     if (model.stalled) graph.emplace(model, mismatches);
-    finder.emplace(model, mismatches, divergences_, graph ? &*graph : nullptr);
-    causes = finder->FromSinks();
+    facts.emplace(model, mismatches, divergences_, graph ? &*graph : nullptr);
+    causes = FromSinks(*facts);
     AddOneSided(model, options.late_after_ns, &causes);
-    finder->AddFromCreations(options.late_after_ns, &causes);
-    if (disturbed) Append(finder->FromDisagreement(causes));
-    finder->AddFromSplits(&causes);
-    finder->AddFromNewestGroups(&causes);
-    Append(finder->FromDeaths(causes));
-    Append(finder->FromEndsUnderWaits(causes, options.late_after_ns));
+    AddFromCreations(*facts, options.late_after_ns, &causes);
+    if (disturbed) Append(FromDisagreement(*facts, causes));
+    AddFromSplits(*facts, &causes);
+    AddFromNewestGroups(*facts, &causes);
+    Append(FromDeaths(*facts, causes));
+    Append(FromEndsUnderWaits(*facts, causes, options.late_after_ns));
     DropDoubtful(&causes);
-    Append(finder->FromBeside(causes));
-    finder->BlameTheAhead(&causes);
-    finder->BlameTheSilent(&causes);
+    Append(FromBeside(*facts, causes));
+    BlameTheAhead(*facts, &causes);
+    BlameTheSilent(*facts, &causes);
     DropUnseenBesideSeen();
     DropWaitersOutside(&causes);
     JoinStorage(&causes);
-    if (causes.empty()) Append(finder->FromAbsence());
-    if (causes.empty() && incomplete) Append(finder->FromLastCalls());
-    if (causes.empty()) Append(finder->FromHashes());
+    if (causes.empty()) Append(FromAbsence(*facts));
+    if (causes.empty() && incomplete) Append(FromLastCalls(*facts));
+    if (causes.empty()) Append(FromHashes(*facts));
     PreferReported();
   }
   StillSide(const StillSide&) = delete;
@@ -104,7 +104,7 @@ class StillSide {
 
   const std::vector<Mismatch> mismatches;
   std::optional<WaitGraph> graph;  // where something is stuck
-  std::optional<Causes> finder;
+  std::optional<Facts> facts;
   std::vector<Cause> causes;
 
  private:
@@ -112,7 +112,7 @@ class StillSide {
   void PreferReported() {
     if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful || c.grade >= kAnyone; }))
       return;
-    if (std::vector<Cause> reported = finder->FromAsyncErrors(); !reported.empty()) causes = std::move(reported);
+    if (std::vector<Cause> reported = FromAsyncErrors(*facts); !reported.empty()) causes = std::move(reported);
   }
 
   // Drops ranks that are named only because their records are gone, where another rank is seen to be stuck.
@@ -176,14 +176,14 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
     }
   });
   still->Append(std::move(slow->causes));
-  Causes& finder = *still->finder;
+  const Facts& facts = *still->facts;
   std::vector<Cause>& causes = still->causes;
-  if (causes.empty()) still->Append(finder.FromReplays());
-  if (causes.empty()) still->Append(finder.FromRendezvous(options.late_after_ns));
-  if (causes.empty()) still->Append(finder.FromStacks());
+  if (causes.empty()) still->Append(FromReplays(facts));
+  if (causes.empty()) still->Append(FromRendezvous(facts, options.late_after_ns));
+  if (causes.empty()) still->Append(FromStacks(facts));
   // If nothing is stuck, no rank waits for a rank that left no data.
-  if (causes.empty() && (model.stalled || bundle.known_stalled)) still->Append(finder.FromMissing());
-  if (causes.empty()) still->Append(finder.FromUnseenEnds());
+  if (causes.empty() && (model.stalled || bundle.known_stalled)) still->Append(FromMissing(facts));
+  if (causes.empty()) still->Append(FromUnseenEnds(facts));
   FoldHostsOfFailedGpus(&causes);
   FoldByFactor(model, &causes);
   DoubtUnseenEnd(bundle, options.late_after_ns, &causes);
@@ -196,7 +196,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
 
   verdict.set_verdict(VerdictOf(causes, bundle, live));
   for (const Cause& c : causes) {
-    *verdict.add_findings() = finder.ToFinding(c);
+    *verdict.add_findings() = ToFinding(facts, c);
   }
   AddWhatItIsNot(model, causes, &verdict);
   for (const NotTheCause& why : legal) *verdict.add_ruled_out() = why;

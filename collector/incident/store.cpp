@@ -215,7 +215,7 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
   if (chunk.id().size() != kIdBytes) return refuse("a chunk's id has 16 bytes");
   if (ids_.contains(chunk.id())) return Put::kDuplicate;
   if (pending_ids_.contains(chunk.id())) {
-    *why = "it is being written";
+    why->clear();
     return Put::kLater;
   }
   if (!IsStoredFileName(chunk.file())) return refuse("this is not a valid file name in an incident");

@@ -47,7 +47,7 @@ class IncidentStore {
   IncidentStore(const IncidentStore&) = delete;
   IncidentStore& operator=(const IncidentStore&) = delete;
 
-  // Checks and writes. Sets *why for kRefused and kLater.
+  // Checks and writes. Sets *why for kRefused and kLater; empty: the chunk is taken, and not durable yet.
   Put Take(const Chunk& chunk, std::string* why);
   // Makes everything taken since the last call durable, in the order data, ledger, names. Returns the ids that may now
   // be acknowledged; none on failure, so that they come again.

@@ -35,7 +35,7 @@
 #include "collector/host/proc.h"
 #include "collector/host/reading_group.h"
 #include "collector/incident/index.h"
-#include "collector/service/core.h"
+#include "collector/service/core/core.h"
 #include "collector/service/relay/relay.h"
 #include "collector/wire/server.h"
 

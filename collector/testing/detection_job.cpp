@@ -8,7 +8,7 @@
 #include "collector/agent/host_source.h"
 #include "collector/common/rank_set.h"
 #include "collector/host/process_sample.h"
-#include "collector/service/known_members.h"
+#include "collector/service/core/known_members.h"
 #include "proto/wire.pb.h"
 #include "tests/jobmodel/layout.h"
 

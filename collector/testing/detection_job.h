@@ -18,7 +18,7 @@
 #include "collector/detect/detector.h"
 #include "collector/detect/lateness.h"
 #include "collector/detect/progress.h"
-#include "collector/service/digest_round.h"
+#include "collector/service/core/digest_round.h"
 
 namespace lockstep::testing {
 

@@ -13,7 +13,7 @@
 
 #include "analyzer/model/bundle.h"
 #include "analyzer/testing/job.h"
-#include "collector/service/core.h"
+#include "collector/service/core/core.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
 

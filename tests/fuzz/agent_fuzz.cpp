@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "collector/common/say.h"
-#include "collector/service/core.h"
+#include "collector/service/core/core.h"
 #include "tests/fuzz/accepted.h"
 
 namespace {

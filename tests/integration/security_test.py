@@ -23,7 +23,7 @@ PROMISES = {
     "Agents for other users' jobs": ("tests/integration/refusal_test.py:test_a_job_of_another_user_is_refused_with_advice",),
     "The systemd units": ("tests/integration/units_test.py:test_agent_relay_and_collector_find_a_hang_with_stacks",),
     # "What is recorded".
-    "For suspects it also": ("collector/service/core_test.cpp:EvidenceIsRequestedForTheCulpritAndFewOthers",),
+    "For suspects it also": ("collector/service/core/core_test.cpp:EvidenceIsRequestedForTheCulpritAndFewOthers",),
     "It never records tensor": ("tests/integration/redact_test.py:test_an_incident_of_run_is_redacted",),
     # "Redaction".
     "The agent, `run`, `attach` and `evidence` redact": ("tests/integration/redact_test.py:test_an_incident_of_agent_and_collector_is_redacted",
@@ -74,7 +74,7 @@ PROMISES = {
     "The key, not the message, determines the role": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
     "agent | heartbeats": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
     "relay": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
-    "operator": ("collector/service/core_test.cpp:AManualDumpIsOnlyForOperators",),
+    "operator": ("collector/service/core/core_test.cpp:AManualDumpIsOnlyForOperators",),
     "reader": ("collector/tools/top_test.cpp:AReaderMayLookButNotTakeADump",),
     "collector |": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),
     "Everything else is dropped": ("collector/wire/security_test.cpp:RolesMaySendOnlyTheirOwnMessages",),

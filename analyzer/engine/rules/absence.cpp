@@ -4,36 +4,42 @@
 #include <vector>
 
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 
 using ring::CallKind;
 
-bool Causes::MetLater(int32_t rank_index, int32_t holder, const Op& op) const {
-  const Rank& theirs = bundle_.ranks[holder];
+namespace {
+
+// Returns whether rank and holder completed an operation together that the holder issued after `op`.
+bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
+  const Rank& theirs = facts.bundle.ranks[holder];
   for (const Op& later : theirs.ops) {
     if (later.membership == kNoIndex || later.state != OpState::kCompleted || !NeedsEveryMember(later.kind)) continue;
     if (op.record_id >= 0 ? later.record_id <= op.record_id : later.enter_ns <= op.enter_ns) continue;
     if (later.membership == op.membership) continue;
-    for (const Member& m : model_.comms[model_.CommOf(theirs, later)].members) {
+    for (const Member& m : facts.model.comms[facts.model.CommOf(theirs, later)].members) {
       if (m.rank_index == rank_index && m.membership != kNoIndex && m.arrived >= later.seq) return true;
     }
   }
   return false;
 }
 
-std::vector<Cause> Causes::FromAbsence() {
+}  // namespace
+
+std::vector<Cause> FromAbsence(const Facts& facts) {
   std::vector<Cause> causes;
-  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
-    const CommView& view = model_.comms[c];
+  for (uint32_t c = 0; c < facts.model.comms.size(); ++c) {
+    const CommView& view = facts.model.comms[c];
     // The calls of each member, by (sequence, number of calls with that number).
     std::map<int64_t, std::vector<int32_t>> counts;
     for (size_t m = 0; m < view.members.size(); ++m) {
       const Member& member = view.members[m];
       if (member.rank_index < 0 || member.membership == kNoIndex) continue;
-      for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
-        auto& list = counts[bundle_.ranks[member.rank_index].ops[i].seq];
+      for (uint32_t i : facts.model.ranks[member.rank_index].collectives[member.membership]) {
+        auto& list = counts[facts.bundle.ranks[member.rank_index].ops[i].seq];
         list.resize(view.members.size(), 0);
         ++list[m];
       }
@@ -44,9 +50,9 @@ std::vector<Cause> Causes::FromAbsence() {
       for (size_t m = 0; m < list.size(); ++m) {
         const Member& member = view.members[m];
         if (member.rank_index < 0 || list[m] == most) continue;
-        const Rank& rank = bundle_.ranks[member.rank_index];
+        const Rank& rank = facts.bundle.ranks[member.rank_index];
         if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
-        if (model_.ranks[member.rank_index].seen_moving) continue;  // other ranks may have been read later
+        if (facts.model.ranks[member.rank_index].seen_moving) continue;  // other ranks may have been read later
         if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
         if (list[m] > 0 && member.arrived > seq) continue;
         if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;
@@ -59,11 +65,11 @@ std::vector<Cause> Causes::FromAbsence() {
       for (size_t m = 0; m < list.size(); ++m) {
         if (list[m] != most) continue;
         const Member& member = view.members[m];
-        const Rank& rank = bundle_.ranks[member.rank_index];
+        const Rank& rank = facts.bundle.ranks[member.rank_index];
         if (rank.damaged) continue;  // a call that only this rank's record contains may come from the damage
         int32_t nth = 0;
         const int32_t lacking = list[0] == most ? 0 : list[0];
-        for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
+        for (uint32_t i : facts.model.ranks[member.rank_index].collectives[member.membership]) {
           const Op& op = rank.ops[i];
           if (op.seq != seq) continue;
           if (nth++ < lacking) continue;
@@ -74,10 +80,10 @@ std::vector<Cause> Causes::FromAbsence() {
       }
       // The ranks of a moving job are not read at the same moment: a rank that was read first has not reached recent
       // operations.
-      if (first == nullptr || proof == nullptr || model_.Young(bundle_.ranks[holder], *first)) continue;
+      if (first == nullptr || proof == nullptr || facts.model.Young(facts.bundle.ranks[holder], *first)) continue;
       // If ranks completed a later operation with the holder, they abandoned this operation too, for example because
       // they aborted the communicator and created it again.
-      std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(r, holder, *first); });
+      std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(facts, r, holder, *first); });
       if (cause.ranks.empty()) continue;
       // Few ranks that made one call more are likelier than a fault of most ranks.
       std::vector<int32_t> makers;
@@ -85,11 +91,11 @@ std::vector<Cause> Causes::FromAbsence() {
         if (list[m] == most) makers.push_back(view.members[m].rank_index);
       }
       if (cause.ranks.size() > makers.size()) {
-        Cause ahead = AheadCause(*first, holder, std::move(makers), cause.ranks.size(), false);
+        Cause ahead = AheadCause(facts, *first, holder, std::move(makers), cause.ranks.size(), false);
         ahead.grade = GRADE_WEAK;
         ahead.Add(Evidence::ENTERED, {})
             .CountOf(ahead.ranks.size(), view.members.size())
-            .Call(CallOf(bundle_, bundle_.ranks[holder], *first));
+            .Call(CallOf(facts.bundle, facts.bundle.ranks[holder], *first));
         causes.push_back(std::move(ahead));
         break;
       }
@@ -99,8 +105,8 @@ std::vector<Cause> Causes::FromAbsence() {
       cause.op_rank = holder;
       cause.grade = GRADE_GOOD;
       cause.reason = REASON_NEVER_ENTERED;
-      *cause.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[holder], *first);
-      cause.Add(Evidence::RECORDED_BY, {holder}).Naming(bundle_);
+      *cause.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[holder], *first);
+      cause.Add(Evidence::RECORDED_BY, {holder}).Naming(facts.bundle);
       causes.push_back(std::move(cause));
       break;
     }

@@ -1,6 +1,7 @@
 // Faults that no rank waits for yet. If two faults are independent, the first one stops the ranks that would later
 // have waited for the second. The record of the second faulty rank still shows its fault.
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/stopped.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
@@ -24,17 +26,20 @@ namespace {
 // reason.
 constexpr Grade kBeside = GRADE_GOOD;
 
-}  // namespace
-
 // For each communicator, the two members that issued the most collectives. A rank that is behind any member is behind
 // one of these.
-std::vector<Causes::Furthest> Causes::FurthestOfEach() const {
-  std::vector<Furthest> furthest(model_.comms.size());
+struct Furthest {
+  std::array<int32_t, 2> rank = {-1, -1};
+  std::array<int64_t, 2> issued = {-1, -1};
+};
+
+std::vector<Furthest> FurthestOfEach(const Facts& facts) {
+  std::vector<Furthest> furthest(facts.model.comms.size());
   for (size_t c = 0; c < furthest.size(); ++c) {
     Furthest& f = furthest[c];
-    for (const Member& m : model_.comms[c].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex || m.left || bundle_.ranks[m.rank_index].damaged) continue;
-      const int64_t issued = bundle_.ranks[m.rank_index].memberships[m.membership].issued;
+    for (const Member& m : facts.model.comms[c].members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex || m.left || facts.bundle.ranks[m.rank_index].damaged) continue;
+      const int64_t issued = facts.bundle.ranks[m.rank_index].memberships[m.membership].issued;
       if (issued > f.issued[0]) {
         f = {{m.rank_index, f.rank[0]}, {issued, f.issued[0]}};
       } else if (issued > f.issued[1]) {
@@ -47,12 +52,12 @@ std::vector<Causes::Furthest> Causes::FurthestOfEach() const {
 
 // A member of one of the rank's communicators that issued a collective which the rank did not issue. If the rank had
 // continued like that member, it would have issued the collective too. Returns null if there is none.
-const Membership* Causes::SomebodyAheadOf(const std::vector<Furthest>& furthest, int32_t rank_index,
-                                          int32_t* who) const {
-  for (const Membership& ms : bundle_.ranks[rank_index].memberships) {
+const Membership* SomebodyAheadOf(const Facts& facts, const std::vector<Furthest>& furthest, int32_t rank_index,
+                                  int32_t* who) {
+  for (const Membership& ms : facts.bundle.ranks[rank_index].memberships) {
     if (ms.issued < 0 && ms.issued != kNone) continue;
     const int64_t issued = std::max<int64_t>(ms.issued, 0);
-    if (model_.comms[ms.comm].used_for_p2p || ms.state == ring::CommState::kAborted ||
+    if (facts.model.comms[ms.comm].used_for_p2p || ms.state == ring::CommState::kAborted ||
         ms.state == ring::CommState::kDestroyed)
       continue;
     const Furthest& f = furthest[ms.comm];
@@ -64,28 +69,121 @@ const Membership* Causes::SomebodyAheadOf(const std::vector<Furthest>& furthest,
   return nullptr;
 }
 
+// A group that was never ended is in the rank's own record, whatever the rank waited for later.
+void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, std::vector<Cause>* causes) {
+  for (size_t i = 0; i < facts.model.ranks.size(); ++i) {
+    const auto r = static_cast<int32_t>(i);
+    const Rank& rank = facts.bundle.ranks[i];
+    if (rank.damaged || rank.process.consequence || facts.model.ranks[i].host == HostState::kInCall) continue;
+    const bool open = std::any_of(rank.threads.begin(), rank.threads.end(),
+                                  [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
+    const bool queued =
+        rank.source == Source::kFlightRecorder &&
+        std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
+    if ((!open && !queued) || Names(known, r) || Names(*causes, r)) continue;
+    Cause c = HostCause(facts, WaitGraph::HostNode(i));
+    if (c.kind != GROUP_LEFT_OPEN) continue;
+    c.grade = std::min(c.grade, kBeside);
+    c.beside = true;
+    Merge(facts, causes, std::move(c));
+  }
+}
+
+// Parts of FromBeside: processes that wait where ranks with the same role continued, and ranks with other counts of
+// calls.
+void AddWaitsTooEarly(const Facts& facts, const std::vector<Cause>& known, std::vector<Cause>* causes) {
+  constexpr Grade kElseItsGpu = GRADE_GOOD, kNoPlace = GRADE_FAIR;  // whether the rank's wait is recorded or not
+  std::vector<bool> distrusted(facts.bundle.ranks.size());
+  for (const Queue& queue : facts.graph->queues) {
+    const Front front = queue.front.front;
+    // If an operation's calls differ, that is no evidence against ranks that continued after it.
+    const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived ||
+                       front == Front::kOverwritten || front == Front::kMismatched;
+    if (!sound) distrusted[static_cast<size_t>(queue.rank)] = true;
+  }
+  for (const Mismatch& m : facts.mismatches) {
+    for (const int32_t r : m.odd_ranks) distrusted[static_cast<size_t>(r)] = true;
+  }
+  for (const Divergence& d : facts.divergences) distrusted[static_cast<size_t>(d.rank)] = true;
+  const std::vector<StoppedHost> early = FindWaitsTooEarly(facts.model, distrusted);
+  // If many ranks do this, they wait for something that is not recorded.
+  constexpr ptrdiff_t kFew = 2;
+  if (std::count_if(early.begin(), early.end(), [](const StoppedHost& host) { return host.witness >= 0; }) > kFew)
+    return;
+  for (size_t i = 0; i < early.size(); ++i) {
+    const auto r = static_cast<int32_t>(i);
+    if (early[i].witness < 0 || Names(known, r) || Names(*causes, r) || facts.bundle.ranks[i].process.consequence)
+      continue;
+    const Rank& witness = facts.bundle.ranks[static_cast<size_t>(early[i].witness)];
+    Cause c;
+    c.kind = RANK_NOT_ARRIVED;
+    c.cause = "code mismatch";
+    c.beside = true;
+    c.ranks = {r};
+    c.nodes = {WaitGraph::HostNode(i)};
+    c.grade = kElseItsGpu;
+    c.comm = facts.model.CommOf(witness, *early[i].next);
+    c.op = early[i].next;
+    c.op_rank = early[i].witness;
+    const bool waits = facts.model.ranks[i].host == HostState::kInWait;
+    if (!waits) c.grade = kNoPlace;
+    c.reason = REASON_WAITS_TOO_EARLY;
+    *c.detail.mutable_call() = CallOf(facts.bundle, witness, *early[i].next);
+    c.detail.set_flag(waits);
+    c.Add(Evidence::ROLE_DID_NOT_WAIT, {early[i].witness, r})
+        .Naming(facts.bundle, {r})
+        .Count(early[i].witnesses)
+        .Call(BriefCall(facts.bundle, witness, *early[i].next));
+    Merge(facts, causes, std::move(c));
+  }
+}
+
+// Counts of collectives show an extra or missing call, wherever the ranks are now.
+void AddOtherPrograms(const Facts& facts, const std::vector<Cause>& known, std::vector<Cause>* causes) {
+  constexpr Grade kCounted = GRADE_FAIR;
+  // A rank that lost a peer without data may have continued in code that ranks with the same role did not reach.
+  if (std::all_of(known.begin(), known.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) return;
+  for (const int32_t r : FindOtherPrograms(facts.model)) {
+    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(r)];
+    if (Names(known, r) || Names(*causes, r) || rank.process.consequence) continue;
+    if (std::any_of(rank.ops.begin(), rank.ops.end(),
+                    [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
+      continue;  // a rank that abandoned an operation does not count either
+    Cause c;
+    c.kind = SILENT_DESYNC;
+    c.beside = true;
+    c.ranks = {r};
+    c.grade = kCounted;
+    c.reason = REASON_COUNTED_PROGRAM;
+    c.Add(Evidence::COUNTS_BEFORE, c.ranks);
+    Merge(facts, causes, std::move(c));
+  }
+}
+
+}  // namespace
+
 // One pass over the whole job handles all of them, because after a network cut there are thousands.
-std::map<int32_t, Causes::Silent> Causes::SilentRanks(const std::vector<int32_t>& global_ranks) const {
+std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int32_t>& global_ranks) {
   std::map<int32_t, Silent> silent;
   for (int32_t rank : global_ranks) silent[rank];
-  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
-    const auto& members = model_.comms[c].members;
+  for (uint32_t c = 0; c < facts.model.comms.size(); ++c) {
+    const auto& members = facts.model.comms[c].members;
     for (size_t m = 0; m < members.size(); ++m) {
       if (members[m].rank_index >= 0) continue;
       if (const auto found = silent.find(members[m].global_rank); found != silent.end())
         found->second.own.push_back({c, static_cast<int32_t>(m)});
     }
   }
-  for (uint32_t q = 0; q < graph_->queues.size(); ++q) {
-    const uint32_t node = graph_->QueueNode(q);
-    for (const Edge& e : graph_->edges[node]) {
+  for (uint32_t q = 0; q < facts.graph->queues.size(); ++q) {
+    const uint32_t node = facts.graph->QueueNode(q);
+    for (const Edge& e : facts.graph->edges[node]) {
       if (e.op == nullptr) continue;
       uint32_t to = e.to;
-      if (graph_->Kind(to) == WaitGraph::NodeKind::kCollective && graph_->edges[to].size() == 1)
-        to = graph_->edges[to][0].to;
-      if (graph_->Kind(to) != WaitGraph::NodeKind::kMissing) continue;
-      if (const auto found = silent.find(graph_->MissingRank(to)); found != silent.end())
-        found->second.waits.push_back({graph_->RankOf(node), e.op, e.comm});
+      if (facts.graph->Kind(to) == WaitGraph::NodeKind::kCollective && facts.graph->edges[to].size() == 1)
+        to = facts.graph->edges[to][0].to;
+      if (facts.graph->Kind(to) != WaitGraph::NodeKind::kMissing) continue;
+      if (const auto found = silent.find(facts.graph->MissingRank(to)); found != silent.end())
+        found->second.waits.push_back({facts.graph->RankOf(node), e.op, e.comm});
     }
   }
   return silent;
@@ -94,7 +192,7 @@ std::map<int32_t, Causes::Silent> Causes::SilentRanks(const std::vector<int32_t>
 // A victim without a dump is in an earlier operation that another rank delays. A rank with the same role that waits for
 // the missing rank has passed those operations in its own communicators. If these operations are over in the missing
 // rank's communicators too, or wait only for that rank, the missing rank had nothing to wait for.
-bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const {
+bool NothingHeldIt(const Facts& facts, const Silent& silent, const std::set<int32_t>& still) {
   const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
   const std::vector<Silent::Wait>& waits = silent.waits;
   if (own.empty()) return false;                    // part of the rank's data exists, and the rest is lost
@@ -110,8 +208,8 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
   };
   auto waits_in_any = [&](int32_t rank) { return who_waits.contains(rank); };
   auto exchanges = [&](const Member& z, int32_t me) {
-    const Rank& rank = bundle_.ranks[z.rank_index];
-    for (const Unit& unit : model_.ranks[z.rank_index].in_flight) {
+    const Rank& rank = facts.bundle.ranks[z.rank_index];
+    for (const Unit& unit : facts.model.ranks[z.rank_index].in_flight) {
       for (uint32_t i : unit.ops) {
         const Op& op = rank.ops[i];
         if (op.membership == z.membership && IsPointToPoint(op.kind) && op.root_or_peer == me) return true;
@@ -121,17 +219,17 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
   };
   for (const Silent::Wait& wait : waits) {
     if (!IsCollective(wait.op->kind)) continue;
-    const Rank& sibling = bundle_.ranks[wait.rank];
+    const Rank& sibling = facts.bundle.ranks[wait.rank];
     if (sibling.damaged) continue;
     const auto place = static_cast<size_t>(wait.op - sibling.ops.data());
     bool free = place < sibling.ops.size();
     for (const auto& [comm, me] : own) {
       if (!free) break;
       if (comm == wait.comm) continue;
-      const CommView& view = model_.comms[comm];
+      const CommView& view = facts.model.comms[comm];
       const Membership* alike = nullptr;
       for (const Membership& ms : sibling.memberships) {
-        if (model_.comms[ms.comm].klass == view.klass) alike = &ms;
+        if (facts.model.comms[ms.comm].klass == view.klass) alike = &ms;
       }
       // This rank has another role, so it does not show what the missing rank had to do.
       free = alike != nullptr && (!view.used_for_p2p || alike->member_rank == me);
@@ -149,26 +247,28 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
         const CallKind reverse = OtherSideOf(op.kind);
         // A named rank must have failed to send data, or have sent it elsewhere, whatever its counts are.
         const bool owes = still.contains(z.rank_index) && !waits_in_any(z.rank_index);
-        if (z.rank_index < 0 || z.membership == kNoIndex || bundle_.ranks[z.rank_index].damaged || owes) {
+        if (z.rank_index < 0 || z.membership == kNoIndex || facts.bundle.ranks[z.rank_index].damaged || owes) {
           free = false;
-        } else if (bundle_.ranks[z.rank_index].source != Source::kFlightRecorder) {
-          free = over(z, model_.FindPointToPoint(z, reverse, me, op.seq), model_.PeerIssued(z, reverse, me) >= op.seq);
+        } else if (facts.bundle.ranks[z.rank_index].source != Source::kFlightRecorder) {
+          free = over(z, facts.model.FindPointToPoint(z, reverse, me, op.seq),
+                      facts.model.PeerIssued(z, reverse, me) >= op.seq);
         } else {
           // A framework counts sends and receives by batch, not by pair. So the peer must have reached the same place
           // as the peer of the rank with the same role. It must have nothing in flight with the missing rank, unless it
           // waits for that rank.
-          const Member& counterpart = model_.comms[alike->comm].members[static_cast<size_t>(op.root_or_peer)];
-          const Membership& theirs = bundle_.ranks[z.rank_index].memberships[z.membership];
+          const Member& counterpart = facts.model.comms[alike->comm].members[static_cast<size_t>(op.root_or_peer)];
+          const Membership& theirs = facts.bundle.ranks[z.rank_index].memberships[z.membership];
           const bool seen = counterpart.rank_index >= 0 && counterpart.membership != kNoIndex;
           const int64_t through =
-              seen ? bundle_.ranks[counterpart.rank_index].memberships[counterpart.membership].p2p_completed : kUnknown;
+              seen ? facts.bundle.ranks[counterpart.rank_index].memberships[counterpart.membership].p2p_completed
+                   : kUnknown;
           free = through >= 0 && theirs.p2p_issued >= through && (waits_in_any(z.rank_index) || !exchanges(z, me));
         }
       }
       if (!free || before == 0) continue;
       free = std::any_of(view.members.begin(), view.members.end(), [&](const Member& z) {
         return z.rank_index >= 0 && z.membership != kNoIndex &&
-               over(z, model_.FindCollective(z, before), z.completed >= before);
+               over(z, facts.model.FindCollective(z, before), z.completed >= before);
       });
     }
     if (free) return true;
@@ -176,145 +276,58 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
   return false;
 }
 
-std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
+std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& known) {
   std::vector<Cause> causes;
-  if (graph_ == nullptr || known.empty() || !model_.stalled) return causes;
-  const std::vector<Furthest> furthest = FurthestOfEach();
-  for (size_t i = 0; i < model_.ranks.size(); ++i) {
+  if (facts.graph == nullptr || known.empty() || !facts.model.stalled) return causes;
+  const std::vector<Furthest> furthest = FurthestOfEach(facts);
+  for (size_t i = 0; i < facts.model.ranks.size(); ++i) {
     const auto r = static_cast<int32_t>(i);
-    const Rank& rank = bundle_.ranks[i];
-    const RankView& view = model_.ranks[i];
+    const Rank& rank = facts.bundle.ranks[i];
+    const RankView& view = facts.model.ranks[i];
     const uint32_t node = WaitGraph::HostNode(i);
     // A rank that waits in any operation may be a victim.
-    if (!graph_->edges[node].empty() || Names(known, r) || rank.damaged || rank.process.consequence) continue;
+    if (!facts.graph->edges[node].empty() || Names(known, r) || rank.damaged || rank.process.consequence) continue;
     const bool left = rank.process.life == Life::kExited && rank.process.exit_code == 0;
     // A framework's dump does not record where the CPU thread is. There, ranks with the same role must have continued
     // with the same work unfinished, or nothing that could block the rank may be left.
-    const bool framework = rank.source == Source::kFlightRecorder && view.host == HostState::kUnknown &&
-                           (graph_->stopped[i].witness >= 0 || (view.in_flight.empty() && bundle_.known_stalled));
+    const bool framework =
+        rank.source == Source::kFlightRecorder && view.host == HostState::kUnknown &&
+        (facts.graph->stopped[i].witness >= 0 || (view.in_flight.empty() && facts.bundle.known_stalled));
     if (view.host != HostState::kElsewhere && view.host != HostState::kStopped && !left && !framework) continue;
     int32_t ahead = -1;
-    const Membership* behind = SomebodyAheadOf(furthest, r, &ahead);
+    const Membership* behind = SomebodyAheadOf(facts, furthest, r, &ahead);
     if (behind == nullptr) continue;
-    Cause c = HostCause(node);
+    Cause c = HostCause(facts, node);
     c.grade = std::min(c.grade, kBeside);
     c.beside = true;
     if (c.comm == kNoIndex) c.comm = behind->comm;
-    c.Add(Evidence::WENT_ON, {ahead, r}).Naming(bundle_, {ahead}).On(bundle_.comms[behind->comm]);
-    Merge(&causes, std::move(c));
+    c.Add(Evidence::WENT_ON, {ahead, r}).Naming(facts.bundle, {ahead}).On(facts.bundle.comms[behind->comm]);
+    Merge(facts, &causes, std::move(c));
   }
-  for (const Divergence& d : divergences_) {
-    if (Names(known, d.rank) || Names(causes, d.rank) || bundle_.ranks[d.rank].damaged) continue;
-    Cause c = FromDivergence(d);
+  for (const Divergence& d : facts.divergences) {
+    if (Names(known, d.rank) || Names(causes, d.rank) || facts.bundle.ranks[d.rank].damaged) continue;
+    Cause c = FromDivergence(facts, d);
     c.grade = std::min(c.grade, kBeside);
     c.beside = true;
-    Merge(&causes, std::move(c));
+    Merge(facts, &causes, std::move(c));
   }
-  AddOpenGroups(known, &causes);
-  AddWaitsTooEarly(known, &causes);
-  AddOtherPrograms(known, &causes);
+  AddOpenGroups(facts, known, &causes);
+  AddWaitsTooEarly(facts, known, &causes);
+  AddOtherPrograms(facts, known, &causes);
   return causes;
 }
 
-bool Causes::CameTo(const Divergence& d) const {
+bool CameTo(const Facts& facts, const Divergence& d) {
   if (d.own == nullptr) return true;
   bool any = false;
-  for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(d.rank));
-       q < graph_->FirstQueue(static_cast<size_t>(d.rank) + 1); ++q) {
-    const GpuFront& front = graph_->queues[q].front;
+  for (uint32_t q = facts.graph->FirstQueue(static_cast<size_t>(d.rank));
+       q < facts.graph->FirstQueue(static_cast<size_t>(d.rank) + 1); ++q) {
+    const GpuFront& front = facts.graph->queues[q].front;
     if (front.op == nullptr) continue;
     any = true;
     if (!std::less<const Op*>()(front.op, d.own)) return true;
   }
   return !any;
-}
-
-// A group that was never ended is in the rank's own record, whatever the rank waited for later.
-void Causes::AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
-  for (size_t i = 0; i < model_.ranks.size(); ++i) {
-    const auto r = static_cast<int32_t>(i);
-    const Rank& rank = bundle_.ranks[i];
-    if (rank.damaged || rank.process.consequence || model_.ranks[i].host == HostState::kInCall) continue;
-    const bool open = std::any_of(rank.threads.begin(), rank.threads.end(),
-                                  [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
-    const bool queued =
-        rank.source == Source::kFlightRecorder &&
-        std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
-    if ((!open && !queued) || Names(known, r) || Names(*causes, r)) continue;
-    Cause c = HostCause(WaitGraph::HostNode(i));
-    if (c.kind != GROUP_LEFT_OPEN) continue;
-    c.grade = std::min(c.grade, kBeside);
-    c.beside = true;
-    Merge(causes, std::move(c));
-  }
-}
-
-void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
-  constexpr Grade kElseItsGpu = GRADE_GOOD, kNoPlace = GRADE_FAIR;  // whether the rank's wait is recorded or not
-  std::vector<bool> distrusted(bundle_.ranks.size());
-  for (const Queue& queue : graph_->queues) {
-    const Front front = queue.front.front;
-    // If an operation's calls differ, that is no evidence against ranks that continued after it.
-    const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived ||
-                       front == Front::kOverwritten || front == Front::kMismatched;
-    if (!sound) distrusted[static_cast<size_t>(queue.rank)] = true;
-  }
-  for (const Mismatch& m : mismatches_) {
-    for (const int32_t r : m.odd_ranks) distrusted[static_cast<size_t>(r)] = true;
-  }
-  for (const Divergence& d : divergences_) distrusted[static_cast<size_t>(d.rank)] = true;
-  const std::vector<StoppedHost> early = FindWaitsTooEarly(model_, distrusted);
-  // If many ranks do this, they wait for something that is not recorded.
-  constexpr ptrdiff_t kFew = 2;
-  if (std::count_if(early.begin(), early.end(), [](const StoppedHost& host) { return host.witness >= 0; }) > kFew)
-    return;
-  for (size_t i = 0; i < early.size(); ++i) {
-    const auto r = static_cast<int32_t>(i);
-    if (early[i].witness < 0 || Names(known, r) || Names(*causes, r) || bundle_.ranks[i].process.consequence) continue;
-    const Rank& witness = bundle_.ranks[static_cast<size_t>(early[i].witness)];
-    Cause c;
-    c.kind = RANK_NOT_ARRIVED;
-    c.cause = "code mismatch";
-    c.beside = true;
-    c.ranks = {r};
-    c.nodes = {WaitGraph::HostNode(i)};
-    c.grade = kElseItsGpu;
-    c.comm = model_.CommOf(witness, *early[i].next);
-    c.op = early[i].next;
-    c.op_rank = early[i].witness;
-    const bool waits = model_.ranks[i].host == HostState::kInWait;
-    if (!waits) c.grade = kNoPlace;
-    c.reason = REASON_WAITS_TOO_EARLY;
-    *c.detail.mutable_call() = CallOf(bundle_, witness, *early[i].next);
-    c.detail.set_flag(waits);
-    c.Add(Evidence::ROLE_DID_NOT_WAIT, {early[i].witness, r})
-        .Naming(bundle_, {r})
-        .Count(early[i].witnesses)
-        .Call(BriefCall(bundle_, witness, *early[i].next));
-    Merge(causes, std::move(c));
-  }
-}
-
-// Counts of collectives show an extra or missing call, wherever the ranks are now.
-void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
-  constexpr Grade kCounted = GRADE_FAIR;
-  // A rank that lost a peer without data may have continued in code that ranks with the same role did not reach.
-  if (std::all_of(known.begin(), known.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) return;
-  for (const int32_t r : FindOtherPrograms(model_)) {
-    const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
-    if (Names(known, r) || Names(*causes, r) || rank.process.consequence) continue;
-    if (std::any_of(rank.ops.begin(), rank.ops.end(),
-                    [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
-      continue;  // a rank that abandoned an operation does not count either
-    Cause c;
-    c.kind = SILENT_DESYNC;
-    c.beside = true;
-    c.ranks = {r};
-    c.grade = kCounted;
-    c.reason = REASON_COUNTED_PROGRAM;
-    c.Add(Evidence::COUNTS_BEFORE, c.ranks);
-    Merge(causes, std::move(c));
-  }
 }
 
 }  // namespace lockstep

@@ -8,7 +8,7 @@ namespace lockstep {
 using ring::CallKind;
 using ring::IsPointToPoint;
 
-Cause Causes::FromMismatch(const Mismatch& m) const {
+Cause FromMismatch(const Facts& facts, const Mismatch& m) {
   // If the members alone give no majority, ranks with the same role may show which of them left the program.
   Cause c;
   c.kind = m.kind;
@@ -16,13 +16,13 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
   c.op = m.odd_op;
   c.op_rank = m.odd_rank;
   c.ranks = m.odd_ranks;
-  const std::string on = CommText(bundle_.comms[m.comm]);
+  const std::string on = CommText(facts.bundle.comms[m.comm]);
   *c.detail.mutable_call() = CallNamed(absl::StrCat("#", m.seq), on);
   c.detail.set_name(m.odd_text);
   c.detail.set_other_name(m.usual_text);
   if (m.sender >= 0) {
     const bool explained = m.why.kind() != Evidence::FACT;
-    *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[c.op_rank], *m.odd_op);
+    *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[c.op_rank], *m.odd_op);
     const bool sends = m.odd_op->kind == CallKind::kSend;
     c.detail.set_name(absl::StrCat(m.odd_text, sends ? " sent" : " received"));
     c.detail.set_other_name(absl::StrCat(m.usual_text, sends ? " received" : " sent"));
@@ -32,11 +32,11 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
     c.grade = m.majority ? GRADE_STRONG : GRADE_OPEN;
   } else if (m.kind == MISMATCH_SPLITS) {
     c.reason = m.majority ? REASON_SPLITS_UNEVEN_ALONE : REASON_SPLITS_DO_NOT_ADD_UP;
-    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *m.odd_op), ", collective #", m.seq), on);
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(facts.bundle, *m.odd_op), ", collective #", m.seq), on);
     c.grade = m.majority ? GRADE_GOOD : GRADE_WEAK;
   } else if (m.usual_op == nullptr) {
     c.reason = REASON_CONTRADICTS_ITSELF;
-    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *m.odd_op), ", collective #", m.seq), on);
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(facts.bundle, *m.odd_op), ", collective #", m.seq), on);
     c.grade = GRADE_STRONG;
   } else if (m.by_siblings) {
     c.reason = REASON_UNLIKE_SIBLINGS;
@@ -52,19 +52,19 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
   }
   if (m.usual_op != nullptr && m.usual_rank >= 0) {
     c.Add(Evidence::TWO_CALLS, {c.op_rank, m.usual_rank})
-        .Naming(bundle_)
-        .Names(ArgumentsText(bundle_, *m.odd_op), ArgumentsText(bundle_, *m.usual_op));
+        .Naming(facts.bundle)
+        .Names(ArgumentsText(facts.bundle, *m.odd_op), ArgumentsText(facts.bundle, *m.usual_op));
   }
   return c;
 }
 
-Cause Causes::FromDivergence(const Divergence& d) const {
-  const Rank& rank = bundle_.ranks[d.rank];
-  const Rank& sibling = bundle_.ranks[d.sibling_rank];
+Cause FromDivergence(const Facts& facts, const Divergence& d) {
+  const Rank& rank = facts.bundle.ranks[d.rank];
+  const Rank& sibling = facts.bundle.ranks[d.sibling_rank];
   Cause c;
   c.ranks = {d.rank};
   c.grade = d.by_history ? GRADE_FAIR : d.siblings_agreeing >= 3 ? GRADE_STRONG : GRADE_GOOD;
-  if (d.by_history) c.Add(Evidence::ALIKE_BEFORE, {d.rank, d.sibling_rank}).Naming(bundle_);
+  if (d.by_history) c.Add(Evidence::ALIKE_BEFORE, {d.rank, d.sibling_rank}).Naming(facts.bundle);
   const auto siblings = [&](Evidence::Kind kind) -> EvidenceItem& {
     return c.Add(kind, {d.sibling_rank, d.rank}).CountOf(d.siblings_agreeing, d.family_size);
   };
@@ -75,21 +75,21 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.cause = "code mismatch";
     // Uses the number in the rank's own communicator: the rank with the same role counts that kind of communicator
     // alike.
-    const std::string& klass = model_.comms[own_comm(sibling, *theirs)].klass;
+    const std::string& klass = facts.model.comms[own_comm(sibling, *theirs)].klass;
     for (const Membership& ms : rank.memberships) {
-      if (model_.comms[ms.comm].klass == klass) c.comm = ms.comm;
+      if (facts.model.comms[ms.comm].klass == klass) c.comm = ms.comm;
     }
     if (c.comm == kNoIndex) c.comm = own_comm(sibling, *theirs);
     c.op = theirs;
     c.op_rank = d.sibling_rank;
     c.reason = REASON_SKIPPED;
     *c.detail.mutable_call() =
-        CallNamed(absl::StrCat(OpName(bundle_, *theirs), BeforeNumber(theirs->kind), theirs->seq),
-                  CommText(bundle_.comms[c.comm]));
+        CallNamed(absl::StrCat(OpName(facts.bundle, *theirs), BeforeNumber(theirs->kind), theirs->seq),
+                  CommText(facts.bundle.comms[c.comm]));
     EvidenceItem& issued =
-        siblings(Evidence::ROLE_ISSUED).Naming(bundle_, {d.rank}).Name(ArgumentsText(bundle_, *theirs));
+        siblings(Evidence::ROLE_ISSUED).Naming(facts.bundle, {d.rank}).Name(ArgumentsText(facts.bundle, *theirs));
     if (d.own != nullptr) {
-      issued.detail()->set_other_name(ArgumentsText(bundle_, *d.own));
+      issued.detail()->set_other_name(ArgumentsText(facts.bundle, *d.own));
       issued.Flag(d.own->call_site != theirs->call_site && d.own->call_site != kNoIndex &&
                   theirs->call_site != kNoIndex);
     }
@@ -99,17 +99,18 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.op = d.own;
     c.op_rank = d.rank;
     c.reason = REASON_EXTRA;
-    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *d.own), BeforeNumber(d.own->kind), d.own->seq),
-                                         CommText(bundle_.comms[c.comm]));
-    siblings(Evidence::ROLE_CONTINUED).Name(ArgumentsText(bundle_, *theirs));
+    *c.detail.mutable_call() =
+        CallNamed(absl::StrCat(OpName(facts.bundle, *d.own), BeforeNumber(d.own->kind), d.own->seq),
+                  CommText(facts.bundle.comms[c.comm]));
+    siblings(Evidence::ROLE_CONTINUED).Name(ArgumentsText(facts.bundle, *theirs));
   } else if (d.type == Divergence::Type::kReordered) {
     c.kind = ORDER_INVERSION;
     c.comm = own_comm(rank, *d.own);
     c.op = d.own;
     c.op_rank = d.rank;
     c.reason = REASON_REORDERED;
-    *c.detail.mutable_call() = CallOf(bundle_, rank, *d.own);
-    *c.detail.mutable_other() = CallOf(bundle_, sibling, *theirs);
+    *c.detail.mutable_call() = CallOf(facts.bundle, rank, *d.own);
+    *c.detail.mutable_other() = CallOf(facts.bundle, sibling, *theirs);
     siblings(Evidence::ROLE_OTHER_ORDER);
   } else {
     std::string own_text, their_text;
@@ -120,12 +121,12 @@ Cause Causes::FromDivergence(const Divergence& d) const {
       c.op = d.own;
       c.op_rank = d.rank;
       c.reason = REASON_NO_OTHER_SIDE;
-      *c.detail.mutable_call() = CallOf(bundle_, rank, *d.own);
-      *c.detail.mutable_other() = CallOf(bundle_, sibling, *theirs);
+      *c.detail.mutable_call() = CallOf(facts.bundle, rank, *d.own);
+      *c.detail.mutable_other() = CallOf(facts.bundle, sibling, *theirs);
       siblings(Evidence::ROLE_ISSUED_LATTER);
       return c;
     }
-    c.kind = CompareCalls(bundle_, *d.own, *theirs, &own_text, &their_text);
+    c.kind = CompareCalls(facts.bundle, *d.own, *theirs, &own_text, &their_text);
     c.comm = own_comm(rank, *d.own);
     c.op = d.own;
     c.op_rank = d.rank;
@@ -133,11 +134,12 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.detail.set_name(own_text);
     c.detail.set_other_name(their_text);
     c.detail.set_count(static_cast<int64_t>(d.siblings_agreeing));
-    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *theirs), BeforeNumber(theirs->kind), d.own->seq),
-                                         CommText(bundle_.comms[c.comm]));
+    *c.detail.mutable_call() =
+        CallNamed(absl::StrCat(OpName(facts.bundle, *theirs), BeforeNumber(theirs->kind), d.own->seq),
+                  CommText(facts.bundle.comms[c.comm]));
     c.Add(Evidence::TWO_CALLS, {d.rank, d.sibling_rank})
-        .Naming(bundle_)
-        .Names(ArgumentsText(bundle_, *d.own), ArgumentsText(bundle_, *theirs))
+        .Naming(facts.bundle)
+        .Names(ArgumentsText(facts.bundle, *d.own), ArgumentsText(facts.bundle, *theirs))
         .Flag(true);
   }
   return c;

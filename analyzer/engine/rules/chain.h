@@ -1,9 +1,9 @@
 // The path from a cause to the ranks that wait because of it.
 #pragma once
 
+#include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/model.h"
 #include "analyzer/engine/facts/waits.h"
-#include "analyzer/engine/rules/causes.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {

@@ -5,12 +5,13 @@
 
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 
 // Ranks whose remaining data differs: counters of pairs, counters of calls, hashes of calls. Empty if there are none,
 // or too many.
-Cause Causes::FromCounts() {
+Cause FromCounts(const Facts& facts) {
   constexpr size_t kMost = 2;
   Cause c;
   const auto found = [&](std::vector<int32_t> ranks) {
@@ -20,20 +21,20 @@ Cause Causes::FromCounts() {
   };
   c.grade = GRADE_FAIR;
   c.AddRival(Rival::OTHER_GONE);
-  if (found(FindStrangers(model_))) {
+  if (found(FindStrangers(facts.model))) {
     c.kind = P2P_UNMATCHED;
     c.reason = REASON_COUNTED_STRANGER;
     c.Add(Evidence::PAIR_COUNTERS, c.ranks);
-  } else if (found(FindOddlyCounted(model_))) {
+  } else if (found(FindOddlyCounted(facts.model))) {
     c.kind = P2P_UNMATCHED;
     c.reason = REASON_COUNTED_EXCHANGES;
     c.Add(Evidence::COUNTS_OF_SENDS, c.ranks);
-  } else if (found(FindOtherPrograms(model_))) {
+  } else if (found(FindOtherPrograms(facts.model))) {
     c.kind = SILENT_DESYNC;
     c.reason = REASON_COUNTED_PROGRAM;
     c.Add(Evidence::COUNTS_BEFORE, c.ranks);
     if (std::any_of(c.ranks.begin(), c.ranks.end(),
-                    [&](int32_t r) { return bundle_.ranks[static_cast<size_t>(r)].damaged; })) {
+                    [&](int32_t r) { return facts.bundle.ranks[static_cast<size_t>(r)].damaged; })) {
       c.grade = GRADE_WEAK;  // the differing number may come from the damage
       c.rivals.clear();
       c.detail.set_flag(true);
@@ -41,7 +42,7 @@ Cause Causes::FromCounts() {
   } else {
     // The hashes may show where one communicator's programs first differ. Several communicators count if the same ranks
     // differ in all.
-    std::vector<Cause> parted = FromHashes();
+    std::vector<Cause> parted = FromHashes(facts);
     if (!parted.empty() &&
         std::all_of(parted.begin(), parted.end(), [&](const Cause& p) { return p.ranks == parted[0].ranks; }) &&
         parted[0].ranks.size() <= kMost) {
@@ -55,17 +56,17 @@ Cause Causes::FromCounts() {
 
 // For a cycle of ranks with overwritten records: if the counts of one rank never occur in the program of its role, that
 // rank closed the cycle.
-void Causes::NarrowByCounts(std::vector<Cause>* circle) {
+void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
   if (circle->size() != 1) return;
   Cause& c = circle->front();
   if (c.kind != DEADLOCK_CYCLE || c.hypothesis || c.ranks.size() < 2) return;
   const bool lost = std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-    const auto& memberships = bundle_.ranks[static_cast<size_t>(r)].memberships;
+    const auto& memberships = facts.bundle.ranks[static_cast<size_t>(r)].memberships;
     return std::any_of(memberships.begin(), memberships.end(),
                        [](const Membership& ms) { return ms.lost_records > 0; });
   });
   if (!lost) return;
-  const Cause odd = FromCounts();
+  const Cause odd = FromCounts(facts);
   // In a cycle of two ranks, the counts of their sends to each other differ only because both stopped. That proves
   // nothing.
   if (c.ranks.size() == 2 && odd.kind != SILENT_DESYNC) return;

@@ -1,13 +1,15 @@
-// The part of Causes about communicators that were never created, or that differ from similar communicators.
+// Communicators that were never created, or that differ from similar communicators.
 #include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/facts/init.h"
 #include "analyzer/engine/facts/splits.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 namespace {
@@ -19,10 +21,186 @@ bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
   return !some.empty() && std::all_of(some.begin(), some.end(), [&](int32_t r) { return all.contains(r); });
 }
 
+// Returns true if the missing member, whichever rank it is, waits for the ranks that create the communicator.
+bool ClosedCreation(const Facts& facts, const PendingCreation& p, const std::string& call, Cause* c) {
+  if (facts.graph == nullptr || p.candidates.empty()) return false;
+  const uint32_t first = WaitGraph::HostNode(static_cast<size_t>(p.waiting[0]));
+  const auto circle = std::find_if(facts.graph->sinks.begin(), facts.graph->sinks.end(), [&](const auto& sink) {
+    return sink.size() > 1 && std::binary_search(sink.begin(), sink.end(), first);
+  });
+  if (circle == facts.graph->sinks.end()) return false;
+  // Ranks whose GPU is in a send to, or a receive from, a rank in this creation: the two are connected.
+  std::vector<int32_t> partners;
+  for (int32_t r : p.candidates) {
+    const auto to_a_maker = [&](uint32_t i) {
+      const Op& op = facts.bundle.ranks[static_cast<size_t>(r)].ops[i];
+      const auto& members =
+          facts.model.comms[facts.model.CommOf(facts.bundle.ranks[static_cast<size_t>(r)], op)].members;
+      return ring::IsPointToPoint(op.kind) && op.root_or_peer >= 0 &&
+             static_cast<size_t>(op.root_or_peer) < members.size() &&
+             std::binary_search(p.waiting.begin(), p.waiting.end(),
+                                members[static_cast<size_t>(op.root_or_peer)].rank_index);
+    };
+    const std::vector<Unit>& units = facts.model.ranks[static_cast<size_t>(r)].in_flight;
+    if (!units.empty() && std::any_of(units[0].ops.begin(), units[0].ops.end(), to_a_maker)) partners.push_back(r);
+  }
+  const bool certain = partners.size() >= static_cast<size_t>(p.unnamed);
+  const auto add = [&](const std::vector<int32_t>& indexes, auto* to) {
+    for (const int32_t r : indexes) to->Add(facts.bundle.ranks[static_cast<size_t>(r)].rank);
+  };
+  c->ranks = p.waiting;
+  if (certain) {
+    c->kind = DEADLOCK_CYCLE;
+    c->reason = REASON_CREATION_IN_CIRCLE;
+    add(p.waiting, c->detail.mutable_ranks());
+    add(partners, c->detail.mutable_others());
+    c->ranks.insert(c->ranks.end(), partners.begin(), partners.end());
+    std::sort(c->ranks.begin(), c->ranks.end());
+  } else {
+    c->reason = REASON_CREATION_LACKS_MEMBER;
+    c->detail.set_count(p.unnamed);
+    c->detail.set_of(p.size);
+    add(p.candidates, c->detail.mutable_ranks());
+  }
+  // The other ranks in the cycle are victims.
+  for (uint32_t v : *circle) {
+    const int32_t r = facts.graph->RankOf(v);
+    if (r < 0 ? v == facts.graph->edges[first][0].to : std::binary_search(c->ranks.begin(), c->ranks.end(), r))
+      c->nodes.push_back(v);
+  }
+  c->grade = GRADE_FAIR;
+  c->Add(Evidence::NONE_IN_CREATION, p.candidates)
+      .Naming(facts.bundle)
+      .Count(facts.bundle.ranks.size())
+      .Call(CallNamed(call, ""));
+  c->waiting.clear();
+  return true;
+}
+
+Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) {
+  Cause c;
+  c.comm = p.comm;
+  c.waiting = p.waiting;
+  c.op_name = ring::CallName(p.call);
+  const Communicator& comm = facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm];
+  const std::string call = p.parent == kNoIndex
+                               ? absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(comm))
+                               : absl::StrCat("nccl", ring::CallName(p.call), " #", facts.bundle.comms[p.comm].ordinal,
+                                              " of ", CommText(comm));
+  EvidenceItem& wait = c.Add(Evidence::IN_CREATION, p.waiting).Count(p.waiting.size()).Call(CallNamed(call, ""));
+  if (p.size > 0) wait.detail()->set_of(p.size);
+  if (p.oldest_ns > 0) wait.fields.set_duration_ns(p.oldest_ns);
+  c.kind = INIT_INCOMPLETE;
+  *c.detail.mutable_call() = CallNamed(call, "");
+  c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
+  // A rank that waits in an operation, or in another creation, missed this creation because of that wait.
+  std::vector<int32_t> free;
+  for (int32_t r : p.absent) {
+    const HostState host = facts.model.ranks[r].host;
+    const bool knows_no_wait = host == HostState::kElsewhere || host == HostState::kDead || host == HostState::kStopped;
+    const bool held = facts.graph != nullptr ? !facts.graph->edges[WaitGraph::HostNode(r)].empty()
+                                             : !knows_no_wait && !facts.model.ranks[r].in_flight.empty();
+    if (!waiting_somewhere.contains(r) && !held) free.push_back(r);
+  }
+  const bool all_named = p.absent.empty() && p.unnamed == 0;
+  // The lines of a log may end while the creation still runs, and nothing else shows how long the others have waited.
+  const bool seen_waiting =
+      p.dated || facts.bundle.known_stalled || std::any_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
+        return facts.model.ranks[static_cast<size_t>(r)].host != HostState::kUnknown;
+      });
+  if (!p.astray.empty()) {
+    c.ranks = p.astray;
+    c.grade = GRADE_STRONG;
+    c.reason = REASON_OTHER_UNIQUE_ID;
+    c.detail.set_name(facts.bundle.comms[p.other].id);
+    c.detail.set_other_name(facts.bundle.comms[p.comm].id);
+    if (p.astray.size() >= p.waiting.size()) {
+      c.ranks.insert(c.ranks.end(), p.waiting.begin(), p.waiting.end());
+      std::sort(c.ranks.begin(), c.ranks.end());
+      c.grade = GRADE_WEAK;
+      c.reason = REASON_UNIQUE_IDS_DIFFER;
+    }
+  } else if (!p.failed.empty()) {
+    c.ranks = p.failed;
+    c.grade = GRADE_STRONG;
+    c.reason = REASON_CREATION_FAILED;
+  } else if (!free.empty()) {
+    if (const int32_t r = free[0]; free.size() == 1 && facts.model.ranks[r].host == HostState::kDead) {
+      Cause dead = DeathCause(facts, r);
+      dead.evidence.push_back(c.evidence[0]);
+      dead.waiting = c.waiting;
+      dead.comm = c.comm;
+      dead.op_name = c.op_name;
+      return dead;
+    }
+    c.ranks = std::move(free);
+    c.grade = seen_waiting ? GRADE_STRONG : GRADE_OPEN;
+    c.reason = REASON_NEVER_CAME_TO_CREATION;
+    bool stopped = true;
+    for (int32_t r : c.ranks) stopped &= facts.model.ranks[r].host == HostState::kStopped;
+    if (stopped) {
+      c.kind = HOST_STALL;
+      c.detail.set_flag(true);
+      c.grade = GRADE_RECORDED;
+    }
+    for (int32_t r : c.ranks) {
+      if (c.ranks.size() <= 4) AddHostEvidence(facts, r, &c);
+    }
+    const auto waits_outside = [&](int32_t r) {
+      return ClassifyActivity(facts.bundle.ranks[static_cast<size_t>(r)].process).stall == Stall::kRendezvous;
+    };
+    if (std::all_of(c.ranks.begin(), c.ranks.end(), waits_outside)) c.stall = Stall::kRendezvous;
+  } else if (p.absent.empty() && !p.unseen.empty()) {
+    c.missing = p.unseen;
+    c.grade = seen_waiting && p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN;
+    c.reason = REASON_NO_DATA_IN_CREATION;
+  } else if (p.absent.empty() && p.unnamed > 0) {
+    if (!ClosedCreation(facts, p, call, &c)) c.kind = FINDING_UNSPECIFIED;  // no rank to name
+  } else if (all_named && !p.returned.empty()) {
+    c.ranks = p.waiting;
+    c.grade = GRADE_WEAK;
+    c.reason = REASON_NOT_BACK_FROM_CREATION;
+    c.detail.set_count(static_cast<int64_t>(p.returned.size()));
+    c.waiting.clear();
+  } else if (all_named && (facts.bundle.known_stalled || p.oldest_ns >= kLongSetUp)) {
+    c.ranks = p.waiting;
+    c.grade = GRADE_OPEN;
+    c.reason = REASON_ALL_IN_CREATION;
+    c.cause = "network";
+    c.waiting.clear();
+  } else {
+    c.kind = FINDING_UNSPECIFIED;  // there is no rank to name, or something else blocks the creation
+  }
+  return c;
+}
+
+// The missing rank waits elsewhere as well, or its number is unknown.
+Cause Unexplained(const Facts& facts, const PendingCreation& p) {
+  const std::string call = absl::StrCat("nccl", ring::CallName(p.call), " of ",
+                                        CommText(facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm]));
+  Cause c;
+  c.kind = INIT_INCOMPLETE;
+  c.comm = p.comm;
+  c.op_name = ring::CallName(p.call);
+  c.waiting = p.waiting;
+  c.ranks = p.absent;
+  c.grade = GRADE_OPEN;
+  *c.detail.mutable_call() = CallNamed(call, "");
+  if (p.absent.empty()) {
+    c.reason = REASON_CREATION_LACKS_UNKNOWN;
+    c.detail.set_count(p.unnamed);
+    c.detail.set_of(p.size);
+  } else {
+    c.reason = REASON_ELSEWHERE_THAN_CREATION;
+    c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
+  }
+  return c;
+}
+
 }  // namespace
 
-void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes) {
-  const std::vector<PendingCreation> pending = FindPendingCreations(model_, late_after_ns);
+void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes) {
+  const std::vector<PendingCreation> pending = FindPendingCreations(facts.model, late_after_ns);
   if (pending.empty()) return;
   std::set<int32_t> waiting;
   for (const PendingCreation& p : pending) {
@@ -33,7 +211,7 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
   std::vector<Cause> found;
   const PendingCreation* unexplained = nullptr;
   for (const PendingCreation& p : pending) {
-    Cause c = CreationCause(p, waiting);
+    Cause c = CreationCause(facts, p, waiting);
     if (c.kind == FINDING_UNSPECIFIED) {
       if (unexplained == nullptr || p.waiting.size() > unexplained->waiting.size()) unexplained = &p;
       continue;
@@ -64,7 +242,7 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
     });
   } else if (causes->empty() && unexplained != nullptr &&
              unexplained->absent.size() + static_cast<size_t>(unexplained->unnamed) > 0) {
-    found.push_back(Unexplained(*unexplained));
+    found.push_back(Unexplained(facts, *unexplained));
   }
   for (Cause& c : found) {
     // The wait graph already shows this rank, from the ranks that wait for it only here. This finding says more.
@@ -85,181 +263,8 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
   }
 }
 
-Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) const {
-  Cause c;
-  c.comm = p.comm;
-  c.waiting = p.waiting;
-  c.op_name = ring::CallName(p.call);
-  const Communicator& comm = bundle_.comms[p.parent != kNoIndex ? p.parent : p.comm];
-  const std::string call = p.parent == kNoIndex ? absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(comm))
-                                                : absl::StrCat("nccl", ring::CallName(p.call), " #",
-                                                               bundle_.comms[p.comm].ordinal, " of ", CommText(comm));
-  EvidenceItem& wait = c.Add(Evidence::IN_CREATION, p.waiting).Count(p.waiting.size()).Call(CallNamed(call, ""));
-  if (p.size > 0) wait.detail()->set_of(p.size);
-  if (p.oldest_ns > 0) wait.fields.set_duration_ns(p.oldest_ns);
-  c.kind = INIT_INCOMPLETE;
-  *c.detail.mutable_call() = CallNamed(call, "");
-  c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
-  // A rank that waits in an operation, or in another creation, missed this creation because of that wait.
-  std::vector<int32_t> free;
-  for (int32_t r : p.absent) {
-    const HostState host = model_.ranks[r].host;
-    const bool knows_no_wait = host == HostState::kElsewhere || host == HostState::kDead || host == HostState::kStopped;
-    const bool held = graph_ != nullptr ? !graph_->edges[WaitGraph::HostNode(r)].empty()
-                                        : !knows_no_wait && !model_.ranks[r].in_flight.empty();
-    if (!waiting_somewhere.contains(r) && !held) free.push_back(r);
-  }
-  const bool all_named = p.absent.empty() && p.unnamed == 0;
-  // The lines of a log may end while the creation still runs, and nothing else shows how long the others have waited.
-  const bool seen_waiting =
-      p.dated || bundle_.known_stalled || std::any_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
-        return model_.ranks[static_cast<size_t>(r)].host != HostState::kUnknown;
-      });
-  if (!p.astray.empty()) {
-    c.ranks = p.astray;
-    c.grade = GRADE_STRONG;
-    c.reason = REASON_OTHER_UNIQUE_ID;
-    c.detail.set_name(bundle_.comms[p.other].id);
-    c.detail.set_other_name(bundle_.comms[p.comm].id);
-    if (p.astray.size() >= p.waiting.size()) {
-      c.ranks.insert(c.ranks.end(), p.waiting.begin(), p.waiting.end());
-      std::sort(c.ranks.begin(), c.ranks.end());
-      c.grade = GRADE_WEAK;
-      c.reason = REASON_UNIQUE_IDS_DIFFER;
-    }
-  } else if (!p.failed.empty()) {
-    c.ranks = p.failed;
-    c.grade = GRADE_STRONG;
-    c.reason = REASON_CREATION_FAILED;
-  } else if (!free.empty()) {
-    if (const int32_t r = free[0]; free.size() == 1 && model_.ranks[r].host == HostState::kDead) {
-      Cause dead = DeathCause(r);
-      dead.evidence.push_back(c.evidence[0]);
-      dead.waiting = c.waiting;
-      dead.comm = c.comm;
-      dead.op_name = c.op_name;
-      return dead;
-    }
-    c.ranks = std::move(free);
-    c.grade = seen_waiting ? GRADE_STRONG : GRADE_OPEN;
-    c.reason = REASON_NEVER_CAME_TO_CREATION;
-    bool stopped = true;
-    for (int32_t r : c.ranks) stopped &= model_.ranks[r].host == HostState::kStopped;
-    if (stopped) {
-      c.kind = HOST_STALL;
-      c.detail.set_flag(true);
-      c.grade = GRADE_RECORDED;
-    }
-    for (int32_t r : c.ranks) {
-      if (c.ranks.size() <= 4) AddHostEvidence(r, &c);
-    }
-    const auto waits_outside = [&](int32_t r) {
-      return ClassifyActivity(bundle_.ranks[static_cast<size_t>(r)].process).stall == Stall::kRendezvous;
-    };
-    if (std::all_of(c.ranks.begin(), c.ranks.end(), waits_outside)) c.stall = Stall::kRendezvous;
-  } else if (p.absent.empty() && !p.unseen.empty()) {
-    c.missing = p.unseen;
-    c.grade = seen_waiting && p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN;
-    c.reason = REASON_NO_DATA_IN_CREATION;
-  } else if (p.absent.empty() && p.unnamed > 0) {
-    if (!ClosedCreation(p, call, &c)) c.kind = FINDING_UNSPECIFIED;  // no rank to name
-  } else if (all_named && !p.returned.empty()) {
-    c.ranks = p.waiting;
-    c.grade = GRADE_WEAK;
-    c.reason = REASON_NOT_BACK_FROM_CREATION;
-    c.detail.set_count(static_cast<int64_t>(p.returned.size()));
-    c.waiting.clear();
-  } else if (all_named && (bundle_.known_stalled || p.oldest_ns >= kLongSetUp)) {
-    c.ranks = p.waiting;
-    c.grade = GRADE_OPEN;
-    c.reason = REASON_ALL_IN_CREATION;
-    c.cause = "network";
-    c.waiting.clear();
-  } else {
-    c.kind = FINDING_UNSPECIFIED;  // there is no rank to name, or something else blocks the creation
-  }
-  return c;
-}
-
-bool Causes::ClosedCreation(const PendingCreation& p, const std::string& call, Cause* c) const {
-  if (graph_ == nullptr || p.candidates.empty()) return false;
-  const uint32_t first = WaitGraph::HostNode(static_cast<size_t>(p.waiting[0]));
-  const auto circle = std::find_if(graph_->sinks.begin(), graph_->sinks.end(), [&](const auto& sink) {
-    return sink.size() > 1 && std::binary_search(sink.begin(), sink.end(), first);
-  });
-  if (circle == graph_->sinks.end()) return false;
-  // Ranks whose GPU is in a send to, or a receive from, a rank in this creation: the two are connected.
-  std::vector<int32_t> partners;
-  for (int32_t r : p.candidates) {
-    const auto to_a_maker = [&](uint32_t i) {
-      const Op& op = bundle_.ranks[static_cast<size_t>(r)].ops[i];
-      const auto& members = model_.comms[model_.CommOf(bundle_.ranks[static_cast<size_t>(r)], op)].members;
-      return ring::IsPointToPoint(op.kind) && op.root_or_peer >= 0 &&
-             static_cast<size_t>(op.root_or_peer) < members.size() &&
-             std::binary_search(p.waiting.begin(), p.waiting.end(),
-                                members[static_cast<size_t>(op.root_or_peer)].rank_index);
-    };
-    const std::vector<Unit>& units = model_.ranks[static_cast<size_t>(r)].in_flight;
-    if (!units.empty() && std::any_of(units[0].ops.begin(), units[0].ops.end(), to_a_maker)) partners.push_back(r);
-  }
-  const bool certain = partners.size() >= static_cast<size_t>(p.unnamed);
-  const auto add = [&](const std::vector<int32_t>& indexes, auto* to) {
-    for (const int32_t r : indexes) to->Add(bundle_.ranks[static_cast<size_t>(r)].rank);
-  };
-  c->ranks = p.waiting;
-  if (certain) {
-    c->kind = DEADLOCK_CYCLE;
-    c->reason = REASON_CREATION_IN_CIRCLE;
-    add(p.waiting, c->detail.mutable_ranks());
-    add(partners, c->detail.mutable_others());
-    c->ranks.insert(c->ranks.end(), partners.begin(), partners.end());
-    std::sort(c->ranks.begin(), c->ranks.end());
-  } else {
-    c->reason = REASON_CREATION_LACKS_MEMBER;
-    c->detail.set_count(p.unnamed);
-    c->detail.set_of(p.size);
-    add(p.candidates, c->detail.mutable_ranks());
-  }
-  // The other ranks in the cycle are victims.
-  for (uint32_t v : *circle) {
-    const int32_t r = graph_->RankOf(v);
-    if (r < 0 ? v == graph_->edges[first][0].to : std::binary_search(c->ranks.begin(), c->ranks.end(), r))
-      c->nodes.push_back(v);
-  }
-  c->grade = GRADE_FAIR;
-  c->Add(Evidence::NONE_IN_CREATION, p.candidates)
-      .Naming(bundle_)
-      .Count(bundle_.ranks.size())
-      .Call(CallNamed(call, ""));
-  c->waiting.clear();
-  return true;
-}
-
-// The missing rank waits elsewhere as well, or its number is unknown.
-Cause Causes::Unexplained(const PendingCreation& p) const {
-  const std::string call = absl::StrCat("nccl", ring::CallName(p.call), " of ",
-                                        CommText(bundle_.comms[p.parent != kNoIndex ? p.parent : p.comm]));
-  Cause c;
-  c.kind = INIT_INCOMPLETE;
-  c.comm = p.comm;
-  c.op_name = ring::CallName(p.call);
-  c.waiting = p.waiting;
-  c.ranks = p.absent;
-  c.grade = GRADE_OPEN;
-  *c.detail.mutable_call() = CallNamed(call, "");
-  if (p.absent.empty()) {
-    c.reason = REASON_CREATION_LACKS_UNKNOWN;
-    c.detail.set_count(p.unnamed);
-    c.detail.set_of(p.size);
-  } else {
-    c.reason = REASON_ELSEWHERE_THAN_CREATION;
-    c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
-  }
-  return c;
-}
-
-void Causes::AddFromSplits(std::vector<Cause>* causes) {
-  std::vector<SplitFault> faults = FindSplitFaults(model_, model_.stalled || !mismatches_.empty());
+void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
+  std::vector<SplitFault> faults = FindSplitFaults(facts.model, facts.model.stalled || !facts.mismatches.empty());
   std::set<uint32_t> affected;
   std::set<int32_t> touched;
   std::vector<Cause> found;
@@ -272,7 +277,7 @@ void Causes::AddFromSplits(std::vector<Cause>* causes) {
       fault.grade = GRADE_OPEN;
     affected.insert(fault.affected.begin(), fault.affected.end());
     for (uint32_t comm : fault.affected) {
-      for (const Member& m : model_.comms[comm].members) {
+      for (const Member& m : facts.model.comms[comm].members) {
         if (m.rank_index >= 0) touched.insert(m.rank_index);
       }
     }

@@ -227,41 +227,39 @@ OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) 
   return odd;
 }
 
-}  // namespace
-
 // The ranks of a pipeline always exchange with the same peers. Suppose a rank in a cycle is in its first send or
 // receive with a peer that has no counterpart for it. If the others have exchanged often, the rank used the wrong
 // peer, and the others wait for the right call.
-bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const {
+bool NarrowToStranger(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c) {
   int32_t stranger = -1;
   const Edge* first = nullptr;
   int64_t most = 0;
   for (uint32_t v : sink) {
-    const int32_t r = graph_->RankOf(v);
-    if (graph_->Kind(v) != WaitGraph::NodeKind::kQueue || r < 0) continue;
-    for (const Edge& e : graph_->edges[v]) {
+    const int32_t r = facts.graph->RankOf(v);
+    if (facts.graph->Kind(v) != WaitGraph::NodeKind::kQueue || r < 0) continue;
+    for (const Edge& e : facts.graph->edges[v]) {
       if (e.op == nullptr || !IsPointToPoint(e.op->kind) || !std::binary_search(sink.begin(), sink.end(), e.to))
         continue;
       most = std::max(most, e.op->seq);
-      const auto& members = model_.comms[e.comm].members;
+      const auto& members = facts.model.comms[e.comm].members;
       if (e.op->root_or_peer < 0 || static_cast<size_t>(e.op->root_or_peer) >= members.size()) continue;
-      const int32_t me = bundle_.ranks[r].memberships[e.op->membership].member_rank;
+      const int32_t me = facts.bundle.ranks[r].memberships[e.op->membership].member_rank;
       const Member& peer = members[static_cast<size_t>(e.op->root_or_peer)];
-      if (bundle_.ranks[r].source == Source::kFlightRecorder) {
-        if (!TookTheWrongPeer(model_, r, *e.op)) continue;
+      if (facts.bundle.ranks[r].source == Source::kFlightRecorder) {
+        if (!TookTheWrongPeer(facts.model, r, *e.op)) continue;
         if (stranger >= 0 && stranger != r) return false;
         stranger = r;
         first = &e;
         continue;
       }
-      if (e.op->seq != 1 || model_.PeerIssued(peer, OtherSideOf(e.op->kind), me) != 0) continue;
+      if (e.op->seq != 1 || facts.model.PeerIssued(peer, OtherSideOf(e.op->kind), me) != 0) continue;
       if (stranger >= 0 && stranger != r) return false;
       stranger = r;
       first = &e;
     }
   }
   if (stranger < 0 || most < kUsedToEachOther) return false;
-  const Rank& rank = bundle_.ranks[stranger];
+  const Rank& rank = facts.bundle.ranks[stranger];
   c->kind = P2P_UNMATCHED;
   c->ranks = {stranger};
   c->comm = first->comm;
@@ -269,11 +267,39 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
   c->op_rank = stranger;
   c->grade = GRADE_GOOD;
   c->reason = REASON_NEW_PEER;
-  *c->detail.mutable_call() = CallOf(bundle_, rank, *first->op);
+  *c->detail.mutable_call() = CallOf(facts.bundle, rank, *first->op);
   return true;
 }
 
-std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const {
+// All processes issued the calls in the same order; the GPUs run them in different orders. Nothing records why a GPU
+// chose its order.
+Cause LaunchOrderCause(const Facts& facts, const std::vector<uint32_t>& sink) {
+  Cause c;
+  c.kind = DEADLOCK_CYCLE;
+  c.hypothesis = true;
+  c.grade = GRADE_WEAK;
+  c.nodes = sink;
+  std::set<int32_t> ranks;
+  for (uint32_t v : sink) {
+    if (facts.graph->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
+    const Queue& queue = facts.graph->QueueOf(v);
+    ranks.insert(queue.rank);
+    if (queue.units.empty() || c.evidence.size() >= 2 * kMaxOrders) continue;
+    const Rank& rank = facts.bundle.ranks[queue.rank];
+    const Op& op = rank.ops[facts.model.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
+    if (c.op == nullptr) c.op = &op, c.op_rank = queue.rank, c.comm = facts.model.CommOf(rank, op);
+    EvidenceItem& at = c.Add(Evidence::GPU_AT, {queue.rank}).Naming(facts.bundle).Flag(op.state == OpState::kStarted);
+    at.Call(BriefCallAndSite(facts.bundle, rank, op));
+    if (queue.stream != kNoIndex) at.detail()->set_number(queue.stream);
+  }
+  c.ranks.assign(ranks.begin(), ranks.end());
+  c.reason = REASON_GPU_ORDERS_DIFFER;
+  return c;
+}
+
+}  // namespace
+
+std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& sink) {
   Cause c;
   c.nodes = sink;
   c.kind = DEADLOCK_CYCLE;
@@ -283,10 +309,10 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
   bool p2p = true, sends = true, exchanges = false;
   std::vector<uint32_t> launch_order;
   for (uint32_t v : sink) {
-    const int32_t r = graph_->RankOf(v);
+    const int32_t r = facts.graph->RankOf(v);
     if (r >= 0) ranks.insert(r);
-    if (graph_->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
-    for (const Edge& e : graph_->edges[v]) {
+    if (facts.graph->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
+    for (const Edge& e : facts.graph->edges[v]) {
       if (e.op == nullptr || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
       if (e.why == Why::kLaunchOrder) launch_order.push_back(v);
       c.doubtful |= e.presumed;
@@ -296,8 +322,8 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
         p2p = false;
         circle.insert({e.comm, e.op->seq});
       } else if (c.evidence.size() < 2 * kMaxOrders) {
-        *c.Add(Evidence::WAITS_IN, {r}).Naming(bundle_).detail()->add_calls() =
-            BriefCallAndSite(bundle_, bundle_.ranks[r], *e.op);
+        *c.Add(Evidence::WAITS_IN, {r}).Naming(facts.bundle).detail()->add_calls() =
+            BriefCallAndSite(facts.bundle, facts.bundle.ranks[r], *e.op);
       }
       exchanges |= IsPointToPoint(e.op->kind);
       sends &= e.op->kind == CallKind::kSend;
@@ -310,22 +336,22 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     bool issued_elsewhere = false;
     for (const OpKey& key : circle) {
       for (int32_t r : ranks) {
-        if (graph_->RankOf(launch_order[0]) == r) continue;
-        for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
-          const Queue& queue = graph_->QueueOf(graph_->QueueNode(q));
+        if (facts.graph->RankOf(launch_order[0]) == r) continue;
+        for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(r + 1); ++q) {
+          const Queue& queue = facts.graph->QueueOf(facts.graph->QueueNode(q));
           if (queue.units.empty()) continue;
-          const Op& op = bundle_.ranks[r].ops[model_.ranks[r].in_flight[queue.units[0]].ops[0]];
+          const Op& op = facts.bundle.ranks[r].ops[facts.model.ranks[r].in_flight[queue.units[0]].ops[0]];
           issued_elsewhere |=
-              op.state == OpState::kEnqueued && OpKey(model_.CommOf(bundle_.ranks[r], op), op.seq) == key;
+              op.state == OpState::kEnqueued && OpKey(facts.model.CommOf(facts.bundle.ranks[r], op), op.seq) == key;
         }
       }
     }
     std::sort(launch_order.begin(), launch_order.end());
-    const bool one = graph_->RankOf(launch_order.front()) == graph_->RankOf(launch_order.back());
-    if (!one || issued_elsewhere) return {LaunchOrderCause(sink)};
+    const bool one = facts.graph->RankOf(launch_order.front()) == facts.graph->RankOf(launch_order.back());
+    if (!one || issued_elsewhere) return {LaunchOrderCause(facts, sink)};
     Cause stall;
-    const int32_t r = graph_->RankOf(launch_order[0]);
-    const GpuFront& front = graph_->QueueOf(launch_order[0]).front;
+    const int32_t r = facts.graph->RankOf(launch_order[0]);
+    const GpuFront& front = facts.graph->QueueOf(launch_order[0]).front;
     stall.kind = GPU_STALL;
     stall.ranks = {r};
     stall.nodes = {launch_order[0]};
@@ -334,30 +360,31 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     stall.op_rank = r;
     stall.grade = GRADE_FAIR;
     stall.reason = REASON_STREAM_BLOCKED_BESIDE;
-    *stall.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[r], *front.op);
+    *stall.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
     return {stall};
   }
 
-  if (p2p && NarrowToStranger(sink, &c)) return {c};
+  if (p2p && NarrowToStranger(facts, sink, &c)) return {c};
 
   // Which ranks are in these operations, and in which order.
-  const std::vector<Order> orders = OrdersOf(model_, ranks, circle, true);
+  const std::vector<Order> orders = OrdersOf(facts.model, ranks, circle, true);
   bool inverted = false;
   for (size_t i = 0; i < std::min(kMaxOrders, orders.size()); ++i) {
     for (size_t k = i + 1; k < std::min(kMaxOrders, orders.size()); ++k)
       inverted |= Swapped(orders[i], orders[k]).has_value();
     if (orders[i].ops.empty()) continue;
-    EvidenceItem& waits = c.Add(Evidence::WAITS_IN, orders[i].ranks).Naming(bundle_).Flag(orders[i].ops.size() == 1);
+    EvidenceItem& waits =
+        c.Add(Evidence::WAITS_IN, orders[i].ranks).Naming(facts.bundle).Flag(orders[i].ops.size() == 1);
     for (const Op* op : orders[i].ops)
-      *waits.detail()->add_calls() = BriefCallAndSite(bundle_, bundle_.ranks[orders[i].ranks[0]], *op);
+      *waits.detail()->add_calls() = BriefCallAndSite(facts.bundle, facts.bundle.ranks[orders[i].ranks[0]], *op);
   }
   std::set<uint32_t> comms;
   for (const OpKey& key : circle) comms.insert(key.first);
-  const Left left = inverted || exchanges ? Left() : FewestThatLeft(model_, ranks, circle);
+  const Left left = inverted || exchanges ? Left() : FewestThatLeft(facts.model, ranks, circle);
   if (inverted) {
     c.kind = ORDER_INVERSION;
     c.reason = REASON_ORDERS_DIFFER;
-    if (const OutOfOrder odd = FindOutOfOrder(model_, orders); !odd.ranks.empty()) {
+    if (const OutOfOrder odd = FindOutOfOrder(facts.model, orders); !odd.ranks.empty()) {
       c.ranks = odd.ranks;
       c.reason = REASON_OUT_OF_ORDER;
       c.detail.set_count(odd.usual);
@@ -372,11 +399,12 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     const auto odd = order_of(true), usual = order_of(false);
     c.ranks = left.ranks;
     c.grade = 3 * left.ranks.size() <= left.others ? GRADE_GOOD : GRADE_WEAK;
-    const Rank& rank = bundle_.ranks[static_cast<size_t>(odd->ranks[0])];
-    c.op = odd->ops[0], c.op_rank = odd->ranks[0], c.comm = model_.CommOf(rank, *c.op);
+    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(odd->ranks[0])];
+    c.op = odd->ops[0], c.op_rank = odd->ranks[0], c.comm = facts.model.CommOf(rank, *c.op);
     c.reason = REASON_ELSEWHERE_IN_CIRCLE;
-    *c.detail.mutable_call() = CallOf(bundle_, rank, *c.op);
-    *c.detail.mutable_other() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(usual->ranks[0])], *usual->ops[0]);
+    *c.detail.mutable_call() = CallOf(facts.bundle, rank, *c.op);
+    *c.detail.mutable_other() =
+        CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(usual->ranks[0])], *usual->ops[0]);
     c.detail.set_count(static_cast<int64_t>(usual->ranks.size()));
   } else if (p2p && sends) {
     c.reason = REASON_SENDS_FACE_EACH_OTHER;
@@ -384,7 +412,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     c.reason = REASON_CIRCLE;
     std::vector<std::string> names;
     names.reserve(comms.size());
-    for (uint32_t comm : comms) names.push_back(CommText(bundle_.comms[comm]));
+    for (uint32_t comm : comms) names.push_back(CommText(facts.bundle.comms[comm]));
     if (names.size() > kMaxOrders) names.resize(kMaxOrders);
     c.detail.set_count(static_cast<int64_t>(comms.size()));
     c.detail.set_name(absl::StrJoin(names, ", "));
@@ -392,33 +420,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
   return {c};
 }
 
-// All processes issued the calls in the same order; the GPUs run them in different orders. Nothing records why a GPU
-// chose its order.
-Cause Causes::LaunchOrderCause(const std::vector<uint32_t>& sink) const {
-  Cause c;
-  c.kind = DEADLOCK_CYCLE;
-  c.hypothesis = true;
-  c.grade = GRADE_WEAK;
-  c.nodes = sink;
-  std::set<int32_t> ranks;
-  for (uint32_t v : sink) {
-    if (graph_->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
-    const Queue& queue = graph_->QueueOf(v);
-    ranks.insert(queue.rank);
-    if (queue.units.empty() || c.evidence.size() >= 2 * kMaxOrders) continue;
-    const Rank& rank = bundle_.ranks[queue.rank];
-    const Op& op = rank.ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
-    if (c.op == nullptr) c.op = &op, c.op_rank = queue.rank, c.comm = model_.CommOf(rank, op);
-    EvidenceItem& at = c.Add(Evidence::GPU_AT, {queue.rank}).Naming(bundle_).Flag(op.state == OpState::kStarted);
-    at.Call(BriefCallAndSite(bundle_, rank, op));
-    if (queue.stream != kNoIndex) at.detail()->set_number(queue.stream);
-  }
-  c.ranks.assign(ranks.begin(), ranks.end());
-  c.reason = REASON_GPU_ORDERS_DIFFER;
-  return c;
-}
-
-void Causes::JoinStuck(std::vector<Cause>* causes) const {
+void JoinStuck(const Facts& facts, std::vector<Cause>* causes) {
   constexpr size_t kMost = 64;  // if more operations are stuck at once, the cause is not the order of two of them
   std::vector<size_t> stuck;
   for (size_t i = 0; i < causes->size(); ++i) {
@@ -434,7 +436,7 @@ void Causes::JoinStuck(std::vector<Cause>* causes) const {
       std::vector<int32_t> shared;
       std::set_intersection(a.ranks.begin(), a.ranks.end(), b.ranks.begin(), b.ranks.end(), std::back_inserter(shared));
       if (shared.size() < 2) continue;
-      const Rank &x = bundle_.ranks[a.op_rank], &y = bundle_.ranks[b.op_rank];
+      const Rank &x = facts.bundle.ranks[a.op_rank], &y = facts.bundle.ranks[b.op_rank];
       Cause c;
       c.kind = DEADLOCK_CYCLE;
       c.hypothesis = true;
@@ -446,13 +448,13 @@ void Causes::JoinStuck(std::vector<Cause>* causes) const {
       c.nodes = a.nodes;
       c.nodes.insert(c.nodes.end(), b.nodes.begin(), b.nodes.end());
       c.reason = REASON_TWO_STREAMS_STUCK;
-      *c.detail.mutable_call() = CallOf(bundle_, x, *a.op);
-      *c.detail.mutable_other() = CallOf(bundle_, y, *b.op);
+      *c.detail.mutable_call() = CallOf(facts.bundle, x, *a.op);
+      *c.detail.mutable_other() = CallOf(facts.bundle, y, *b.op);
       for (const Cause* from : {&a, &b})
         c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
-      Detail* both = c.Add(Evidence::IN_BOTH, shared).Naming(bundle_).detail();
-      *both->add_calls() = BriefCallAndSite(bundle_, x, *a.op);
-      *both->add_calls() = BriefCallAndSite(bundle_, y, *b.op);
+      Detail* both = c.Add(Evidence::IN_BOTH, shared).Naming(facts.bundle).detail();
+      *both->add_calls() = BriefCallAndSite(facts.bundle, x, *a.op);
+      *both->add_calls() = BriefCallAndSite(facts.bundle, y, *b.op);
       a = std::move(c);
       gone.insert(stuck[k]);
     }

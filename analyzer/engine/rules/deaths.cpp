@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
@@ -38,8 +39,8 @@ const HardwareEvent* KernelOnEndOf(const Rank& rank) {
 
 }  // namespace
 
-Cause Causes::DeathCause(int32_t rank_index) const {
-  const Rank& rank = bundle_.ranks[rank_index];
+Cause DeathCause(const Facts& facts, int32_t rank_index) {
+  const Rank& rank = facts.bundle.ranks[rank_index];
   Cause c;
   c.kind = RANK_DEAD;
   c.ranks = {rank_index};
@@ -82,8 +83,8 @@ Cause Causes::DeathCause(int32_t rank_index) const {
   if (last != nullptr) {
     Evidence call;
     call.set_kind(Evidence::LAST_CALL);
-    call.set_operation(OpText(bundle_, rank, *last));
-    *call.mutable_communicator() = Labelled(bundle_.comms[rank.memberships[last->membership].comm]);
+    call.set_operation(OpText(facts.bundle, rank, *last));
+    *call.mutable_communicator() = Labelled(facts.bundle.comms[rank.memberships[last->membership].comm]);
     c.evidence.push_back({std::move(call), {rank_index}});
   }
   for (size_t s = 0; s < rank.streams.size(); ++s) {
@@ -98,22 +99,22 @@ Cause Causes::DeathCause(int32_t rank_index) const {
       if (newest == nullptr || op.ticket > newest->ticket) newest = &op;
     }
     EvidenceItem& late = c.Add(Evidence::LATE_ON_GPU, {rank_index}).Count(stream.late_completed);
-    if (newest != nullptr) late.Call(CallNamed(OpText(bundle_, rank, *newest), ""));
+    if (newest != nullptr) late.Call(CallNamed(OpText(facts.bundle, rank, *newest), ""));
   }
   return c;
 }
 
-std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
+std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& known) {
   // If a cause is known, a later death is its consequence. FromStacks compares ends with what the other ranks are in.
-  if (!known.empty() || ProcessesLookedAt(bundle_)) return {};
+  if (!known.empty() || ProcessesLookedAt(facts.bundle)) return {};
   std::map<std::string, int32_t> first;  // first of each host, whose clock orders the ends there
-  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
-    const Rank& rank = bundle_.ranks[r];
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
+    const Rank& rank = facts.bundle.ranks[r];
     const Process& p = rank.process;
     const bool abnormal = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
-    if (!abnormal || model_.ranks[r].host != HostState::kDead) continue;
+    if (!abnormal || facts.model.ranks[r].host != HostState::kDead) continue;
     auto [it, fresh] = first.try_emplace(absl::StrCat(rank.host, "/", rank.boot_id), static_cast<int32_t>(r));
-    if (!fresh && p.ended_mono_ns < bundle_.ranks[it->second].process.ended_mono_ns)
+    if (!fresh && p.ended_mono_ns < facts.bundle.ranks[it->second].process.ended_mono_ns)
       it->second = static_cast<int32_t>(r);
   }
   std::vector<int32_t> ranks;
@@ -121,7 +122,7 @@ std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
   for (const auto& [host, r] : first) ranks.push_back(r);
   if (ranks.empty()) return {};
   std::sort(ranks.begin(), ranks.end());
-  Cause c = DeathCause(ranks[0]);
+  Cause c = DeathCause(facts, ranks[0]);
   if (ranks.size() > 1) {
     c.ranks = ranks;
     c.grade = GRADE_OPEN;
@@ -130,15 +131,16 @@ std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
   return {c};
 }
 
-std::vector<Cause> Causes::FromAsyncErrors() {
+std::vector<Cause> FromAsyncErrors(const Facts& facts) {
   std::vector<Cause> causes;
   const Membership* first = nullptr;
   int32_t first_rank = -1;
-  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
-    for (const Membership& ms : bundle_.ranks[r].memberships) {
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
+    for (const Membership& ms : facts.bundle.ranks[r].memberships) {
       if (ms.async_error == 0) continue;
-      const int64_t at = ms.recorded->async_error_ns + bundle_.ranks[r].real_minus_mono_ns;
-      if (first == nullptr || at < first->recorded->async_error_ns + bundle_.ranks[first_rank].real_minus_mono_ns) {
+      const int64_t at = ms.recorded->async_error_ns + facts.bundle.ranks[r].real_minus_mono_ns;
+      if (first == nullptr ||
+          at < first->recorded->async_error_ns + facts.bundle.ranks[first_rank].real_minus_mono_ns) {
         first = &ms;
         first_rank = static_cast<int32_t>(r);
       }
@@ -151,7 +153,7 @@ std::vector<Cause> Causes::FromAsyncErrors() {
   c.comm = first->comm;
   c.grade = GRADE_OPEN;
   constexpr int32_t kNcclUnhandledCudaError = 1;
-  c.detail.set_name(CommText(bundle_.comms[first->comm]));
+  c.detail.set_name(CommText(facts.bundle.comms[first->comm]));
   if (first->async_error == kNcclUnhandledCudaError) {
     c.cause = "gpu";
     c.reason = REASON_CUDA_ERROR_REPORTED;

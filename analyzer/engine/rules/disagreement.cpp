@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 
@@ -11,32 +12,32 @@ using ring::IsCollective;
 
 // A member that skipped, added or moved a call shifts its later ones, which causes the mismatch. For a changed call,
 // the majority of the members decides if there is one.
-std::vector<Cause> Causes::Explain(const Mismatch& m) const {
+std::vector<Cause> Explain(const Facts& facts, const Mismatch& m) {
   std::vector<Cause> here;
-  for (const Member& member : model_.comms[m.comm].members) {
-    const Divergence* d = member.rank_index >= 0 ? DivergenceOf(member.rank_index) : nullptr;
-    if (d != nullptr && d->type != Divergence::Type::kChanged) here.push_back(FromDivergence(*d));
+  for (const Member& member : facts.model.comms[m.comm].members) {
+    const Divergence* d = member.rank_index >= 0 ? facts.DivergenceOf(member.rank_index) : nullptr;
+    if (d != nullptr && d->type != Divergence::Type::kChanged) here.push_back(FromDivergence(facts, *d));
   }
-  if (m.sender >= 0 && here.empty()) return {FromMismatch(m)};
+  if (m.sender >= 0 && here.empty()) return {FromMismatch(facts, m)};
   for (int32_t r : m.odd_ranks) {
-    const Divergence* d = DivergenceOf(r);
-    if (here.empty() && !m.majority && d != nullptr) here.push_back(FromDivergence(*d));
+    const Divergence* d = facts.DivergenceOf(r);
+    if (here.empty() && !m.majority && d != nullptr) here.push_back(FromDivergence(facts, *d));
   }
-  if (here.empty()) here.push_back(FromMismatch(m));
+  if (here.empty()) here.push_back(FromMismatch(facts, m));
   return here;
 }
 
-std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
+std::vector<Cause> FromDisagreement(const Facts& facts, const std::vector<Cause>& known) {
   std::vector<Cause> causes;
   // A framework's dump has no checksums, so a number in a damaged file may come from the damage. Alone, that is no
   // second cause. A cause built on operations that may be complete does not explain calls that are seen to differ.
   std::vector<Cause> sure = known;
   std::erase_if(sure, [](const Cause& c) { return c.doubtful; });
   auto garbled = [&](int32_t r) {
-    return bundle_.ranks[r].damaged && bundle_.ranks[r].source == Source::kFlightRecorder;
+    return facts.bundle.ranks[r].damaged && facts.bundle.ranks[r].source == Source::kFlightRecorder;
   };
-  for (const Mismatch& m : mismatches_) {
-    std::vector<Cause> here = Explain(m);
+  for (const Mismatch& m : facts.mismatches) {
+    std::vector<Cause> here = Explain(facts, m);
     if (!known.empty())
       std::erase_if(here, [&](const Cause& c) { return std::all_of(c.ranks.begin(), c.ranks.end(), garbled); });
     for (Cause& c : here) {
@@ -48,34 +49,34 @@ std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
   return causes;
 }
 
-std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
-  const int32_t r = graph_->RankOf(node);
-  if (r < 0 || bundle_.ranks[r].source != Source::kFlightRecorder) return {};
-  const Rank& rank = bundle_.ranks[r];
+std::vector<Cause> WhyItLeft(const Facts& facts, uint32_t node) {
+  const int32_t r = facts.graph->RankOf(node);
+  if (r < 0 || facts.bundle.ranks[r].source != Source::kFlightRecorder) return {};
+  const Rank& rank = facts.bundle.ranks[r];
   const Op* last = nullptr;
   for (const Op& op : rank.ops) {
     if (op.membership == kNoIndex || !IsCollective(op.kind)) continue;
     if (last == nullptr || op.record_id > last->record_id) last = &op;
   }
   if (last == nullptr) return {};
-  if (!model_.ranks[r].in_flight.empty() && !model_.InFlight(r, *last)) return {};
-  const uint32_t comm = model_.CommOf(rank, *last);
-  for (const Mismatch& m : mismatches_) {
-    if (m.comm == comm && m.seq == last->seq && m.sender < 0) return Explain(m);
+  if (!facts.model.ranks[r].in_flight.empty() && !facts.model.InFlight(r, *last)) return {};
+  const uint32_t comm = facts.model.CommOf(rank, *last);
+  for (const Mismatch& m : facts.mismatches) {
+    if (m.comm == comm && m.seq == last->seq && m.sender < 0) return Explain(facts, m);
   }
   return {};
 }
 
-std::vector<Cause> Causes::FromHashes() {
+std::vector<Cause> FromHashes(const Facts& facts) {
   std::vector<Cause> causes;
-  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+  for (uint32_t c = 0; c < facts.model.comms.size(); ++c) {
     bool shown = false;
-    for (const Mismatch& m : mismatches_) shown |= m.comm == c && m.sender < 0;
+    for (const Mismatch& m : facts.mismatches) shown |= m.comm == c && m.sender < 0;
     if (shown) continue;
     std::map<int64_t, std::map<uint64_t, std::vector<int32_t>>> at;
-    for (const Member& m : model_.comms[c].members) {
+    for (const Member& m : facts.model.comms[c].members) {
       if (m.rank_index < 0 || m.membership == kNoIndex) continue;
-      const Membership& ms = bundle_.ranks[m.rank_index].memberships[m.membership];
+      const Membership& ms = facts.bundle.ranks[m.rank_index].memberships[m.membership];
       for (const HashCheckpoint& h : ms.checkpoints) at[h.seq][h.hash].push_back(m.rank_index);
       if (ms.signature_hash != 0 && ms.issued > 0) {
         auto& list = at[ms.issued][ms.signature_hash];
@@ -104,7 +105,7 @@ std::vector<Cause> Causes::FromHashes() {
       std::sort(cause.ranks.begin(), cause.ranks.end());
       cause.grade = majority ? GRADE_GOOD : GRADE_OPEN;
       cause.reason = REASON_HASHES_DIFFER;
-      cause.detail.set_name(CommText(bundle_.comms[c]));
+      cause.detail.set_name(CommText(facts.bundle.comms[c]));
       cause.detail.set_number(last_equal);
       cause.detail.set_other_number(seq);
       causes.push_back(std::move(cause));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 #include "analyzer/engine/rules/unseen_end.h"
 
 namespace lockstep {
@@ -36,10 +37,10 @@ bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
 
 }  // namespace
 
-std::vector<Cause> Causes::FromUnseenEnds() const {
+std::vector<Cause> FromUnseenEnds(const Facts& facts) {
   Cause c;
-  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
-    const Rank& rank = bundle_.ranks[r];
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
+    const Rank& rank = facts.bundle.ranks[r];
     if (!EndUnseen(rank)) return {};
     if (rank.recorder_state == ring::RecorderState::kRecording && !LeftItsCommunicators(rank))
       c.ranks.push_back(static_cast<int32_t>(r));
@@ -48,12 +49,13 @@ std::vector<Cause> Causes::FromUnseenEnds() const {
   c.kind = RANK_DEAD;
   c.grade = GRADE_FAIR;
   c.reason = REASON_ENDED_UNSEEN;
-  c.Add(Evidence::ALL_ENDED, {}).CountOf(bundle_.ranks.size(), c.ranks.size());
+  c.Add(Evidence::ALL_ENDED, {}).CountOf(facts.bundle.ranks.size(), c.ranks.size());
   return {c};
 }
 
-Cause Causes::AheadCause(const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind, bool exited) const {
-  const uint32_t comm = model_.CommOf(bundle_.ranks[static_cast<size_t>(op_rank)], op);
+Cause AheadCause(const Facts& facts, const Op& op, int32_t op_rank, std::vector<int32_t> ahead, size_t behind,
+                 bool exited) {
+  const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[static_cast<size_t>(op_rank)], op);
   Cause c;
   c.kind = RANK_AHEAD;
   c.ranks = std::move(ahead);
@@ -63,68 +65,68 @@ Cause Causes::AheadCause(const Op& op, int32_t op_rank, std::vector<int32_t> ahe
   c.comm = comm;
   c.grade = exited ? GRADE_GOOD : GRADE_FAIR;
   c.reason = REASON_AHEAD;
-  *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(op_rank)], op);
+  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(op_rank)], op);
   c.detail.set_count(static_cast<int64_t>(behind));
   c.detail.set_flag(exited);
   return c;
 }
 
-void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
-  if (graph_ == nullptr) return;
+void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
+  if (facts.graph == nullptr) return;
   for (Cause& c : *causes) {
     if ((c.kind != RANK_DEAD && c.kind != RANK_NOT_ARRIVED) || c.op == nullptr || c.op_rank < 0 ||
         c.stall != Stall::kUnknown || !ring::IsCollective(c.op->kind))
       continue;
-    const uint32_t comm = model_.CommOf(bundle_.ranks[static_cast<size_t>(c.op_rank)], *c.op);
+    const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[static_cast<size_t>(c.op_rank)], *c.op);
     std::vector<int32_t> ahead, behind;
     size_t unseen = 0;
     bool agree = true, exited = true, untold = false;
-    for (const Member& m : model_.comms[comm].members) {
+    for (const Member& m : facts.model.comms[comm].members) {
       if (m.rank_index < 0) {
         ++unseen;
         continue;
       }
       const bool known = m.membership != kNoIndex;
-      const Process* process = known ? &bundle_.ranks[static_cast<size_t>(m.rank_index)].process : nullptr;
-      const RankView* view = known ? &model_.ranks[static_cast<size_t>(m.rank_index)] : nullptr;
+      const Process* process = known ? &facts.bundle.ranks[static_cast<size_t>(m.rank_index)].process : nullptr;
+      const RankView* view = known ? &facts.model.ranks[static_cast<size_t>(m.rank_index)] : nullptr;
       const bool ended = known && process->life == Life::kExited && process->exit_code == 0 && !process->consequence;
       // Nothing is in flight, and nothing shows the activity of the rank's process.
       const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
       const bool done = known && m.arrived == c.op->seq - 1 && (ended || idle);
       agree &= done || (known && m.arrived >= c.op->seq);
       exited &= !done || ended;
-      untold |= done && bundle_.ranks[static_cast<size_t>(m.rank_index)].ends_untold;
+      untold |= done && facts.bundle.ranks[static_cast<size_t>(m.rank_index)].ends_untold;
       if (agree) (done ? behind : ahead).push_back(m.rank_index);
     }
     if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen || c.ranks.size() != behind.size()) continue;
     // Where a backend records no sends and receives, idle ranks may wait for a member without data.
     if (unseen > 0 && untold) continue;
     // If there are only two, either may be at fault; the other communicators of that kind decide.
-    if (behind.size() == ahead.size() && !OthersEndedAt(model_, comm, c.op->seq - 1)) continue;
-    c = AheadCause(*c.op, c.op_rank, std::move(ahead), behind.size(), exited);
+    if (behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, c.op->seq - 1)) continue;
+    c = AheadCause(facts, *c.op, c.op_rank, std::move(ahead), behind.size(), exited);
     c.Add(Evidence::ENDED_BEFORE, {})
-        .CountOf(behind.size(), model_.comms[comm].members.size())
-        .On(bundle_.comms[comm])
+        .CountOf(behind.size(), facts.model.comms[comm].members.size())
+        .On(facts.bundle.comms[comm])
         .Flag(exited)
         .Number(c.op->seq - 1);
     if (unseen > 0) c.grade = GRADE_WEAK;
     for (int32_t r : c.ranks) {
       c.nodes.push_back(WaitGraph::HostNode(static_cast<size_t>(r)));
-      for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1);
-           ++q)
-        c.nodes.push_back(graph_->QueueNode(q));
+      for (uint32_t q = facts.graph->FirstQueue(static_cast<size_t>(r));
+           q < facts.graph->FirstQueue(static_cast<size_t>(r) + 1); ++q)
+        c.nodes.push_back(facts.graph->QueueNode(q));
     }
   }
 }
 
-std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, int64_t late_after_ns) const {
+std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Cause>& known, int64_t late_after_ns) {
   if (!known.empty()) return {};
   std::vector<int32_t> ended, stopped;
   size_t waiting = 0;
   int64_t least = INT64_MAX;
-  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
-    const Rank& rank = bundle_.ranks[r];
-    const RankView& view = model_.ranks[r];
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
+    const Rank& rank = facts.bundle.ranks[r];
+    const RankView& view = facts.model.ranks[r];
     if (rank.process.life == Life::kExited && rank.process.exit_code == 0) {
       if (!rank.process.consequence) ended.push_back(static_cast<int32_t>(r));
       continue;
@@ -145,14 +147,14 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
     c.ranks = stopped;
     c.grade = stopped.size() == 1 ? GRADE_GOOD : GRADE_FAIR;
     c.reason = REASON_STOPPED_WHILE_OTHERS_WAIT;
-    c.detail.set_name(bundle_.ranks[static_cast<size_t>(stopped[0])].process.state);
+    c.detail.set_name(facts.bundle.ranks[static_cast<size_t>(stopped[0])].process.state);
     c.Add(Evidence::ALL_WAIT_FOR_GPU, {}).Count(waiting).fields.set_duration_ns(least);
-    for (int32_t r : stopped) AddHostEvidence(r, &c);
+    for (int32_t r : stopped) AddHostEvidence(facts, r, &c);
     return {c};
   }
   // If many have ended, the job is ending, and the others may be almost done.
   if (ended.empty() || ended.size() >= waiting || least < late_after_ns) return {};
-  Cause c = DeathCause(ended[0]);
+  Cause c = DeathCause(facts, ended[0]);
   c.ranks = ended;
   c.grade = ended.size() == 1 ? GRADE_GOOD : GRADE_WEAK;
   c.Add(Evidence::ALL_WAIT_FOR_GPU, {}).Count(waiting).Flag(true).fields.set_duration_ns(least);

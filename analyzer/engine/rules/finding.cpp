@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/calibration/confidence.h"
 #include "analyzer/engine/facts/activity.h"
-#include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/chain.h"
+#include "analyzer/engine/rules/rules.h"
 #include "analyzer/evidence/frames.h"
 #include "analyzer/model/finding_kinds.h"
 
@@ -29,18 +29,16 @@ std::string PlaceOf(const Process& process) {
   return "";
 }
 
-}  // namespace
-
 // The code at issue: the culprits' place in it, their call and time, and where the operation was issued.
-void Causes::AddWhere(const Cause& cause, Finding* finding) const {
+void AddWhere(const Facts& facts, const Cause& cause, Finding* finding) {
   for (size_t i = 0; i < cause.ranks.size() && finding->place().empty(); ++i)
-    finding->set_place(PlaceOf(bundle_.ranks[static_cast<size_t>(cause.ranks[i])].process));
+    finding->set_place(PlaceOf(facts.bundle.ranks[static_cast<size_t>(cause.ranks[i])].process));
   finding->set_stuck_inside(cause.inside);
   const bool in_op = cause.since_rank < 0 && cause.op != nullptr && cause.op->state != OpState::kCompleted;
   const int32_t timed = in_op ? cause.op_rank : cause.since_rank;
   const int64_t since_ns = in_op ? cause.op->enter_ns : cause.since_ns;
   if (timed >= 0) {
-    const Rank& rank = bundle_.ranks[static_cast<size_t>(timed)];
+    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(timed)];
     if (const std::optional<int64_t> lasted = Lasted(rank, since_ns)) {
       finding->set_duration_ns(*lasted);
       if (rank.real_minus_mono_ns != 0) finding->set_since_real_ns(since_ns + rank.real_minus_mono_ns);
@@ -49,13 +47,13 @@ void Causes::AddWhere(const Cause& cause, Finding* finding) const {
   if (cause.op == nullptr || cause.comm == kNoIndex) return;
   std::map<std::pair<std::string, std::string>, std::vector<int32_t>> sites;  // place, operation
   const auto add = [&](int32_t rank_index, const Op& op) {
-    if (op.call_site < bundle_.strings.size())
-      sites[{bundle_.strings[op.call_site], OpName(bundle_, op)}].push_back(
-          bundle_.ranks[static_cast<size_t>(rank_index)].rank);
+    if (op.call_site < facts.bundle.strings.size())
+      sites[{facts.bundle.strings[op.call_site], OpName(facts.bundle, op)}].push_back(
+          facts.bundle.ranks[static_cast<size_t>(rank_index)].rank);
   };
   if (ring::IsCollective(cause.op->kind)) {
-    for (const Member& m : model_.comms[cause.comm].members) {
-      const Op* op = m.rank_index < 0 ? nullptr : model_.FindCollective(m, cause.op->seq);
+    for (const Member& m : facts.model.comms[cause.comm].members) {
+      const Op* op = m.rank_index < 0 ? nullptr : facts.model.FindCollective(m, cause.op->seq);
       if (op != nullptr) add(m.rank_index, *op);
     }
   } else if (cause.op_rank >= 0) {
@@ -73,11 +71,13 @@ void Causes::AddWhere(const Cause& cause, Finding* finding) const {
                    [](const CallSite& a, const CallSite& b) { return a.ranks_size() > b.ranks_size(); });
 }
 
-Finding Causes::ToFinding(const Cause& cause) const {
+}  // namespace
+
+Finding ToFinding(const Facts& facts, const Cause& cause) {
   Finding f;
   f.set_kind(cause.kind);
   std::map<int32_t, int32_t> culprits;  // global rank -> index, -1 without data
-  for (int32_t r : cause.ranks) culprits[bundle_.ranks[r].rank] = r;
+  for (int32_t r : cause.ranks) culprits[facts.bundle.ranks[r].rank] = r;
   for (int32_t g : cause.missing) culprits.emplace(g, -1);
   for (auto [rank, index] : culprits) {
     f.add_culprit_ranks(rank);
@@ -88,22 +88,22 @@ Finding Causes::ToFinding(const Cause& cause) const {
       c->set_condition(Culprit::NO_DATA);
       continue;
     }
-    const Rank& r = bundle_.ranks[index];
+    const Rank& r = facts.bundle.ranks[index];
     c->set_host(r.host);
     c->set_gpu(r.gpu_index);
     c->set_gpu_pci(r.gpu_pci);
     c->set_pid(r.pid);
-    SetCondition(r, model_.ranks[index].host, c);
+    SetCondition(r, facts.model.ranks[index].host, c);
   }
   f.set_sequence(-1);
   if (cause.comm != kNoIndex) {
-    const Communicator& comm = bundle_.comms[cause.comm];
+    const Communicator& comm = facts.bundle.comms[cause.comm];
     f.mutable_communicator()->set_id(comm.id);
     f.mutable_communicator()->set_name(comm.name);
     f.mutable_communicator()->set_size(comm.size);
   }
   if (cause.op != nullptr) {
-    f.set_operation(OpName(bundle_, *cause.op));
+    f.set_operation(OpName(facts.bundle, *cause.op));
     if (cause.op->seq >= 0) f.set_sequence(cause.op->seq);
   } else {
     f.set_operation(cause.op_name);
@@ -117,13 +117,13 @@ Finding Causes::ToFinding(const Cause& cause) const {
     Evidence* e = f.add_evidence();
     *e = item.fields;
     for (int32_t r : item.ranks) {
-      if (r >= 0) e->add_ranks(bundle_.ranks[r].rank);
+      if (r >= 0) e->add_ranks(facts.bundle.ranks[r].rank);
     }
     if (item.ranks.size() == 1 && item.ranks[0] >= 0)
-      e->set_source(absl::StrCat("rank ", bundle_.ranks[item.ranks[0]].rank, "'s record"));
+      e->set_source(absl::StrCat("rank ", facts.bundle.ranks[item.ranks[0]].rank, "'s record"));
   }
-  AddWhere(cause, &f);
-  DescribeReplay(cause, &f);
+  AddWhere(facts, cause, &f);
+  DescribeReplay(facts, cause, &f);
   f.set_reason(cause.reason);
   *f.mutable_detail() = cause.detail;
   for (const Rival& rival : cause.rivals) *f.add_rivals() = rival;
@@ -134,11 +134,11 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_cost_uncertainty_ns(cause.cost_uncertainty_ns);
   f.set_pattern(cause.pattern);
   f.set_slowdown(cause.slowdown);
-  if (FindingFactsOf(cause.kind).host_shows_why) DescribeStall(bundle_, cause.ranks, &f);
-  if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
+  if (FindingFactsOf(cause.kind).host_shows_why) DescribeStall(facts.bundle, cause.ranks, &f);
+  if (facts.graph != nullptr && !cause.nodes.empty()) AddChain(facts.model, *facts.graph, cause, &f);
   if (f.chain_size() == 0 && !cause.waiting.empty()) {
     std::set<int32_t> ranks;
-    for (int32_t r : cause.waiting) ranks.insert(bundle_.ranks[r].rank);
+    for (int32_t r : cause.waiting) ranks.insert(facts.bundle.ranks[r].rank);
     ChainLink* link = f.add_chain();
     for (int32_t r : ranks) link->add_ranks(r);
     for (int32_t r : f.culprit_ranks()) link->add_waits_for(r);
@@ -147,7 +147,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
     *link->mutable_communicator() = f.communicator();
     f.set_victim_count(static_cast<int32_t>(ranks.size()));
   }
-  const bool framework = std::all_of(bundle_.ranks.begin(), bundle_.ranks.end(),
+  const bool framework = std::all_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(),
                                      [](const Rank& rank) { return rank.source == Source::kFlightRecorder; });
   f.set_confidence(ConfidenceOf(f.grade(), f.reason(), f.culprit_ranks_size() > 1, framework));
   return f;

@@ -39,6 +39,53 @@ const Membership* BegunAndGone(const Rank& rank) {
   return nullptr;
 }
 
+// Members whose counters say that they completed the operation in `front`, if no member's record shows the completion.
+// Empty if a record does, or if so many counters agree that they cannot all be wrong.
+std::vector<int32_t> FinishedByCountsAlone(const Facts& facts, const GpuFront& front) {
+  std::vector<int32_t> counted;
+  if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;
+  for (const Member& m : facts.model.comms[front.comm].members) {
+    if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+    const Op* theirs = facts.model.FindCollective(m, front.op->seq);
+    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(m.rank_index)];
+    if (theirs != nullptr ? theirs->state != OpState::kCompleted : m.completed < front.op->seq) continue;
+    if (theirs != nullptr || !rank.damaged) return {};
+    counted.push_back(m.rank_index);
+  }
+  return counted.size() == 1 ? counted : std::vector<int32_t>();
+}
+
+// The members that are in the operation are stuck because one member made a different call.
+Cause FinishedAloneCause(const Facts& facts, uint32_t node, int32_t alone) {
+  const GpuFront& front = facts.graph->QueueOf(node).front;
+  const int32_t r = facts.graph->RankOf(node);
+  Cause c;
+  c.kind = SILENT_DESYNC;
+  c.reason = REASON_FINISHED_ALONE;
+  c.nodes = {node};
+  c.ranks = {alone};
+  c.comm = front.comm;
+  c.op = front.op;
+  c.op_rank = r;
+  // Counters are in every readable part of a file, but those of a damaged file may be from an earlier time or another
+  // job.
+  c.grade = facts.bundle.ranks[static_cast<size_t>(alone)].damaged ? GRADE_FAIR : GRADE_GOOD;
+  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(r)], *front.op);
+  const auto& members = facts.model.comms[front.comm].members;
+  const auto own = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == alone; });
+  const bool gone = own == members.end() || facts.model.FindCollective(*own, front.op->seq) == nullptr;
+  c.detail.set_flag(gone);
+  std::vector<int32_t> named = {alone};
+  for (const Member& m : members) {
+    const Op* theirs =
+        m.rank_index < 0 || m.rank_index == alone ? nullptr : facts.model.FindCollective(m, front.op->seq);
+    if (m.rank_index == r || (theirs != nullptr && facts.model.InFlight(m.rank_index, *theirs)))
+      named.push_back(m.rank_index);
+  }
+  c.Add(Evidence::DONE_ELSEWHERE, named).Naming(facts.bundle).Flag(gone);
+  return c;
+}
+
 }  // namespace
 
 std::string GpuErrorOf(const Rank& rank) {
@@ -52,67 +99,22 @@ std::string GpuErrorOf(const Rank& rank) {
   return "";
 }
 
-bool Causes::GpuFailed(uint32_t comm) const {
-  for (const Member& m : model_.comms[comm].members) {
-    if (m.rank_index >= 0 && !GpuErrorOf(bundle_.ranks[m.rank_index]).empty()) return true;
+bool GpuFailed(const Facts& facts, uint32_t comm) {
+  for (const Member& m : facts.model.comms[comm].members) {
+    if (m.rank_index >= 0 && !GpuErrorOf(facts.bundle.ranks[m.rank_index]).empty()) return true;
   }
   return false;
 }
 
-// Members whose counters say that they completed the operation in `front`, if no member's record shows the completion.
-// Empty if a record does, or if so many counters agree that they cannot all be wrong.
-std::vector<int32_t> Causes::FinishedByCountsAlone(const GpuFront& front) const {
-  std::vector<int32_t> counted;
-  if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;
-  for (const Member& m : model_.comms[front.comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex) continue;
-    const Op* theirs = model_.FindCollective(m, front.op->seq);
-    const Rank& rank = bundle_.ranks[static_cast<size_t>(m.rank_index)];
-    if (theirs != nullptr ? theirs->state != OpState::kCompleted : m.completed < front.op->seq) continue;
-    if (theirs != nullptr || !rank.damaged) return {};
-    counted.push_back(m.rank_index);
-  }
-  return counted.size() == 1 ? counted : std::vector<int32_t>();
-}
-
-// The members that are in the operation are stuck because one member made a different call.
-Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
-  const GpuFront& front = graph_->QueueOf(node).front;
-  const int32_t r = graph_->RankOf(node);
-  Cause c;
-  c.kind = SILENT_DESYNC;
-  c.reason = REASON_FINISHED_ALONE;
-  c.nodes = {node};
-  c.ranks = {alone};
-  c.comm = front.comm;
-  c.op = front.op;
-  c.op_rank = r;
-  // Counters are in every readable part of a file, but those of a damaged file may be from an earlier time or another
-  // job.
-  c.grade = bundle_.ranks[static_cast<size_t>(alone)].damaged ? GRADE_FAIR : GRADE_GOOD;
-  *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(r)], *front.op);
-  const auto& members = model_.comms[front.comm].members;
-  const auto own = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == alone; });
-  const bool gone = own == members.end() || model_.FindCollective(*own, front.op->seq) == nullptr;
-  c.detail.set_flag(gone);
-  std::vector<int32_t> named = {alone};
-  for (const Member& m : members) {
-    const Op* theirs = m.rank_index < 0 || m.rank_index == alone ? nullptr : model_.FindCollective(m, front.op->seq);
-    if (m.rank_index == r || (theirs != nullptr && model_.InFlight(m.rank_index, *theirs)))
-      named.push_back(m.rank_index);
-  }
-  c.Add(Evidence::DONE_ELSEWHERE, named).Naming(bundle_).Flag(gone);
-  return c;
-}
-
-Cause Causes::GpuCause(uint32_t node) const {
-  const GpuFront& front = graph_->QueueOf(node).front;
+Cause GpuCause(const Facts& facts, uint32_t node) {
+  const GpuFront& front = facts.graph->QueueOf(node).front;
   const bool failed = front.front == Front::kFailed;
-  if (const int32_t alone = front.front == Front::kPeersFinished ? graph_->AloneDone(front) : -1; alone >= 0)
-    return FinishedAloneCause(node, alone);
-  if (front.front != Front::kPeersFinished && front.front != Front::kNotReached && !failed) return StuckCause(node);
-  const int32_t r = graph_->RankOf(node);
-  const Rank& rank = bundle_.ranks[r];
+  if (const int32_t alone = front.front == Front::kPeersFinished ? facts.graph->AloneDone(front) : -1; alone >= 0)
+    return FinishedAloneCause(facts, node, alone);
+  if (front.front != Front::kPeersFinished && front.front != Front::kNotReached && !failed)
+    return StuckCause(facts, node);
+  const int32_t r = facts.graph->RankOf(node);
+  const Rank& rank = facts.bundle.ranks[r];
   Cause c;
   c.nodes = {node};
   c.ranks = {r};
@@ -121,11 +123,11 @@ Cause Causes::GpuCause(uint32_t node) const {
   c.op = front.op;
   c.op_rank = r;
   if (front.op != nullptr) {
-    *c.detail.mutable_call() = CallOf(bundle_, rank, *front.op);
+    *c.detail.mutable_call() = CallOf(facts.bundle, rank, *front.op);
   } else if (!failed) {
     *c.detail.mutable_call() =
         CallNamed(front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq) : "its operation",
-                  front.comm == kNoIndex ? "" : CommText(bundle_.comms[front.comm]));
+                  front.comm == kNoIndex ? "" : CommText(facts.bundle.comms[front.comm]));
   }
   const std::string error = GpuErrorOf(rank);
   if (failed) {
@@ -136,9 +138,9 @@ Cause Causes::GpuCause(uint32_t node) const {
     int behind = 0;
     for (const Membership& ms : rank.memberships) {
       if (ms.completed < 0) continue;
-      for (const Member& m : model_.comms[ms.comm].members) {
+      for (const Member& m : facts.model.comms[ms.comm].members) {
         if (m.rank_index < 0 || m.membership == kNoIndex || m.rank_index == r) continue;
-        if (bundle_.ranks[m.rank_index].memberships[m.membership].completed > ms.completed) {
+        if (facts.bundle.ranks[m.rank_index].memberships[m.membership].completed > ms.completed) {
           ++behind;
           break;
         }
@@ -148,7 +150,7 @@ Cause Causes::GpuCause(uint32_t node) const {
       c.Add(Evidence::STUCK_IN_SEVERAL, {r}).Count(behind);
       c.grade = GRADE_STRONG;
     }
-    const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(front);
+    const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(facts, front);
     if (!counted.empty()) {
       // Peers whose files lack this call may have made another, which can end while this one cannot.
       c.ranks.insert(c.ranks.end(), counted.begin(), counted.end());
@@ -156,30 +158,31 @@ Cause Causes::GpuCause(uint32_t node) const {
       c.reason = REASON_GPU_OR_OTHER_CALL;
       c.grade = GRADE_OPEN;
       c.detail.add_ranks(rank.rank);
-      c.detail.add_others(bundle_.ranks[static_cast<size_t>(counted[0])].rank);
+      c.detail.add_others(facts.bundle.ranks[static_cast<size_t>(counted[0])].rank);
     }
   } else {
     c.reason = REASON_STREAM_BLOCKED;
     c.grade = GRADE_STRONG;
-    const bool unseen =
-        c.comm != kNoIndex && std::any_of(model_.comms[c.comm].members.begin(), model_.comms[c.comm].members.end(),
-                                          [](const Member& m) { return m.rank_index < 0; });
+    const bool unseen = c.comm != kNoIndex &&
+                        std::any_of(facts.model.comms[c.comm].members.begin(), facts.model.comms[c.comm].members.end(),
+                                    [](const Member& m) { return m.rank_index < 0; });
     c.Add(Evidence::PEERS_STARTED, {r}).Flag(unseen);
     // A framework's dump does not distinguish streams. What this stream waits for may be in the part that a damaged
     // file lost.
-    const bool lost = rank.source == Source::kFlightRecorder &&
-                      std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) {
-                        const auto& members = model_.comms[ms.comm].members;
-                        return members.size() < bundle_.ranks.size() &&
-                               std::any_of(members.begin(), members.end(), [&](const Member& m) {
-                                 return m.rank_index >= 0 && bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;
-                               });
-                      });
+    const bool lost =
+        rank.source == Source::kFlightRecorder &&
+        std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) {
+          const auto& members = facts.model.comms[ms.comm].members;
+          return members.size() < facts.bundle.ranks.size() &&
+                 std::any_of(members.begin(), members.end(), [&](const Member& m) {
+                   return m.rank_index >= 0 && facts.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged;
+                 });
+        });
     if (unseen || lost) c.grade = GRADE_GOOD;
     bool other_lost = rank.damaged && (rank.source != Source::kFlightRecorder || HasHoleBefore(rank, front.op));
-    for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1);
-         ++q) {
-      other_lost |= graph_->QueueNode(q) != node && graph_->queues[q].overwritten;
+    for (uint32_t q = facts.graph->FirstQueue(static_cast<size_t>(r));
+         q < facts.graph->FirstQueue(static_cast<size_t>(r) + 1); ++q) {
+      other_lost |= facts.graph->QueueNode(q) != node && facts.graph->queues[q].overwritten;
     }
     if (other_lost) {
       c.doubtful = true;
@@ -189,22 +192,22 @@ Cause Causes::GpuCause(uint32_t node) const {
     if (const Membership* in = BegunAndGone(rank); in != nullptr) {
       c.doubtful = true;
       c.grade = GRADE_OPEN;
-      c.AddRival(Rival::OLDER_OPERATION)->set_name(CommText(bundle_.comms[in->comm]));
+      c.AddRival(Rival::OLDER_OPERATION)->set_name(CommText(facts.bundle.comms[in->comm]));
     }
     if (front.lost_seq != kNone) {
       c.grade = std::min(c.grade, GRADE_GOOD);
-      c.Add(Evidence::COUNTERS_DONE, {r}).Naming(bundle_);
+      c.Add(Evidence::COUNTERS_DONE, {r}).Naming(facts.bundle);
     }
   }
   if (!error.empty()) {
     c.detail.set_name(error);
-    c.Add(Evidence::GPU_ERROR, {r}).Naming(bundle_).Name(error);
+    c.Add(Evidence::GPU_ERROR, {r}).Naming(facts.bundle).Name(error);
     c.grade = std::max(c.grade, GRADE_RECORDED);
   }
   if (front.op != nullptr && rank.captured_ns > 0) {
-    c.evidence.push_back(InOperation(r, *front.op));
+    c.evidence.push_back(InOperation(facts, r, *front.op));
   }
-  AddWaiterEvidence(node, &c);
+  AddWaiterEvidence(facts, node, &c);
   return c;
 }
 

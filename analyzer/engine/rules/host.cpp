@@ -33,87 +33,41 @@ const Op* FirstQueued(const Rank& rank) {
   return nullptr;
 }
 
-}  // namespace
-
-bool Causes::LeftTheLoop(int32_t rank_index, uint32_t comm) const {
-  const ring::ThreadSnapshot* thread = model_.ranks[rank_index].thread;
+// Returns true if the rank is ending its communicators, or has ended the one in which others wait.
+bool LeftTheLoop(const Facts& facts, int32_t rank_index, uint32_t comm) {
+  const ring::ThreadSnapshot* thread = facts.model.ranks[rank_index].thread;
   if (thread != nullptr && (thread->call == CallKind::kCommFinalize || thread->call == CallKind::kCommDestroy))
     return true;
-  for (const Membership& ms : bundle_.ranks[rank_index].memberships) {
+  for (const Membership& ms : facts.bundle.ranks[rank_index].memberships) {
     if (ms.comm == comm && (ms.state == ring::CommState::kFinalizing || ms.state == ring::CommState::kDestroyed))
       return true;
   }
   return false;
 }
 
-bool Causes::OnlyFirstOperationsWaitFor(uint32_t node) const {
-  // A lost record is known only by its number, or from another member's record.
-  auto own = [&](const Edge& e, uint32_t from) {
-    if (e.op == nullptr || graph_->RankOf(from) < 0) return false;
-    const auto& ops = bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].ops;
-    return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
-  };
-  // The record of a first operation may be gone if the job continues beside it.
-  auto first_lost = [&](const Edge& e, uint32_t from) {
-    if (graph_->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
-    const Queue& queue = graph_->QueueOf(from);
-    const auto& memberships = bundle_.ranks[static_cast<size_t>(queue.rank)].memberships;
-    return std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
-      return lost.first == e.comm && std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
-               return ms.comm == e.comm && ms.completed == kNone &&
-                      lost.second == (ms.first_seq >= 0 ? ms.first_seq : 1);
-             });
-    });
-  };
-  auto first = [&](const Edge& e, uint32_t from) {
-    if (first_lost(e, from)) return true;
-    if (!own(e, from) || !IsCollective(e.op->kind)) return false;
-    return e.op->seq == bundle_.ranks[graph_->RankOf(from)].memberships[e.op->membership].first_seq;
-  };
-  // A call that a damaged record lost may be behind the first operation.
-  auto lost = [&](const Edge& e, uint32_t from) {
-    return graph_->RankOf(from) >= 0 && bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].damaged &&
-           !own(e, from);
-  };
-  bool any = false;
-  for (uint32_t w : graph_->back[node]) {
-    if (graph_->Kind(w) == WaitGraph::NodeKind::kCollective) {
-      const Waiter& in = FirstIn(w);
-      if (in.edge == nullptr || lost(*in.edge, in.from)) continue;
-      if (!first(*in.edge, in.from)) return false;
-      any = true;
-      continue;
-    }
-    for (const Edge& e : graph_->edges[w]) {
-      if (e.to != node || e.why == Why::kOwnGpu || e.why == Why::kOutside || lost(e, w)) continue;
-      if (!first(e, w)) return false;
-      any = true;
-    }
-  }
-  return any;
-}
-
-bool Causes::MayWaitInNewest(int32_t rank_index, int32_t waiter, const Op& op) const {
-  const Rank& rank = bundle_.ranks[static_cast<size_t>(rank_index)];
+// Returns whether the rank's newest collective may wait for `waiter`, which waits in `op` and issued that collective
+// after it.
+bool MayWaitInNewest(const Facts& facts, int32_t rank_index, int32_t waiter, const Op& op) {
+  const Rank& rank = facts.bundle.ranks[static_cast<size_t>(rank_index)];
   const Op* newest = nullptr;
   for (const Op& own : rank.ops) {
     if (own.membership == kNoIndex || !IsCollective(own.kind)) continue;
     if (newest == nullptr || own.record_id > newest->record_id) newest = &own;
   }
   if (newest == nullptr) return false;
-  for (const Member& member : model_.comms[model_.CommOf(rank, *newest)].members) {
+  for (const Member& member : facts.model.comms[facts.model.CommOf(rank, *newest)].members) {
     if (member.rank_index != waiter || member.membership == kNoIndex) continue;
-    const Op* theirs = model_.FindCollective(member, newest->seq);
+    const Op* theirs = facts.model.FindCollective(member, newest->seq);
     return theirs != nullptr && theirs->record_id > op.record_id;
   }
   return false;
 }
 
 // Nothing shows that the rank's process is stuck: it never entered the call in which others wait.
-void Causes::SetNotArrived(uint32_t node, const Waiter& waiter, Cause* cause) const {
-  const int32_t r = graph_->RankOf(node);
-  const Rank& rank = bundle_.ranks[r];
-  const bool idle = model_.ranks[r].in_flight.empty();
+void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waiter, Cause* cause) {
+  const int32_t r = facts.graph->RankOf(node);
+  const Rank& rank = facts.bundle.ranks[r];
+  const bool idle = facts.model.ranks[r].in_flight.empty();
   const bool never = waiter.edge != nullptr && waiter.edge->op != nullptr;
   Cause& c = *cause;
   c.kind = RANK_NOT_ARRIVED;
@@ -127,50 +81,99 @@ void Causes::SetNotArrived(uint32_t node, const Waiter& waiter, Cause* cause) co
     c.doubtful = true;
     c.grade = GRADE_OPEN;
     c.AddRival(Rival::LOST_WAIT);
-  } else if (idle && MayCallUnrecorded(bundle_, rank)) {
+  } else if (idle && MayCallUnrecorded(facts.bundle, rank)) {
     c.grade = GRADE_WEAK;
-    c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(bundle_);
+    c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(facts.bundle);
   } else if (idle && !rank.ops.empty() && !CompletionsAreRecorded(rank, nullptr)) {
     // The rank may wait in any of its calls. A certain finding elsewhere explains why the rank stopped.
     c.doubtful = true;
     c.grade = GRADE_FAIR;
-    c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(bundle_).Flag(true);
-    if (never && MayWaitInNewest(r, graph_->RankOf(waiter.from), *waiter.edge->op)) {
+    c.Add(Evidence::UNRECORDED_CALLS, {r}).Naming(facts.bundle).Flag(true);
+    if (never && MayWaitInNewest(facts, r, facts.graph->RankOf(waiter.from), *waiter.edge->op)) {
       c.kind = DEADLOCK_CYCLE;
       c.reason = REASON_CIRCLE;
       c.grade = GRADE_WEAK;
       c.detail = Detail();
-      c.ranks.push_back(graph_->RankOf(waiter.from));
+      c.ranks.push_back(facts.graph->RankOf(waiter.from));
       std::sort(c.ranks.begin(), c.ranks.end());
     }
   } else if (idle) {
-    c.Add(Evidence::NOTHING_OPEN, {r}).Naming(bundle_);
+    c.Add(Evidence::NOTHING_OPEN, {r}).Naming(facts.bundle);
   }
-  const StoppedHost& stopped = graph_->stopped[r];
+  const StoppedHost& stopped = facts.graph->stopped[r];
   if (stopped.witness >= 0) {
-    const Rank& witness = bundle_.ranks[stopped.witness];
+    const Rank& witness = facts.bundle.ranks[stopped.witness];
     if (!never) {
       c.reason = REASON_STOPPED_SHORT;
-      c.comm = model_.CommOf(witness, *stopped.next);
+      c.comm = facts.model.CommOf(witness, *stopped.next);
       c.op = stopped.next;
       c.op_rank = stopped.witness;
       c.grade = GRADE_FAIR;
     }
     c.Add(Evidence::ROLE_DID_NOT_WAIT, {stopped.witness, r})
-        .Naming(bundle_, {r})
+        .Naming(facts.bundle, {r})
         .Count(stopped.witnesses)
-        .Call(BriefCall(bundle_, witness, *stopped.next))
+        .Call(BriefCall(facts.bundle, witness, *stopped.next))
         .Flag(true);
   }
 }
 
-Cause Causes::HostCause(uint32_t node) const {
-  const int32_t r = graph_->RankOf(node);
-  if (r < 0) return WaitedForWithoutData(node);
+}  // namespace
+
+bool OnlyFirstOperationsWaitFor(const Facts& facts, uint32_t node) {
+  // A lost record is known only by its number, or from another member's record.
+  auto own = [&](const Edge& e, uint32_t from) {
+    if (e.op == nullptr || facts.graph->RankOf(from) < 0) return false;
+    const auto& ops = facts.bundle.ranks[static_cast<size_t>(facts.graph->RankOf(from))].ops;
+    return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
+  };
+  // The record of a first operation may be gone if the job continues beside it.
+  auto first_lost = [&](const Edge& e, uint32_t from) {
+    if (facts.graph->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
+    const Queue& queue = facts.graph->QueueOf(from);
+    const auto& memberships = facts.bundle.ranks[static_cast<size_t>(queue.rank)].memberships;
+    return std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
+      return lost.first == e.comm && std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
+               return ms.comm == e.comm && ms.completed == kNone &&
+                      lost.second == (ms.first_seq >= 0 ? ms.first_seq : 1);
+             });
+    });
+  };
+  auto first = [&](const Edge& e, uint32_t from) {
+    if (first_lost(e, from)) return true;
+    if (!own(e, from) || !IsCollective(e.op->kind)) return false;
+    return e.op->seq == facts.bundle.ranks[facts.graph->RankOf(from)].memberships[e.op->membership].first_seq;
+  };
+  // A call that a damaged record lost may be behind the first operation.
+  auto lost = [&](const Edge& e, uint32_t from) {
+    return facts.graph->RankOf(from) >= 0 &&
+           facts.bundle.ranks[static_cast<size_t>(facts.graph->RankOf(from))].damaged && !own(e, from);
+  };
+  bool any = false;
+  for (uint32_t w : facts.graph->back[node]) {
+    if (facts.graph->Kind(w) == WaitGraph::NodeKind::kCollective) {
+      const Facts::Waiter& in = facts.FirstIn(w);
+      if (in.edge == nullptr || lost(*in.edge, in.from)) continue;
+      if (!first(*in.edge, in.from)) return false;
+      any = true;
+      continue;
+    }
+    for (const Edge& e : facts.graph->edges[w]) {
+      if (e.to != node || e.why == Why::kOwnGpu || e.why == Why::kOutside || lost(e, w)) continue;
+      if (!first(e, w)) return false;
+      any = true;
+    }
+  }
+  return any;
+}
+
+Cause HostCause(const Facts& facts, uint32_t node) {
+  const int32_t r = facts.graph->RankOf(node);
+  if (r < 0) return WaitedForWithoutData(facts, node);
   Cause c;
   c.nodes = {node};
-  const Rank& rank = bundle_.ranks[r];
-  const RankView& view = model_.ranks[r];
+  const Rank& rank = facts.bundle.ranks[r];
+  const RankView& view = facts.model.ranks[r];
   const ring::ThreadSnapshot* open_group = nullptr;
   for (const ring::ThreadSnapshot& t : rank.threads) {
     if (t.group_depth > 0 && t.call == CallKind::kNone) open_group = &t;
@@ -179,24 +182,24 @@ Cause Causes::HostCause(uint32_t node) const {
   // cause.
   const bool ended_well = rank.process.life == Life::kExited && rank.process.exit_code == 0;
   if (view.host == HostState::kDead && (open_group == nullptr || !ended_well)) {
-    c = DeathCause(r);
+    c = DeathCause(facts, r);
     c.nodes = {node};
-    AddWaiterEvidence(node, &c);
+    AddWaiterEvidence(facts, node, &c);
     return c;
   }
   c.ranks = {r};
-  const auto [edge, from] = FirstWaiter(node);
+  const auto [edge, from] = facts.FirstWaiter(node);
   const bool never = edge != nullptr && edge->op != nullptr;
   if (never) {
-    const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
-    *c.detail.mutable_call() = CallOf(bundle_, waiter, *edge->op);
+    const Rank& waiter = facts.bundle.ranks[facts.graph->RankOf(from)];
+    *c.detail.mutable_call() = CallOf(facts.bundle, waiter, *edge->op);
     if (IsPointToPoint(edge->op->kind)) c.detail.add_ranks(waiter.rank);
   }
   const auto since = [&](int64_t ns) {
     c.since_ns = ns, c.since_rank = r;
     if (const std::optional<int64_t> lasted = Lasted(rank, ns)) c.detail.set_duration_ns(*lasted);
   };
-  AddWaiterEvidence(node, &c);
+  AddWaiterEvidence(facts, node, &c);
 
   if (view.host == HostState::kStopped) {
     c.kind = HOST_STALL;
@@ -212,9 +215,9 @@ Cause Causes::HostCause(uint32_t node) const {
   } else if (const Op* queued = FirstQueued(rank); queued != nullptr) {
     c.kind = GROUP_LEFT_OPEN;
     c.reason = REASON_BATCH_OPEN;
-    *c.detail.mutable_call() = CallOf(bundle_, rank, *queued);
+    *c.detail.mutable_call() = CallOf(facts.bundle, rank, *queued);
     c.grade = GRADE_GOOD;
-  } else if (edge != nullptr && LeftTheLoop(r, edge->comm)) {
+  } else if (edge != nullptr && LeftTheLoop(facts, r, edge->comm)) {
     c.kind = RANK_NOT_ARRIVED;
     c.cause = "code mismatch";
     c.reason = REASON_LEFT_LOOP;
@@ -247,9 +250,9 @@ Cause Causes::HostCause(uint32_t node) const {
     c.reason = REASON_OUTSIDE_NCCL;
     c.grade = GRADE_STRONG;
   } else {
-    SetNotArrived(node, FirstWaiter(node), &c);
+    SetNotArrived(facts, node, facts.FirstWaiter(node), &c);
   }
-  AddHostEvidence(r, &c);
+  AddHostEvidence(facts, r, &c);
   if (c.kind == HOST_STALL || c.kind == RANK_NOT_ARRIVED) {
     const ActivityView activity = ClassifyActivity(rank.process);
     c.stall = activity.stall;

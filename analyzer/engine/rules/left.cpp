@@ -94,28 +94,30 @@ bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
 
 }  // namespace
 
-std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const {
+std::vector<Cause> LeftInCircle(const Facts& facts, const std::vector<uint32_t>& sink) {
   constexpr size_t kManyAgainstOne = 3;
   auto inside = [&](uint32_t v) { return std::binary_search(sink.begin(), sink.end(), v); };
   std::set<int32_t> all, odd, ahead, never;
   std::vector<LeftOut> left_out;
   for (uint32_t v : sink) {
-    if (graph_->RankOf(v) >= 0) all.insert(graph_->RankOf(v));
-    for (const Edge& e : graph_->edges[v]) {
-      if (e.why == Why::kNotIssued && graph_->IsHost(e.to) && inside(e.to)) never.insert(graph_->RankOf(e.to));
+    if (facts.graph->RankOf(v) >= 0) all.insert(facts.graph->RankOf(v));
+    for (const Edge& e : facts.graph->edges[v]) {
+      if (e.why == Why::kNotIssued && facts.graph->IsHost(e.to) && inside(e.to))
+        never.insert(facts.graph->RankOf(e.to));
     }
-    if (graph_->Kind(v) != WaitGraph::NodeKind::kCollective) continue;
+    if (facts.graph->Kind(v) != WaitGraph::NodeKind::kCollective) continue;
     // A few that did not issue what many did, or a few that issued what many did not.
     std::set<int32_t> lacking, issuers;
-    for (const Edge& e : graph_->edges[v]) {
-      if (e.why == Why::kNotIssued && graph_->IsHost(e.to) && inside(e.to)) lacking.insert(graph_->RankOf(e.to));
+    for (const Edge& e : facts.graph->edges[v]) {
+      if (e.why == Why::kNotIssued && facts.graph->IsHost(e.to) && inside(e.to))
+        lacking.insert(facts.graph->RankOf(e.to));
     }
-    for (uint32_t from : graph_->back[v]) {
-      if (!lacking.empty() && graph_->RankOf(from) >= 0) issuers.insert(graph_->RankOf(from));
+    for (uint32_t from : facts.graph->back[v]) {
+      if (!lacking.empty() && facts.graph->RankOf(from) >= 0) issuers.insert(facts.graph->RankOf(from));
     }
     if (kManyAgainstOne * lacking.size() <= issuers.size()) {
       odd.insert(lacking.begin(), lacking.end());
-      if (const Edge* in = FirstIn(v).edge; in != nullptr && in->op != nullptr)
+      if (const Edge* in = facts.FirstIn(v).edge; in != nullptr && in->op != nullptr)
         left_out.push_back({in->comm, in->op->seq, lacking, issuers});
     }
     if (kManyAgainstOne * issuers.size() <= lacking.size()) ahead.insert(issuers.begin(), issuers.end());
@@ -131,14 +133,15 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
     const auto left =
         std::find_if(left_out.begin(), left_out.end(), [&](const LeftOut& l) { return l.lacking.contains(r); });
     if (left == left_out.end()) return false;
-    for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
-      const uint32_t node = graph_->QueueNode(q);
-      const Op* op = graph_->QueueOf(node).front.op;
-      if (op == nullptr || !ring::IsCollective(op->kind) || !ComesBefore(model_, r, *op, *left)) continue;
-      for (const Edge& in : graph_->edges[node]) {
-        if (graph_->Kind(in.to) != WaitGraph::NodeKind::kCollective) continue;
-        for (const Edge& e : graph_->edges[in.to]) {
-          if (e.why == Why::kNotIssued && graph_->IsHost(e.to) && inside(e.to)) instead.insert(graph_->RankOf(e.to));
+    for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(r + 1); ++q) {
+      const uint32_t node = facts.graph->QueueNode(q);
+      const Op* op = facts.graph->QueueOf(node).front.op;
+      if (op == nullptr || !ring::IsCollective(op->kind) || !ComesBefore(facts.model, r, *op, *left)) continue;
+      for (const Edge& in : facts.graph->edges[node]) {
+        if (facts.graph->Kind(in.to) != WaitGraph::NodeKind::kCollective) continue;
+        for (const Edge& e : facts.graph->edges[in.to]) {
+          if (e.why == Why::kNotIssued && facts.graph->IsHost(e.to) && inside(e.to))
+            instead.insert(facts.graph->RankOf(e.to));
         }
       }
       return true;
@@ -156,13 +159,13 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
   bool alone = (kManyAgainstOne + 1) * odd.size() > all.size();
   std::vector<int32_t> witnesses;
   for (int32_t r : odd) {
-    for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
-      const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
+    for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(r + 1); ++q) {
+      const GpuFront& front = facts.graph->QueueOf(facts.graph->QueueNode(q)).front;
       if (front.op == nullptr) continue;
       const auto left =
           std::find_if(left_out.begin(), left_out.end(), [&](const LeftOut& l) { return l.lacking.contains(r); });
       const int32_t witness =
-          left == left_out.end() || odd.size() > kFew ? -1 : WentByThere(model_, r, *front.op, *left);
+          left == left_out.end() || odd.size() > kFew ? -1 : WentByThere(facts.model, r, *front.op, *left);
       if (witness >= 0) {
         witnesses.push_back(witness);
         all.insert(left->issuers.begin(), left->issuers.end());
@@ -179,16 +182,16 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
   int32_t waiter = -1;
   std::set<int32_t> issued;  // ranks that made any of the calls that the leaving ranks did not make
   auto consider = [&](const Edge& e, uint32_t from) {
-    if (e.op == nullptr || graph_->RankOf(from) < 0 || odd.contains(graph_->RankOf(from))) return;
-    issued.insert(graph_->RankOf(from));
-    if (missed == nullptr || bundle_.comms[e.comm].size < bundle_.comms[missed->comm].size)
-      missed = &e, waiter = graph_->RankOf(from);
+    if (e.op == nullptr || facts.graph->RankOf(from) < 0 || odd.contains(facts.graph->RankOf(from))) return;
+    issued.insert(facts.graph->RankOf(from));
+    if (missed == nullptr || facts.bundle.comms[e.comm].size < facts.bundle.comms[missed->comm].size)
+      missed = &e, waiter = facts.graph->RankOf(from);
   };
   for (int32_t r : odd) {
-    for (uint32_t w : graph_->back[WaitGraph::HostNode(r)]) {
-      const bool collective = graph_->Kind(w) == WaitGraph::NodeKind::kCollective;
-      for (uint32_t from : collective ? graph_->back[w] : std::vector<uint32_t>{w}) {
-        for (const Edge& e : graph_->edges[from]) {
+    for (uint32_t w : facts.graph->back[WaitGraph::HostNode(r)]) {
+      const bool collective = facts.graph->Kind(w) == WaitGraph::NodeKind::kCollective;
+      for (uint32_t from : collective ? facts.graph->back[w] : std::vector<uint32_t>{w}) {
+        for (const Edge& e : facts.graph->edges[from]) {
           if (e.to == (collective ? w : WaitGraph::HostNode(r))) consider(e, from);
         }
       }
@@ -205,31 +208,31 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
   c.op_rank = waiter;
   c.grade = GRADE_STRONG;
   c.reason = REASON_LEFT_OUT;
-  *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[waiter], *missed->op);
+  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[waiter], *missed->op);
   const int32_t first = c.ranks[0];
-  for (uint32_t q = graph_->FirstQueue(first); q < graph_->FirstQueue(first + 1); ++q) {
-    const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
+  for (uint32_t q = facts.graph->FirstQueue(first); q < facts.graph->FirstQueue(first + 1); ++q) {
+    const GpuFront& front = facts.graph->QueueOf(facts.graph->QueueNode(q)).front;
     if (front.op == nullptr) continue;
-    *c.detail.mutable_other() = CallOf(bundle_, bundle_.ranks[first], *front.op);
+    *c.detail.mutable_other() = CallOf(facts.bundle, facts.bundle.ranks[first], *front.op);
   }
   if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed("a later operation", "");
-  EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {waiter}).Naming(bundle_).Count(all.size() - odd.size());
-  lacks.Call(BriefCall(bundle_, bundle_.ranks[waiter], *missed->op));
-  for (const int32_t r : odd) lacks.detail()->add_others(bundle_.ranks[r].rank);
+  EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {waiter}).Naming(facts.bundle).Count(all.size() - odd.size());
+  lacks.Call(BriefCall(facts.bundle, facts.bundle.ranks[waiter], *missed->op));
+  for (const int32_t r : odd) lacks.detail()->add_others(facts.bundle.ranks[r].rank);
   // Ranks that wait for a rank do not show what it should have called. Only ranks that issued the call do.
   if (witnesses.empty() && issued.size() <= odd.size() &&
-      std::all_of(odd.begin(), odd.end(), [&](int32_t r) { return OthersCameToo(*graph_, model_, r); })) {
+      std::all_of(odd.begin(), odd.end(), [&](int32_t r) { return OthersCameToo(*facts.graph, facts.model, r); })) {
     c.kind = DEADLOCK_CYCLE;
     c.ranks.insert(c.ranks.end(), issued.begin(), issued.end());
     std::sort(c.ranks.begin(), c.ranks.end());
     c.grade = GRADE_OPEN;
     c.reason = REASON_LEFT_OUT_OR_ADDED;
-    for (int32_t r : issued) c.detail.add_ranks(bundle_.ranks[r].rank);
+    for (int32_t r : issued) c.detail.add_ranks(facts.bundle.ranks[r].rank);
     *c.detail.mutable_others() = lacks.detail()->others();
   }
   if (!witnesses.empty()) {
     c.grade = GRADE_GOOD;
-    c.Add(Evidence::ROLE_AT_PLACE, {witnesses[0]}).Naming(bundle_);
+    c.Add(Evidence::ROLE_AT_PLACE, {witnesses[0]}).Naming(facts.bundle);
   }
   return {c};
 }

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 namespace {
@@ -22,26 +22,26 @@ uint32_t NewestUsed(const Rank& rank) {
 
 }  // namespace
 
-void Causes::AddFromNewestGroups(std::vector<Cause>* causes) const {
+void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
   std::map<int32_t, std::vector<int32_t>> by_size;
-  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
-    if (bundle_.ranks[r].newest_group_size > 0)
-      by_size[bundle_.ranks[r].newest_group_size].push_back(static_cast<int32_t>(r));
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
+    if (facts.bundle.ranks[r].newest_group_size > 0)
+      by_size[facts.bundle.ranks[r].newest_group_size].push_back(static_cast<int32_t>(r));
   }
   if (by_size.size() < 2) return;
   const auto usual = std::max_element(by_size.begin(), by_size.end(),
                                       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   const auto few = [&](const std::vector<int32_t>& ranks) { return 3 * ranks.size() <= usual->second.size(); };
   const auto made = [&](int32_t size, const std::vector<int32_t>& ranks) {
-    return EvidenceItem(Evidence::NEWEST_GROUP, ranks).Naming(bundle_).Count(size);
+    return EvidenceItem(Evidence::NEWEST_GROUP, ranks).Naming(facts.bundle).Count(size);
   };
   std::set<uint32_t> used;  // by ranks with a group of the usual size
-  for (const int32_t r : usual->second) used.insert(NewestUsed(bundle_.ranks[static_cast<size_t>(r)]));
+  for (const int32_t r : usual->second) used.insert(NewestUsed(facts.bundle.ranks[static_cast<size_t>(r)]));
   Cause c;
   c.evidence.push_back(made(usual->first, usual->second));
   for (const auto& [size, ranks] : by_size) {
     for (const int32_t r : ranks) {
-      const uint32_t comm = size == usual->first ? kNoIndex : NewestUsed(bundle_.ranks[static_cast<size_t>(r)]);
+      const uint32_t comm = size == usual->first ? kNoIndex : NewestUsed(facts.bundle.ranks[static_cast<size_t>(r)]);
       if (comm == kNoIndex || !used.contains(comm)) continue;
       c.ranks.push_back(r);
       c.comm = comm;
@@ -52,20 +52,20 @@ void Causes::AddFromNewestGroups(std::vector<Cause>* causes) const {
     c.kind = SPLIT_MISMATCH;
     c.grade = GRADE_GOOD;
     c.reason = REASON_OTHER_MEMBERS;
-    c.detail.set_name(CommText(bundle_.comms[c.comm]));
+    c.detail.set_name(CommText(facts.bundle.comms[c.comm]));
     // A rank that has not made that group waits in its creation.
     std::erase_if(*causes, [&](const Cause& known) {
       return !known.ranks.empty() && std::all_of(known.ranks.begin(), known.ranks.end(), [&](int32_t r) {
-        return bundle_.ranks[static_cast<size_t>(r)].newest_group_size != usual->first;
+        return facts.bundle.ranks[static_cast<size_t>(r)].newest_group_size != usual->first;
       });
     });
     causes->push_back(std::move(c));
     return;
   }
   // Groups that divide the job come after the one of all ranks.
-  const auto whole = by_size.find(bundle_.ranks_expected);
+  const auto whole = by_size.find(facts.bundle.ranks_expected);
   const bool called =
-      std::any_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& r) { return !r.ops.empty(); });
+      std::any_of(facts.bundle.ranks.begin(), facts.bundle.ranks.end(), [](const Rank& r) { return !r.ops.empty(); });
   if (!causes->empty() || called || whole == by_size.end() || by_size.size() > 2 || !few(whole->second)) return;
   c.ranks = whole->second;
   c.evidence.push_back(made(whole->first, c.ranks));

@@ -3,16 +3,17 @@
 #include <utility>
 
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 
-Cause Causes::NoDataCause(int32_t global_rank) const {
+Cause NoDataCause(const Facts& facts, int32_t global_rank) {
   Cause c;
   c.kind = RANK_NO_DATA;
   c.missing = {global_rank};
   c.reason = REASON_NO_DATA;
   c.grade = GRADE_GUESS;
-  for (const Problem& problem : bundle_.problems) {
+  for (const Problem& problem : facts.bundle.problems) {
     if (problem.rank != global_rank || !problem.stopped) continue;
     c.reason = REASON_RECORDING_STOPPED;
     c.detail.set_name(problem.text);
@@ -20,21 +21,21 @@ Cause Causes::NoDataCause(int32_t global_rank) const {
   return c;
 }
 
-std::vector<Cause> Causes::FromMissing() const {
+std::vector<Cause> FromMissing(const Facts& facts) {
   std::vector<Cause> causes;
   std::set<int32_t> missing;
-  for (const CommView& view : model_.comms) {
+  for (const CommView& view : facts.model.comms) {
     for (const Member& m : view.members) {
       if (m.rank_index < 0 && m.global_rank >= 0) missing.insert(m.global_rank);
     }
   }
   // The current operations of ranks whose records lost that part are unknown too.
-  for (size_t r = 0; r < bundle_.ranks.size() && !missing.empty(); ++r) {
-    const Rank& rank = bundle_.ranks[r];
+  for (size_t r = 0; r < facts.bundle.ranks.size() && !missing.empty(); ++r) {
+    const Rank& rank = facts.bundle.ranks[r];
     if (rank.damaged && rank.source != Source::kFlightRecorder) missing.insert(rank.rank);
   }
   for (int32_t rank : missing) {
-    Cause c = NoDataCause(rank);
+    Cause c = NoDataCause(facts, rank);
     if (causes.empty()) {
       causes.push_back(std::move(c));
     } else {
@@ -44,36 +45,37 @@ std::vector<Cause> Causes::FromMissing() const {
   return causes;
 }
 
-Cause Causes::WaitedForWithoutData(uint32_t node) const {
-  Cause c = NoDataCause(graph_->MissingRank(node));
+Cause WaitedForWithoutData(const Facts& facts, uint32_t node) {
+  Cause c = NoDataCause(facts, facts.graph->MissingRank(node));
   c.nodes = {node};
   if (c.reason == REASON_RECORDING_STOPPED) {
     c.detail.set_flag(true);
   } else {
     c.reason = REASON_NO_DATA_OTHERS_WAIT;
   }
-  if (damaged_.contains(c.missing[0])) c.reason = REASON_DATA_LOST_OTHERS_WAIT;
+  if (facts.damaged.contains(c.missing[0])) c.reason = REASON_DATA_LOST_OTHERS_WAIT;
   c.grade = kWaitedForWithoutData;
-  c.first_only = OnlyFirstOperationsWaitFor(node);
-  AddWaiterEvidence(node, &c);
+  c.first_only = OnlyFirstOperationsWaitFor(facts, node);
+  AddWaiterEvidence(facts, node, &c);
   if (c.first_only && c.op == nullptr) c.first_lost = c.comm;
   // An operation that a damaged record shows in flight may follow a lost one. Then the rank itself delays the others.
   std::set<int32_t> waiting;
   const auto lost_some = [&](uint32_t w) {
-    const int32_t r = graph_->RankOf(w);
-    if (r < 0 || !bundle_.ranks[static_cast<size_t>(r)].damaged ||
-        bundle_.ranks[static_cast<size_t>(r)].source == Source::kFlightRecorder)
+    const int32_t r = facts.graph->RankOf(w);
+    if (r < 0 || !facts.bundle.ranks[static_cast<size_t>(r)].damaged ||
+        facts.bundle.ranks[static_cast<size_t>(r)].source == Source::kFlightRecorder)
       return false;
     waiting.insert(r);
     return true;
   };
-  const auto& back = graph_->back;
+  const auto& back = facts.graph->back;
   const bool all = std::all_of(back[node].begin(), back[node].end(), [&](uint32_t w) {
-    return graph_->Kind(w) == WaitGraph::NodeKind::kCollective ? std::all_of(back[w].begin(), back[w].end(), lost_some)
-                                                               : lost_some(w);
+    return facts.graph->Kind(w) == WaitGraph::NodeKind::kCollective
+               ? std::all_of(back[w].begin(), back[w].end(), lost_some)
+               : lost_some(w);
   });
   if (all && !waiting.empty()) {
-    for (int32_t r : waiting) c.missing.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
+    for (int32_t r : waiting) c.missing.push_back(facts.bundle.ranks[static_cast<size_t>(r)].rank);
     c.reason = REASON_NO_DATA_OR_LOST;
     c.by_damaged = true;
   }

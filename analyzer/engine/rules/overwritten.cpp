@@ -10,15 +10,15 @@
 
 namespace lockstep {
 
-std::vector<Cause> Causes::FromOverwritten() {
+std::vector<Cause> FromOverwritten(const Facts& facts) {
   Cause all;
   std::map<uint32_t, Cause> exchanges;
-  for (const auto& sink : graph_->sinks) {
+  for (const auto& sink : facts.graph->sinks) {
     const uint32_t v = sink[0];
-    if (sink.size() > 1 || graph_->Kind(v) != WaitGraph::NodeKind::kQueue ||
-        graph_->QueueOf(v).front.front != Front::kOverwritten)
+    if (sink.size() > 1 || facts.graph->Kind(v) != WaitGraph::NodeKind::kQueue ||
+        facts.graph->QueueOf(v).front.front != Front::kOverwritten)
       continue;
-    const Queue& queue = graph_->QueueOf(v);
+    const Queue& queue = facts.graph->QueueOf(v);
     for (Cause* c : {&all, queue.lost_exchange != kNoIndex ? &exchanges[queue.lost_exchange] : nullptr}) {
       if (c == nullptr) continue;
       c->ranks.push_back(queue.rank);
@@ -30,35 +30,35 @@ std::vector<Cause> Causes::FromOverwritten() {
   for (auto& [comm, c] : exchanges) {
     std::sort(c.ranks.begin(), c.ranks.end());
     c.ranks.erase(std::unique(c.ranks.begin(), c.ranks.end()), c.ranks.end());
-    if (bundle_.comms[comm].size != 2 || c.ranks.size() != 2) continue;
+    if (facts.bundle.comms[comm].size != 2 || c.ranks.size() != 2) continue;
     c.kind = P2P_UNMATCHED;
     c.comm = comm;
     c.grade = GRADE_OPEN;
     c.reason = REASON_RECORDS_GONE_PAIR;
-    c.detail.set_name(CommText(bundle_.comms[comm]));
+    c.detail.set_name(CommText(facts.bundle.comms[comm]));
     causes.push_back(std::move(c));
   }
   // The counters may show the cause where records do not.
   if (!all.ranks.empty()) {
     const std::set<int32_t> standing(all.ranks.begin(), all.ranks.end());
-    Cause odd = FromCounts();
+    Cause odd = FromCounts(facts);
     const bool stand = std::all_of(odd.ranks.begin(), odd.ranks.end(), [&](int32_t r) { return standing.contains(r); });
     if (!odd.ranks.empty() && (stand || odd.kind == SILENT_DESYNC)) {
       for (size_t i = 0; i < all.nodes.size(); ++i) {
-        if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), graph_->RankOf(all.nodes[i])))
+        if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), facts.graph->RankOf(all.nodes[i])))
           odd.nodes.push_back(all.nodes[i]);
       }
       return {odd};
     }
   }
   // A single rank whose file lost its current operation is a rank without data.
-  if (causes.empty() && all.ranks.size() == 1 && bundle_.ranks[static_cast<size_t>(all.ranks[0])].damaged) {
-    Cause c = NoDataCause(bundle_.ranks[static_cast<size_t>(all.ranks[0])].rank);
+  if (causes.empty() && all.ranks.size() == 1 && facts.bundle.ranks[static_cast<size_t>(all.ranks[0])].damaged) {
+    Cause c = NoDataCause(facts, facts.bundle.ranks[static_cast<size_t>(all.ranks[0])].rank);
     c.nodes = all.nodes;
     c.reason = REASON_DATA_LOST_OTHERS_WAIT;
     c.grade = GRADE_OPEN;
     c.first_only = true;
-    AddWaiterEvidence(all.nodes[0], &c);
+    AddWaiterEvidence(facts, all.nodes[0], &c);
     return {c};
   }
   // Several pairs at once have something in common that is not recorded.
@@ -74,24 +74,24 @@ std::vector<Cause> Causes::FromOverwritten() {
     int32_t waiter = -1;
     bool one = true;
     const auto look = [&](uint32_t from, uint32_t to) {
-      for (const Edge& e : graph_->edges[from]) {
-        if (e.to != to || e.op == nullptr || graph_->RankOf(from) < 0) continue;
-        if (in == nullptr) in = &e, waiter = graph_->RankOf(from);
+      for (const Edge& e : facts.graph->edges[from]) {
+        if (e.to != to || e.op == nullptr || facts.graph->RankOf(from) < 0) continue;
+        if (in == nullptr) in = &e, waiter = facts.graph->RankOf(from);
         one &= in->comm == e.comm && in->op->seq == e.op->seq && in->op->kind == e.op->kind;
       }
     };
     for (uint32_t v : all.nodes) {
-      for (uint32_t from : graph_->back[v]) {
-        if (graph_->Kind(from) == WaitGraph::NodeKind::kQueue) look(from, v);
-        if (graph_->Kind(from) != WaitGraph::NodeKind::kCollective) continue;
-        for (uint32_t behind : graph_->back[from]) look(behind, from);
+      for (uint32_t from : facts.graph->back[v]) {
+        if (facts.graph->Kind(from) == WaitGraph::NodeKind::kQueue) look(from, v);
+        if (facts.graph->Kind(from) != WaitGraph::NodeKind::kCollective) continue;
+        for (uint32_t behind : facts.graph->back[from]) look(behind, from);
       }
     }
     // Alternatively, they may be in the first operation of a communicator in which nothing has completed on any rank.
     std::map<uint32_t, size_t> first;
     for (uint32_t v : all.nodes) {
-      for (const auto& [comm, seq] : graph_->QueueOf(v).lost) {
-        const Rank& rank = bundle_.ranks[static_cast<size_t>(graph_->RankOf(v))];
+      for (const auto& [comm, seq] : facts.graph->QueueOf(v).lost) {
+        const Rank& rank = facts.bundle.ranks[static_cast<size_t>(facts.graph->RankOf(v))];
         first[comm] +=
             std::any_of(rank.memberships.begin(), rank.memberships.end(), [&, c = comm, s = seq](const Membership& ms) {
               return ms.comm == c && ms.completed == kNone && s == (ms.first_seq >= 0 ? ms.first_seq : 1);

@@ -5,18 +5,18 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 
-std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
+std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns) {
   constexpr size_t kFew = 4;  // if several ranks do not wait, at least this many must wait for each of them
   constexpr Grade kOne = GRADE_GOOD, kSeveral = GRADE_WEAK, kNoData = GRADE_OPEN;
   std::vector<int32_t> waiting, standing, missing;
   int64_t least = INT64_MAX;
-  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
-    const Rank& rank = bundle_.ranks[r];
-    const RankView& view = model_.ranks[r];
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
+    const Rank& rank = facts.bundle.ranks[r];
+    const RankView& view = facts.model.ranks[r];
     // For a rank in NCCL, or one that waits for its GPU, the wait there decides.
     if (!view.in_flight.empty() || view.host == HostState::kInCall || view.host == HostState::kInWait) return {};
     if (ClassifyActivity(rank.process).stall != Stall::kRendezvous) {
@@ -27,10 +27,10 @@ std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
     const bool told = view.thread != nullptr && view.thread->last_call_ns > 0 && rank.captured_ns > 0;
     least = std::min(least, told ? rank.captured_ns - view.thread->last_call_ns : 0);
   }
-  if (waiting.empty() || (!bundle_.known_stalled && least < late_after_ns)) return {};
+  if (waiting.empty() || (!facts.bundle.known_stalled && least < late_after_ns)) return {};
   absl::flat_hash_set<int32_t> seen;
-  for (const Rank& rank : bundle_.ranks) seen.insert(rank.rank);
-  for (int32_t r = 0; r < bundle_.ranks_expected && missing.size() <= waiting.size(); ++r) {
+  for (const Rank& rank : facts.bundle.ranks) seen.insert(rank.rank);
+  for (int32_t r = 0; r < facts.bundle.ranks_expected && missing.size() <= waiting.size(); ++r) {
     if (!seen.contains(r)) missing.push_back(r);
   }
   const size_t others = standing.empty() ? missing.size() : standing.size();
@@ -50,18 +50,18 @@ std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
   c.kind = HOST_STALL;
   c.ranks = standing;
   c.grade = standing.size() == 1 && missing.empty() ? kOne : kSeveral;
-  const ring::ThreadSnapshot* thread = model_.ranks[static_cast<size_t>(standing[0])].thread;
+  const ring::ThreadSnapshot* thread = facts.model.ranks[static_cast<size_t>(standing[0])].thread;
   c.reason = REASON_OUTSIDE_NCCL_OTHERS_MEET;
   if (standing.size() == 1 && thread != nullptr) {
-    if (const auto lasted = Lasted(bundle_.ranks[static_cast<size_t>(standing[0])], thread->last_call_ns))
+    if (const auto lasted = Lasted(facts.bundle.ranks[static_cast<size_t>(standing[0])], thread->last_call_ns))
       c.detail.set_duration_ns(*lasted);
   }
   if (!missing.empty()) c.AddRival(Rival::SILENT_RANK);
   c.moving = std::any_of(standing.begin(), standing.end(), [&](int32_t r) {
-    return ClassifyActivity(bundle_.ranks[static_cast<size_t>(r)].process).moving == Moving::kYes;
+    return ClassifyActivity(facts.bundle.ranks[static_cast<size_t>(r)].process).moving == Moving::kYes;
   });
   for (int32_t r : standing) {
-    if (standing.size() <= 4) AddHostEvidence(r, &c);
+    if (standing.size() <= 4) AddHostEvidence(facts, r, &c);
   }
   return {std::move(c)};
 }

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 namespace {
@@ -21,13 +21,13 @@ const Replay* NewestReplay(const Rank& rank, uint32_t comm) {
 
 }  // namespace
 
-std::vector<Cause> Causes::FromReplays() const {
+std::vector<Cause> FromReplays(const Facts& facts) {
   constexpr size_t kMany = 3;
   constexpr Grade kFits = GRADE_WEAK;
-  if (!bundle_.known_stalled) return {};
+  if (!facts.bundle.known_stalled) return {};
   std::map<uint64_t, std::vector<int32_t>> launched;
-  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
-    const Rank& rank = bundle_.ranks[r];
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
+    const Rank& rank = facts.bundle.ranks[r];
     if (rank.damaged || rank.graphs.size() != 1) continue;
     launched[rank.graphs[0].launches].push_back(static_cast<int32_t>(r));
   }
@@ -35,9 +35,9 @@ std::vector<Cause> Causes::FromReplays() const {
   const auto& [few, behind] = *launched.begin();
   const auto& [most, others] = *launched.rbegin();
   if (behind.size() != 1 || others.size() < kMany ||
-      model_.ranks[static_cast<size_t>(behind[0])].host != HostState::kElsewhere)
+      facts.model.ranks[static_cast<size_t>(behind[0])].host != HostState::kElsewhere)
     return {};
-  const ring::ThreadSnapshot* thread = model_.ranks[static_cast<size_t>(behind[0])].thread;
+  const ring::ThreadSnapshot* thread = facts.model.ranks[static_cast<size_t>(behind[0])].thread;
   Cause c;
   c.kind = HOST_STALL;
   c.ranks = behind;
@@ -46,16 +46,16 @@ std::vector<Cause> Causes::FromReplays() const {
   c.reason = REASON_FEWER_LAUNCHES;
   c.detail.set_count(static_cast<int64_t>(few));
   if (const auto lasted =
-          Lasted(bundle_.ranks[static_cast<size_t>(behind[0])], thread != nullptr ? thread->last_call_ns : 0))
+          Lasted(facts.bundle.ranks[static_cast<size_t>(behind[0])], thread != nullptr ? thread->last_call_ns : 0))
     c.detail.set_duration_ns(*lasted);
   c.Add(Evidence::OTHERS_LAUNCHED, others).Count(others.size()).Number(most);
-  AddHostEvidence(behind[0], &c);
+  AddHostEvidence(facts, behind[0], &c);
   return {c};
 }
 
-void Causes::DescribeReplay(const Cause& cause, Finding* finding) const {
+void DescribeReplay(const Facts& facts, const Cause& cause, Finding* finding) {
   if (cause.op == nullptr || cause.op_rank < 0) return;
-  const Rank& rank = bundle_.ranks[cause.op_rank];
+  const Rank& rank = facts.bundle.ranks[cause.op_rank];
   const Replay* replay = ReplayOf(rank, *cause.op);
   if (replay == nullptr) return;
   const ring::GraphSnapshot* graph = GraphOf(rank, *replay);
@@ -69,9 +69,9 @@ void Causes::DescribeReplay(const Cause& cause, Finding* finding) const {
   const auto add = [&](Evidence::Kind kind, int32_t r) {
     Evidence* e = finding->add_evidence();
     e->set_kind(kind);
-    e->add_ranks(bundle_.ranks[r].rank);
-    e->set_source(absl::StrCat(Who(r), "'s record"));
-    e->mutable_detail()->add_ranks(bundle_.ranks[r].rank);
+    e->add_ranks(facts.bundle.ranks[r].rank);
+    e->set_source(absl::StrCat("rank ", facts.bundle.ranks[r].rank, "'s record"));
+    e->mutable_detail()->add_ranks(facts.bundle.ranks[r].rank);
     return e;
   };
   Evidence* in_graph = add(Evidence::IN_GRAPH, cause.op_rank);
@@ -83,11 +83,11 @@ void Causes::DescribeReplay(const Cause& cause, Finding* finding) const {
   int told = 0;
   for (const int32_t r : cause.ranks) {
     if (r == cause.op_rank || told == kTold || cause.kind == COLLECTIVE_STUCK) continue;
-    const Replay* own = NewestReplay(bundle_.ranks[r], cause.comm);
+    const Replay* own = NewestReplay(facts.bundle.ranks[r], cause.comm);
     Evidence* launched = add(Evidence::GRAPH_LAUNCHED, r);
     if (own != nullptr) launched->mutable_detail()->set_number(own->graph + 1);
     if (own != nullptr) launched->mutable_detail()->set_other_number(static_cast<int64_t>(own->number));
-    if (cause.comm != kNoIndex) *launched->mutable_communicator() = Labelled(bundle_.comms[cause.comm]);
+    if (cause.comm != kNoIndex) *launched->mutable_communicator() = Labelled(facts.bundle.comms[cause.comm]);
     ++told;
   }
   if (cause.kind == COLLECTIVE_STUCK && operations > 1) add(Evidence::INSIDE_GRAPH, cause.op_rank);

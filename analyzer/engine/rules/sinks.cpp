@@ -6,6 +6,7 @@
 
 #include "analyzer/engine/facts/finished.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 #include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
@@ -42,11 +43,11 @@ bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
 }  // namespace
 
 // The same cause seen from several ends, or by several culprits at once, is one finding.
-void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
+void Merge(const Facts& facts, std::vector<Cause>* causes, Cause c) {
   constexpr size_t kEnough = 24;
   Cause* same = nullptr;
   for (Cause& known : *causes) {
-    if (OneFinding(bundle_, known, c)) same = &known;
+    if (OneFinding(facts.bundle, known, c)) same = &known;
   }
   if (same == nullptr) {
     causes->push_back(std::move(c));
@@ -75,99 +76,6 @@ void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   c->AddRival(Rival::LOST_WAIT);
 }
 
-}  // namespace
-
-// The queue at the end of the graph, in which a GPU is stuck. `told`: stuck collectives whose cause is known already,
-// because every member of one is an end of the graph.
-std::vector<Cause> Causes::FromQueue(uint32_t node, std::set<std::pair<uint32_t, int64_t>>* told) const {
-  const GpuFront& front = graph_->QueueOf(node).front;
-  const Rank& rank = bundle_.ranks[graph_->RankOf(node)];
-  if (front.front == Front::kOverwritten) return {};
-  if (front.front == Front::kMismatched) return Explain(mismatches_[front.mismatch]);
-  const bool all_in = front.front == Front::kAllArrived;
-  if (all_in && !CompletionsAreRecorded(rank, front.op)) return {};
-  const bool framework = rank.source == Source::kFlightRecorder;
-  const bool stuck = all_in && front.op != nullptr && IsCollective(front.op->kind);
-  const bool exchange = front.op != nullptr && IsPointToPoint(front.op->kind);
-  const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(front.comm);
-  // Starts are recorded and none exists: no GPU is in it. A graph capture that a framework records as a call is not a
-  // stuck operation.
-  if (!begun && (front.op->graph != 0 || framework)) return {};
-  if (stuck && bundle_.comms[front.comm].may_have_more) return {};
-  // A log does not show the peer of a send or receive, which the rank waits for.
-  if (exchange && front.op->root_or_peer < 0 && rank.only_active) return {};
-  // Own records of ranks name the members that a framework's dump or a log may leave out.
-  if (framework && (stuck || exchange) && MissesUnknown(front)) return {};
-  if (stuck && !told->insert({front.comm, front.op->seq}).second) return {};
-  return {begun ? GpuCause(node) : NotBegunCause(node)};
-}
-
-std::vector<Cause> Causes::FromCircle(const std::vector<uint32_t>& sink) const {
-  // A circle through an operation whose calls differ is a mismatch, not a deadlock.
-  for (uint32_t node : sink) {
-    if (graph_->Kind(node) == WaitGraph::NodeKind::kQueue && graph_->QueueOf(node).front.front == Front::kMismatched)
-      return Explain(mismatches_[graph_->QueueOf(node).front.mismatch]);
-  }
-  std::vector<Cause> causes = LeftInCircle(sink);
-  if (!causes.empty()) return causes;
-  causes = CycleCauses(sink);
-  for (Cause& c : causes) DoubtDamagedCircle(bundle_, &c);
-  return causes;
-}
-
-// The places where the programs of these ranks differ from those of ranks with the same role.
-std::vector<Cause> Causes::FromPrograms(const std::vector<uint32_t>& sink) const {
-  std::set<int32_t> ranks;
-  for (uint32_t node : sink) {
-    if (graph_->RankOf(node) >= 0) ranks.insert(graph_->RankOf(node));
-  }
-  // A process that was stopped or killed did not leave its program.
-  for (int32_t r : ranks) {
-    const HostState host = model_.ranks[r].host;
-    if (host == HostState::kStopped || (host == HostState::kDead && bundle_.ranks[r].process.life != Life::kExited))
-      return {};
-  }
-  // A group that was never ended explains why later calls had no effect, whatever else looks odd in that rank's record.
-  if (sink.size() == 1 && graph_->IsHost(sink[0]) && LeftGroupOpen(bundle_.ranks[sink[0]])) return {};
-  std::vector<Cause> causes;
-  bool came_to = false;
-  for (int32_t r : ranks) {
-    const Divergence* d = DivergenceOf(r);
-    if (d == nullptr) continue;
-    causes.push_back(FromDivergence(*d));
-    came_to |= CameTo(*d);
-  }
-  // An operation that no GPU of the circle has reached did not close it.
-  if (!causes.empty() && sink.size() > 1 && !came_to) {
-    std::vector<Cause> left = LeftInCircle(sink);
-    if (!left.empty()) return left;
-  }
-  return causes;
-}
-
-std::vector<Cause> Causes::FromSink(const std::vector<uint32_t>& sink, std::set<std::pair<uint32_t, int64_t>>* told) {
-  const uint32_t node = sink[0];
-  std::vector<Cause> causes = FromPrograms(sink);
-  if (!causes.empty()) return causes;
-  if (sink.size() > 1) {
-    causes = FromCircle(sink);
-    NarrowByCounts(&causes);
-    return causes;
-  }
-  switch (graph_->Kind(node)) {
-    case WaitGraph::NodeKind::kCollective:
-      // A communicator is being created, and no rank is known to be missing. AddFromCreations handles this.
-      return {};
-    case WaitGraph::NodeKind::kQueue: return FromQueue(node, told);
-    default:
-      causes = WhyItLeft(node);
-      if (causes.empty()) causes.push_back(HostCause(node));
-      return causes;
-  }
-}
-
-namespace {
-
 // A cause that another one may explain.
 bool IsWeak(const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; }
 
@@ -180,68 +88,124 @@ std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
   return ranks;
 }
 
-}  // namespace
+// The queue at the end of the graph, in which a GPU is stuck. `told`: stuck collectives whose cause is known already,
+// because every member of one is an end of the graph.
+std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pair<uint32_t, int64_t>>* told) {
+  const GpuFront& front = facts.graph->QueueOf(node).front;
+  const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(node)];
+  if (front.front == Front::kOverwritten) return {};
+  if (front.front == Front::kMismatched) return Explain(facts, facts.mismatches[front.mismatch]);
+  const bool all_in = front.front == Front::kAllArrived;
+  if (all_in && !CompletionsAreRecorded(rank, front.op)) return {};
+  const bool framework = rank.source == Source::kFlightRecorder;
+  const bool stuck = all_in && front.op != nullptr && IsCollective(front.op->kind);
+  const bool exchange = front.op != nullptr && IsPointToPoint(front.op->kind);
+  const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(facts, front.comm);
+  // Starts are recorded and none exists: no GPU is in it. A graph capture that a framework records as a call is not a
+  // stuck operation.
+  if (!begun && (front.op->graph != 0 || framework)) return {};
+  if (stuck && facts.bundle.comms[front.comm].may_have_more) return {};
+  // A log does not show the peer of a send or receive, which the rank waits for.
+  if (exchange && front.op->root_or_peer < 0 && rank.only_active) return {};
+  // Own records of ranks name the members that a framework's dump or a log may leave out.
+  if (framework && (stuck || exchange) && MissesUnknown(facts, front)) return {};
+  if (stuck && !told->insert({front.comm, front.op->seq}).second) return {};
+  return {begun ? GpuCause(facts, node) : NotBegunCause(facts, node)};
+}
 
-std::vector<Cause> Causes::FromSinks() {
-  std::vector<Cause> causes, by_damaged;
-  if (graph_ == nullptr) return causes;
-  std::set<std::pair<uint32_t, int64_t>> told;
-  const std::set<uint32_t> silent_victims = SilentVictims();
-  for (const auto& sink : graph_->sinks) {
-    if (silent_victims.contains(sink[0])) continue;
-    for (Cause& c : FromSink(sink, &told)) {
-      c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
-      if (c.by_damaged) {
-        by_damaged.push_back(std::move(c));
-      } else {
-        Merge(&causes, std::move(c));
-      }
-    }
+std::vector<Cause> FromCircle(const Facts& facts, const std::vector<uint32_t>& sink) {
+  // A circle through an operation whose calls differ is a mismatch, not a deadlock.
+  for (uint32_t node : sink) {
+    if (facts.graph->Kind(node) == WaitGraph::NodeKind::kQueue &&
+        facts.graph->QueueOf(node).front.front == Front::kMismatched)
+      return Explain(facts, facts.mismatches[facts.graph->QueueOf(node).front.mismatch]);
   }
-  // Whole records that wait for a rank without data are stronger than damaged ones. A rank that only damaged records
-  // wait for may itself be waiting.
-  if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) {
-    for (Cause& c : by_damaged) Merge(&causes, std::move(c));
-  }
-  for (Cause& c : causes) {
-    for (auto* list : {&c.ranks, &c.missing}) {
-      std::sort(list->begin(), list->end());
-      list->erase(std::unique(list->begin(), list->end()), list->end());
-    }
-  }
-  JoinStuck(&causes);
-  if (causes.empty()) causes = FromOverwritten();
-  if (model_.stalled && std::all_of(causes.begin(), causes.end(), IsWeak)) AddWithoutWaiters(&causes);
-  if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !IsWeak(c) && !c.hypothesis; }))
-    SetSilentAside(&causes);
-  DropExplained(&causes);
+  std::vector<Cause> causes = LeftInCircle(facts, sink);
+  if (!causes.empty()) return causes;
+  causes = CycleCauses(facts, sink);
+  for (Cause& c : causes) DoubtDamagedCircle(facts.bundle, &c);
   return causes;
+}
+
+// The places where the programs of these ranks differ from those of ranks with the same role.
+std::vector<Cause> FromPrograms(const Facts& facts, const std::vector<uint32_t>& sink) {
+  std::set<int32_t> ranks;
+  for (uint32_t node : sink) {
+    if (facts.graph->RankOf(node) >= 0) ranks.insert(facts.graph->RankOf(node));
+  }
+  // A process that was stopped or killed did not leave its program.
+  for (int32_t r : ranks) {
+    const HostState host = facts.model.ranks[r].host;
+    if (host == HostState::kStopped ||
+        (host == HostState::kDead && facts.bundle.ranks[r].process.life != Life::kExited))
+      return {};
+  }
+  // A group that was never ended explains why later calls had no effect, whatever else looks odd in that rank's record.
+  if (sink.size() == 1 && facts.graph->IsHost(sink[0]) && LeftGroupOpen(facts.bundle.ranks[sink[0]])) return {};
+  std::vector<Cause> causes;
+  bool came_to = false;
+  for (int32_t r : ranks) {
+    const Divergence* d = facts.DivergenceOf(r);
+    if (d == nullptr) continue;
+    causes.push_back(FromDivergence(facts, *d));
+    came_to |= CameTo(facts, *d);
+  }
+  // An operation that no GPU of the circle has reached did not close it.
+  if (!causes.empty() && sink.size() > 1 && !came_to) {
+    std::vector<Cause> left = LeftInCircle(facts, sink);
+    if (!left.empty()) return left;
+  }
+  return causes;
+}
+
+// `sink`: one node of the wait graph, or a circle of several.
+std::vector<Cause> FromSink(const Facts& facts, const std::vector<uint32_t>& sink,
+                            std::set<std::pair<uint32_t, int64_t>>* told) {
+  const uint32_t node = sink[0];
+  std::vector<Cause> causes = FromPrograms(facts, sink);
+  if (!causes.empty()) return causes;
+  if (sink.size() > 1) {
+    causes = FromCircle(facts, sink);
+    NarrowByCounts(facts, &causes);
+    return causes;
+  }
+  switch (facts.graph->Kind(node)) {
+    case WaitGraph::NodeKind::kCollective:
+      // A communicator is being created, and no rank is known to be missing. AddFromCreations handles this.
+      return {};
+    case WaitGraph::NodeKind::kQueue: return FromQueue(facts, node, told);
+    default:
+      causes = WhyItLeft(facts, node);
+      if (causes.empty()) causes.push_back(HostCause(facts, node));
+      return causes;
+  }
 }
 
 // If all other findings are missing data, a rank that left its program, or never ended a group, is the cause. The ranks
 // that wait for it may have left no data.
-void Causes::AddWithoutWaiters(std::vector<Cause>* causes) const {
-  for (const Divergence& d : divergences_) Merge(causes, FromDivergence(d));
-  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+void AddWithoutWaiters(const Facts& facts, std::vector<Cause>* causes) {
+  for (const Divergence& d : facts.divergences) Merge(facts, causes, FromDivergence(facts, d));
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
     const uint32_t node = WaitGraph::HostNode(r);
-    if (!graph_->edges[node].empty() || Names(*causes, static_cast<int32_t>(r)) || !LeftGroupOpen(bundle_.ranks[r]))
+    if (!facts.graph->edges[node].empty() || Names(*causes, static_cast<int32_t>(r)) ||
+        !LeftGroupOpen(facts.bundle.ranks[r]))
       continue;
-    Cause c = HostCause(node);
-    if (c.kind == GROUP_LEFT_OPEN) Merge(causes, std::move(c));
+    Cause c = HostCause(facts, node);
+    if (c.kind == GROUP_LEFT_OPEN) Merge(facts, causes, std::move(c));
   }
 }
 
 // Beside a known cause, a rank that left no data is most likely a victim of it. Only ranks that nothing can have
 // delayed are kept.
-void Causes::SetSilentAside(std::vector<Cause>* causes) const {
+void SetSilentAside(const Facts& facts, std::vector<Cause>* causes) {
   std::vector<int32_t> silent;
   for (const Cause& c : *causes) {
     if (c.kind == RANK_NO_DATA) silent.insert(silent.end(), c.missing.begin(), c.missing.end());
   }
   const std::set<int32_t> still = KnownToHang(*causes);
   std::set<int32_t> by_itself;
-  for (const auto& [rank, seen] : SilentRanks(silent)) {
-    if (NothingHeldIt(seen, still)) by_itself.insert(rank);
+  for (const auto& [rank, seen] : SilentRanks(facts, silent)) {
+    if (NothingHeldIt(facts, seen, still)) by_itself.insert(rank);
   }
   std::erase_if(silent, [&](int32_t rank) { return by_itself.contains(rank); });
   std::erase_if(*causes, [&](Cause& c) {
@@ -263,7 +227,7 @@ void Causes::SetSilentAside(std::vector<Cause>* causes) const {
 // A member that is known to hang explains an operation that all are in and that does not finish. So do sends and
 // receives that matched with different sizes, because the calls of their group end together. Certain causes explain
 // doubtful ones.
-void Causes::DropExplained(std::vector<Cause>* causes) const {
+void DropExplained(std::vector<Cause>* causes) {
   const std::set<int32_t> still = KnownToHang(*causes);
   const bool certain = std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful; });
   std::set<uint32_t> mismatched;
@@ -276,6 +240,44 @@ void Causes::DropExplained(std::vector<Cause>* causes) const {
            (mismatched.contains(c.comm) ||
             std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); }));
   });
+}
+
+}  // namespace
+
+std::vector<Cause> FromSinks(const Facts& facts) {
+  std::vector<Cause> causes, by_damaged;
+  if (facts.graph == nullptr) return causes;
+  std::set<std::pair<uint32_t, int64_t>> told;
+  const std::set<uint32_t> silent_victims = SilentVictims(facts);
+  for (const auto& sink : facts.graph->sinks) {
+    if (silent_victims.contains(sink[0])) continue;
+    for (Cause& c : FromSink(facts, sink, &told)) {
+      c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
+      if (c.by_damaged) {
+        by_damaged.push_back(std::move(c));
+      } else {
+        Merge(facts, &causes, std::move(c));
+      }
+    }
+  }
+  // Whole records that wait for a rank without data are stronger than damaged ones. A rank that only damaged records
+  // wait for may itself be waiting.
+  if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) {
+    for (Cause& c : by_damaged) Merge(facts, &causes, std::move(c));
+  }
+  for (Cause& c : causes) {
+    for (auto* list : {&c.ranks, &c.missing}) {
+      std::sort(list->begin(), list->end());
+      list->erase(std::unique(list->begin(), list->end()), list->end());
+    }
+  }
+  JoinStuck(facts, &causes);
+  if (causes.empty()) causes = FromOverwritten(facts);
+  if (facts.model.stalled && std::all_of(causes.begin(), causes.end(), IsWeak)) AddWithoutWaiters(facts, &causes);
+  if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !IsWeak(c) && !c.hypothesis; }))
+    SetSilentAside(facts, &causes);
+  DropExplained(&causes);
+  return causes;
 }
 
 }  // namespace lockstep

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 #include "analyzer/evidence/frames.h"
 
 namespace lockstep {
@@ -71,15 +73,13 @@ std::string CodePlaceOf(const Process& process) {
   return place.empty() ? "outside of all waits for peers" : absl::StrCat("in ", place);
 }
 
-}  // namespace
-
 // One rank has ended, is stopped or is outside of all waits, and others wait.
-std::vector<Cause> Causes::FromProcesses() const {
+std::vector<Cause> FromProcesses(const Facts& facts) {
   constexpr Grade kStopped = GRADE_GOOD, kOne = GRADE_FAIR, kUnsure = GRADE_WEAK, kMoving = GRADE_OPEN;
   std::map<Whereabouts, std::vector<int32_t>> at;
   std::vector<ProcessPlace> places;
   bool job_moves = false;
-  for (const Rank& rank : bundle_.ranks) {
+  for (const Rank& rank : facts.bundle.ranks) {
     places.push_back(PlaceOfProcess(rank.process));
     const ProcessPlace& place = places.back();
     at[place.where].push_back(static_cast<int32_t>(places.size()) - 1);
@@ -92,13 +92,13 @@ std::vector<Cause> Causes::FromProcesses() const {
     const std::vector<int32_t>& few = at[where];
     if (few.empty()) continue;
     if (!AreFew(few.size(), waiting.size())) return {};
-    const Rank& first = bundle_.ranks[static_cast<size_t>(few[0])];
+    const Rank& first = facts.bundle.ranks[static_cast<size_t>(few[0])];
     const auto any = [&](bool ProcessPlace::*what, const std::vector<int32_t>& of) {
       return std::any_of(of.begin(), of.end(), [&](int32_t r) { return places[static_cast<size_t>(r)].*what; });
     };
     Cause c;
     if (where == Whereabouts::kEnded) {
-      c = DeathCause(few[0]);
+      c = DeathCause(facts, few[0]);
     } else {
       c.kind = HOST_STALL;
     }
@@ -106,7 +106,7 @@ std::vector<Cause> Causes::FromProcesses() const {
     c.ranks = few;
     c.waiting = waiting;
     const bool once = where == Whereabouts::kElsewhere && !any(&ProcessPlace::twice, few);
-    const bool unseen = bundle_.ranks_expected > static_cast<int32_t>(bundle_.ranks.size());
+    const bool unseen = facts.bundle.ranks_expected > static_cast<int32_t>(facts.bundle.ranks.size());
     // A rank may end, or be stopped in a debugger, because another rank delays the job.
     const bool others = (where != Whereabouts::kElsewhere && !at[Whereabouts::kElsewhere].empty()) ||
                         (where == Whereabouts::kEnded && !at[Whereabouts::kStopped].empty()) ||
@@ -127,25 +127,25 @@ std::vector<Cause> Causes::FromProcesses() const {
       if (c.moving && any(&ProcessPlace::works, waiting)) return {};
       if (c.moving) c.grade = kMoving;
     }
-    for (size_t i = 0; i < few.size() && i < kManyAgainstOne; ++i) AddHostEvidence(few[i], &c);
+    for (size_t i = 0; i < few.size() && i < kManyAgainstOne; ++i) AddHostEvidence(facts, few[i], &c);
     std::map<std::string, size_t> waits;
     for (const int32_t r : waiting) ++waits[places[static_cast<size_t>(r)].wait];
     const auto usual =
         std::max_element(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     c.Add(Evidence::STACKS_WAIT, waiting)
-        .CountOf(usual->second, bundle_.ranks.size())
+        .CountOf(usual->second, facts.bundle.ranks.size())
         .Name(usual->first)
         .Flag(any(&ProcessPlace::twice, waiting));
     return {std::move(c)};
   }
   // All observed ranks wait, and few ranks were not observed. Those are the first place to look.
   std::set<int32_t> seen;
-  for (const Rank& rank : bundle_.ranks) seen.insert(rank.rank);
+  for (const Rank& rank : facts.bundle.ranks) seen.insert(rank.rank);
   std::vector<int32_t> unseen;
-  for (int32_t rank = 0; rank < bundle_.ranks_expected && unseen.size() <= waiting.size(); ++rank) {
+  for (int32_t rank = 0; rank < facts.bundle.ranks_expected && unseen.size() <= waiting.size(); ++rank) {
     if (!seen.contains(rank)) unseen.push_back(rank);
   }
-  if (waiting.size() < bundle_.ranks.size() || unseen.empty() || !AreFew(unseen.size(), waiting.size())) return {};
+  if (waiting.size() < facts.bundle.ranks.size() || unseen.empty() || !AreFew(unseen.size(), waiting.size())) return {};
   Cause c;
   c.kind = RANK_NO_DATA;
   c.reason = REASON_NO_DATA_ALL_OTHERS_WAIT;
@@ -157,21 +157,25 @@ std::vector<Cause> Causes::FromProcesses() const {
   return {std::move(c)};
 }
 
-std::vector<Cause> Causes::FromStacks() const {
+}  // namespace
+
+std::vector<Cause> FromStacks(const Facts& facts) {
   // Recorded calls of ranks say more than printed stacks.
-  if (!OnlyProcessesKnown(bundle_) && !ProcessesLookedAt(bundle_)) return {};
+  if (!OnlyProcessesKnown(facts.bundle) && !ProcessesLookedAt(facts.bundle)) return {};
   std::vector<int32_t> ranks;
-  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
-    if (!bundle_.ranks[r].process.python_stack.empty()) ranks.push_back(static_cast<int32_t>(r));
+  for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
+    if (!facts.bundle.ranks[r].process.python_stack.empty()) ranks.push_back(static_cast<int32_t>(r));
   }
-  if (std::vector<Cause> causes = FromProcesses(); !causes.empty()) return causes;
-  const Parting parting = WhereTheyPart(bundle_, ranks);
-  const auto moves = [this](int32_t r) { return PlaceOfProcess(bundle_.ranks[static_cast<size_t>(r)].process).moved; };
+  if (std::vector<Cause> causes = FromProcesses(facts); !causes.empty()) return causes;
+  const Parting parting = WhereTheyPart(facts.bundle, ranks);
+  const auto moves = [&](int32_t r) {
+    return PlaceOfProcess(facts.bundle.ranks[static_cast<size_t>(r)].process).moved;
+  };
   if (std::any_of(parting.most.begin(), parting.most.end(), moves)) return {};
   // One of three is the odd one; of more ranks, at most a quarter are.
   if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
-  const Rank& odd = bundle_.ranks[static_cast<size_t>(parting.few[0])];
-  const Rank& usual = bundle_.ranks[static_cast<size_t>(parting.most[0])];
+  const Rank& odd = facts.bundle.ranks[static_cast<size_t>(parting.few[0])];
+  const Rank& usual = facts.bundle.ranks[static_cast<size_t>(parting.most[0])];
   const bool same_call = Function(odd.process.python_stack[0]) == Function(usual.process.python_stack[0]);
   Cause c;
   c.kind = same_call ? RANK_NOT_ARRIVED : HOST_STALL;

@@ -53,22 +53,81 @@ bool HasUnnamedMember(const Model& model, uint32_t comm) {
                      [](const Member& m) { return m.rank_index < 0 && m.global_rank < 0; });
 }
 
+// The network steps of the members that wait for the other end. If one pair waits at both ends, data that one has
+// handed over does not reach the other. Then that link is the cause, and the ranks that wait for those two wait because
+// of them.
+void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
+  if (front.op == nullptr) return;
+  const std::vector<StuckStep> steps = StuckSteps(facts.model, front.comm, front.op->kind, front.op->seq);
+  if (steps.empty()) return;
+  const std::vector<std::pair<int32_t, int32_t>> links = StuckLinks(steps);
+  std::vector<const StuckStep*> told;
+  for (const StuckStep& step : steps) {
+    const bool in_link = std::any_of(links.begin(), links.end(), [&](const auto& link) {
+      return step.op->send ? step.rank_index == link.first && step.peer_index == link.second
+                           : step.rank_index == link.second && step.peer_index == link.first;
+    });
+    if (links.empty() || in_link) told.push_back(&step);
+  }
+  constexpr size_t kMost = 4;
+  for (size_t i = 0; i < told.size() && i < kMost; ++i) cause->evidence.push_back(EvidenceOf(facts.model, *told[i]));
+  if (told.size() > kMost) cause->Add(Evidence::MORE_STEPS, cause->ranks).Count(told.size() - kMost);
+  if (links.size() == 1) {
+    const auto [from, to] = links[0];
+    cause->reason = REASON_LINK_DEAD;
+    cause->ranks = {std::min(from, to), std::max(from, to)};
+    cause->grade = GRADE_STRONG;
+    cause->detail.add_ranks(facts.bundle.ranks[from].rank);
+    cause->detail.add_ranks(facts.bundle.ranks[to].rank);
+  } else if (!links.empty()) {
+    cause->detail.set_count(static_cast<int64_t>(links.size()));
+  }
+}
+
+// A GPU that runs this and another operation at once may run them in another order than its peers do. That closes a
+// cycle only if each member is in such another operation, which all of its own members entered.
+void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
+  if (front.op == nullptr) return;
+  const auto all_in = [&](const Rank& rank, const Op& op) {
+    const auto& members = facts.model.comms[facts.model.CommOf(rank, op)].members;
+    return std::all_of(members.begin(), members.end(), [&](const Member& m) {
+      const Op* theirs = m.rank_index < 0 ? nullptr : facts.model.FindCollective(m, op.seq);
+      return theirs != nullptr && facts.model.InFlight(m.rank_index, *theirs);
+    });
+  };
+  CallRef another;
+  for (const int32_t r : cause->ranks) {
+    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(r)];
+    const auto& units = facts.model.ranks[static_cast<size_t>(r)].in_flight;
+    const auto found = std::find_if(units.begin(), units.end(), [&](const Unit& unit) {
+      const Op& op = rank.ops[unit.ops[0]];
+      const bool same_stream = op.stream != kNoIndex && op.stream == front.op->stream;
+      return facts.model.CommOf(rank, op) != front.comm && !same_stream && IsCollective(op.kind) && all_in(rank, op);
+    });
+    if (found == units.end()) return;
+    another = CallOf(facts.bundle, rank, rank.ops[found->ops[0]]);
+  }
+  Detail* rival = cause->AddRival(Rival::GPU_ORDER);
+  rival->set_count(static_cast<int64_t>(cause->ranks.size()));
+  *rival->mutable_call() = std::move(another);
+}
+
 }  // namespace
 
-bool Causes::MissesUnknown(const GpuFront& front) const {
-  if (front.op == nullptr || !MayBelongTo(bundle_, front.comm).empty()) return false;
-  if (IsCollective(front.op->kind)) return HasUnnamedMember(model_, front.comm);
-  const auto& members = model_.comms[front.comm].members;
+bool MissesUnknown(const Facts& facts, const GpuFront& front) {
+  if (front.op == nullptr || !MayBelongTo(facts.bundle, front.comm).empty()) return false;
+  if (IsCollective(front.op->kind)) return HasUnnamedMember(facts.model, front.comm);
+  const auto& members = facts.model.comms[front.comm].members;
   const auto peer = static_cast<size_t>(front.op->root_or_peer);
   return peer < members.size() && members[peer].rank_index < 0 && members[peer].global_rank < 0;
 }
 
 // All members are in the operation and none completes it. The cause is one of their GPUs or the network between them.
 // Members whose GPU reported an error, or that alone completed nothing issued after it, are more likely than the rest.
-Cause Causes::StuckCause(uint32_t node) const {
-  const int32_t r = graph_->RankOf(node);
-  const Rank& rank = bundle_.ranks[r];
-  const GpuFront& front = graph_->QueueOf(node).front;
+Cause StuckCause(const Facts& facts, uint32_t node) {
+  const int32_t r = facts.graph->RankOf(node);
+  const Rank& rank = facts.bundle.ranks[r];
+  const GpuFront& front = facts.graph->QueueOf(node).front;
   Cause c;
   c.nodes = {node};
   c.ranks = {r};
@@ -78,40 +137,40 @@ Cause Causes::StuckCause(uint32_t node) const {
   c.comm = front.comm;
   c.op = front.op;
   c.op_rank = r;
-  if (front.op != nullptr) *c.detail.mutable_call() = CallOf(bundle_, rank, *front.op);
+  if (front.op != nullptr) *c.detail.mutable_call() = CallOf(facts.bundle, rank, *front.op);
   bool all_known = front.op != nullptr;
   std::vector<int32_t> failed, stopped, moved, finished, entered;
   auto look = [&](int32_t m, const Op* op) {
-    if (!GpuErrorOf(bundle_.ranks[m]).empty()) failed.push_back(m);
+    if (!GpuErrorOf(facts.bundle.ranks[m]).empty()) failed.push_back(m);
     if (op != nullptr && op->state == OpState::kCompleted) {
       finished.push_back(m);
-    } else if (op != nullptr && CompletedLater(bundle_.ranks[m], *op)) {
+    } else if (op != nullptr && CompletedLater(facts.bundle.ranks[m], *op)) {
       moved.push_back(m);
-    } else if (op == nullptr || model_.UnitOf(m, op) == kNoIndex) {
+    } else if (op == nullptr || facts.model.UnitOf(m, op) == kNoIndex) {
       all_known = false;
       // In the part that could not be read, the rank may have completed the operation, or never reached it.
-      c.doubtful |= op == nullptr && bundle_.ranks[m].damaged;
+      c.doubtful |= op == nullptr && facts.bundle.ranks[m].damaged;
     } else {
       stopped.push_back(m);
     }
   };
   if (front.op != nullptr && IsCollective(front.op->kind)) {
-    for (const Member& m : model_.comms[front.comm].members) {
+    for (const Member& m : facts.model.comms[front.comm].members) {
       if (m.rank_index < 0 || m.membership == kNoIndex) {
         all_known = false;
         continue;
       }
       if (m.rank_index != r) c.ranks.push_back(m.rank_index);
-      const Op* theirs = model_.FindCollective(m, front.op->seq);
+      const Op* theirs = facts.model.FindCollective(m, front.op->seq);
       if (theirs != nullptr) entered.push_back(m.rank_index);
       look(m.rank_index, theirs);
     }
   } else if (front.op != nullptr && front.op->root_or_peer >= 0) {
-    const auto& members = model_.comms[front.comm].members;
+    const auto& members = facts.model.comms[front.comm].members;
     const bool known =
         static_cast<size_t>(front.op->root_or_peer) < members.size() && members[front.op->root_or_peer].rank_index >= 0;
     bool counted = false;
-    if (known) model_.OtherSide(r, *front.op, members[front.op->root_or_peer], &counted);
+    if (known) facts.model.OtherSide(r, *front.op, members[front.op->root_or_peer], &counted);
     // If older records are gone, which receive a framework's send meets is only an assumption. Between two ranks alone
     // that hardly matters.
     c.doubtful |= rank.source == Source::kFlightRecorder && !counted && members.size() > 2;
@@ -125,31 +184,31 @@ Cause Causes::StuckCause(uint32_t node) const {
   std::sort(c.ranks.begin(), c.ranks.end());
   c.ranks.erase(std::unique(c.ranks.begin(), c.ranks.end()), c.ranks.end());
   for (int32_t m : c.ranks) {
-    for (uint32_t q = graph_->FirstQueue(m); q < graph_->FirstQueue(m + 1); ++q) {
-      if (graph_->QueueOf(graph_->QueueNode(q)).front.op != nullptr &&
-          graph_->QueueOf(graph_->QueueNode(q)).front.comm == front.comm) {
-        c.nodes.push_back(graph_->QueueNode(q));
+    for (uint32_t q = facts.graph->FirstQueue(m); q < facts.graph->FirstQueue(m + 1); ++q) {
+      if (facts.graph->QueueOf(facts.graph->QueueNode(q)).front.op != nullptr &&
+          facts.graph->QueueOf(facts.graph->QueueNode(q)).front.comm == front.comm) {
+        c.nodes.push_back(facts.graph->QueueNode(q));
       }
     }
   }
   const size_t everybody = c.ranks.size();
   if (front.op != nullptr) {
-    const size_t members = model_.comms[front.comm].members.size();
+    const size_t members = facts.model.comms[front.comm].members.size();
     const bool all = IsCollective(front.op->kind);
     EvidenceItem& into = c.Add(Evidence::ENTERED, all ? entered : c.ranks).Count(all ? entered.size() : c.ranks.size());
-    into.Call(BriefCall(bundle_, rank, *front.op));
+    into.Call(BriefCall(facts.bundle, rank, *front.op));
     if (all) into.detail()->set_of(static_cast<int64_t>(members));
-    if (!all && c.ranks.size() != 2) into.Naming(bundle_, {r});
+    if (!all && c.ranks.size() != 2) into.Naming(facts.bundle, {r});
   }
   if (front.op != nullptr && rank.captured_ns > 0) {
-    c.evidence.push_back(InOperation(r, *front.op));
+    c.evidence.push_back(InOperation(facts, r, *front.op));
   }
   if (failed.size() == 1) {
     c.kind = GPU_STALL;
     c.ranks = failed;
     c.grade = GRADE_STRONG;
     c.reason = REASON_ERROR_IN_OPERATION;
-    c.detail.set_name(GpuErrorOf(bundle_.ranks[failed[0]]));
+    c.detail.set_name(GpuErrorOf(facts.bundle.ranks[failed[0]]));
     c.detail.set_of(static_cast<int64_t>(everybody));
   } else if (!finished.empty() && !stopped.empty()) {
     // With a root, some members may leave before the others.
@@ -157,7 +216,7 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.ranks = stopped;
     c.grade = stopped.size() == 1 ? GRADE_FAIR : GRADE_WEAK;
     c.detail.set_count(static_cast<int64_t>(finished.size()));
-    for (const int32_t m : finished) c.detail.add_others(bundle_.ranks[static_cast<size_t>(m)].rank);
+    for (const int32_t m : finished) c.detail.add_others(facts.bundle.ranks[static_cast<size_t>(m)].rank);
   } else if (all_known && !moved.empty() && !stopped.empty() && stopped.size() <= 2 && stopped.size() < moved.size()) {
     c.kind = GPU_STALL;
     c.ranks = stopped;
@@ -165,8 +224,8 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.reason = REASON_GPU_STOPPED_AFTER;
     c.Add(Evidence::COMPLETED_LATER, stopped).CountOf(moved.size(), everybody);
   } else {
-    const std::vector<int32_t> unseen = MayBelongTo(bundle_, front.comm);
-    const bool unnamed = HasUnnamedMember(model_, front.comm);
+    const std::vector<int32_t> unseen = MayBelongTo(facts.bundle, front.comm);
+    const bool unnamed = HasUnnamedMember(facts.model, front.comm);
     if (unnamed || !unseen.empty()) {
       c.doubtful = c.hypothesis = true;
       c.grade = GRADE_GUESS;
@@ -184,110 +243,52 @@ Cause Causes::StuckCause(uint32_t node) const {
     }
   }
   if (c.kind == COLLECTIVE_STUCK && c.doubtful && front.op != nullptr && IsPointToPoint(front.op->kind) &&
-      TookTheWrongPeer(model_, r, *front.op)) {
+      TookTheWrongPeer(facts.model, r, *front.op)) {
     c.kind = P2P_UNMATCHED;
     c.reason = REASON_WRONG_PEER;
     c.ranks = {r};
     c.doubtful = false;
     c.grade = GRADE_FAIR;
-    c.evidence[0] = EvidenceItem(Evidence::ONLY_EXCHANGE, {r}).Naming(bundle_);
+    c.evidence[0] = EvidenceItem(Evidence::ONLY_EXCHANGE, {r}).Naming(facts.bundle);
   }
-  if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(front, &c);
-  if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(front, &c);
+  if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(facts, front, &c);
+  if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(facts, front, &c);
   if (c.kind == COLLECTIVE_STUCK && front.op != nullptr && front.op->root_or_peer < 0 &&
       CallFactsOf(front.op->kind).has_root)
     c.AddRival(Rival::ROOTS_DIFFER);
-  AddWaiterEvidence(node, &c);
+  AddWaiterEvidence(facts, node, &c);
   return c;
 }
 
 // All members issued the operation, starts are recorded, and no GPU has started it. So each GPU has earlier work that
 // NCCL did not queue.
-Cause Causes::NotBegunCause(uint32_t node) const {
-  const GpuFront& front = graph_->QueueOf(node).front;
-  const int32_t r = graph_->RankOf(node);
-  const Rank& rank = bundle_.ranks[r];
+Cause NotBegunCause(const Facts& facts, uint32_t node) {
+  const GpuFront& front = facts.graph->QueueOf(node).front;
+  const int32_t r = facts.graph->RankOf(node);
+  const Rank& rank = facts.bundle.ranks[r];
   Cause c;
   c.kind = GPU_STALL;
   c.reason = REASON_NO_STREAM_CAME;
-  *c.detail.mutable_call() = CallOf(bundle_, rank, *front.op);
+  *c.detail.mutable_call() = CallOf(facts.bundle, rank, *front.op);
   c.not_begun = true;
   c.nodes = {node};
   c.comm = front.comm;
   c.op = front.op;
   c.op_rank = r;
-  for (const Member& m : model_.comms[front.comm].members) {
+  for (const Member& m : facts.model.comms[front.comm].members) {
     if (m.rank_index < 0) continue;
     c.ranks.push_back(m.rank_index);
-    c.doubtful |= bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;  // the earlier work may be in the lost part
+    c.doubtful |=
+        facts.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged;  // the earlier work may be in the lost part
   }
   std::sort(c.ranks.begin(), c.ranks.end());
   const bool alone = c.ranks.size() == 1;
   c.grade = alone ? GRADE_GOOD : GRADE_WEAK;
-  EvidenceItem& issued = c.Add(Evidence::NO_GPU_STARTED, c.ranks).Call(BriefCall(bundle_, rank, *front.op));
-  if (alone) issued.Naming(bundle_, {r});
-  if (rank.captured_ns > 0) c.evidence.push_back(InOperation(r, *front.op));
-  AddWaiterEvidence(node, &c);
+  EvidenceItem& issued = c.Add(Evidence::NO_GPU_STARTED, c.ranks).Call(BriefCall(facts.bundle, rank, *front.op));
+  if (alone) issued.Naming(facts.bundle, {r});
+  if (rank.captured_ns > 0) c.evidence.push_back(InOperation(facts, r, *front.op));
+  AddWaiterEvidence(facts, node, &c);
   return c;
-}
-
-// The network steps of the members that wait for the other end. If one pair waits at both ends, data that one has
-// handed over does not reach the other. Then that link is the cause, and the ranks that wait for those two wait because
-// of them.
-void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
-  if (front.op == nullptr) return;
-  const std::vector<StuckStep> steps = StuckSteps(model_, front.comm, front.op->kind, front.op->seq);
-  if (steps.empty()) return;
-  const std::vector<std::pair<int32_t, int32_t>> links = StuckLinks(steps);
-  std::vector<const StuckStep*> told;
-  for (const StuckStep& step : steps) {
-    const bool in_link = std::any_of(links.begin(), links.end(), [&](const auto& link) {
-      return step.op->send ? step.rank_index == link.first && step.peer_index == link.second
-                           : step.rank_index == link.second && step.peer_index == link.first;
-    });
-    if (links.empty() || in_link) told.push_back(&step);
-  }
-  constexpr size_t kMost = 4;
-  for (size_t i = 0; i < told.size() && i < kMost; ++i) cause->evidence.push_back(EvidenceOf(model_, *told[i]));
-  if (told.size() > kMost) cause->Add(Evidence::MORE_STEPS, cause->ranks).Count(told.size() - kMost);
-  if (links.size() == 1) {
-    const auto [from, to] = links[0];
-    cause->reason = REASON_LINK_DEAD;
-    cause->ranks = {std::min(from, to), std::max(from, to)};
-    cause->grade = GRADE_STRONG;
-    cause->detail.add_ranks(bundle_.ranks[from].rank);
-    cause->detail.add_ranks(bundle_.ranks[to].rank);
-  } else if (!links.empty()) {
-    cause->detail.set_count(static_cast<int64_t>(links.size()));
-  }
-}
-
-// A GPU that runs this and another operation at once may run them in another order than its peers do. That closes a
-// cycle only if each member is in such another operation, which all of its own members entered.
-void Causes::AddOtherOrders(const GpuFront& front, Cause* cause) const {
-  if (front.op == nullptr) return;
-  const auto all_in = [&](const Rank& rank, const Op& op) {
-    const auto& members = model_.comms[model_.CommOf(rank, op)].members;
-    return std::all_of(members.begin(), members.end(), [&](const Member& m) {
-      const Op* theirs = m.rank_index < 0 ? nullptr : model_.FindCollective(m, op.seq);
-      return theirs != nullptr && model_.InFlight(m.rank_index, *theirs);
-    });
-  };
-  CallRef another;
-  for (const int32_t r : cause->ranks) {
-    const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
-    const auto& units = model_.ranks[static_cast<size_t>(r)].in_flight;
-    const auto found = std::find_if(units.begin(), units.end(), [&](const Unit& unit) {
-      const Op& op = rank.ops[unit.ops[0]];
-      const bool same_stream = op.stream != kNoIndex && op.stream == front.op->stream;
-      return model_.CommOf(rank, op) != front.comm && !same_stream && IsCollective(op.kind) && all_in(rank, op);
-    });
-    if (found == units.end()) return;
-    another = CallOf(bundle_, rank, rank.ops[found->ops[0]]);
-  }
-  Detail* rival = cause->AddRival(Rival::GPU_ORDER);
-  rival->set_count(static_cast<int64_t>(cause->ranks.size()));
-  *rival->mutable_call() = std::move(another);
 }
 
 }  // namespace lockstep

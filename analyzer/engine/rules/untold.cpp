@@ -6,26 +6,27 @@
 #include <vector>
 
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/rules.h"
 
 namespace lockstep {
 
 // With such a backend an idle rank may be waiting for the rank without data, or may have failed together with it. One
 // rank at fault, whose file is missing for that reason, is more likely than a fault elsewhere plus a lost file.
-void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
+void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes) {
   std::map<int32_t, std::vector<uint32_t>> silent;  // global rank -> communicators
-  for (uint32_t comm = 0; comm < model_.comms.size(); ++comm) {
-    for (const Member& m : model_.comms[comm].members) {
+  for (uint32_t comm = 0; comm < facts.model.comms.size(); ++comm) {
+    for (const Member& m : facts.model.comms[comm].members) {
       if (m.rank_index < 0 && m.global_rank >= 0) silent[m.global_rank].push_back(comm);
     }
   }
   // Sends and receives leave no entries, so a rank without data may have exchanged with any other rank of the job.
   const auto seen = [&](int32_t rank) {
-    const auto at = std::lower_bound(bundle_.ranks.begin(), bundle_.ranks.end(), rank,
+    const auto at = std::lower_bound(facts.bundle.ranks.begin(), facts.bundle.ranks.end(), rank,
                                      [](const Rank& r, int32_t number) { return r.rank < number; });
-    return at != bundle_.ranks.end() && at->rank == rank;
+    return at != facts.bundle.ranks.end() && at->rank == rank;
   };
   constexpr size_t kFew = 64;  // if there are more, nothing distinguishes them
-  for (int32_t rank = 0; rank < bundle_.ranks_expected && silent.size() <= kFew; ++rank) {
+  for (int32_t rank = 0; rank < facts.bundle.ranks_expected && silent.size() <= kFew; ++rank) {
     if (!seen(rank)) silent.try_emplace(rank);
   }
   if (silent.empty() || silent.size() > kFew) return;
@@ -33,9 +34,9 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
     // A rank whose own record differs from those of ranks with the same role is not merely idle.
     const bool stands = (c.kind == RANK_NOT_ARRIVED && c.reason != REASON_SKIPPED) || c.kind == HOST_STALL;
     const bool untold = std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-      return bundle_.ranks[static_cast<size_t>(r)].ends_untold &&
-             model_.ranks[static_cast<size_t>(r)].in_flight.empty() &&
-             model_.ranks[static_cast<size_t>(r)].host == HostState::kUnknown;
+      return facts.bundle.ranks[static_cast<size_t>(r)].ends_untold &&
+             facts.model.ranks[static_cast<size_t>(r)].in_flight.empty() &&
+             facts.model.ranks[static_cast<size_t>(r)].host == HostState::kUnknown;
     });
     return stands && untold && !c.ranks.empty() && c.ranks.size() <= kFew;
   };
@@ -43,7 +44,7 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
   // ranks.
   const auto differs = [&](const Cause& c) {
     return c.beside && c.missing.empty() && !c.ranks.empty() &&
-           std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return DivergenceOf(r) != nullptr; });
+           std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return facts.DivergenceOf(r) != nullptr; });
   };
   if (std::any_of(causes->begin(), causes->end(), differs)) {
     std::erase_if(*causes, idle);
@@ -58,11 +59,11 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
     for (const auto& [rank, comms] : silent) {
       int32_t least = INT32_MAX;
       for (const uint32_t comm : comms) {
-        const auto& members = model_.comms[comm].members;
+        const auto& members = facts.model.comms[comm].members;
         const bool holds_all = std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
           return std::any_of(members.begin(), members.end(), [r](const Member& m) { return m.rank_index == r; });
         });
-        if (holds_all) least = std::min(least, bundle_.comms[comm].size);
+        if (holds_all) least = std::min(least, facts.bundle.comms[comm].size);
       }
       if (least < size) nearest.clear();
       if (least <= size && least != INT32_MAX) nearest.push_back(rank);
@@ -71,7 +72,7 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
     if (nearest.empty()) {
       for (const auto& [rank, comms] : silent) nearest.push_back(rank);
     }
-    Cause blamed = NoDataCause(nearest[0]);
+    Cause blamed = NoDataCause(facts, nearest[0]);
     blamed.missing = nearest;
     blamed.grade = kWaitedForWithoutData;
     blamed.nodes = std::move(c.nodes);
@@ -79,7 +80,7 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
     blamed.op = c.op;
     blamed.op_rank = c.op_rank;
     blamed.evidence = std::move(c.evidence);
-    const EvidenceItem& unrecorded = blamed.Add(Evidence::IDLE_UNRECORDED, c.ranks).Naming(bundle_);
+    const EvidenceItem& unrecorded = blamed.Add(Evidence::IDLE_UNRECORDED, c.ranks).Naming(facts.bundle);
     *blamed.AddRival(Rival::LOST_FILE)->mutable_ranks() = unrecorded.fields.detail().ranks();
     c = std::move(blamed);
   }
@@ -87,13 +88,13 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
 
 // If failed operations look completed, nothing seems stuck although a peer has ended. Then the reason is a rank whose
 // newest call differs from those of ranks with the same role, and from its own earlier ones.
-std::vector<Cause> Causes::FromLastCalls() const {
+std::vector<Cause> FromLastCalls(const Facts& facts) {
   std::vector<Cause> causes;
-  for (const Divergence& d : divergences_) {
-    const Rank& rank = bundle_.ranks[static_cast<size_t>(d.rank)];
+  for (const Divergence& d : facts.divergences) {
+    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(d.rank)];
     if (d.type != Divergence::Type::kChanged || !rank.ends_untold || d.own == nullptr || d.own != &rank.ops.back())
       continue;
-    causes.push_back(FromDivergence(d));
+    causes.push_back(FromDivergence(facts, d));
     causes.back().grade = std::min(causes.back().grade, GRADE_WEAK);
   }
   return causes;

@@ -1,0 +1,133 @@
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/rules/facts.h"
+#include "analyzer/engine/rules/unseen_end.h"
+#include "analyzer/evidence/frames.h"
+
+namespace lockstep {
+
+using ring::IsPointToPoint;
+
+Facts::Facts(const Model& model, const std::vector<Mismatch>& mismatches, const std::vector<Divergence>& divergences,
+             const WaitGraph* graph)
+    : model(model), bundle(model.bundle), mismatches(mismatches), divergences(divergences), graph(graph) {
+  divergence_of_rank_.assign(bundle.ranks.size(), -1);
+  for (size_t i = divergences.size(); i-- > 0;) divergence_of_rank_[divergences[i].rank] = static_cast<int32_t>(i);
+  for (const Rank& rank : bundle.ranks) {
+    if (rank.damaged) damaged.insert(rank.rank);
+  }
+}
+
+const Divergence* Facts::DivergenceOf(int32_t rank_index) const {
+  const int32_t index = divergence_of_rank_[rank_index];
+  return index < 0 ? nullptr : &divergences[index];
+}
+
+// The smallest communicator is the closest to the place in the program where the rank stopped. Among equal sizes, take
+// the earliest. A framework numbers sends separately, so its collectives show the place better.
+Facts::Waiter Facts::FirstWaiter(uint32_t node) const {
+  Waiter first;
+  std::tuple<bool, bool, int32_t, int64_t> first_key;
+  auto consider = [&](const Edge& e, uint32_t from) {
+    const Rank& waiter = bundle.ranks[graph->RankOf(from)];
+    const bool own_numbers = e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
+    // A damaged file may not contain its clock.
+    const std::tuple<bool, bool, int32_t, int64_t> key = {
+        waiter.damaged, own_numbers, e.comm == kNoIndex ? 0 : bundle.comms[e.comm].size,
+        e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0};
+    if (first.edge != nullptr && key >= first_key) return;
+    first = {&e, from};
+    first_key = key;
+  };
+  for (uint32_t w : graph->back[node]) {
+    if (graph->Kind(w) == WaitGraph::NodeKind::kCollective) {
+      const Waiter& in = FirstIn(w);
+      if (in.edge != nullptr) consider(*in.edge, in.from);
+      continue;
+    }
+    for (const Edge& e : graph->edges[w]) {
+      if (e.to == node && e.why != Why::kOwnGpu && e.why != Why::kOutside) consider(e, w);
+    }
+  }
+  return first;
+}
+
+const Facts::Waiter& Facts::FirstIn(uint32_t collective) const {
+  auto [it, fresh] = first_in_.try_emplace(collective);
+  if (fresh) it->second = FirstWaiter(collective);
+  return it->second;
+}
+
+std::optional<int64_t> Lasted(const Rank& rank, int64_t since_ns) {
+  if (rank.captured_ns == 0 || since_ns <= 0 || rank.captured_ns < since_ns || EndUnseen(rank)) return std::nullopt;
+  return rank.captured_ns - since_ns;
+}
+
+EvidenceItem InOperation(const Facts& facts, int32_t rank_index, const Op& op) {
+  const Rank& rank = facts.bundle.ranks[static_cast<size_t>(rank_index)];
+  Evidence in;
+  in.set_kind(Evidence::IN_OPERATION);
+  in.set_operation(OpText(facts.bundle, rank, op));
+  if (const std::optional<int64_t> lasted = Lasted(rank, op.enter_ns)) in.set_duration_ns(*lasted);
+  return {std::move(in), {rank_index}};
+}
+
+void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
+  const auto [edge, from] = facts.FirstWaiter(node);
+  if (edge == nullptr) return;
+  if (cause->op == nullptr) {
+    cause->comm = edge->comm;
+    cause->op = edge->op;
+    cause->op_rank = facts.graph->RankOf(from);
+  }
+  if (edge->op == nullptr || edge->comm == kNoIndex) return;
+  std::set<int32_t> waiting;
+  if (edge->why == Why::kIn) {
+    for (uint32_t w : facts.graph->back[edge->to]) waiting.insert(facts.graph->RankOf(w));
+  } else {
+    for (uint32_t w : facts.graph->back[node]) {
+      for (const Edge& e : facts.graph->edges[w]) {
+        const bool same = e.to == node && e.comm == edge->comm && e.op != nullptr && e.op->seq == edge->op->seq &&
+                          e.op->kind == edge->op->kind && facts.graph->RankOf(w) >= 0;
+        if (same) waiting.insert(facts.graph->RankOf(w));
+      }
+    }
+  }
+  const Rank& waiter = facts.bundle.ranks[facts.graph->RankOf(from)];
+  Evidence wait;
+  wait.set_kind(Evidence::WAITING);
+  wait.set_operation(OpText(facts.bundle, waiter, *edge->op));
+  *wait.mutable_communicator() = Labelled(facts.bundle.comms[edge->comm]);
+  if (const std::optional<int64_t> lasted = Lasted(waiter, edge->op->enter_ns)) wait.set_duration_ns(*lasted);
+  cause->evidence.push_back({std::move(wait), std::vector<int32_t>(waiting.begin(), waiting.end())});
+}
+
+void AddHostEvidence(const Facts& facts, int32_t rank_index, Cause* cause) {
+  const Rank& rank = facts.bundle.ranks[rank_index];
+  const Process& p = rank.process;
+  const bool sampled_cpu = p.cpu_ns_between_samples >= 0 && p.sample_gap_ns > 0;
+  const bool sleeps = !p.wchan.empty() && p.wchan != "0";
+  if (!p.state.empty() || sleeps || sampled_cpu || p.io_bytes_between_samples > 0) {
+    Evidence seen;
+    seen.set_kind(Evidence::PROCESS_STATE);
+    seen.mutable_process()->set_state(p.state);
+    if (sleeps) seen.mutable_process()->set_kernel_function(p.wchan);
+    seen.mutable_process()->set_between_ns(p.sample_gap_ns);
+    seen.mutable_process()->set_cpu_ns(p.cpu_ns_between_samples);
+    seen.mutable_process()->set_io_bytes(p.io_bytes_between_samples);
+    cause->evidence.push_back({std::move(seen), {rank_index}});
+  }
+  if (p.stack.empty() && p.stack_refused.empty()) return;
+  Evidence stack;
+  stack.set_kind(Evidence::STACK);
+  for (const std::string& frame : p.stack) *stack.add_frames() = ParseFrame(frame);
+  stack.set_place(CodePlace(stack.frames()));
+  if (p.stack.empty()) stack.set_refused(p.stack_refused);
+  cause->evidence.push_back({std::move(stack), {rank_index}});
+}
+
+}  // namespace lockstep

@@ -1,0 +1,56 @@
+// What every rule may use: the model, the calls that disagree, the programs that differ, and the wait graph.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "analyzer/engine/facts/cause.h"
+#include "analyzer/engine/facts/mismatch.h"
+#include "analyzer/engine/facts/model.h"
+#include "analyzer/engine/facts/program.h"
+#include "analyzer/engine/facts/waits.h"
+
+namespace lockstep {
+
+// Refers to its arguments, which must live longer. One thread at a time.
+class Facts {
+ public:
+  // `graph`: null if nothing is stuck.
+  Facts(const Model& model, const std::vector<Mismatch>& mismatches, const std::vector<Divergence>& divergences,
+        const WaitGraph* graph);
+
+  // Where the program of the rank differs from that of its role; null: nowhere.
+  const Divergence* DivergenceOf(int32_t rank_index) const;
+  // An operation that waits for a node: the one closest to the place in the program where that node stopped.
+  struct Waiter {
+    const Edge* edge = nullptr;  // edge that leads out of the queue or process `from`
+    uint32_t from = 0;
+  };
+  Waiter FirstWaiter(uint32_t node) const;
+  const Waiter& FirstIn(uint32_t collective) const;
+
+  const Model& model;
+  const Bundle& bundle;
+  const std::vector<Mismatch>& mismatches;
+  const std::vector<Divergence>& divergences;
+  const WaitGraph* const graph;
+  absl::flat_hash_set<int32_t> damaged;  // global ranks
+
+ private:
+  std::vector<int32_t> divergence_of_rank_;                 // index into divergences; -1 if none
+  mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;  // indexed by the node of a collective
+};
+
+// Returns the time from `since_ns` until the rank's data was taken, or nullopt if unknown.
+std::optional<int64_t> Lasted(const Rank& rank, int64_t since_ns);
+// Returns how long the rank has been in the operation.
+EvidenceItem InOperation(const Facts& facts, int32_t rank_index, const Op& op);
+// Adds who waits for the node, and in what.
+void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause);
+// Adds the state of the rank's process and its stack.
+void AddHostEvidence(const Facts& facts, int32_t rank_index, Cause* cause);
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+// All rules. Each looks for one kind of fault and returns causes; the engine calls them in its order. A rule that takes
+// `known` skips what these causes explain.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/engine/rules/facts.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// What others wait for in the wait graph; empty if there is no graph.
+std::vector<Cause> FromSinks(const Facts& facts);
+// Calls that disagree, were skipped or were added, although no rank waits for them.
+std::vector<Cause> FromDisagreement(const Facts& facts, const std::vector<Cause>& known);
+// Processes that ended abnormally.
+std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& known);
+// Processes that exited with status 0, or are stopped. GPU marks are off, and every other process has waited for
+// its GPU for at least `late_after_ns`.
+std::vector<Cause> FromEndsUnderWaits(const Facts& facts, const std::vector<Cause>& known, int64_t late_after_ns);
+// Processes that ended without a clean exit while nothing watched them. Only when all processes have ended.
+std::vector<Cause> FromUnseenEnds(const Facts& facts);
+// Beside `known`, which others wait for: ranks that are stuck by themselves or left their program, although no rank
+// waits for them yet.
+std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& known);
+std::vector<Cause> FromLastCalls(const Facts& facts);
+// Collectives that some members completed and others never issued, in records that a framework wrote after the fact.
+std::vector<Cause> FromAbsence(const Facts& facts);
+// The job is known to be stuck, but no record shows why. Returns the one process that launched its CUDA graph fewer
+// times than all others and is in no wait. Needs no wait graph.
+std::vector<Cause> FromReplays(const Facts& facts);
+// No rank waits in NCCL, and nearly all wait for another process outside NCCL. Returns the few that do not, or else
+// the ranks without data. Needs no wait graph.
+std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns);
+// Only stacks are known. Returns the few ranks whose stacks are at a different place of the program.
+std::vector<Cause> FromStacks(const Facts& facts);
+// Ranks that left no data, if nothing else is known to be wrong.
+std::vector<Cause> FromMissing(const Facts& facts);
+// Signature hashes that differ although no record shows a different call.
+std::vector<Cause> FromHashes(const Facts& facts);
+// Asynchronous errors of NCCL.
+std::vector<Cause> FromAsyncErrors(const Facts& facts);
+
+// Communicators that were not created: adds the ranks that never arrived to `causes`, and removes what that explains.
+void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cause>* causes);
+// Does the same for communicators that differ from others of the same kind.
+void AddFromSplits(const Facts& facts, std::vector<Cause>* causes);
+// For backends whose groups have no names. If the newest group's sizes differ from the peers', replaces the causes
+// that this difference explains.
+void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes);
+// Most members of a communicator ended with the same operation: they exited with status 0, or are idle. Then the few
+// ranks that issued an extra call are ahead. One extra call is more likely than a fault on most ranks.
+void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes);
+// Blames a rank without data instead of idle ranks that may wait for it in a call that is not recorded.
+void BlameTheSilent(const Facts& facts, std::vector<Cause>* causes);
+
+Finding ToFinding(const Facts& facts, const Cause& cause);
+// Adds facts about the CUDA graph launch that issued the operation.
+void DescribeReplay(const Facts& facts, const Cause& cause, Finding* finding);
+
+}  // namespace lockstep

@@ -1,0 +1,159 @@
+#include "collector/service/core/clients.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/util/time_units.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int64_t kWatchFor = 60 * kSecond;
+constexpr size_t kMostWatchers = 4096;
+constexpr size_t kMostJobsInReply = 64;
+constexpr int kMostKin = 64;
+
+std::string NoSuchJob(const std::string& name, const std::string& known) {
+  return absl::StrCat(
+      "no job '", name, "' is known; ",
+      known.empty()
+          ? "no other job is known either: does an agent run on its hosts, and does this collector accept its key?"
+          : absl::StrCat("known: ", known));
+}
+
+}  // namespace
+
+// A watcher may name communicators. Then it watches only the job that has one of them, if there is such a job.
+bool Clients::Watches(const Watcher& watcher, const Job& job) {
+  if (MatchName(job, watcher.job) == NameMatch::kNone) return false;
+  if (watcher.kin.empty()) return true;
+  const auto has = [&](const Job& one) {
+    return std::any_of(watcher.kin.begin(), watcher.kin.end(),
+                       [&](uint64_t comm) { return one.communicators.contains(comm); });
+  };
+  if (has(job)) return true;
+  const std::vector<Job*> named = jobs_.Named(watcher.job);
+  return std::none_of(named.begin(), named.end(), [&](const Job* other) { return has(*other); });
+}
+
+void Clients::Tell(const std::string& key, const Incident* incident) {
+  Job* job = jobs_.Find(key);
+  if (job == nullptr) return;
+  for (const Watcher& watcher : watchers_) {
+    if (!Watches(watcher, *job)) continue;
+    ClientReply reply;
+    reply.set_request(watcher.request);
+    jobs_.Fill(*job, reply.add_jobs());
+    if (incident != nullptr) *reply.mutable_incident() = *incident;
+    shared_.Send(watcher.address, wire::Type::kClientReply, reply);
+  }
+}
+
+void Clients::Tick() {
+  fresh_.Tick();
+  for (Watcher& watcher : watchers_) {
+    if (shared_.now < watcher.next_ns) continue;
+    watcher.next_ns = shared_.now + kSecond;
+    ClientReply reply;
+    reply.set_request(watcher.request);
+    for (Job* job : jobs_.Named(watcher.job)) {
+      if (reply.jobs_size() < static_cast<int>(kMostJobsInReply) && Watches(watcher, *job))
+        jobs_.Fill(*job, reply.add_jobs());
+    }
+    shared_.Send(watcher.address, wire::Type::kClientReply, reply);
+  }
+  std::erase_if(watchers_, [this](const Watcher& watcher) { return shared_.now > watcher.until_ns; });
+}
+
+std::string Clients::NamesOf(const std::vector<Job*>& jobs) {
+  std::string names;
+  for (size_t i = 0; i < std::min<size_t>(jobs.size(), 16); ++i) {
+    absl::StrAppend(&names, i == 0 ? "" : ", ", jobs[i]->name,
+                    jobs[i]->number == 0 && jobs_.HasNamesake(*jobs[i]) ? "#1" : "");
+  }
+  return names;
+}
+
+void Clients::OnRequest(const wire::Received& received) {
+  ClientRequest request;
+  if (!shared_.Decode(received.message, &request)) return;
+  const Address from{received.peer, received.message.header.route};
+  ClientReply reply;
+  reply.set_request(request.request());
+  const auto fail = [&](std::string why) {
+    ++shared_.counters.requests_refused;
+    reply.set_error(std::move(why));
+    reply.set_done(true);
+    shared_.Send(from, wire::Type::kClientReply, reply);
+  };
+  // For a peer behind a relay, the relay has checked the key.
+  const bool may_look = received.role == wire::Role::kOperator || received.role == wire::Role::kReader ||
+                        received.role == wire::Role::kRelay;
+  const bool may_dump = received.role == wire::Role::kOperator || received.role == wire::Role::kRelay;
+  if (!may_look) return fail("this key is not an operator's or reader's");
+  const std::vector<Job*> jobs = jobs_.Named(request.job());
+  switch (request.kind()) {
+    case ClientRequest::STATUS: {
+      if (!request.job().empty() && jobs.empty()) return fail(NoSuchJob(request.job(), NamesOf(jobs_.Named(""))));
+      for (Job* job : jobs) {
+        if (reply.jobs_size() < static_cast<int>(kMostJobsInReply)) jobs_.Fill(*job, reply.add_jobs());
+      }
+      reply.set_done(true);
+      return shared_.Send(from, wire::Type::kClientReply, reply);
+    }
+    case ClientRequest::WATCH: {
+      for (Watcher& watcher : watchers_) {
+        if (watcher.address == from && watcher.request == request.request()) {
+          watcher.until_ns = shared_.now + kWatchFor;
+          watcher.kin.assign(request.kin().begin(), request.kin().begin() + std::min(request.kin_size(), kMostKin));
+          return;
+        }
+      }
+      if (watchers_.size() >= kMostWatchers) return fail("too many clients watch already");
+      watchers_.push_back({from, request.request(), request.job(), shared_.now + kWatchFor, shared_.now, {}});
+      watchers_.back().kin.assign(request.kin().begin(),
+                                  request.kin().begin() + std::min(request.kin_size(), kMostKin));
+      return;
+    }
+    case ClientRequest::DETAIL: {
+      if (jobs.size() != 1) return fail(jobs.empty() ? "no such job" : absl::StrCat("which job? ", NamesOf(jobs)));
+      if (request.missing_stacks() && request.fresh()) {
+        if (!may_dump)
+          return fail(
+              "this key may only look (role reader); taking stacks stops processes for a moment and needs a key of "
+              "role "
+              "operator");
+        if (std::string why = fresh_.Ask(jobs[0], from, request.request()); !why.empty()) return fail(why);
+        return;
+      }
+      FillDetail(*jobs[0], shared_.now, request, &reply);
+      reply.set_done(true);
+      return shared_.Send(from, wire::Type::kClientReply, reply);
+    }
+    case ClientRequest::DUMP: {
+      if (!may_dump) return fail("this key may only look (role reader); taking a dump needs a key of role operator");
+      if (jobs.empty()) {
+        return fail(
+            request.job().empty()
+                ? std::string(
+                      "no job is known: does an agent run on its hosts, and does this collector accept its key?")
+                : NoSuchJob(request.job(), NamesOf(jobs_.Named(""))));
+      }
+      if (jobs.size() > 1) return fail(absl::StrCat("which job? ", NamesOf(jobs)));
+      Job* job = jobs[0];
+      if (job->asking.size() >= 64) return fail("too many clients already wait for a dump of this job");
+      for (const auto& [address, number] : job->asking) {
+        if (address == from && number == request.request()) return;  // the client sent this request again
+      }
+      job->asking.push_back({from, request.request()});
+      job->asked_everything |= request.everything();
+      job->dump_wanted = true;
+      reply.set_progress(absl::StrCat("asking ", job->All().size(), " ranks of job ", job->name, " for digests"));
+      return shared_.Send(from, wire::Type::kClientReply, reply);
+    }
+    default: return fail("this collector does not know this request: update it");
+  }
+}
+
+}  // namespace lockstep

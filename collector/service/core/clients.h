@@ -1,0 +1,43 @@
+// Answers users' tools: `lockstep top`, `lockstep dump`, `lockstep run --collector`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collector/service/core/fresh_stacks.h"
+#include "collector/service/core/job_table.h"
+#include "collector/service/core/shared.h"
+
+namespace lockstep {
+
+class Clients {
+ public:
+  Clients(CoreShared* shared, JobTable* jobs) : shared_(*shared), jobs_(*jobs), fresh_(shared, jobs) {}
+
+  void OnRequest(const wire::Received& received);
+  // Tells all who watch the job its state now. `incident`: null if none is new.
+  void Tell(const std::string& key, const Incident* incident);
+  void Tick();
+  FreshStacks& fresh() { return fresh_; }
+
+ private:
+  struct Watcher {
+    Address address;
+    uint64_t request = 0;
+    std::string job;
+    int64_t until_ns = 0;
+    int64_t next_ns = 0;
+    std::vector<uint64_t> kin;  // communicators of the requested job
+  };
+
+  bool Watches(const Watcher& watcher, const Job& job);
+  std::string NamesOf(const std::vector<Job*>& jobs);
+
+  CoreShared& shared_;
+  JobTable& jobs_;
+  FreshStacks fresh_;
+  std::vector<Watcher> watchers_;
+};
+
+}  // namespace lockstep

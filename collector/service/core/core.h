@@ -1,0 +1,57 @@
+// The collector's decisions, as a state machine. It decides about jobs and their generations, what is late, which ranks
+// are asked for what, when a verdict is printed, and when an incident is complete. It has no threads, sockets, files or
+// clock. Its owner passes in received messages and the time, sends messages for it, and does its slow work. So a test
+// simulates hours in a second. docs/architecture.md describes the order of messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collector/service/core/clients.h"
+#include "collector/service/core/incidents.h"
+#include "collector/service/core/job_table.h"
+#include "collector/service/core/rounds.h"
+#include "collector/service/core/shared.h"
+
+namespace lockstep {
+
+// One thread owns this object.
+class CollectorCore : private JobEvents {
+ public:
+  CollectorCore(const CoreOptions& options, CoreActions* actions);
+  CollectorCore(const CollectorCore&) = delete;
+  CollectorCore& operator=(const CollectorCore&) = delete;
+
+  // `mono_ns` never decreases; `real_ns` may jump, because it is only recorded.
+  void Receive(int64_t mono_ns, const wire::Received& received);
+  // To be called ten times a second. Pauses of seconds between two calls are detected and not counted as waiting.
+  void Tick(int64_t mono_ns, int64_t real_ns);
+  // Takes an incident whose gathering an earlier process began. Call it before anything is received.
+  void Resume(const IncidentState& state) { incidents_.Resume(state); }
+  // Takes a hang that an earlier process declared, so that the hang is not declared again.
+  void Remember(DeclaredBefore before) { incidents_.book().before.push_back(std::move(before)); }
+
+  const CoreCounters& counters() const { return shared_.counters; }
+  // Returns whether gathering is in progress or work is running.
+  bool busy() const { return shared_.working() || incidents_.book().gathering(); }
+  // The states of all jobs, those with problems first.
+  std::vector<JobState> States() const;
+  JobStatus StatusOf(const std::string& job) const;  // By name, or "name/step/restart"; an empty message if unknown.
+
+ private:
+  void Reported(Job* job) override { incidents_.TakeUp(job); }
+  void Differs(Job* job, const Desync& desync) override { incidents_.desyncs().Gather(job, desync); }
+  void BeganOrEnded(Job* job) override { clients_.Tell(job->key, nullptr); }
+  void OnStacks(const wire::Received& received);
+
+  CoreShared shared_;
+  JobTable jobs_;
+  Clients clients_;
+  Incidents incidents_;
+  Rounds rounds_;
+  int64_t swept_ns_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,37 @@
+// Asks a few ranks for evidence, and merges the answers: process states, stacks.
+#pragma once
+
+#include <string>
+
+#include "collector/service/core/incident_book.h"
+#include "collector/service/core/job_table.h"
+#include "collector/service/core/shared.h"
+
+namespace lockstep {
+
+class EvidenceGathering {
+ public:
+  EvidenceGathering(CoreShared* shared, JobTable* jobs, IncidentBook* book)
+      : shared_(*shared), jobs_(*jobs), book_(*book) {}
+
+  void Start(Gathering* incident);
+  // Asks again where needed. Returns whether nothing more is expected.
+  bool Tick(Gathering* incident);
+  void OnEvidence(const wire::Received& received);
+  // Stacks that were merged by relays, or come from one host. Stacks that arrive after the time for evidence are kept,
+  // too.
+  void OnStacks(std::shared_ptr<StackReport> report);
+  // Writes the stacks so far to the incident's folder.
+  void WriteStacksOf(Gathering* incident);
+
+ private:
+  void Ask(Gathering* incident, const std::string& host, HostGathering* gathering);
+  void OnNoRings(const HostEvidence& evidence);
+  static void LookWhetherDone(Gathering* incident, HostGathering* gathering);
+
+  CoreShared& shared_;
+  JobTable& jobs_;
+  IncidentBook& book_;
+};
+
+}  // namespace lockstep

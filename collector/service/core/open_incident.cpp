@@ -1,0 +1,515 @@
+#include "collector/service/core/open_incident.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/calibration/confidence.h"
+#include "analyzer/evidence/merged_stacks.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/formats/lsd/writer.h"
+#include "analyzer/load/load.h"
+#include "analyzer/replay/conclude.h"
+#include "analyzer/report/before.h"
+#include "analyzer/report/report.h"
+#include "analyzer/util/atomic_file.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/parse_json.h"
+#include "analyzer/util/small_file.h"
+#include "collector/incident/incident.h"
+
+namespace lockstep {
+namespace {
+
+constexpr char kStateFile[] = "/.gathering.json";
+constexpr char kFinalFile[] = "/.verdict.pb";
+constexpr char kToldFile[] = "/.told";
+constexpr char kDigestsFile[] = "digests.lsd";
+constexpr size_t kMostStateBytes = 64u << 20;
+constexpr size_t kMostNamed = 4096;  // maximum number of ranks or hosts in a manifest
+
+using Json = nlohmann::ordered_json;
+
+Json RanksJson(const Ranks& ranks) {
+  Json list = Json::array();
+  for (const Ranks::Run& run : ranks.runs()) list.push_back({run.first, run.last});
+  return list;
+}
+
+std::string Dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+template <class T>
+T Number(const nlohmann::json& json, const char* name, T otherwise) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number_integer() ? found->get<T>() : otherwise;
+}
+
+std::string Text(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+void PutHosts(const std::map<std::string, Ranks>& hosts, Json* json) {
+  *json = Json::array();
+  for (const auto& [host, ranks] : hosts) json->push_back({{"host", host}, {"ranks", RanksJson(ranks)}});
+}
+
+void GetHosts(const nlohmann::json& json, const char* name, std::map<std::string, Ranks>* hosts) {
+  const auto list = json.find(name);
+  if (list == json.end() || !list->is_array()) return;
+  for (const nlohmann::json& entry : *list) {
+    if (!entry.is_object() || Text(entry, "host").empty()) continue;
+    Ranks& ranks = (*hosts)[Text(entry, "host")];
+    const auto runs = entry.find("ranks");
+    if (runs == entry.end() || !runs->is_array()) continue;
+    for (const nlohmann::json& run : *runs) {
+      if (run.is_array() && run.size() == 2 && run[0].is_number_integer() && run[1].is_number_integer()) {
+        ranks.AddRun(run[0].get<int32_t>(), run[1].get<int32_t>());
+      }
+    }
+  }
+}
+
+bool Flag(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_boolean() && found->get<bool>();
+}
+
+}  // namespace
+
+std::string ToldMark(const std::string& folder) { return folder + kToldFile; }
+
+std::string StateText(const IncidentState& state) {
+  Json json;
+  json["format"] = 1;
+  json["name"] = state.name;
+  json["job"]["job"] = state.identity.job();
+  json["job"]["step"] = state.identity.step();
+  json["job"]["restart_count"] = state.identity.restart_count();
+  json["job"]["uid"] = state.identity.uid();
+  json["evidence_request"] = state.evidence_request;
+  json["everything_request"] = state.everything_request;
+  json["everything"] = state.everything;
+  json["stalled_ns"] = state.stalled_ns;
+  json["ranks_expected"] = state.ranks_expected;
+  json["captured_real_ns"] = state.captured_real_ns;
+  json["declared"] = state.declared;
+  json["evidence_done"] = state.evidence_done;
+  json["people"] = state.people;
+  json["communicators"] = state.comms;
+  if (!state.desync.text.empty()) {
+    Json& desync = json["desync"];
+    desync["text"] = state.desync.text;
+    desync["communicator"] = state.desync.comm;
+    desync["name"] = state.desync.comm_name;
+    desync["size"] = state.desync.size;
+    desync["sequence"] = state.desync.seq;
+    desync["ranks"] = state.desync.odd;
+    desync["confirmed"] = state.desync.confirmed;
+    desync["where"] = state.desync.where;
+  }
+  PutHosts(state.hosts, &json["hosts"]);
+  PutHosts(state.evidence, &json["evidence"]);
+  PutHosts(state.merged, &json["merged"]);
+  return Dump(json);
+}
+
+absl::StatusOr<IncidentState> ParseState(const std::string& text) {
+  const nlohmann::json json = ParseJson(text);
+  if (!json.is_object() || Number<int>(json, "format", 0) != 1)
+    return absl::InvalidArgumentError("no state of an incident");
+  IncidentState state;
+  state.name = Text(json, "name");
+  if (const auto job = json.find("job"); job != json.end() && job->is_object()) {
+    state.identity.set_job(Text(*job, "job"));
+    state.identity.set_step(Text(*job, "step"));
+    state.identity.set_restart_count(Number<uint32_t>(*job, "restart_count", 0));
+    state.identity.set_uid(Number<uint32_t>(*job, "uid", 0));
+  }
+  state.evidence_request = Number<uint64_t>(json, "evidence_request", 0);
+  state.everything_request = Number<uint64_t>(json, "everything_request", 0);
+  state.everything = Flag(json, "everything");
+  state.declared = Flag(json, "declared");
+  state.evidence_done = Flag(json, "evidence_done");
+  state.people = Text(json, "people");
+  if (const auto comms = json.find("communicators"); comms != json.end() && comms->is_array()) {
+    for (const nlohmann::json& comm : *comms) {
+      if (comm.is_number_unsigned()) state.comms.push_back(comm.get<uint64_t>());
+    }
+  }
+  state.stalled_ns = Number<int64_t>(json, "stalled_ns", 0);
+  state.ranks_expected = Number<int32_t>(json, "ranks_expected", 0);
+  state.captured_real_ns = Number<int64_t>(json, "captured_real_ns", 0);
+  if (const auto desync = json.find("desync"); desync != json.end() && desync->is_object()) {
+    state.desync.text = Text(*desync, "text");
+    state.desync.comm = Number<uint64_t>(*desync, "communicator", 0);
+    state.desync.comm_name = Text(*desync, "name");
+    state.desync.size = Number<int32_t>(*desync, "size", 0);
+    state.desync.seq = Number<uint64_t>(*desync, "sequence", 0);
+    state.desync.confirmed = Flag(*desync, "confirmed");
+    state.desync.where = Text(*desync, "where");
+    if (const auto ranks = desync->find("ranks"); ranks != desync->end() && ranks->is_array()) {
+      for (const nlohmann::json& rank : *ranks) {
+        if (rank.is_number_integer()) state.desync.odd.push_back(rank.get<int32_t>());
+      }
+    }
+  }
+  GetHosts(json, "hosts", &state.hosts);
+  GetHosts(json, "evidence", &state.evidence);
+  GetHosts(json, "merged", &state.merged);
+  return state;
+}
+
+namespace {
+
+// Removes the folder of an earlier process that was killed before it had written the state, which is written first. No
+// user was notified of that incident.
+void RemoveIfBegun(const std::string& folder) {
+  for (const std::string& name : NamesIn(folder)) {
+    if (name.starts_with(kUnfinishedPrefix)) unlink(absl::StrCat(folder, "/", name).c_str());
+  }
+  rmdir(folder.c_str());  // fails if the folder contains anything else
+}
+
+}  // namespace
+
+std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<std::string>* problems) {
+  std::vector<IncidentState> found;
+  for (const std::string& name : NamesIn(out)) {
+    if (!absl::StartsWith(name, "lockstep-incident-")) continue;
+    const std::string folder = absl::StrCat(out, "/", name);
+    const absl::StatusOr<std::string> text = ReadWholeFile(folder + kStateFile, kMostStateBytes, Links::kRefuse);
+    if (absl::IsNotFound(text.status())) {
+      RemoveIfBegun(folder);
+      continue;
+    }
+    absl::StatusOr<IncidentState> state = text.ok() ? ParseState(*text) : text.status();
+    if (!state.ok()) {
+      problems->push_back(absl::StrCat(folder, " cannot be resumed: ", state.status().message()));
+      continue;
+    }
+    state->name = name;
+    state->folder = folder;
+    found.push_back(std::move(*state));
+  }
+  std::sort(found.begin(), found.end(), [](const IncidentState& a, const IncidentState& b) { return a.name < b.name; });
+  return found;
+}
+
+bool DeclaredBefore::Is(const Verdict& verdict, int64_t since_real_ns) const {
+  if (!known || since_real_ns <= captured_real_ns) return true;
+  if (verdict.findings().empty()) return kind.empty();
+  const Finding& finding = verdict.findings(0);
+  return kind == FindingKind_Name(finding.kind()) && communicator == finding.communicator().id() &&
+         sequence == finding.sequence() &&
+         std::equal(culprits.begin(), culprits.end(), finding.culprit_ranks().begin(), finding.culprit_ranks().end());
+}
+
+std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
+  std::vector<std::pair<int64_t, std::string>> folders;  // paired with the time of their last write
+  for (const std::string& name : NamesIn(out)) {
+    const std::string folder = absl::StrCat(out, "/", name);
+    struct stat info {};
+    if (!absl::StartsWith(name, "lockstep-incident-") || lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
+      continue;
+    folders.emplace_back(info.st_mtime, folder);
+  }
+  std::sort(folders.rbegin(), folders.rend());
+  if (folders.size() > most) folders.resize(most);
+  std::vector<DeclaredBefore> found;
+  for (const auto& [when, folder] : folders) {
+    DeclaredBefore before;
+    before.folder = folder;
+    const absl::StatusOr<std::string> state = ReadWholeFile(folder + kStateFile, kMostStateBytes, Links::kRefuse);
+    const absl::StatusOr<std::string> manifest =
+        ReadWholeFile(folder + "/manifest.json", kMostStateBytes, Links::kRefuse);
+    bool declared = false;
+    if (const absl::StatusOr<IncidentState> open = state.ok() ? ParseState(*state) : state.status(); open.ok()) {
+      before.identity = open->identity;
+      before.captured_real_ns = open->captured_real_ns;
+      if (!open->desync.text.empty()) before.desync_comm = open->desync.comm;
+      declared = open->declared;
+    } else if (manifest.ok()) {
+      const nlohmann::json json = ParseJson(*manifest);
+      if (!json.is_object()) continue;
+      before.identity.set_job(Text(json, "job"));
+      before.identity.set_step(Text(json, "step"));
+      before.identity.set_restart_count(Number<uint32_t>(json, "restart_count", 0));
+      before.identity.set_uid(Number<uint32_t>(json, "uid", 0));
+      before.captured_real_ns = Number<int64_t>(json, "captured_real_ns", 0);
+      before.desync_comm = Number<uint64_t>(json, "desync_communicator", 0);
+      declared = Flag(json, "declared");
+    }
+    if (!declared && before.desync_comm == 0) continue;
+    const absl::StatusOr<std::string> verdict =
+        ReadWholeFile(folder + "/verdict.json", kMostStateBytes, Links::kRefuse);
+    const nlohmann::json json = verdict.ok() ? ParseJson(*verdict) : nlohmann::json();
+    if (json.is_object()) {
+      before.known = true;
+      const auto findings = json.find("findings");
+      if (findings != json.end() && findings->is_array() && !findings->empty() && (*findings)[0].is_object()) {
+        const nlohmann::json& first = (*findings)[0];
+        before.kind = Text(first, "kind");
+        before.sequence = Number<int64_t>(first, "sequence", 0);
+        if (const auto comm = first.find("communicator"); comm != first.end() && comm->is_object())
+          before.communicator = Text(*comm, "id");
+        if (const auto ranks = first.find("culprit_ranks"); ranks != first.end() && ranks->is_array()) {
+          for (const nlohmann::json& rank : *ranks) {
+            if (rank.is_number_integer()) before.culprits.push_back(rank.get<int32_t>());
+          }
+        }
+      }
+    }
+    found.push_back(std::move(before));
+  }
+  return found;
+}
+
+VerdictTexts ReadVerdictTexts(const std::string& folder) {
+  return {ReadWholeFile(folder + "/verdict.txt", kMostStateBytes, Links::kRefuse).value_or(""),
+          ReadWholeFile(folder + "/verdict.json", kMostStateBytes, Links::kRefuse).value_or("")};
+}
+
+absl::StatusOr<Bundle> ReadDigests(const std::string& folder) {
+  struct stat info {};
+  const std::string path = absl::StrCat(folder, "/", kDigestsFile);
+  if (stat(path.c_str(), &info) != 0) return absl::NotFoundError(absl::StrCat(path, ": ", strerror(errno)));
+  return LoadPaths({path});
+}
+
+absl::Status MakeIncidentFolder(const std::string& folder) {
+  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
+    mkdir(folder.substr(0, slash).c_str(), 0777);
+  }
+  if (mkdir(folder.c_str(), 0700) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+std::string ManifestText(const IncidentState& state, bool whole, const std::vector<std::string>& missing) {
+  Json json;
+  json["format"] = 1;
+  json["tool_version"] = LOCKSTEP_VERSION;
+  json["job"] = state.identity.job();
+  json["step"] = state.identity.step();
+  json["restart_count"] = state.identity.restart_count();
+  json["uid"] = state.identity.uid();
+  json["declared"] = state.declared;
+  json["ranks_expected"] = state.ranks_expected;
+  json["known_stalled"] = state.stalled_ns > 0;
+  json["stalled_ns"] = state.stalled_ns;
+  json["captured_real_ns"] = state.captured_real_ns;
+  json["whole"] = whole && missing.empty();
+  if (!state.desync.text.empty()) json["desync_communicator"] = state.desync.comm;
+  if (!state.redacted.empty()) json["redacted"] = state.redacted;
+  json["nodes"] = Json::array();
+  for (const auto& [host, ranks] : state.hosts) {
+    if (host.empty()) continue;
+    Json node = {{"host", host}, {"file", DumpFileName(host)}, {"ranks", ranks.List(kMostNamed)}};
+    json["nodes"].push_back(std::move(node));
+  }
+  json["missing"] = std::vector<std::string>(
+      missing.begin(), missing.begin() + static_cast<ptrdiff_t>(std::min(missing.size(), kMostNamed)));
+  return Dump(json);
+}
+
+}  // namespace
+
+absl::Status WriteState(const IncidentState& state) {
+  return WriteFileSafely(state.folder + kStateFile, StateText(state));
+}
+
+absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
+                               const std::vector<std::string>& missing) {
+  // The state comes first, because an incident with a state will be finished in any case.
+  absl::Status result = whole ? absl::OkStatus() : WriteState(state);
+  result.Update(WriteFileSafely(state.folder + "/verdict.txt", text));
+  result.Update(WriteFileSafely(state.folder + "/verdict.json", json));
+  result.Update(WriteFileSafely(state.folder + "/manifest.json", ManifestText(state, whole, missing)));
+  return result;
+}
+
+absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const Ranks& looked_at,
+                         const std::vector<std::string>& refused) {
+  const StackTreeMessage message = tree.ToMessage();
+  Json json;
+  json["format"] = 1;
+  json["ranks"] = RanksJson(looked_at);
+  json["left_out"] = RanksJson(tree.left_out());
+  json["refused"] = refused;
+  json["nodes"] = Json::array();
+  int run = 0;
+  for (int i = 0; i < message.parent_size(); ++i) {
+    Json ranks = Json::array();
+    for (uint32_t end = static_cast<uint32_t>(run) + message.runs(i); static_cast<uint32_t>(run) < end; ++run) {
+      ranks.push_back({message.first(run), message.last(run)});
+    }
+    json["nodes"].push_back({{"parent", message.parent(i)},
+                             {"frame", i == 0 ? "" : message.texts(static_cast<int>(message.text(i)))},
+                             {"ranks", ranks}});
+  }
+  return WriteFileSafely(folder + "/stacks.json", Dump(json));
+}
+
+absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool evidence_alone) {
+  DumpHeader header;
+  header.set_tool_version(LOCKSTEP_VERSION);
+  header.set_job(state.identity.job());
+  header.set_step(state.identity.step());
+  header.set_restart_count(state.identity.restart_count());
+  header.set_captured_real_ns(state.captured_real_ns);
+  header.set_ranks_expected(bundle.ranks_expected);
+  std::vector<size_t> all;
+  for (size_t i = 0; i < bundle.ranks.size(); ++i) {
+    if (!evidence_alone || bundle.ranks[i].process.evidence != nullptr) all.push_back(i);
+  }
+  if (all.empty() && evidence_alone) return absl::OkStatus();
+  return WriteLsd(bundle, all, header, absl::StrCat(state.folder, "/", kDigestsFile));
+}
+
+namespace {
+
+// Returns the index of the ring's finding about this communicator that names fewer ranks than the hashes do. It is the
+// same event, more exact. Returns -1 if there is none.
+int CloserFinding(const DesyncFacts& desync, const std::string& id, const Verdict& verdict) {
+  for (int i = 0; i < verdict.findings_size(); ++i) {
+    const Finding& finding = verdict.findings(i);
+    const auto& ranks = finding.culprit_ranks();
+    if (finding.communicator().id() == id && !finding.hypothesis() && !ranks.empty() &&
+        static_cast<size_t>(ranks.size()) < desync.odd.size() &&
+        finding.sequence() <= static_cast<int64_t>(desync.seq) &&
+        std::all_of(ranks.begin(), ranks.end(),
+                    [&](int32_t rank) { return std::binary_search(desync.odd.begin(), desync.odd.end(), rank); })) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
+  if (desync.text.empty()) return;
+  for (const Finding& finding : verdict->findings()) {
+    if (finding.kind() == SILENT_DESYNC) return;
+  }
+  const std::string id = absl::StrCat(absl::Hex(desync.comm, absl::kZeroPad16));
+  if (verdict->verdict() != VERDICT_HUNG && verdict->verdict() != VERDICT_CRASHED) verdict->set_verdict(VERDICT_DESYNC);
+  if (const int closer = CloserFinding(desync, id, *verdict); closer >= 0) {
+    // The finding contains more than the hashes alone.
+    verdict->mutable_findings(closer)->add_evidence()->set_text(desync.where);
+    for (int i = closer; i > 0; --i) verdict->mutable_findings()->SwapElements(i, i - 1);
+    return;
+  }
+  Finding first;
+  first.set_kind(SILENT_DESYNC);
+  for (const int32_t rank : desync.odd) {
+    first.add_culprit_ranks(rank);
+    first.add_culprits()->set_rank(rank);
+  }
+  first.mutable_communicator()->set_id(id);
+  first.mutable_communicator()->set_name(desync.comm_name);
+  first.mutable_communicator()->set_size(desync.size);
+  first.set_sequence(static_cast<int64_t>(desync.seq));
+  first.set_grade(desync.confirmed ? GRADE_STRONG : GRADE_WEAK);
+  first.set_confidence(ConfidenceOf(first.grade(), REASON_HASHES_DIFFER, desync.odd.size() > 1, /*framework=*/false));
+  first.set_summary(desync.text);
+  first.set_advice(
+      "compare what the code of these ranks did between the two numbers; the job continues, and its results may be "
+      "wrong");
+  first.add_advice_steps(first.advice());
+  google::protobuf::RepeatedPtrField<Finding> others;
+  others.Swap(verdict->mutable_findings());
+  *verdict->add_findings() = std::move(first);
+  for (Finding& other : others) verdict->add_findings()->Swap(&other);
+}
+
+absl::Status FinaliseFolder(const std::string& folder) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(folder + kStateFile, kMostStateBytes, Links::kRefuse);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<IncidentState> state = ParseState(*text);
+  if (!state.ok()) return state.status();
+  state->folder = folder;
+  const size_t slash = folder.rfind('/');
+  state->name = slash == std::string::npos ? folder : folder.substr(slash + 1);
+  absl::StatusOr<Bundle> bundle = LoadPaths({folder});
+  if (!bundle.ok()) return bundle.status();
+  std::vector<std::string> missing;
+  Ranks known;
+  for (const Rank& rank : bundle->ranks) known.Add(rank.rank);
+  for (const auto& [host, ranks] : state->hosts) {
+    if (host.empty()) continue;  // the names of hosts behind relays were not known
+    struct stat info {};
+    Ranks unknown = ranks;
+    unknown.Subtract(known);
+    if (!unknown.empty()) {
+      missing.push_back(host);
+      Problem problem;
+      problem.text =
+          absl::StrCat("the agent of ", host, " sent nothing: nothing is known about its ranks ", unknown.Text());
+      problem.like = "agent gave nothing";
+      bundle->problems.push_back(std::move(problem));
+      continue;
+    }
+    if (!state->everything || stat(absl::StrCat(folder, "/", DumpFileName(host)).c_str(), &info) == 0) continue;
+    missing.push_back(host);
+    Problem problem;
+    problem.text =
+        absl::StrCat("whole rings of ", host, " did not arrive: of ranks ", ranks.Text(), " only digests are there");
+    problem.like = "digests only";
+    bundle->problems.push_back(std::move(problem));
+  }
+  // For a desync, the rings of few ranks were requested: missing data of the others proves nothing.
+  if (!state->desync.text.empty()) bundle->ranks_expected = static_cast<int32_t>(bundle->ranks.size());
+  state->redacted = RedactionOf(*bundle);
+  Verdict verdict = replay::Conclude(*bundle);
+  AddDesync(state->desync, &verdict);
+  Incident incident;
+  *incident.mutable_job() = state->identity;
+  incident.set_path(folder);
+  *incident.mutable_verdict() = verdict;
+  incident.set_text(VerdictText(verdict, *bundle));
+  incident.set_whole(missing.empty());
+  MergedStacks stacks;
+  std::string why;
+  if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
+  absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
+  result.Update(WriteVerdictFiles(*state, ReportText(verdict, *bundle), ReportJson(verdict), true, missing));
+  // Everything is written, so the archive delays nobody. Its answer is added to the files; without an answer they do
+  // not change.
+  const Before before = AskBefore(ArchiveFromEnvironment(), verdict, state->captured_real_ns);
+  if (!before.empty()) {
+    incident.set_text(VerdictText(verdict, *bundle, before));
+    result.Update(WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks, before)));
+    result.Update(
+        WriteVerdictFiles(*state, ReportText(verdict, *bundle, before), ReportJson(verdict, before), true, missing));
+  }
+  if (result.ok()) result = WriteFileSafely(folder + kFinalFile, incident.SerializeAsString());
+  // If memory runs out here, the collector already has its answer.
+  if (result.ok()) WriteExplorePage(folder, *bundle, verdict, stacks, true);
+  return result;
+}
+
+absl::Status ReadFinal(const std::string& folder, Incident* incident) {
+  const absl::StatusOr<std::string> bytes = ReadWholeFile(folder + kFinalFile, kMostStateBytes, Links::kRefuse);
+  if (!bytes.ok()) return bytes.status();
+  if (!incident->ParseFromString(*bytes)) return absl::DataLossError(absl::StrCat(folder, kFinalFile, " is damaged"));
+  unlink((folder + kFinalFile).c_str());
+  // From here on, no process resumes the incident.
+  if (unlink((folder + kStateFile).c_str()) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot remove ", folder, kStateFile, ": ", strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep

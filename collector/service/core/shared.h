@@ -1,0 +1,127 @@
+// What every part of the core uses: its owner, the clock, the counters, the numbers of requests, messages and tasks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collector/detect/detector.h"
+#include "collector/incident/store.h"
+#include "collector/service/core/job.h"
+#include "collector/wire/frame.h"
+#include "collector/wire/server.h"
+#include "proto/wire.pb.h"
+
+namespace lockstep {
+
+struct CoreOptions {
+  std::string out = ".";  // parent folder of incidents
+  std::string version;
+  uint64_t instance = 0;              // random for each process
+  std::vector<std::string> fallback;  // fallback endpoints for peers whose relay is silent
+  DetectorLimits limits;
+  StoreLimits store;
+  uint64_t quota = uint64_t{1} << 40;  // maximum bytes of all incidents that this process gathers
+  // A job is not judged while members of its communicators are unknown, until this long after this process first heard
+  // of it. After a restart agents report one by one, so the others would seem to be missing.
+  int64_t gather_after_ns = 10'000'000'000;
+  int64_t silent_after_ns = 5'000'000'000;    // limit for a silent agent or relay
+  int64_t forget_after_ns = 600'000'000'000;  // limit for a job without any message
+  // A round of digests ends when all have arrived. After the first limit, it ends once nothing arrived for the second
+  // (or for a quarter of the time so far) and the missing hosts were asked again. It ends after the third limit at the
+  // latest.
+  int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
+  int64_t evidence_ns = 15'000'000'000;           // limit for all evidence
+  size_t fresh_ranks = 16;                        // number of ranks whose stacks are taken when a user asks
+  int64_t ask_evidence_again_ns = 5'000'000'000;  // limit for a host without an answer
+  size_t evidence_ranks = 64;
+  size_t merged_ranks = 256;     // number of ranks that send only stacks
+  size_t everything_hosts = 16;  // number of hosts that are asked for whole rings at the same time
+  // Maximum number of rounds for silent desyncs in one job, and of ranks in each round.
+  size_t desync_gatherings = 4, desync_ranks = 64;
+  int64_t desync_confirm_ns = 60'000'000'000;   // a difference that is not seen again within this time is ignored
+  int64_t ask_again_ns = 10'000'000'000;        // limit for a host without an answer before it is asked again
+  int64_t give_up_ns = 60'000'000'000;          // the limit after which the incident continues without the host
+  size_t most_jobs = 1024, most_hosts = 65536;  // maximum in one job
+  size_t most_waiting_chunk_bytes = size_t{64} << 20;
+};
+
+// Slow work for a thread of the owner. Tasks of one lane run one after the other in order.
+struct CoreTask {
+  enum class Lane { kAnalysis, kDisk, kFinal };
+  Lane lane = Lane::kAnalysis;
+  std::function<void()> run;              // on any thread; must not touch the core
+  std::function<void(int64_t now)> done;  // afterwards, called by the core's owner on the core's thread
+};
+
+class CoreActions {
+ public:
+  virtual ~CoreActions() = default;
+  // May fail silently, because everything is requested again.
+  virtual void Send(uint64_t peer, const wire::Message& message) = 0;
+  virtual void Work(CoreTask task) = 0;
+  // Writes a line to the log.
+  virtual void Say(const std::string& line) = 0;
+  // Prints a verdict in the form of verdict.txt.
+  virtual void Print(const std::string& block) = 0;
+  virtual void Decided(const Decision& decision, const std::string& job, int64_t real_ns) = 0;
+  // Runs the command of --on-verdict, if there is one. `folder`: of the incident; empty if nothing can be written.
+  virtual void OnVerdict(const std::string& job, const std::string& json, const std::string& folder) = 0;
+  // Loads the incident's folder, analyzes it and rewrites its verdict files; runs on the final lane, possibly in
+  // another process.
+  virtual absl::Status Finalise(const std::string& folder, Incident* incident) = 0;
+};
+
+// Counted since the start; each is a metric.
+struct CoreCounters {
+  uint64_t heartbeats = 0, late = 0, hung = 0, recovered = 0, verdicts = 0, rounds = 0, digests = 0, digests_late = 0,
+           evidence = 0;
+  uint64_t chunks = 0, chunk_bytes = 0, chunks_refused = 0, chunks_put_off = 0, malformed = 0, requests_refused = 0;
+  uint64_t jobs = 0, agents = 0, agents_silent = 0, ranks = 0;  // current numbers
+  int64_t heartbeat_lag_ns = 0;                                 // age of the oldest part of the newest heartbeats
+};
+
+// One thread owns this object.
+class CoreShared {
+ public:
+  CoreShared(const CoreOptions& options, CoreActions* actions);
+  ~CoreShared() { *alive_ = false; }
+  CoreShared(const CoreShared&) = delete;
+  CoreShared& operator=(const CoreShared&) = delete;
+
+  // Sets both clocks; messages move only the monotonic one. Returns the time since the last call, or 0.
+  int64_t Tick(int64_t mono_ns, int64_t real_ns);
+  int64_t RealNow() const { return real_ns_ + (now - tick_ns_); }
+
+  uint64_t NextRequest() { return request_base_ | ++requests_; }
+  // Returns whether this process gave out the number.
+  bool Gave(uint64_t request) const { return request > request_base_ && request <= (request_base_ | requests_); }
+
+  // Counts a message that cannot be read.
+  bool Decode(const wire::Message& message, google::protobuf::MessageLite* into);
+  void Send(const Address& to, wire::Type type, const google::protobuf::MessageLite& message);
+  void Say(const std::string& line) { actions->Say(line); }
+  // Runs `run` as a task, and then `done` on the core's thread, unless the core is gone.
+  void Work(CoreTask::Lane lane, std::function<void()> run, std::function<void()> done);
+  // Without anything to do afterwards; not counted by working().
+  void Work(CoreTask::Lane lane, std::function<void()> run) {
+    actions->Work({lane, std::move(run), [](int64_t) {}});
+  }
+  bool working() const { return tasks_out_ != 0; }
+
+  const CoreOptions options;
+  CoreActions* const actions;
+  CoreCounters counters;
+  int64_t now = 0;  // monotonic, of the last tick or message
+
+ private:
+  int64_t tick_ns_ = 0, real_ns_ = 0;
+  uint64_t request_base_ = 0, requests_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  size_t tasks_out_ = 0;
+};
+
+}  // namespace lockstep
