@@ -44,7 +44,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cau
       if (rank.captured_ns <= 0 || rank.captured_ns - newest > kMayConnect) return false;
       Detail* detail = add(NotTheCause::CONNECTING_UNSEEN);
       detail->set_flag(unseen);
-      detail->set_name(CommText(model.bundle.comms[c.first_lost]));
+      detail->set_name(CommText(model.bundle, model.bundle.comms[c.first_lost]));
       return true;
     }
     if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;

@@ -208,7 +208,9 @@ void AddOthers(const Verdict& verdict, const ReportContent& content, std::vector
                        1);
 }
 
-std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const ReportContent& content) {
+// `say_waiting`: the headline does not say how many ranks wait.
+std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const ReportContent& content,
+                             bool say_waiting) {
   std::vector<BriefRow> rows;
   rows.emplace_back("do", Lines(content.first, "do"), 8, 2);
   rows.emplace_back("why", BriefWhy(verdict, content), 5);
@@ -219,7 +221,9 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     // Never cut, because the next row counts all other ranks.
     const int links = content.others.empty() ? 2 : 1;
     const size_t lines = kMostLinkLines * static_cast<size_t>(links);
-    rows.emplace_back("chain", BriefChain(finding, links), lines, lines);
+    std::vector<std::string> chain = BriefChain(finding, links);
+    if (chain.empty() && say_waiting && !content.waiting.empty()) chain.push_back(content.waiting);
+    rows.emplace_back("chain", std::move(chain), lines, lines);
     if (std::string rest = RestOfChain(finding, links); !rest.empty())
       rows.emplace_back("", std::vector<std::string>{std::move(rest)}, 2);
     rows.emplace_back("likewise", Lines(content.first, "likewise"), 2);
@@ -246,13 +250,23 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
   return rows;
 }
 
-std::vector<std::string> HeadLines(const ReportContent& content, size_t width) {
-  constexpr size_t kMost = 5;
-  std::string text;
-  AppendWrapped(absl::StrCat(content.verdict, content.lasted.empty() ? "" : " ", content.lasted, "  "),
-                absl::StrCat(content.headline, ".", content.waiting.empty() ? "" : " ", content.waiting), kTextColumn,
-                width, LongWords::kCut, &text);
-  std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+// `waiting`: how many ranks wait. Sets it to nothing if it is left out, because it would take a third line: the advice
+// must not stand below that.
+std::vector<std::string> HeadLines(const ReportContent& content, size_t width, std::string* waiting) {
+  constexpr size_t kMost = 5, kShort = 2;
+  const auto lay = [&] {
+    std::string text;
+    AppendWrapped(absl::StrCat(content.verdict, content.lasted.empty() ? "" : " ", content.lasted, "  "),
+                  absl::StrCat(content.headline, ".", waiting->empty() ? "" : " ", *waiting), kTextColumn, width,
+                  LongWords::kCut, &text);
+    std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+    return lines;
+  };
+  std::vector<std::string> lines = lay();
+  if (!waiting->empty() && lines.size() > kShort) {
+    waiting->clear();
+    lines = lay();
+  }
   if (lines.size() > kMost) {
     lines.resize(kMost);
     lines.back() = absl::StrCat(lines.back().substr(0, lines.back().rfind(' ')), " ..");
@@ -289,8 +303,9 @@ std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Text
 std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Before& before, const TextStyle& style) {
   ReportContent content = BuildReport(verdict, bundle);
   AddBeforeRow(before, &content);
-  std::vector<std::string> lines = HeadLines(content, style.width);
-  std::vector<BriefRow> rows = RowsOf(verdict, bundle, content);
+  std::string waiting = content.waiting;
+  std::vector<std::string> lines = HeadLines(content, style.width, &waiting);
+  std::vector<BriefRow> rows = RowsOf(verdict, bundle, content, waiting.empty());
   const size_t room = kScreenLines - lines.size();
   std::vector<BriefRow*> by_length;
   for (BriefRow& row : rows) {

@@ -237,7 +237,7 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
   const Bundle& bundle = analysis.model.bundle;
   if (front.front == Front::kIdle) return "";
   const auto comm = [&] {
-    if (!of_class) return CommText(bundle.comms[front.comm]);
+    if (!of_class) return CommText(bundle, bundle.comms[front.comm]);
     const std::string& names = analysis.model.comms[front.comm].names;
     if (!names.empty()) return Printable(names, 80);
     const Communicator& one = bundle.comms[front.comm];
@@ -278,7 +278,7 @@ std::string PlaceText(const Process& process) {
 }
 
 std::string CommLabel(const Communicator& comm) {
-  return Printable(comm.name.empty() ? CommText(comm) : comm.name, 80);
+  return Printable(comm.name.empty() ? GroupText(comm) : comm.name, 80);
 }
 
 }  // namespace lockstep

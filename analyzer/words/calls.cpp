@@ -20,7 +20,7 @@ std::optional<Words> CallWords(const Finding& finding) {
   const bool kinds = finding.kind() == MISMATCH_KIND;
   const char* issued = kinds ? "issued " : "passed ";
   const std::string in =
-      absl::StrCat(kinds || finding.operation().empty() ? "" : finding.operation() + ", ", "collective ", call);
+      absl::StrCat(kinds || finding.operation().empty() ? "collective" : finding.operation(), " ", call);
   switch (finding.reason()) {
     case REASON_UNLIKE_MEMBERS:
       words.what = absl::StrCat(issued, own, " where ", CountText(detail.count()), " of ", CountText(detail.of()),

@@ -48,7 +48,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
       break;
     case REASON_STREAM_BLOCKED:
       words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call,
-                                ": a kernel queued before it does not finish", error);
+                                ": an earlier kernel does not finish", error);
       words.advice = {kKernel, gpu_state};
       words.refuted_by = kStart;
       break;
@@ -65,7 +65,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
     case REASON_NO_STREAM_CAME:
       words.what =
           absl::StrCat(Several(finding) ? "no member's GPU" : "its GPU", " has ", Several(finding) ? "" : "not ",
-                       "started ", call, ": a kernel queued before it does not finish");
+                       "started ", call, ": an earlier kernel does not finish");
       words.advice = {"Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.",
                       Step("Read the GPUs' state and the Xid errors", GpuCommand(finding))};
       words.refuted_by = "a record that this operation started, or a long computation that ends";

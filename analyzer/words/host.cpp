@@ -53,13 +53,13 @@ std::optional<Words> HostWords(const Finding& finding) {
     case REASON_GROUP_OPEN:
       words.what = absl::StrCat(
           "called ncclGroupStart ", detail.has_duration_ns() ? DurationText(detail.duration_ns()) + " ago " : "",
-          "without a matching ncclGroupEnd", detail.flag() ? " and exited with status 0" : "", " (depth ",
-          detail.count(), "): NCCL accepted the calls in this group but launched none of them");
+          "(depth ", detail.count(), ") without ncclGroupEnd", detail.flag() ? " and exited with status 0" : "",
+          ": NCCL launched none of its calls");
       words.advice = {"Find the path that leaves the group without ncclGroupEnd (an early return, an exception)."};
       break;
     case REASON_BATCH_OPEN:
       words.what = absl::StrCat("never ended the group of calls that contains ", CallText(detail.call()),
-                                ": NCCL accepted the calls in it but launched none of them");
+                                ": NCCL launched none of them");
       words.advice = {
           "Find the path that leaves the group of calls without ending it (an early return, an exception)."};
       break;

@@ -134,8 +134,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.advice = ExitAdvice(finding);
       break;
     case REASON_PROCESS_STOPPED:
-      words.what =
-          absl::StrCat(Pick(finding, "is", "are"), " stopped (state ", detail.name(), ")", AndNeverEntered(finding));
+      words.what = absl::StrCat(Pick(finding, "is", "are"), " stopped (state ", detail.name(), ")");
       words.refuted_by = kEntered;
       words.advice = ContinueAdvice(finding);
       break;

@@ -34,7 +34,7 @@ std::optional<Words> SlowWords(const Finding& finding);
 
 // Helpers for all families.
 
-// "AllReduce, collective #935 on tp_3 (ranks 24-31)"; with a known place in the code also "... (train.py:88)".
+// "AllReduce #935 on tp_3 (ranks 24-31)"; with a known place in the code also "... (train.py:88)".
 std::string CallText(const CallRef& call);
 std::string CallAndSite(const CallRef& call);
 // " for 12 s"; empty without a duration.
@@ -43,7 +43,7 @@ std::string ForText(const Detail& detail);
 std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks);
 // "1 rank", "3 ranks".
 std::string Counted(int64_t count, const char* one, const char* several);
-// "; it never entered AllReduce, collective #935 on tp_3", or the same for a send or receive; empty without a call.
+// "; it never entered AllReduce #935 on tp_3", or the same for a send or receive; empty without a call.
 std::string AndNeverEntered(const Finding& finding);
 // "never entered ..." alone.
 std::string NeverEntered(const Finding& finding);

@@ -57,7 +57,7 @@ class GraphsTest(FolderTest):
         finding = verdict["findings"][0]
         self.assertEqual((finding["kind"], finding["culprit_ranks"]), ("GPU_STALL", [1]))
         self.assertEqual(finding["graph_replay"]["number"], 5)
-        self.assertIn("a kernel queued before it does not finish", finding["summary"])
+        self.assertIn("an earlier kernel does not finish", finding["summary"])
 
     def test_other_work_before_a_collective_is_reported(self):
         result, verdict = self.run_job("--steps", "1000000", "--fault", "rank=3,step=6,kind=stall-gpu,comm=dp", marks="full")
@@ -65,7 +65,7 @@ class GraphsTest(FolderTest):
         finding = verdict["findings"][0]
         self.assertEqual((finding["kind"], finding["culprit_ranks"]), ("GPU_STALL", [3]))
         self.assertEqual(finding["graph_replay"]["number"], 0)
-        self.assertIn("a kernel queued before it does not finish", finding["summary"])
+        self.assertIn("an earlier kernel does not finish", finding["summary"])
 
 
 if __name__ == "__main__":

@@ -39,12 +39,12 @@ bool SameEvidence(const EvidenceItem& a, const EvidenceItem& b) {
   return a.fields.kind() == b.fields.kind() && AsRead(a) == AsRead(b);
 }
 
-CommunicatorRef Labelled(const Communicator& comm) {
+CommunicatorRef Labelled(const Bundle& bundle, const Communicator& comm) {
   CommunicatorRef ref;
   ref.set_id(comm.id);
   ref.set_name(comm.name);
   ref.set_size(comm.size);
-  ref.set_label(CommText(comm));
+  ref.set_label(CommText(bundle, comm));
   return ref;
 }
 
@@ -59,8 +59,8 @@ EvidenceItem& EvidenceItem::Naming(const Bundle& bundle, const std::vector<int32
   return *this;
 }
 
-EvidenceItem& EvidenceItem::On(const Communicator& comm) {
-  *fields.mutable_communicator() = Labelled(comm);
+EvidenceItem& EvidenceItem::On(const Bundle& bundle, const Communicator& comm) {
+  *fields.mutable_communicator() = Labelled(bundle, comm);
   return *this;
 }
 
@@ -86,22 +86,17 @@ EvidenceItem& EvidenceItem::Flag(bool flag) {
 
 CallRef BriefCall(const Bundle& bundle, const Rank& rank, const Op& op) {
   const bool known = op.membership < rank.memberships.size();
-  return CallNamed(OpText(bundle, rank, op), known ? CommText(bundle.comms[rank.memberships[op.membership].comm]) : "");
+  return CallNamed(OpText(bundle, rank, op),
+                   known ? CommText(bundle, bundle.comms[rank.memberships[op.membership].comm]) : "");
 }
 
-CallRef BriefCallAndSite(const Bundle& bundle, const Rank& rank, const Op& op) {
+CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op) {
   CallRef call = BriefCall(bundle, rank, op);
   if (op.call_site != kNoIndex && op.call_site < bundle.strings.size()) {
     call.set_site(bundle.strings[op.call_site]);
   } else if (op.caller != 0) {
     call.set_site(absl::StrFormat("called from %08x+0x%x", op.caller_object, op.caller));
   }
-  return call;
-}
-
-CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op) {
-  CallRef call = BriefCallAndSite(bundle, rank, op);
-  call.set_text(OpText(bundle, rank, op, BeforeNumber(op.kind)));
   return call;
 }
 

@@ -22,7 +22,7 @@ struct EvidenceItem {
   // other fields.
   EvidenceItem& Naming(const Bundle& bundle, const std::vector<int32_t>& named);
   EvidenceItem& Naming(const Bundle& bundle) { return Naming(bundle, ranks); }
-  EvidenceItem& On(const Communicator& comm);
+  EvidenceItem& On(const Bundle& bundle, const Communicator& comm);
   EvidenceItem& Call(CallRef call);
   EvidenceItem& Name(std::string name);
   EvidenceItem& Names(std::string name, std::string other);
@@ -52,15 +52,14 @@ struct EvidenceItem {
 bool SameEvidence(const EvidenceItem& a, const EvidenceItem& b);
 
 // Returns a reference to the communicator with `label` set, for sentences.
-CommunicatorRef Labelled(const Communicator& comm);
+CommunicatorRef Labelled(const Bundle& bundle, const Communicator& comm);
 
 NotTheCause* RuleOut(NotTheCause::What what, Verdict* verdict);
 
-// Returns a rank's call for sentences: "AllReduce, collective #935".
+// Returns a rank's call for sentences: "AllReduce #935", and its place in the code.
 CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op);
-// The same for evidence, without the place in the code: "AllReduce #935".
+// The same without the place in the code.
 CallRef BriefCall(const Bundle& bundle, const Rank& rank, const Op& op);
-CallRef BriefCallAndSite(const Bundle& bundle, const Rank& rank, const Op& op);
 // Returns any other call, by its text: "ncclCommSplit #2".
 CallRef CallNamed(std::string text, std::string on);
 

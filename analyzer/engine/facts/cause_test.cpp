@@ -48,11 +48,11 @@ TEST(SameEvidence, ItemsAreEqualIfRoundedDurationsAndLabelsAre) {
   ExpectSame(true, first, second);
   second.fields.set_duration_ns(1'310'000'000);
   ExpectSame(false, first, second);
-  EvidenceItem on = EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(comm);
+  EvidenceItem on = EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(Bundle(), comm);
   comm.id = "b";
-  ExpectSame(true, on, EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(comm));
+  ExpectSame(true, on, EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(Bundle(), comm));
   comm.name = "tp_1";
-  ExpectSame(false, on, EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(comm));
+  ExpectSame(false, on, EvidenceItem(Evidence::KEYS_KEEP_ORDER, {}).Count(3).On(Bundle(), comm));
 }
 
 }  // namespace

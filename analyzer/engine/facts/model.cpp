@@ -446,13 +446,11 @@ std::string OpName(const Bundle& bundle, const Op& op) {
   return ring::CallName(op.kind);
 }
 
-const char* BeforeNumber(CallKind kind) { return IsCollective(kind) ? ", collective #" : " #"; }
-
-std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op, const char* before_number) {
+std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op) {
   std::string text = OpName(bundle, op);
   // Calls that are not operations are not counted.
   const bool counted = op.seq > 0 || (op.seq == 0 && (IsCollective(op.kind) || IsPointToPoint(op.kind)));
-  const std::string number = counted ? absl::StrCat(before_number, op.seq) : "";
+  const std::string number = counted ? absl::StrCat(" #", op.seq) : "";
   if (IsPointToPoint(op.kind) && op.root_or_peer >= 0 && op.membership != kNoIndex) {
     const Communicator& comm = bundle.comms[rank.memberships[op.membership].comm];
     int32_t peer = -1;
@@ -486,25 +484,37 @@ std::string CommName(const Communicator& comm) {
   return comm.name.empty() ? absl::StrCat("communicator ", comm.id) : comm.name;
 }
 
-std::string CommText(const Communicator& comm) {
+namespace {
+
+// "ranks 24-31", "8 ranks"; `range`: "8 ranks (0 .. 49)".
+std::string MembersText(const Communicator& comm, bool range) {
   constexpr size_t kColumns = 24;
   const bool known =
       !comm.members.empty() && std::none_of(comm.members.begin(), comm.members.end(), [](int32_t r) { return r < 0; });
-  std::string ranks = absl::StrCat(comm.size, comm.size == 1 ? " rank" : " ranks");
-  if (known) {
-    const std::string listed = absl::StrCat("ranks ", FoldRanks(comm.members, SIZE_MAX));
-    if (listed.size() <= kColumns) {
-      ranks = listed;
-    } else if (comm.name.empty()) {
-      const auto [first, last] = std::minmax_element(comm.members.begin(), comm.members.end());
-      absl::StrAppend(&ranks, " (", *first, " .. ", *last, ")");
-    }
-  }
-  // The group may have members about which nothing is recorded.
-  const bool open = comm.members_inferred || comm.may_have_more;
-  if (!comm.name.empty()) return open ? comm.name : absl::StrCat(comm.name, " (", ranks, ")");
-  if (open) return absl::StrCat("a group with ", ranks);
+  const std::string number = absl::StrCat(comm.size, comm.size == 1 ? " rank" : " ranks");
+  if (!known) return number;
+  std::string listed = absl::StrCat("ranks ", FoldRanks(comm.members, SIZE_MAX));
+  if (listed.size() <= kColumns) return listed;
+  const auto [first, last] = std::minmax_element(comm.members.begin(), comm.members.end());
+  return range ? absl::StrCat(number, " (", *first, " .. ", *last, ")") : number;
+}
+
+// The group may have members about which nothing is recorded.
+bool IsOpen(const Communicator& comm) { return comm.members_inferred || comm.may_have_more; }
+
+}  // namespace
+
+std::string GroupText(const Communicator& comm) {
+  const std::string ranks = MembersText(comm, true);
+  if (IsOpen(comm)) return absl::StrCat("a group with ", ranks);
   return comm.twin == 0 ? absl::StrCat("the group of ", ranks) : absl::StrCat("group ", comm.twin, " of ", ranks);
+}
+
+std::string CommText(const Bundle& bundle, const Communicator& comm) {
+  if (comm.name.empty()) return GroupText(comm);
+  const auto alike = [&](const Communicator& other) { return &other != &comm && other.name == comm.name; };
+  if (IsOpen(comm) || std::none_of(bundle.comms.begin(), bundle.comms.end(), alike)) return comm.name;
+  return absl::StrCat(comm.name, " (", MembersText(comm, false), ")");
 }
 
 std::string ReductionText(uint8_t reduction) {

@@ -142,16 +142,17 @@ void SetCondition(const Rank& rank, HostState host, Culprit* culprit);
 
 // "AllReduce" or the framework's own name for the operation.
 std::string OpName(const Bundle& bundle, const Op& op);
-// The text before a number in sentences: "AllReduce, collective #41" for a collective, and " #" for other calls.
-const char* BeforeNumber(ring::CallKind kind);
 // "AllReduce #41", "Send #7 to rank 3"; "AllReduce #41 (replay 412 of graph 1)".
-std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op, const char* before_number = " #");
+std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op);
 // Returns the launch of a CUDA graph that issued the operation, and that graph, or null.
 const Replay* ReplayOf(const Rank& rank, const Op& op);
 const ring::GraphSnapshot* GraphOf(const Rank& rank, const Replay& replay);
 std::string CommName(const Communicator& comm);  // "communicator ID" if the communicator has no name
-// A communicator's name in sentences: "tp_3 (ranks 24-31)", or "the group of ranks 24-31" without a name.
-std::string CommText(const Communicator& comm);
+// A communicator's name in sentences: "tp_3"; with its members if others have the same name, "dp (ranks 24-31)";
+// without a name, GroupText(). Looks at every communicator.
+std::string CommText(const Bundle& bundle, const Communicator& comm);
+// "the group of ranks 24-31", "group 2 of ranks 24-31", "a group with 8 ranks" if it may have more members.
+std::string GroupText(const Communicator& comm);
 std::string ReductionText(uint8_t reduction);
 std::string DatatypeText(uint8_t datatype);
 

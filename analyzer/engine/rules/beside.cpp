@@ -301,7 +301,9 @@ std::vector<Cause> FromBeside(const Facts& facts, const std::vector<Cause>& know
     c.grade = std::min(c.grade, kBeside);
     c.beside = true;
     if (c.comm == kNoIndex) c.comm = behind->comm;
-    c.Add(Evidence::WENT_ON, {ahead, r}).Naming(facts.bundle, {ahead}).On(facts.bundle.comms[behind->comm]);
+    c.Add(Evidence::WENT_ON, {ahead, r})
+        .Naming(facts.bundle, {ahead})
+        .On(facts.bundle, facts.bundle.comms[behind->comm]);
     Merge(facts, &causes, std::move(c));
   }
   for (const Divergence& d : facts.divergences) {

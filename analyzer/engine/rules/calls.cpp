@@ -16,7 +16,7 @@ Cause FromMismatch(const Facts& facts, const Mismatch& m) {
   c.op = m.odd_op;
   c.op_rank = m.odd_rank;
   c.ranks = m.odd_ranks;
-  const std::string on = CommText(facts.bundle.comms[m.comm]);
+  const std::string on = CommText(facts.bundle, facts.bundle.comms[m.comm]);
   *c.detail.mutable_call() = CallNamed(absl::StrCat("#", m.seq), on);
   c.detail.set_name(m.odd_text);
   c.detail.set_other_name(m.usual_text);
@@ -32,11 +32,11 @@ Cause FromMismatch(const Facts& facts, const Mismatch& m) {
     c.grade = m.majority ? GRADE_STRONG : GRADE_OPEN;
   } else if (m.kind == MISMATCH_SPLITS) {
     c.reason = m.majority ? REASON_SPLITS_UNEVEN_ALONE : REASON_SPLITS_DO_NOT_ADD_UP;
-    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(facts.bundle, *m.odd_op), ", collective #", m.seq), on);
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(facts.bundle, *m.odd_op), " #", m.seq), on);
     c.grade = m.majority ? GRADE_GOOD : GRADE_WEAK;
   } else if (m.usual_op == nullptr) {
     c.reason = REASON_CONTRADICTS_ITSELF;
-    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(facts.bundle, *m.odd_op), ", collective #", m.seq), on);
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(facts.bundle, *m.odd_op), " #", m.seq), on);
     c.grade = GRADE_STRONG;
   } else if (m.by_siblings) {
     c.reason = REASON_UNLIKE_SIBLINGS;
@@ -83,9 +83,8 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
     c.op = theirs;
     c.op_rank = d.sibling_rank;
     c.reason = REASON_SKIPPED;
-    *c.detail.mutable_call() =
-        CallNamed(absl::StrCat(OpName(facts.bundle, *theirs), BeforeNumber(theirs->kind), theirs->seq),
-                  CommText(facts.bundle.comms[c.comm]));
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(facts.bundle, *theirs), " #", theirs->seq),
+                                         CommText(facts.bundle, facts.bundle.comms[c.comm]));
     EvidenceItem& issued =
         siblings(Evidence::ROLE_ISSUED).Naming(facts.bundle, {d.rank}).Name(ArgumentsText(facts.bundle, *theirs));
     if (d.own != nullptr) {
@@ -99,9 +98,8 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
     c.op = d.own;
     c.op_rank = d.rank;
     c.reason = REASON_EXTRA;
-    *c.detail.mutable_call() =
-        CallNamed(absl::StrCat(OpName(facts.bundle, *d.own), BeforeNumber(d.own->kind), d.own->seq),
-                  CommText(facts.bundle.comms[c.comm]));
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(facts.bundle, *d.own), " #", d.own->seq),
+                                         CommText(facts.bundle, facts.bundle.comms[c.comm]));
     siblings(Evidence::ROLE_CONTINUED).Name(ArgumentsText(facts.bundle, *theirs));
   } else if (d.type == Divergence::Type::kReordered) {
     c.kind = ORDER_INVERSION;
@@ -134,9 +132,8 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
     c.detail.set_name(own_text);
     c.detail.set_other_name(their_text);
     c.detail.set_count(static_cast<int64_t>(d.siblings_agreeing));
-    *c.detail.mutable_call() =
-        CallNamed(absl::StrCat(OpName(facts.bundle, *theirs), BeforeNumber(theirs->kind), d.own->seq),
-                  CommText(facts.bundle.comms[c.comm]));
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(facts.bundle, *theirs), " #", d.own->seq),
+                                         CommText(facts.bundle, facts.bundle.comms[c.comm]));
     c.Add(Evidence::TWO_CALLS, {d.rank, d.sibling_rank})
         .Naming(facts.bundle)
         .Names(ArgumentsText(facts.bundle, *d.own), ArgumentsText(facts.bundle, *theirs))

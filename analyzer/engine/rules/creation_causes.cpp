@@ -84,9 +84,9 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
   c.op_name = ring::CallName(p.call);
   const Communicator& comm = facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm];
   const std::string call = p.parent == kNoIndex
-                               ? absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(comm))
+                               ? absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(facts.bundle, comm))
                                : absl::StrCat("nccl", ring::CallName(p.call), " #", facts.bundle.comms[p.comm].ordinal,
-                                              " of ", CommText(comm));
+                                              " of ", CommText(facts.bundle, comm));
   EvidenceItem& wait = c.Add(Evidence::IN_CREATION, p.waiting).Count(p.waiting.size()).Call(CallNamed(call, ""));
   if (p.size > 0) wait.detail()->set_of(p.size);
   if (p.oldest_ns > 0) wait.fields.set_duration_ns(p.oldest_ns);
@@ -176,8 +176,9 @@ Cause CreationCause(const Facts& facts, const PendingCreation& p, const std::set
 
 // The missing rank waits elsewhere as well, or its number is unknown.
 Cause Unexplained(const Facts& facts, const PendingCreation& p) {
-  const std::string call = absl::StrCat("nccl", ring::CallName(p.call), " of ",
-                                        CommText(facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm]));
+  const std::string call =
+      absl::StrCat("nccl", ring::CallName(p.call), " of ",
+                   CommText(facts.bundle, facts.bundle.comms[p.parent != kNoIndex ? p.parent : p.comm]));
   Cause c;
   c.kind = INIT_INCOMPLETE;
   c.comm = p.comm;

@@ -289,7 +289,7 @@ Cause LaunchOrderCause(const Facts& facts, const std::vector<uint32_t>& sink) {
     const Op& op = rank.ops[facts.model.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
     if (c.op == nullptr) c.op = &op, c.op_rank = queue.rank, c.comm = facts.model.CommOf(rank, op);
     EvidenceItem& at = c.Add(Evidence::GPU_AT, {queue.rank}).Naming(facts.bundle).Flag(op.state == OpState::kStarted);
-    at.Call(BriefCallAndSite(facts.bundle, rank, op));
+    at.Call(CallOf(facts.bundle, rank, op));
     if (queue.stream != kNoIndex) at.detail()->set_number(queue.stream);
   }
   c.ranks.assign(ranks.begin(), ranks.end());
@@ -323,7 +323,7 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
         circle.insert({e.comm, e.op->seq});
       } else if (c.evidence.size() < 2 * kMaxOrders) {
         *c.Add(Evidence::WAITS_IN, {r}).Naming(facts.bundle).detail()->add_calls() =
-            BriefCallAndSite(facts.bundle, facts.bundle.ranks[r], *e.op);
+            CallOf(facts.bundle, facts.bundle.ranks[r], *e.op);
       }
       exchanges |= IsPointToPoint(e.op->kind);
       sends &= e.op->kind == CallKind::kSend;
@@ -376,7 +376,7 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
     EvidenceItem& waits =
         c.Add(Evidence::WAITS_IN, orders[i].ranks).Naming(facts.bundle).Flag(orders[i].ops.size() == 1);
     for (const Op* op : orders[i].ops)
-      *waits.detail()->add_calls() = BriefCallAndSite(facts.bundle, facts.bundle.ranks[orders[i].ranks[0]], *op);
+      *waits.detail()->add_calls() = CallOf(facts.bundle, facts.bundle.ranks[orders[i].ranks[0]], *op);
   }
   std::set<uint32_t> comms;
   for (const OpKey& key : circle) comms.insert(key.first);
@@ -412,7 +412,7 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
     c.reason = REASON_CIRCLE;
     std::vector<std::string> names;
     names.reserve(comms.size());
-    for (uint32_t comm : comms) names.push_back(CommText(facts.bundle.comms[comm]));
+    for (uint32_t comm : comms) names.push_back(CommText(facts.bundle, facts.bundle.comms[comm]));
     if (names.size() > kMaxOrders) names.resize(kMaxOrders);
     c.detail.set_count(static_cast<int64_t>(comms.size()));
     c.detail.set_name(absl::StrJoin(names, ", "));
@@ -453,8 +453,8 @@ void JoinStuck(const Facts& facts, std::vector<Cause>* causes) {
       for (const Cause* from : {&a, &b})
         c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
       Detail* both = c.Add(Evidence::IN_BOTH, shared).Naming(facts.bundle).detail();
-      *both->add_calls() = BriefCallAndSite(facts.bundle, x, *a.op);
-      *both->add_calls() = BriefCallAndSite(facts.bundle, y, *b.op);
+      *both->add_calls() = CallOf(facts.bundle, x, *a.op);
+      *both->add_calls() = CallOf(facts.bundle, y, *b.op);
       a = std::move(c);
       gone.insert(stuck[k]);
     }

@@ -84,7 +84,7 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
     Evidence call;
     call.set_kind(Evidence::LAST_CALL);
     call.set_operation(OpText(facts.bundle, rank, *last));
-    *call.mutable_communicator() = Labelled(facts.bundle.comms[rank.memberships[last->membership].comm]);
+    *call.mutable_communicator() = Labelled(facts.bundle, facts.bundle.comms[rank.memberships[last->membership].comm]);
     c.evidence.push_back({std::move(call), {rank_index}});
   }
   for (size_t s = 0; s < rank.streams.size(); ++s) {
@@ -153,7 +153,7 @@ std::vector<Cause> FromAsyncErrors(const Facts& facts) {
   c.comm = first->comm;
   c.grade = GRADE_OPEN;
   constexpr int32_t kNcclUnhandledCudaError = 1;
-  c.detail.set_name(CommText(facts.bundle.comms[first->comm]));
+  c.detail.set_name(CommText(facts.bundle, facts.bundle.comms[first->comm]));
   if (first->async_error == kNcclUnhandledCudaError) {
     c.cause = "gpu";
     c.reason = REASON_CUDA_ERROR_REPORTED;

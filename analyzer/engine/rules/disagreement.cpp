@@ -105,7 +105,7 @@ std::vector<Cause> FromHashes(const Facts& facts) {
       std::sort(cause.ranks.begin(), cause.ranks.end());
       cause.grade = majority ? GRADE_GOOD : GRADE_OPEN;
       cause.reason = REASON_HASHES_DIFFER;
-      cause.detail.set_name(CommText(facts.bundle.comms[c]));
+      cause.detail.set_name(CommText(facts.bundle, facts.bundle.comms[c]));
       cause.detail.set_number(last_equal);
       cause.detail.set_other_number(seq);
       causes.push_back(std::move(cause));

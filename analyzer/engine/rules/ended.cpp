@@ -106,7 +106,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     c = AheadCause(facts, *c.op, c.op_rank, std::move(ahead), behind.size(), exited);
     c.Add(Evidence::ENDED_BEFORE, {})
         .CountOf(behind.size(), facts.model.comms[comm].members.size())
-        .On(facts.bundle.comms[comm])
+        .On(facts.bundle, facts.bundle.comms[comm])
         .Flag(exited)
         .Number(c.op->seq - 1);
     if (unseen > 0) c.grade = GRADE_WEAK;

@@ -127,7 +127,7 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
   } else if (!failed) {
     *c.detail.mutable_call() =
         CallNamed(front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq) : "its operation",
-                  front.comm == kNoIndex ? "" : CommText(facts.bundle.comms[front.comm]));
+                  front.comm == kNoIndex ? "" : CommText(facts.bundle, facts.bundle.comms[front.comm]));
   }
   const std::string error = GpuErrorOf(rank);
   if (failed) {
@@ -192,7 +192,7 @@ Cause GpuCause(const Facts& facts, uint32_t node) {
     if (const Membership* in = BegunAndGone(rank); in != nullptr) {
       c.doubtful = true;
       c.grade = GRADE_OPEN;
-      c.AddRival(Rival::OLDER_OPERATION)->set_name(CommText(facts.bundle.comms[in->comm]));
+      c.AddRival(Rival::OLDER_OPERATION)->set_name(CommText(facts.bundle, facts.bundle.comms[in->comm]));
     }
     if (front.lost_seq != kNone) {
       c.grade = std::min(c.grade, GRADE_GOOD);

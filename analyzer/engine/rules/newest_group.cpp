@@ -52,7 +52,7 @@ void AddFromNewestGroups(const Facts& facts, std::vector<Cause>* causes) {
     c.kind = SPLIT_MISMATCH;
     c.grade = GRADE_GOOD;
     c.reason = REASON_OTHER_MEMBERS;
-    c.detail.set_name(CommText(facts.bundle.comms[c.comm]));
+    c.detail.set_name(CommText(facts.bundle, facts.bundle.comms[c.comm]));
     // A rank that has not made that group waits in its creation.
     std::erase_if(*causes, [&](const Cause& known) {
       return !known.ranks.empty() && std::all_of(known.ranks.begin(), known.ranks.end(), [&](int32_t r) {

@@ -59,7 +59,7 @@ void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* 
       c.detail.set_count(static_cast<int64_t>(sent));
       c.detail.set_of(static_cast<int64_t>(asked->waited));
       c.detail.add_ranks(rank.rank);
-      c.detail.set_name(CommText(bundle.comms[own.comm]));
+      c.detail.set_name(CommText(bundle, bundle.comms[own.comm]));
       c.Add(Evidence::SIGNALS_ASKED, {static_cast<int32_t>(r)})
           .Naming(bundle)
           .Count(asked->waited)

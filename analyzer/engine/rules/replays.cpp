@@ -87,7 +87,8 @@ void DescribeReplay(const Facts& facts, const Cause& cause, Finding* finding) {
     Evidence* launched = add(Evidence::GRAPH_LAUNCHED, r);
     if (own != nullptr) launched->mutable_detail()->set_number(own->graph + 1);
     if (own != nullptr) launched->mutable_detail()->set_other_number(static_cast<int64_t>(own->number));
-    if (cause.comm != kNoIndex) *launched->mutable_communicator() = Labelled(facts.bundle.comms[cause.comm]);
+    if (cause.comm != kNoIndex)
+      *launched->mutable_communicator() = Labelled(facts.bundle, facts.bundle.comms[cause.comm]);
     ++told;
   }
   if (cause.kind == COLLECTIVE_STUCK && operations > 1) add(Evidence::INSIDE_GRAPH, cause.op_rank);

@@ -266,7 +266,7 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
     c.factor->set_members(static_cast<int32_t>(crossing.thing->ranks.size()));
   }
   c.reason = REASON_SLOW_TRANSFERS;
-  *c.detail.mutable_call() = CallNamed(ring::CallName(use.kind), CommText(bundle.comms[use.comm]));
+  *c.detail.mutable_call() = CallNamed(ring::CallName(use.kind), CommText(bundle, bundle.comms[use.comm]));
   c.detail.set_flag(worst.since > 0);
   if (random) {
     c.detail.set_count(static_cast<int64_t>(worst.times));

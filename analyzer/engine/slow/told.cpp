@@ -51,8 +51,11 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   const std::vector<int32_t> only = {static_cast<int32_t>(worst->rank)};
   if (worst->habit) {
     const Habit& habit = habits_[worst->rank];
-    Detail* detail =
-        c.Add(Evidence::LATE_BY_HABIT, only).Naming(bundle).Count(habit.meetings).On(bundle.comms[habit.comm]).detail();
+    Detail* detail = c.Add(Evidence::LATE_BY_HABIT, only)
+                         .Naming(bundle)
+                         .Count(habit.meetings)
+                         .On(bundle, bundle.comms[habit.comm])
+                         .detail();
     detail->set_duration_ns(habit.later_ns);
     detail->set_other_duration_ns(habit.usual_ns);
   } else {

@@ -81,10 +81,10 @@ TEST(Deadlock, TwoCommunicatorsInOppositeOrdersAreAnInversion) {
     const Verdict first = Analyze(job.Run());
     Expect(first, ORDER_INVERSION, {0, 1});
     EXPECT_TRUE(AnyEvidence(
-        first, "rank 0 issued AllReduce #1 on a (ranks 0, 1) (called from 00000001+0x64), then AllGather #1 on b"))
+        first, "rank 0 issued AllReduce #1 on a (called from 00000001+0x64), then AllGather #1 on b"))
         << first.DebugString();
     EXPECT_TRUE(AnyEvidence(
-        first, "rank 1 issued AllGather #1 on b (ranks 0, 1) (called from 00000001+0x65), then AllReduce #1 on a"))
+        first, "rank 1 issued AllGather #1 on b (called from 00000001+0x65), then AllReduce #1 on a"))
         << first.DebugString();
   }
 }
@@ -96,7 +96,7 @@ TEST(Deadlock, OppositeOrdersOfBlockingCallsAreACycle) {
   job.ranks[1].program = {On(1, CallKind::kAllReduce), {}, On(0, CallKind::kAllReduce), {}};
   const Verdict v = Analyze(job.Run());
   Expect(v, DEADLOCK_CYCLE, {0, 1});
-  EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "cycle over 2 communicators: a (ranks 0, 1), b (ranks 0, 1)"))
+  EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "cycle over 2 communicators: a, b"))
       << v.DebugString();
 }
 
@@ -186,7 +186,7 @@ TEST(Deadlock, ThreeCommunicatorsFormACycle) {
   const Verdict v = Analyze(job.Run());
   Expect(v, DEADLOCK_CYCLE, {0, 1, 2});
   EXPECT_TRUE(
-      absl::StrContains(v.findings(0).summary(), "3 communicators: a (ranks 0, 1), b (ranks 1, 2), c (ranks 0, 2)"))
+      absl::StrContains(v.findings(0).summary(), "3 communicators: a, b, c"))
       << v.DebugString();
   EXPECT_EQ(v.findings(0).victim_count(), 1) << v.DebugString();
 }

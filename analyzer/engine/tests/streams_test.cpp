@@ -111,24 +111,35 @@ TEST(CommText, ACommunicatorWithoutANameListsItsMembers) {
   comm.id = "44e8ec155b0c1557";
   comm.size = 2;
   comm.members = {4, 5};
-  EXPECT_EQ(CommText(comm), "the group of ranks 4, 5");
+  EXPECT_EQ(GroupText(comm), "the group of ranks 4, 5");
   comm.members = {0, 8, 16, 24, 32, 40, 48, 56};
   comm.size = 8;
-  EXPECT_EQ(CommText(comm), "the group of ranks 0-56 by 8");
+  EXPECT_EQ(GroupText(comm), "the group of ranks 0-56 by 8");
   comm.members = {0, 1, 4, 9, 16, 25, 36, 49};
-  EXPECT_EQ(CommText(comm), "the group of 8 ranks (0 .. 49)");
+  EXPECT_EQ(GroupText(comm), "the group of 8 ranks (0 .. 49)");
   comm.members[3] = -1;
-  EXPECT_EQ(CommText(comm), "the group of 8 ranks");
+  EXPECT_EQ(GroupText(comm), "the group of 8 ranks");
   comm.members = {4, 5};
   comm.twin = 2;
-  EXPECT_EQ(CommText(comm), "group 2 of ranks 4, 5");
-  comm.name = "tp_3";
-  EXPECT_EQ(CommText(comm), "tp_3 (ranks 4, 5)");
-  // The members are only inferred.
+  EXPECT_EQ(GroupText(comm), "group 2 of ranks 4, 5");
   comm.members_inferred = true;
-  EXPECT_EQ(CommText(comm), "tp_3");
-  comm.name.clear();
-  EXPECT_EQ(CommText(comm), "a group with ranks 4, 5");
+  EXPECT_EQ(GroupText(comm), "a group with ranks 4, 5");
+}
+
+TEST(CommText, ANamedCommunicatorListsItsMembersIfOthersHaveItsName) {
+  Bundle bundle;
+  bundle.comms.resize(2);
+  for (size_t i = 0; i < 2; ++i) {
+    bundle.comms[i].name = "dp";
+    bundle.comms[i].size = 2;
+    bundle.comms[i].members = {static_cast<int32_t>(i), static_cast<int32_t>(i) + 4};
+  }
+  EXPECT_EQ(CommText(bundle, bundle.comms[1]), "dp (ranks 1, 5)");
+  // The members are only inferred.
+  bundle.comms[1].members_inferred = true;
+  EXPECT_EQ(CommText(bundle, bundle.comms[1]), "dp");
+  bundle.comms[1].name = "tp_3";
+  EXPECT_EQ(CommText(bundle, bundle.comms[0]), "dp");
 }
 
 // As in PyTorch, tensor-parallel reductions are on the compute stream and data-parallel ones are beside it. Once a step

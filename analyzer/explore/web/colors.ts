@@ -1,5 +1,5 @@
 // All colors come from the style sheet, which alone decides between light and dark.
-import { State } from "./data";
+import { State } from "./file";
 
 const names: [number, string][] = [
   [State.outside, "outside"], [State.completed, "completed"], [State.gone, "gone"], [State.issued, "issued"], [State.enqueued, "enqueued"],

@@ -1,52 +1,9 @@
 // The incident as analyzer/explore/data.cpp writes it, with its columns decoded.
-import { Grid, GridFile } from "./lanes";
-
-export type Runs = number[]; // first, last, first, last, .. ascending, inclusive
-
-export interface Section { title: string; finding: number; rows: [string, string[]][] }
-export type StackFrames = [string, number][]; // text and StackFrame.Kind of each frame, innermost first
-export interface Stack { frames: StackFrames; own: number } // own: the index of the frame in the user's code; -1 none
-export interface FindingStack extends Stack { ranks: Runs; place: string; refused: string }
-export interface Finding {
-  kind: string; text: string; ranks: Runs; comm: number; seq: number; op: string; victims: number; place: string;
-  stacks: FindingStack[]; sites: [Runs, string, string][]; chain: string[];
-}
-export interface Comm { name: string; size: number; lane: number; ranks: Runs }
-export interface WaitClass { kind: number; ranks: Runs; label: string; state: string; comm: number; seq: number; op: string }
-export interface Mismatch { comm: number; seq: number; field: string; groups: { value: string; ranks: Runs; usual: boolean }[] }
-export interface FocusRow { label: string; place: string; ranks: Runs; culprit: boolean; state: string; kind: number; cells: [number, string, string][] } // state, call, text
-export interface Focus { comm: number; title: string; fault: string; columns: number; faultColumn: number; firstSeq: number; rows: FocusRow[] }
-export interface RankColumns {
-  rank: number[]; host: number[]; gpu: number[]; pid: number[]; state: number[]; stage: number[]; cls: number[]; lag: number[]; lost: number[];
-}
-interface CallFile {
-  unitNs: number; span: number; ofRank: string; membership: string; kind: string; state: string; seq: string; peer: string; begin: string; end: string; site: string;
-}
-interface File {
-  job: string; verdict: string; expected: number; note: string; sections: Section[]; findings: Finding[]; ranks: Partial<RankColumns>; missing: Runs;
-  comms: Comm[]; waits: { classes: WaitClass[]; edges: [number, number, string, number][] }; mismatches: Mismatch[];
-  stacks: { parent: number[]; frame: number[]; kind: number[]; ranks: Runs[]; own: number[] };
-  unknown: string[]; kinds: [string, number][]; states: [string, string][]; waitKinds: string[]; columns: Record<string, [string, string]>; texts: string[]; focus: Focus | null;
-  memberships: { ofRank: string; comm: string; issued: string; completed: string };
-  calls: CallFile;
-  lanes: string[]; grids: GridFile[] | null; // the first grid is every call in program order; null: the server has them, and the calls
-}
-
-// The numbers of analyzer/viewdata/state.h, except `behind`, which only the page uses.
-export const State = {
-  outside: 0, completed: 1, gone: 2, issued: 3, enqueued: 4, started: 5, waiting: 6, noData: 7, failed: 8, mismatch: 9, missing: 10, behind: 11,
-} as const;
-
-export const WaitKind = { healthy: 0, victim: 1, cause: 2, cycle: 3, noData: 4 } as const;
+import { Runs, StackFrames, Stack, WaitClass, RankColumns, CallFile, File, GridFile, bytes } from "./file";
+import { Grid } from "./lanes";
 
 const PYTHON = 1; // StackFrame.Kind
 const ROWS_AT_ONCE = 16, MOST_CALLS = 4_000_000; // of calls that were asked for, above that the older ones are forgotten
-
-export function bytes(base64: string): ArrayBuffer {
-  const text = atob(base64), out = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) out[i] = text.charCodeAt(i);
-  return out.buffer;
-}
 
 function joined<T extends Uint8Array | Uint16Array | Uint32Array | Int32Array>(first: T, second: T): T {
   if (!first.length) return second;
@@ -250,6 +207,19 @@ export class Incident {
     if (!out.length) out = this.file.findings.flatMap(finding => finding.stacks).filter(one => inRuns(one.ranks, rank) && one.frames.length > 0);
     const python = (stack: Stack) => Number(stack.frames.some(one => one[1] === PYTHON));
     return out.sort((a, b) => python(b) - python(a));
+  }
+
+  // The call of a cell; -1: none, or it is not on the page.
+  callAt(grid: Grid, row: number, column: number): number {
+    const first = this.firstCall[row], end = this.endCall[row];
+    if (grid.lane < 0) {
+      const call = end - (grid.columns - column);
+      return call >= first && call < end ? call : -1;
+    }
+    for (let call = end - 1; call >= first; call--) {
+      if (this.seq[call] === grid.firstSeq + column && this.collective(call) && this.file.comms[this.commOf(row, call)]?.lane === grid.lane) return call;
+    }
+    return -1;
   }
 }
 

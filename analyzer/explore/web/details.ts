@@ -1,5 +1,5 @@
 // What is known about the selected rank, shown beside the view.
-import { State } from "./data";
+import { State } from "./file";
 import { button, el } from "./dom";
 import { Page } from "./view";
 

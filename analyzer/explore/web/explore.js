@@ -1,5 +1,28 @@
 "use strict";
 (() => {
+  // file.ts
+  var State = {
+    outside: 0,
+    completed: 1,
+    gone: 2,
+    issued: 3,
+    enqueued: 4,
+    started: 5,
+    waiting: 6,
+    noData: 7,
+    failed: 8,
+    mismatch: 9,
+    missing: 10,
+    behind: 11
+  };
+  var WaitKind = { healthy: 0, victim: 1, cause: 2, cycle: 3, noData: 4 };
+  function bytes(base64) {
+    const text = atob(base64), out = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++)
+      out[i] = text.charCodeAt(i);
+    return out.buffer;
+  }
+
   // lanes.ts
   var Grid = class {
     // the state of columns before a row's own
@@ -40,46 +63,12 @@
         });
       return found;
     }
-    // The call of a cell; -1: none, or it is not on the page.
-    callAt(incident, row, column) {
-      const first = incident.firstCall[row], end = incident.endCall[row];
-      if (this.lane < 0) {
-        const call = end - (this.columns - column);
-        return call >= first && call < end ? call : -1;
-      }
-      for (let call = end - 1; call >= first; call--) {
-        if (incident.seq[call] === this.firstSeq + column && incident.collective(call) && incident.file.comms[incident.commOf(row, call)]?.lane === this.lane)
-          return call;
-      }
-      return -1;
-    }
   };
 
   // data.ts
-  var State = {
-    outside: 0,
-    completed: 1,
-    gone: 2,
-    issued: 3,
-    enqueued: 4,
-    started: 5,
-    waiting: 6,
-    noData: 7,
-    failed: 8,
-    mismatch: 9,
-    missing: 10,
-    behind: 11
-  };
-  var WaitKind = { healthy: 0, victim: 1, cause: 2, cycle: 3, noData: 4 };
   var PYTHON = 1;
   var ROWS_AT_ONCE = 16;
   var MOST_CALLS = 4e6;
-  function bytes(base64) {
-    const text = atob(base64), out = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; i++)
-      out[i] = text.charCodeAt(i);
-    return out.buffer;
-  }
   function joined(first, second) {
     if (!first.length)
       return second;
@@ -120,7 +109,7 @@
     const more = runs.length / 2 > limit ? ", \u2026" : "";
     return (runsCount(runs) === 1 ? "rank " : "ranks ") + parts.join(", ") + more;
   }
-  var Incident2 = class {
+  var Incident = class {
     constructor(file) {
       this.file = file;
       // by row: 1 if its calls are on the page
@@ -331,9 +320,22 @@
       const python = (stack) => Number(stack.frames.some((one) => one[1] === PYTHON));
       return out.sort((a, b) => python(b) - python(a));
     }
+    // The call of a cell; -1: none, or it is not on the page.
+    callAt(grid, row, column) {
+      const first = this.firstCall[row], end = this.endCall[row];
+      if (grid.lane < 0) {
+        const call = end - (grid.columns - column);
+        return call >= first && call < end ? call : -1;
+      }
+      for (let call = end - 1; call >= first; call--) {
+        if (this.seq[call] === grid.firstSeq + column && this.collective(call) && this.file.comms[this.commOf(row, call)]?.lane === grid.lane)
+          return call;
+      }
+      return -1;
+    }
   };
   function readIncident() {
-    return new Incident2(JSON.parse(document.getElementById("data").textContent));
+    return new Incident(JSON.parse(document.getElementById("data").textContent));
   }
 
   // dom.ts
@@ -1084,7 +1086,7 @@
       for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), incident.rows); row++) {
         inSight.push(row);
         for (let column = Math.floor(x0); column < Math.min(Math.ceil(x1), grid.columns); column++) {
-          const call = grid.callAt(incident, row, column), x = Math.max(a.x, a.x + (column - x0) * cw);
+          const call = incident.callAt(grid, row, column), x = Math.max(a.x, a.x + (column - x0) * cw);
           if (call >= 0)
             g.fillText(fitText(g, incident.callName(call), cw - 8), x + 4, a.y + (row + 0.5 - y0) * ch);
         }
@@ -1184,7 +1186,7 @@
       const incident = this.page.incident, grid = incident.grid(this.lane), found = grid && this.cell(grid, x, y);
       if (!grid || !found)
         return;
-      const call = found.column >= 0 ? grid.callAt(incident, found.row, found.column) : -1;
+      const call = found.column >= 0 ? incident.callAt(grid, found.row, found.column) : -1;
       const name = call >= 0 ? incident.callName(call) + " on " + incident.commName(incident.commOf(found.row, call)) : grid.firstSeq >= 0 ? `#${grid.firstSeq + found.column}` : "call";
       const what = found.column < 0 ? incident.stateText(found.row) : `${name}: ${incident.stateName(grid.stateAt(found.row, found.column))}`;
       this.tip.textContent = `rank ${incident.ranks.rank[found.row]} (${incident.where(found.row)}) \u2014 ${what} ${call >= 0 ? incident.siteOf(call) : ""}`;
@@ -1193,7 +1195,7 @@
       const incident = this.page.incident, grid = incident.grid(this.lane), found = grid && this.cell(grid, x, y);
       if (!grid || !found)
         return;
-      const call = found.column >= 0 ? grid.callAt(incident, found.row, found.column) : -1;
+      const call = found.column >= 0 ? incident.callAt(grid, found.row, found.column) : -1;
       const place = {
         rank: incident.ranks.rank[found.row],
         comm: call >= 0 ? incident.commOf(found.row, call) : -1,

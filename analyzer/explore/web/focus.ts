@@ -1,6 +1,7 @@
 // The first picture: the last calls in the culprit's communicator, with one row each for the culprits, their nearest peers and the rest.
 import { BOLD, FONT, palette, Palette } from "./colors";
-import { Focus, FocusRow, runsCount, runsRanks, runsText, State, WaitKind } from "./data";
+import { runsCount, runsRanks, runsText } from "./data";
+import { Focus, FocusRow, State, WaitKind } from "./file";
 import { button, context, el, fitText } from "./dom";
 import { Page, View } from "./view";
 

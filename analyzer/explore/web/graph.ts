@@ -1,6 +1,7 @@
 // Which ranks wait for which: causes in the first column, the ranks that wait for them in the next, and so on. A large graph scrolls; its text never shrinks.
 import { BOLD, FONT, palette } from "./colors";
-import { runsRanks, runsText, WaitKind } from "./data";
+import { runsRanks, runsText } from "./data";
+import { WaitKind } from "./file";
 import { context, el, fitText, plural } from "./dom";
 import { Page, View } from "./view";
 

@@ -1,8 +1,5 @@
 // The states of all calls: every call of a rank in program order, or the communicators of a lane side by side ("dp_0", "dp_1", ..).
-import { bytes, Incident, State } from "./data";
-
-// As analyzer/explore/grids.h: a row for each rank, and ranks whose rows are equal share a pattern.
-export interface GridFile { columns: number; firstSeq: number; rows: string; from: string; runs: string; length: string; state: string }
+import { bytes, GridFile, State } from "./file";
 
 export class Grid {
   readonly columns: number;
@@ -12,7 +9,7 @@ export class Grid {
   private readonly from: Int32Array; private readonly start: Uint32Array; private readonly length: Uint16Array; private readonly state: Uint8Array;
   private readonly before: number; // the state of columns before a row's own
 
-  constructor(file: GridFile, private readonly lane: number, rows: number) { // lane -1: program order
+  constructor(file: GridFile, readonly lane: number, rows: number) { // lane -1: program order
     this.columns = file.columns;
     this.firstSeq = file.firstSeq;
     this.from = new Int32Array(bytes(file.from));
@@ -42,18 +39,5 @@ export class Grid {
     let found: number = State.outside;
     if (this.patternOf[row] >= 0) this.visit(this.patternOf[row], column, column + 1, (_from, _to, state) => { found = state; });
     return found;
-  }
-
-  // The call of a cell; -1: none, or it is not on the page.
-  callAt(incident: Incident, row: number, column: number): number {
-    const first = incident.firstCall[row], end = incident.endCall[row];
-    if (this.lane < 0) {
-      const call = end - (this.columns - column);
-      return call >= first && call < end ? call : -1;
-    }
-    for (let call = end - 1; call >= first; call--) {
-      if (incident.seq[call] === this.firstSeq + column && incident.collective(call) && incident.file.comms[incident.commOf(row, call)]?.lane === this.lane) return call;
-    }
-    return -1;
   }
 }

@@ -1,6 +1,6 @@
 // A matrix of ranks and operations, from the whole job down to one cell.
 import { BOLD, FONT, palette, severity } from "./colors";
-import { State, WaitKind } from "./data";
+import { State, WaitKind } from "./file";
 import { context, el, fitText } from "./dom";
 import { Grid } from "./lanes";
 import { Page, View } from "./view";
@@ -157,7 +157,7 @@ export class MatrixView implements View {
     for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), incident.rows); row++) {
       inSight.push(row);
       for (let column = Math.floor(x0); column < Math.min(Math.ceil(x1), grid.columns); column++) {
-        const call = grid.callAt(incident, row, column), x = Math.max(a.x, a.x + (column - x0) * cw);
+        const call = incident.callAt(grid, row, column), x = Math.max(a.x, a.x + (column - x0) * cw);
         if (call >= 0) g.fillText(fitText(g, incident.callName(call), cw - 8), x + 4, a.y + (row + 0.5 - y0) * ch);
       }
     }
@@ -252,7 +252,7 @@ export class MatrixView implements View {
   private hover(x: number, y: number): void {
     const incident = this.page.incident, grid = incident.grid(this.lane), found = grid && this.cell(grid, x, y);
     if (!grid || !found) return;
-    const call = found.column >= 0 ? grid.callAt(incident, found.row, found.column) : -1;
+    const call = found.column >= 0 ? incident.callAt(grid, found.row, found.column) : -1;
     const name = call >= 0 ? incident.callName(call) + " on " + incident.commName(incident.commOf(found.row, call)) : grid.firstSeq >= 0 ? `#${grid.firstSeq + found.column}` : "call";
     const what = found.column < 0 ? incident.stateText(found.row) : `${name}: ${incident.stateName(grid.stateAt(found.row, found.column))}`;
     this.tip.textContent = `rank ${incident.ranks.rank[found.row]} (${incident.where(found.row)}) — ${what} ${call >= 0 ? incident.siteOf(call) : ""}`;
@@ -261,7 +261,7 @@ export class MatrixView implements View {
   private click(x: number, y: number): void {
     const incident = this.page.incident, grid = incident.grid(this.lane), found = grid && this.cell(grid, x, y);
     if (!grid || !found) return;
-    const call = found.column >= 0 ? grid.callAt(incident, found.row, found.column) : -1;
+    const call = found.column >= 0 ? incident.callAt(grid, found.row, found.column) : -1;
     const place = { rank: incident.ranks.rank[found.row], comm: call >= 0 ? incident.commOf(found.row, call) : -1,
       op: call >= 0 ? incident.seq[call] : found.column >= 0 && grid.firstSeq >= 0 ? grid.firstSeq + found.column : -1 };
     this.shown = `${place.rank} ${place.comm} ${place.op}`;

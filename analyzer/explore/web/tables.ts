@@ -1,5 +1,6 @@
 // Tables. A click on a column sorts by it, and a filter shows only rows that contain a text.
-import { runsCount, runsText, WaitKind } from "./data";
+import { runsCount, runsText } from "./data";
+import { WaitKind } from "./file";
 import { count, el, plural } from "./dom";
 import { Page, View } from "./view";
 

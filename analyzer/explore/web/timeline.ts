@@ -1,6 +1,6 @@
 // Ranks against time, on a common clock.
 import { BOLD, FONT, palette } from "./colors";
-import { State } from "./data";
+import { State } from "./file";
 import { context, el, fitText } from "./dom";
 import { Page, View } from "./view";
 import { Viewport } from "./viewport";
