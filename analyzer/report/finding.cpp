@@ -63,7 +63,8 @@ std::string GroupText(const CommunicatorRef& comm) {
 std::string CostText(const Finding& finding) {
   std::vector<std::string> parts;
   if (finding.cost_ns_per_step() != 0) {
-    parts.push_back(absl::StrCat(DurationText(finding.cost_ns_per_step()), " lost in every step"));
+    parts.push_back(absl::StrCat(DurationText(finding.cost_ns_per_step()),
+                                 finding.detail().flag() ? " lost in each step" : " lost over the recorded time"));
     if (finding.cost_uncertainty_ns() > 0)
       absl::StrAppend(&parts.back(), " (+- ", DurationText(finding.cost_uncertainty_ns()), ")");
   }

@@ -317,6 +317,7 @@ TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
   Finding* finding = verdict.mutable_findings(0);
   finding->set_kind(STRAGGLER);
   finding->set_cost_ns_per_step(12'000'000);
+  finding->mutable_detail()->set_flag(true);
   finding->set_cost_uncertainty_ns(400'000);
   finding->set_pattern("persistent");
   finding->set_slowdown(1.25);
@@ -345,7 +346,7 @@ TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
   verdict.set_verdict(VERDICT_SLOW);
   text = ReportText(verdict, MakeBundle(8));
   EXPECT_THAT(text,
-              HasSubstr("  costs    12 ms lost in every step (+- 400 us); 1.25 times as long as peers; persistent\n"));
+              HasSubstr("  costs    12 ms lost in each step (+- 400 us); 1.25 times as long as peers; persistent\n"));
   EXPECT_THAT(text, HasSubstr("  last     rank 5 arrived last in 812 of 900 operations, late by 3.2 s in total\n"));
   EXPECT_THAT(text, HasSubstr("AllReduce of 64 MiB on dp_1: 21.0 GB/s, 0.50 of its peers', 0.25 of the best\n"));
   EXPECT_THAT(text, HasSubstr("  clocks   2 hosts aligned to +- 12 us\n"));

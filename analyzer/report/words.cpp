@@ -89,9 +89,11 @@ std::string AtPlace(const Finding& finding) {
   if (SaysWhere(finding)) return nowhere;
   const FindingFacts& facts = FindingFactsOf(finding.kind());
   const bool several = finding.culprit_ranks_size() > 1;
-  if (facts.host_shows_why && !finding.place().empty())
-    return absl::StrCat(several ? " are in " : " is in ", Printable(PlaceText(finding.place()), 80),
-                        colon ? ":" : " and");
+  if (facts.host_shows_why && !finding.place().empty()) {
+    // A rank that skipped a call has continued to another place.
+    const char* now = finding.reason() == REASON_SKIPPED ? " now in " : " in ";
+    return absl::StrCat(several ? " are" : " is", now, Printable(PlaceText(finding.place()), 80), colon ? ":" : " and");
+  }
   // Where its exception was raised.
   if (finding.reason() == REASON_EXITED && !several && !finding.place().empty()) return in(finding.place());
   if (facts.cause != FindingFactsOf(MISMATCH_KIND).cause || several || finding.culprit_ranks().empty()) return nowhere;

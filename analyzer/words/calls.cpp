@@ -14,7 +14,9 @@ std::optional<Words> CallWords(const Finding& finding) {
   Words words;
   words.refuted_by = "records in which all members pass the same arguments";
   words.advice = {
-      "Find out why the named ranks made a different call: a shape, branch or setting that depends on local data.",
+      Pick(finding,
+           "Find out why the named rank made a different call: a shape, branch or setting that depends on local data.",
+           "Find out why the named ranks made different calls: a shape, branch or setting that depends on local data."),
       kWrongResults};
   // "count 8", or "AllReduce" if members issued different operations.
   const bool kinds = finding.kind() == MISMATCH_KIND;

@@ -46,10 +46,13 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.what = absl::StrCat("never entered ", call);
       if (detail.flag())
         absl::StrAppend(&words.what, "; ", Pick(finding, "its process is", "their processes are"), " stopped");
-      words.advice = {Step(absl::StrCat("See what ", RankNames(finding.culprit_ranks()), Pick(finding, " is", " are"),
-                                        " doing: still starting, in an exception, or elsewhere in the program?"),
-                           LookCommand(finding)),
-                      "Check that the launcher gave every rank the same world size, and a different rank number."};
+      words.advice = {
+          finding.place().empty()
+              ? Step(absl::StrCat("See what ", RankNames(finding.culprit_ranks()), Pick(finding, " is", " are"),
+                                  " doing: still starting, in an exception, or elsewhere in the program?"),
+                     LookCommand(finding))
+              : Step("See what the other threads of the process are doing", LookCommand(finding)),
+          "Check that the launcher gave every rank the same world size, and a different rank number."};
       break;
     case REASON_CREATION_IN_CIRCLE:
       words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " in ", call, ", ",

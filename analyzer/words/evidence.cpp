@@ -97,7 +97,7 @@ std::string EnteredText(const Detail& detail) {
               ? "every member"
               : absl::StrCat(CountText(detail.count()), " of ", CountText(detail.of()), " members");
   } else if (detail.count() > 1) {
-    who = "both ranks";
+    return absl::StrCat("both ranks issued their side of ", CallText(detail.call()));
   }
   return absl::StrCat(who, " entered ", CallText(detail.call()));
 }
@@ -284,7 +284,7 @@ std::string EvidenceText(const Evidence& evidence) {
                                                                                   : detail.other_name(),
                           " instead");
     case Evidence::ROLE_CONTINUED: return absl::StrCat(n_of, kSameRole, "continued with ", detail.name());
-    case Evidence::ROLE_OTHER_ORDER: return absl::StrCat(n_of, kSameRole, "issued the same calls in a different order");
+    case Evidence::ROLE_OTHER_ORDER: return absl::StrCat(n_of, kSameRole, "issued these calls in the usual order");
     case Evidence::ROLE_ISSUED_LATTER: return absl::StrCat(n_of, kSameRole, "issued the other call");
     case Evidence::ROLE_DID_NOT_WAIT:
       return absl::StrCat(Counted(count, "rank", "ranks"), " with the same role issued ", CallText(detail.call()),

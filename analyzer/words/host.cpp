@@ -51,10 +51,10 @@ std::optional<Words> HostWords(const Finding& finding) {
   words.refuted_by = kEntered;
   switch (finding.reason()) {
     case REASON_GROUP_OPEN:
-      words.what = absl::StrCat(
-          "called ncclGroupStart ", detail.has_duration_ns() ? DurationText(detail.duration_ns()) + " ago " : "",
-          "(depth ", detail.count(), ") without ncclGroupEnd", detail.flag() ? " and exited with status 0" : "",
-          ": NCCL launched none of its calls");
+      words.what = absl::StrCat("called ncclGroupStart ",
+                                detail.has_duration_ns() ? DurationText(detail.duration_ns()) + " ago " : "", "(depth ",
+                                detail.count(), ") without ncclGroupEnd",
+                                detail.flag() ? " and exited with status 0" : "", ": NCCL launched none of its calls");
       words.advice = {"Find the path that leaves the group without ncclGroupEnd (an early return, an exception)."};
       break;
     case REASON_BATCH_OPEN:

@@ -26,7 +26,8 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.advice = {"Find the code path on which only this rank makes the call: logging, evaluation, a retry."};
       break;
     case REASON_REORDERED:
-      words.what = absl::StrCat("issued ", call, " where ranks with the same role issued ", other);
+      words.what =
+          absl::StrCat("issued its calls in another order: ", call, " where ranks with the same role issued ", other);
       words.advice = {
           "Make every rank issue operations of different communicators in the same order, or from one stream."};
       break;
@@ -81,8 +82,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.advice = {"Find the condition around that call that has different results on the named ranks.", kSameSteps};
       break;
     case REASON_ELSEWHERE_IN_CIRCLE:
-      words.what = absl::StrCat(Pick(finding, "is in ", "are in "), call, ", and ",
-                                Counted(detail.count(), "other rank is in ", "other ranks are in "), other, ": ",
+      words.what = absl::StrCat(Pick(finding, "is in ", "are in "), call, ", and ", "others are in ", other, ": ",
                                 Pick(finding, "it", "they"), " skipped or added an earlier call");
       words.refuted_by = "one of the operations completing";
       words.advice = {absl::StrCat("Compare the calls of ", Pick(finding, "the", "a"),

@@ -63,7 +63,8 @@ std::string WhyText(const Proof& proof) {
       return absl::StrCat("the record does not show what the GPU of ", RankNames(ranks), " is in");
     case Proof::NO_CALLS: return "the incident has no recorded calls to replay";
     case Proof::NONE_IN_FLIGHT: return "no recorded call is in flight: there is nothing to replay";
-    case Proof::OTHER_FINDINGS_SUFFICE: return "the job also completes if only the further findings are corrected";
+    case Proof::OTHER_FINDINGS_SUFFICE:
+      return "the recorded calls also complete if only the further findings are corrected";
     case Proof::CALLS_DO_NOT_HANG:
       return "the recorded calls do not hang by themselves: no rank that left data keeps its peers waiting";
     case Proof::ALL_INSIDE: return "all members are in an operation that does not finish, and no call explains why";
@@ -72,16 +73,17 @@ std::string WhyText(const Proof& proof) {
                           " idle, and may wait for another rank in a send, receive or barrier: this backend does not "
                           "record them");
     case Proof::STILL_HANGS:
-      return absl::StrCat("the job still hangs ", CorrectionText(proof), ": ",
+      return absl::StrCat("the recorded calls still hang ", CorrectionText(proof), ": ",
                           proof.has_open() ? OpenText(proof.open()) : "where is not known");
-    case Proof::NOT_ALL_NEEDED: return absl::StrCat("the job completes without a change at ", RankNames(ranks));
+    case Proof::NOT_ALL_NEEDED:
+      return absl::StrCat("the recorded calls complete without a change at ", RankNames(ranks));
     case Proof::TOO_MANY_NAMED: return "the verdict names too many ranks to try the replay without each of them";
     case Proof::NO_OTHER_RANK: return "there is no other rank to compare with";
     case Proof::LIMIT_REACHED:
       return absl::StrCat("the replay reached its limit of calls after ",
                           Counted(proof.candidates(), "candidate", "candidates"));
     case Proof::OTHERS_HELP:
-      return absl::StrCat("the job completes ", CorrectionText(proof), "; ", AlsoHelps(proof.rivals()));
+      return absl::StrCat("the recorded calls complete ", CorrectionText(proof), "; ", AlsoHelps(proof.rivals()));
     case Proof::TOO_MANY_RANKS: return absl::StrCat("the job has ", CountText(proof.ranks()), " ranks");
     default: return "";
   }
@@ -89,7 +91,7 @@ std::string WhyText(const Proof& proof) {
 
 std::string ProvedText(const Proof& proof) {
   const int others = proof.candidates() - proof.excluded_size();
-  std::string text = absl::StrCat("proved by replay: the job completes ", CorrectionText(proof));
+  std::string text = absl::StrCat("proved by replay: the recorded calls complete ", CorrectionText(proof));
   if (others == 1) {
     text += "; the other rank that was tried does not explain the hang";
   } else if (others > 1) {

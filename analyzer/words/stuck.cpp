@@ -36,7 +36,8 @@ std::optional<Words> StuckWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_ALL_IN:
       words.own_subject = true;
-      words.what = absl::StrCat("all members entered ", call, ", and none finishes it");
+      words.what = detail.flag() ? absl::StrCat("both sides of ", call, " are issued, and it does not finish")
+                                 : absl::StrCat("all members entered ", call, ", and none finishes it");
       if (detail.count() > 0) {
         absl::StrAppend(&words.what, "; data does not arrive on ", Counted(detail.count(), "link", "links"),
                         " between them");

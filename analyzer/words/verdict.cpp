@@ -82,6 +82,11 @@ std::string UnmeasuredText(const Unmeasured& unmeasured) {
     case Unmeasured::SOME_ARRIVALS:
       return absl::StrCat("arrivals of ", CountText(unmeasured.count()), " of ", CountText(unmeasured.of()),
                           " ranks, because nothing recorded when they reached operations");
+    case Unmeasured::STEPS:
+      return absl::StrCat("whether a rank is slow, because the times of ", CountText(unmeasured.count()), " of ",
+                          CountText(unmeasured.of()),
+                          " ranks cover too few training steps to compare. A larger ring (LOCKSTEP_RING_KIB) or Flight "
+                          "Recorder buffer covers more");
     case Unmeasured::CREATIONS:
       return "start-up, because nothing recorded when communicators were created. Flight Recorder does not record it; "
              "Lockstep's own recorder does";

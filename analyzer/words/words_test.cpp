@@ -433,19 +433,22 @@ TEST(WordsTest, AProofIsOneLine) {
   proof.set_correction(Proof::CONTINUE);
   proof.add_corrected_ranks(2);
   proof.set_candidates(14);
-  EXPECT_EQ(ProofText(proof),
-            "proved by replay: the job completes if rank 2 continues; none of the 14 other ranks that were tried "
-            "explains the hang");
+  EXPECT_EQ(
+      ProofText(proof),
+      "proved by replay: the recorded calls complete if rank 2 continues; none of the 14 other ranks that were tried "
+      "explains the hang");
   proof.set_candidates(1);
   EXPECT_EQ(ProofText(proof),
-            "proved by replay: the job completes if rank 2 continues; the other rank that was tried does not explain "
+            "proved by replay: the recorded calls complete if rank 2 continues; the other rank that was tried does not "
+            "explain "
             "the hang");
   proof.set_candidates(14);
   proof.add_excluded(3);
-  EXPECT_EQ(ProofText(proof),
-            "proved by replay: the job completes if rank 2 continues; none of the 13 other ranks that were tried "
-            "explains the hang; a "
-            "change at rank 3 would also help, but rank 3 made the same calls as ranks with its role");
+  EXPECT_EQ(
+      ProofText(proof),
+      "proved by replay: the recorded calls complete if rank 2 continues; none of the 13 other ranks that were tried "
+      "explains the hang; a "
+      "change at rank 3 would also help, but rank 3 made the same calls as ranks with its role");
   proof.add_excluded(4);
   EXPECT_THAT(ProofText(proof), HasSubstr("; a change at any of ranks 3, 4 would also help, but these ranks made the "
                                           "same calls as ranks with their roles"));
@@ -453,8 +456,9 @@ TEST(WordsTest, AProofIsOneLine) {
   proof.set_corrected_calls(2);
   proof.set_any_one(true);
   proof.set_correction(Proof::ADD_CALLS);
-  EXPECT_THAT(ProofText(proof), StartsWith("proved by replay: the job completes with the 2 missing calls at any one of "
-                                           "ranks 2, 5; "));
+  EXPECT_THAT(ProofText(proof),
+              StartsWith("proved by replay: the recorded calls complete with the 2 missing calls at any one of "
+                         "ranks 2, 5; "));
 }
 
 TEST(WordsTest, AReplayThatProvesNothingSaysWhy) {
@@ -479,7 +483,8 @@ TEST(WordsTest, AReplayThatProvesNothingSaysWhy) {
   open->set_sender(1);
   open->set_receiver(-1);
   EXPECT_EQ(ProofText(proof),
-            "not proved by replay: the job still hangs if the GPU of rank 5 continues: 3 operations stay open, among "
+            "not proved by replay: the recorded calls still hang if the GPU of rank 5 continues: 3 operations stay "
+            "open, among "
             "them a send from rank 1 to a rank on a new communicator");
 }
 

@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-// Ranks whose remaining data differs: counters of pairs, counters of calls, hashes of calls. Empty if there are none,
-// or too many.
+// Ranks whose remaining data differs: counters of pairs, counters of calls, hashes of calls. Names
+// no rank if there are none, or too many.
 Cause FromCounts(const Facts& facts) {
   constexpr size_t kMost = 2;
   Cause c;

@@ -405,7 +405,6 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
     *c.detail.mutable_call() = CallOf(facts.bundle, rank, *c.op);
     *c.detail.mutable_other() =
         CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(usual->ranks[0])], *usual->ops[0]);
-    c.detail.set_count(static_cast<int64_t>(usual->ranks.size()));
   } else if (p2p && sends) {
     c.reason = REASON_SENDS_FACE_EACH_OTHER;
   } else {

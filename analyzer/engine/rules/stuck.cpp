@@ -138,6 +138,7 @@ Cause StuckCause(const Facts& facts, uint32_t node) {
   c.op = front.op;
   c.op_rank = r;
   if (front.op != nullptr) *c.detail.mutable_call() = CallOf(facts.bundle, rank, *front.op);
+  c.detail.set_flag(front.op != nullptr && IsPointToPoint(front.op->kind));
   bool all_known = front.op != nullptr;
   std::vector<int32_t> failed, stopped, moved, finished, entered;
   auto look = [&](int32_t m, const Op* op) {

@@ -237,6 +237,14 @@ void Slowness::Fill(Verdict* verdict) const {
     some->set_count(total - measured - hosts);
     some->set_of(total);
   }
+  const auto unjudged = static_cast<int64_t>(std::count_if(paces_.ranks.begin(), paces_.ranks.end(),
+                                                           [](const RankPace& pace) { return pace.own_ns.empty(); }));
+  if (timed == total && habits_.empty() && 2 * unjudged > total) {
+    Unmeasured* steps = verdict->add_unmeasured();
+    steps->set_kind(Unmeasured::STEPS);
+    steps->set_count(unjudged);
+    steps->set_of(total);
+  }
   // The waiting adds up, but no rank is at fault. Reports that, so that no one blames the rank that was late in the
   // last step.
   if (!found_ && paces_.whole_steps && paces_.step_ns > 0 && late_ranks >= 3 && most_last * 2 < much) {
