@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/activity.h"
@@ -107,6 +108,14 @@ bool Causes::MayWaitInNewest(int32_t rank_index, int32_t waiter, const Op& op) c
     return theirs != nullptr && theirs->record_id > op.record_id;
   }
   return false;
+}
+
+// Returns whether only one other rank waits for this process.
+bool Causes::HasOneWaiter(uint32_t node) const {
+  std::set<int32_t> waiting;
+  for (const uint32_t w : graph_->back[node]) waiting.insert(graph_->RankOf(w));
+  waiting.erase(graph_->RankOf(node));  // its own GPU
+  return waiting.size() == 1;
 }
 
 // Nothing shows that the rank's process is stuck: it never entered the call in which others wait.
@@ -240,6 +249,12 @@ Cause Causes::HostCause(uint32_t node) const {
       // Nothing shows which operation the rank's GPU is in. That operation may wait for another rank.
       c.doubtful = true;
       c.grade = GRADE_GUESS;
+    }
+    if (rank.gpu_marks == ring::GpuMarks::kOff && never && IsPointToPoint(edge->op->kind) && HasOneWaiter(node)) {
+      // Its send or receive may be one too many, or have the wrong peer.
+      c.ranks.push_back(graph_->RankOf(from));
+      std::sort(c.ranks.begin(), c.ranks.end());
+      c.detail.set_flag(true);
     }
   } else if (view.host == HostState::kElsewhere) {
     c.kind = HOST_STALL;
