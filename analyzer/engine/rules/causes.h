@@ -178,7 +178,6 @@ class Causes {
     uint32_t from = 0;
   };
   Waiter FirstWaiter(uint32_t node) const;
-  bool HasOneWaiter(uint32_t node) const;
   const Waiter& FirstIn(uint32_t collective) const;
   void AddWaiterEvidence(uint32_t node, Cause* cause) const;
   void SetNotArrived(uint32_t node, const Waiter& waiter, Cause* cause) const;

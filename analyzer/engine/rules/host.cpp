@@ -34,6 +34,14 @@ const Op* FirstQueued(const Rank& rank) {
   return nullptr;
 }
 
+// Returns whether only one other rank waits for this process.
+bool HasOneWaiter(const WaitGraph& graph, uint32_t process) {
+  std::set<int32_t> waiting;
+  for (const uint32_t node : graph.back[process]) waiting.insert(graph.RankOf(node));
+  waiting.erase(graph.RankOf(process));  // its own GPU
+  return waiting.size() == 1;
+}
+
 }  // namespace
 
 bool Causes::LeftTheLoop(int32_t rank_index, uint32_t comm) const {
@@ -108,14 +116,6 @@ bool Causes::MayWaitInNewest(int32_t rank_index, int32_t waiter, const Op& op) c
     return theirs != nullptr && theirs->record_id > op.record_id;
   }
   return false;
-}
-
-// Returns whether only one other rank waits for this process.
-bool Causes::HasOneWaiter(uint32_t node) const {
-  std::set<int32_t> waiting;
-  for (const uint32_t w : graph_->back[node]) waiting.insert(graph_->RankOf(w));
-  waiting.erase(graph_->RankOf(node));  // its own GPU
-  return waiting.size() == 1;
 }
 
 // Nothing shows that the rank's process is stuck: it never entered the call in which others wait.
@@ -250,7 +250,8 @@ Cause Causes::HostCause(uint32_t node) const {
       c.doubtful = true;
       c.grade = GRADE_GUESS;
     }
-    if (rank.gpu_marks == ring::GpuMarks::kOff && never && IsPointToPoint(edge->op->kind) && HasOneWaiter(node)) {
+    if (rank.gpu_marks == ring::GpuMarks::kOff && never && IsPointToPoint(edge->op->kind) &&
+        HasOneWaiter(*graph_, node)) {
       // Its send or receive may be one too many, or have the wrong peer.
       c.ranks.push_back(graph_->RankOf(from));
       std::sort(c.ranks.begin(), c.ranks.end());
