@@ -83,12 +83,20 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = KernelAdvice(finding);
       break;
     case REASON_WAITS_UNSEEN:
-      words.what = absl::StrCat(Waits(finding), " in ", detail.name(), ForText(detail), ", for ",
-                                Pick(finding, "its GPU", "their GPUs"), "; nothing recorded what runs there",
-                                AndNeverEntered(finding));
-      words.rivals = {"the rank waits for an NCCL operation, and is a victim"};
+      words.what = absl::StrCat(
+          Waits(finding), " in ", detail.name(), ForText(detail), ", for ", Pick(finding, "its GPU", "their GPUs"),
+          "; nothing recorded what runs there",
+          detail.flag() ? absl::StrCat("; no call matches ", RankNames(detail.ranks()), "'s ", CallText(detail.call()))
+                        : AndNeverEntered(finding));
+      words.rivals = {Pick(finding, "the rank waits for an NCCL operation, and is a victim",
+                           "the ranks wait for NCCL operations, and are victims")};
       words.tells_apart = "GPU marks (LOCKSTEP_GPU=done or full)";
       words.advice = KernelAdvice(finding);
+      if (detail.flag()) {
+        words.advice.insert(words.advice.begin(),
+                            "Compare the calls of the named ranks: did one leave out the other side, or make this call "
+                            "once too often or with the wrong peer?");
+      }
       break;
     case REASON_OUTSIDE_NCCL:
       words.what = never.empty() ? InNothing(finding)

@@ -179,6 +179,8 @@ class Detector {
   void NoteSamples(int64_t now, const RootFinding& finding);
   void NoteMerged(int64_t now);
   bool Warm(uint64_t comm) const;
+  // The longest legal time for an operation of this size.
+  int64_t TimeForBytes(int64_t bytes) const;
   int64_t StillFor(int64_t now, const RootFinding& finding, int64_t longest) const;
   void FillLimit(uint64_t comm, Decision* decision) const;
   void FillSamples(int64_t now, const RootFinding& finding, Decision* decision) const;

@@ -164,6 +164,12 @@ Decision Detector::JudgeHostStall(const RootFinding& finding, const Together& ro
   return Say(decision, watched && decision.age_ns >= decision.limit_ns, rule, "the root is blocked and does not move");
 }
 
+int64_t Detector::TimeForBytes(int64_t bytes) const {
+  if (limits_.least_bytes_per_second <= 0) return 0;
+  // The data crosses the slowest link twice, as in an all-reduce.
+  return static_cast<int64_t>(2e9 * static_cast<double>(bytes) / static_cast<double>(limits_.least_bytes_per_second));
+}
+
 Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   NoteSamples(now, finding);
   Decision decision;
@@ -193,10 +199,12 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   };
   if (finding.kind == FINDING_UNSPECIFIED && finding.blocked_ns >= 0) {
     decision.age_ns = std::min(decision.age_ns, finding.blocked_ns);
-    int64_t least = limits_.gpu_stall_after;
+    // One launch of a graph may be a whole step, and the first steps do not show how long that computes. Other work
+    // of the GPU is bounded by the launch queue.
+    const int64_t cold = finding.graphs ? limits_.warm_up : limits_.at_rest_after;
+    int64_t least = std::max(limits_.gpu_stall_after, TimeForBytes(finding.bytes));
     for (const auto& [comm, late] : late_) {
-      // The first steps do not show how long a step computes.
-      least = std::max({least, LimitOf(comm) + limits_.idle_after, Warm(comm) ? 0 : limits_.warm_up});
+      least = std::max({least, LimitOf(comm) + limits_.idle_after, Warm(comm) ? 0 : cold});
     }
     return After(decision, least, "gpu stall", "every rank waits for its GPU, which has NCCL operations in flight");
   }
@@ -244,12 +252,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     if (collective && finding.first_operation) {
       decision.limit_ns = std::max(decision.limit_ns, limits_.first_operation + for_size);
     }
-    int64_t least = least_for_gpu();
-    if (collective && finding.bytes > 0 && limits_.least_bytes_per_second > 0) {
-      // The data crosses the slowest link twice, as in an all-reduce.
-      least = std::max(least, static_cast<int64_t>(2e9 * static_cast<double>(finding.bytes) /
-                                                   static_cast<double>(limits_.least_bytes_per_second)));
-    }
+    const int64_t least = std::max(least_for_gpu(), collective ? TimeForBytes(finding.bytes) : 0);
     if (finding.network_age_ns >= 0) decision.age_ns = std::min(decision.age_ns, finding.network_age_ns);
     return After(decision, least, collective ? "collective stuck" : "gpu stall", "the GPU makes no progress");
   }

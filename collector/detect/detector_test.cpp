@@ -460,6 +460,14 @@ INSTANTIATE_TEST_SUITE_P(
                     f->rest_ns = INT64_MAX;
                     f->blocked_ns = rest + 2 * kSecond;
                   },
+                  12},
+        FirstStep{"NoRootIsFoundAndAGraphWasLaunched",
+                  [](RootFinding* f, int64_t rest) {
+                    f->kind = FINDING_UNSPECIFIED;
+                    f->rest_ns = INT64_MAX;
+                    f->blocked_ns = rest + 2 * kSecond;
+                    f->graphs = true;
+                  },
                   60},
         FirstStep{"AGpu",
                   [](RootFinding* f, int64_t rest) {

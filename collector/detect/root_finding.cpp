@@ -130,6 +130,30 @@ int64_t BlockedFor(const Rank& rank, const RankMotion& motion, const std::vector
   return std::min(motion.progress_age_ns, motion.activity_age_ns);
 }
 
+// Returns the size of a collective's data; 0 if unknown.
+int64_t BytesOf(const Op& op, int32_t comm_size) {
+  int64_t bytes = 0;
+  const int64_t times = CallFactsOf(op.kind).count_is_one_members ? std::max(1, comm_size) : 1;
+  const bool known = op.count > 0 && op.datatype < std::size(kElementBytes);
+  return known && !__builtin_mul_overflow(op.count, kElementBytes[op.datatype] * times, &bytes) ? bytes : 0;
+}
+
+// Returns the size of the rank's largest collective that may be unfinished.
+int64_t LargestOf(const Rank& rank, const Bundle& bundle) {
+  int64_t largest = 0;
+  for (const Op& op : rank.ops) {
+    if (op.membership >= rank.memberships.size() || (op.state != OpState::kUnknown && !IsInFlight(op.state))) continue;
+    const uint32_t comm = rank.memberships[op.membership].comm;
+    if (comm < bundle.comms.size()) largest = std::max(largest, BytesOf(op, bundle.comms[comm].size));
+  }
+  return largest;
+}
+
+bool LaunchedGraphs(const Rank& rank) {
+  return std::any_of(rank.graphs.begin(), rank.graphs.end(),
+                     [](const ring::GraphSnapshot& graph) { return graph.launches > graph.completed; });
+}
+
 bool Counts(const Membership& membership) {
   return membership.issued >= 0 &&
          (membership.state == ring::CommState::kInitializing || membership.state == ring::CommState::kReady ||
@@ -217,6 +241,10 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
   };
   if (verdict.findings().empty()) {
     for (const auto& [number, age] : progress) still(number);
+    for (const Rank& rank : bundle.ranks) {
+      root.bytes = std::max(root.bytes, LargestOf(rank, bundle));
+      root.graphs |= LaunchedGraphs(rank);
+    }
     return root;
   }
 
@@ -271,12 +299,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
       const Membership& membership = rank.memberships[op.membership];
       if (membership.comm >= bundle.comms.size() || CommNumber(bundle.comms[membership.comm].id) != root.comm) continue;
       root.first_operation |= op.seq == membership.first_seq;
-      if (op.count > 0 && op.datatype < std::size(kElementBytes)) {
-        int64_t bytes = 0;
-        const int64_t times = CallFactsOf(op.kind).count_is_one_members ? std::max(1, root.comm_size) : 1;
-        if (!__builtin_mul_overflow(op.count, kElementBytes[op.datatype] * times, &bytes))
-          root.bytes = std::max(root.bytes, bytes);
-      }
+      root.bytes = std::max(root.bytes, BytesOf(op, root.comm_size));
     }
   }
   return root;

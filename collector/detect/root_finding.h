@@ -60,11 +60,13 @@ struct RootFinding {
   int64_t rest_ns = -1;
   // How long every rank has been in one wait for its GPU, behind NCCL's work; -1 if one is not, or if it is unknown.
   int64_t blocked_ns = -1;
-  int64_t bytes = 0;  // size of the stuck operation; 0 if unknown
+  // Size of the stuck operation; without a finding, of the largest that is a communicator's last. 0 if unknown.
+  int64_t bytes = 0;
   // Since the last step of a network operation of the involved ranks; -1 if none is recorded.
   int64_t network_age_ns = -1;
   bool first_operation = false;  // the stuck operation is the first of its communicator
   bool in_init = false;          // an involved rank creates a communicator
+  bool graphs = false;           // a rank launched CUDA graphs with operations
   int64_t as_of_ns =
       0;  // the latest time to which these ages apply, on the detector's clock; 0 for the time of judging
 };

@@ -149,9 +149,22 @@ const Case kQuiet[] = {
        Add(p, 0, 60, Doing::kGpu, 90 * kSecond);
      },
      5 * kMinute, 100},
-    {"ALongFirstStepWithoutMarks",
+    {"TwoGigabytesWithoutMarks",
      [](JobPlan* p) {
        p->marks = false;
+       p->slow.push_back({60, 2, 38 * kSecond, 500'000'000, -1});
+     },
+     3 * kMinute, 100},
+    {"TwoGigabytesInTheFirstStepWithoutMarks",
+     [](JobPlan* p) {
+       p->marks = false;
+       p->slow.push_back({0, 2, 38 * kSecond, 500'000'000, -1});
+     },
+     3 * kMinute, 100},
+    {"ALongFirstLaunchOfAGraphWithoutMarks",
+     [](JobPlan* p) {
+       p->marks = false;
+       p->operations_a_launch = 1000;
        p->slow.push_back({0, 2, 45 * kSecond, 1000, -1});
      },
      3 * kMinute, 100},
@@ -208,7 +221,7 @@ const Case kTrue[] = {
        p->marks = false;
        p->slow.push_back({0, 2, kEver, 1000, 5});
      },
-     3 * kMinute, 0, true, "gpu stall", 60 * kSecond, -1},
+     3 * kMinute, 0, true, "gpu stall", 12 * kSecond, -1},
     {"TheSameCheckpointWithoutIO", [](JobPlan* p) { Add(p, 0, 20, Doing::kSleep, 180 * kSecond); }, 5 * kMinute, 0,
      true, "host stall", 9 * kSecond, 0},
     {"ACheckpointThatStopsHalfway",

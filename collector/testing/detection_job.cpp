@@ -266,6 +266,15 @@ ring::Snapshot WatchedJob::Ring(int number) const {
   }
   if (!plan_.marks) stream.started = stream.completed = 0;
   ring.streams.push_back(stream);
+  if (plan_.operations_a_launch > 1 && rank.tickets > 0) {
+    ring::GraphSnapshot graph;
+    graph.id = 1;
+    graph.state = ring::GraphState::kCaptured;
+    graph.operations = static_cast<uint64_t>(plan_.operations_a_launch);
+    graph.launches = rank.tickets;
+    graph.stream = 0;
+    ring.graphs.push_back(graph);
+  }
 
   static const char* const kNames[] = {"host_", "rail_", "world"};
   for (int i = 0; i < 3; ++i) {

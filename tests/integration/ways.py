@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs every fault of trainsim that leaves ranks waiting, with every way of recording, under `lockstep run` with
 default options. Measures how long it takes to declare the hang or the end, and whether the verdict names the
-right rank. Prints a table, results/detection-times.md. --sample runs a part, also in the first steps. It adds
-healthy jobs with a slow start, which must never be called hung."""
+right rank. Prints two tables, results/detection-times.md: faults in step 20, when gaps are learned, and some faults
+in the first steps. --sample runs a part of both. It adds healthy jobs with a slow start, which must never be called
+hung."""
 
 import argparse
 import concurrent.futures
@@ -26,15 +27,22 @@ MIXED = 'case $RANK in 0) g=off;; 1) g=done;; 2) g=full;; *) g=events;; esac; LO
 WAYS = ("off", "done", "full", "events", "profiler", "graphs", "mixed")
 TP_DP = ("--tp", "2", "--dp", "2")
 PIPELINE = ("--pp", "4")
+# More small operations than the launch queue holds, so that ranks wait for their GPUs in launches.
+LAUNCHES = (*TP_DP, "--launches", "3000")
+STEP = 20
+FIRST_STEPS = (1, 2, 3)
+IN_FIRST_STEPS = ("stall-host", "stall-gpu", "stall-gpu launches", "stop", "skip")
 
 # fault -> (arguments of trainsim, comm; True for those that have a place in a graph)
 FAULTS = {
     "stall-host": (TP_DP, "comm=tp", True),
     "stall-host dp": (TP_DP, "comm=dp", True),
+    "stall-host launches": (LAUNCHES, "comm=dp", False),
     "stall-host pp": (PIPELINE, "comm=pp", True),
     "stall-loader": (TP_DP, "", True),
     "stall-gpu": (TP_DP, "comm=tp", True),
     "stall-gpu world": (TP_DP, "comm=world", True),
+    "stall-gpu launches": (LAUNCHES, "comm=tp", False),
     "stop": (TP_DP, "comm=tp", True),
     "kill": (TP_DP, "comm=tp", True),
     "segv": (TP_DP, "comm=dp", True),
@@ -59,12 +67,12 @@ FAULTS = {
 PAIRS = {"skip pp", "extra", "extra pp", "skip", "wrong-count", "wrong-datatype", "wrong-root", "wrong-op", "wrong-peer", "swap-order"}
 # Without a marker before the work, nothing shows which GPU does not start it. Without any marker, nothing shows what a
 # GPU waits for.
-SETS = {(way, fault) for way in ("done", "mixed") for fault in ("stall-gpu", "stall-gpu world")}
-UNMARKED = {(way, fault) for way in ("off",) for fault in ("stall-gpu", "stall-gpu world", "skip", "skip pp", "extra pp", "wrong-peer", "swap-order")}
-# The other rank of the pair has no markers, so only this rank can have failed to send.
-OTHER_OF_PAIR = {("mixed", "extra pp")}
+STALLED_GPUS = ("stall-gpu", "stall-gpu world", "stall-gpu launches")
+SETS = {(way, fault) for way in ("done", "mixed") for fault in STALLED_GPUS}
+UNMARKED = {(way, fault) for way in ("off",) for fault in (*STALLED_GPUS, "skip", "swap-order")}
 # `--sample` runs these: each way, each of the first three steps, each kind of root.
-SAMPLE = [("off", "stall-host", 1), ("off", "stall-gpu", 20), ("off", "skip", 20), ("done", "stall-host", 2), ("done", "stall-gpu", 20), ("full", "stall-host", 3),
+SAMPLE = [("off", "stall-host", 1), ("off", "stall-gpu", 1), ("off", "stall-gpu launches", 2), ("off", "wrong-peer", 20), ("off", "skip", 20),
+          ("done", "stall-host", 2), ("done", "stall-gpu", 20), ("full", "stall-host", 3),
           ("full", "stall-gpu", 1), ("events", "stall-host", 20), ("events", "stall-gpu", 2), ("profiler", "stall-gpu", 20),
           ("profiler", "stall-host", 1), ("graphs", "stall-host", 20), ("graphs", "stall-gpu", 20), ("graphs", "stall-loader", 3),
           ("mixed", "stall-host", 20), ("mixed", "stop", 2), ("full", "stall-loader", 1), ("full", "never-init", 1), ("full", "never-init pp", 1),
@@ -150,7 +158,7 @@ class Case:
         if self.error is None and self.seconds is None:
             self.error = "not declared"
         place = (self.way, self.fault)
-        if self.error is None and RANK not in self.named and place not in UNMARKED | OTHER_OF_PAIR:
+        if self.error is None and RANK not in self.named and place not in UNMARKED:
             self.error = f"ranks {self.named} are named"
         if self.error is None and self.named != [RANK] and self.fault not in PAIRS and place not in SETS | UNMARKED:
             self.error = f"ranks {self.named} are named"
@@ -205,19 +213,24 @@ HEALTHY = [("full", "compiles", (0, 1, 40, "compile")), ("full", "compiles later
 def cases(options):
     if options.sample:
         return [Healthy(*entry) for entry in HEALTHY] + [Case(*entry) for entry in SAMPLE]
-    return [Case(way, fault, options.step) for fault, (_, _, in_graph) in FAULTS.items() for way in WAYS
-            if (way != "graphs" or in_graph) and (not options.way or way in options.way) and (not options.fault or fault in options.fault)]
+    if options.step:
+        places = [(fault, step) for fault in FAULTS for step in options.step]
+    else:
+        places = [(fault, STEP) for fault in FAULTS] + [(fault, step) for fault in IN_FIRST_STEPS for step in FIRST_STEPS]
+    return [Case(way, fault, step) for fault, step in places for way in WAYS
+            if (way != "graphs" or FAULTS[fault][2]) and (not options.way or way in options.way) and (not options.fault or fault in options.fault)]
 
 
-def table(done, step):
-    by_place = {(case.fault, case.way): case for case in done}
-    ways = [way for way in WAYS if any(case.way == way for case in done)]
-    lines = [f"| fault in step {step} | " + " | ".join(ways) + " |", "| --- |" + " --- |" * len(ways)]
-    for fault in FAULTS:
-        cells = [by_place[fault, way].cell() if (fault, way) in by_place else "" for way in ways]
-        if any(cells):
-            lines.append(f"| {fault} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+def table(done, first):
+    """Returns the table of the cases in the first steps, or of the others."""
+    by_place = {(case.fault, case.step, case.way): case for case in done if (case.step in FIRST_STEPS) == first}
+    ways = [way for way in WAYS if any(way == key[2] for key in by_place)]
+    places = sorted({key[:2] for key in by_place}, key=lambda place: (list(FAULTS).index(place[0]), place[1]))
+    lines = ["| fault | step | " + " | ".join(ways) + " |", "| --- |" + " --- |" * (len(ways) + 1)]
+    for fault, step in places:
+        cells = [by_place[fault, step, way].cell() if (fault, step, way) in by_place else "" for way in ways]
+        lines.append(f"| {fault} | {step} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n" if places else ""
 
 
 def main():
@@ -226,7 +239,7 @@ def main():
     parser.add_argument("--sample", action="store_true", help="a representative part")
     parser.add_argument("--way", action="append", choices=WAYS, help="this way of recording; may be given several times")
     parser.add_argument("--fault", action="append", choices=list(FAULTS), help="this fault; may be given several times")
-    parser.add_argument("--step", type=int, default=20, help="step of the fault, from 1 (20)")
+    parser.add_argument("--step", type=int, action="append", help=f"step of the fault, from 1 ({STEP}, and the first three for some faults)")
     parser.add_argument("--jobs", type=int, default=4, help="runs at the same time (4)")
     parser.add_argument("--timeout", type=float, default=150, help="seconds a run may take (150)")
     options = parser.parse_args()
@@ -243,7 +256,7 @@ def main():
             print(f"{word:4} {case.way} {case.fault} in step {case.step}: {case.cell()}{'' if case.error is None else ': ' + case.error} "
                   f"{case.line[:100]}", file=sys.stderr, flush=True)
     if not options.sample:
-        print(table(done, options.step), end="")
+        print("\n".join(filter(None, (table(done, False), table(done, True)))), end="")
     return 0 if all(case.error is None for case in done) else 1
 
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/activity.h"
@@ -31,6 +32,14 @@ const Op* FirstQueued(const Rank& rank) {
     if (op.state == OpState::kQueued) return &op;
   }
   return nullptr;
+}
+
+// Returns whether only one other rank waits for this process.
+bool HasOneWaiter(const WaitGraph& graph, uint32_t process) {
+  std::set<int32_t> waiting;
+  for (const uint32_t node : graph.back[process]) waiting.insert(graph.RankOf(node));
+  waiting.erase(graph.RankOf(process));  // its own GPU
+  return waiting.size() == 1;
 }
 
 // Returns true if the rank is ending its communicators, or has ended the one in which others wait.
@@ -243,6 +252,13 @@ Cause HostCause(const Facts& facts, uint32_t node) {
       // Nothing shows which operation the rank's GPU is in. That operation may wait for another rank.
       c.doubtful = true;
       c.grade = GRADE_GUESS;
+    }
+    if (rank.gpu_marks == ring::GpuMarks::kOff && never && IsPointToPoint(edge->op->kind) &&
+        HasOneWaiter(*facts.graph, node)) {
+      // Its send or receive may be one too many, or have the wrong peer.
+      c.ranks.push_back(facts.graph->RankOf(from));
+      std::sort(c.ranks.begin(), c.ranks.end());
+      c.detail.set_flag(true);
     }
   } else if (view.host == HostState::kElsewhere) {
     c.kind = HOST_STALL;

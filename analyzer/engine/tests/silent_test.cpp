@@ -16,6 +16,7 @@ namespace {
 
 using lockstep::testing::Culprits;
 
+using testing::Call;
 using testing::HostFault;
 using testing::Job;
 
@@ -79,24 +80,45 @@ TEST(Silent, AGpuThatDidNotStartIsNotHeldUpByARankWithoutData) {
   }
 }
 
+Bundle WithoutMarks(Bundle b) {
+  for (Rank& rank : b.ranks) {
+    rank.gpu_marks = ring::GpuMarks::kOff;
+    rank.streams.clear();
+    for (Membership& ms : rank.memberships) ms.started = ms.completed = kUnknown;
+    for (Op& op : rank.ops) op.state = OpState::kUnknown, op.stream = kNoIndex, op.ticket = 0;
+  }
+  return b;
+}
+
 // Without GPU marks, a CPU thread that waits for its GPU may be a victim. Calls that disagree show which rank is not.
 TEST(Silent, WaitsForGpusWithoutMarkersAreNotCausesBesideMismatchedCalls) {
   for (int skips : {0, 6, 13}) {
     Job job(4, 2, 2, 6);
     auto& program = job.ranks[skips].program;
     program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(skips, "dp", 2)));
-    Bundle b = job.Run();
-    for (Rank& rank : b.ranks) {
-      rank.gpu_marks = ring::GpuMarks::kOff;
-      rank.streams.clear();
-      for (Membership& ms : rank.memberships) ms.started = ms.completed = kUnknown;
-      for (Op& op : rank.ops) op.state = OpState::kUnknown, op.stream = kNoIndex, op.ticket = 0;
-    }
-    const Verdict v = Analyze(b);
+    const Verdict v = Analyze(WithoutMarks(job.Run()));
     for (const Finding& f : v.findings()) {
       EXPECT_EQ(Culprits(f), std::vector<int32_t>{skips}) << v.DebugString();
     }
   }
+}
+
+// A receive without its send may be one too many, if no rank with the same role shows which call is wrong.
+TEST(Silent, WithoutMarkersBothRanksOfAnUnmatchedReceiveAreNamed) {
+  Job job(1, 2, 1, 6);
+  constexpr int kReceiver = 1;
+  auto& program = job.ranks[kReceiver].program;
+  const auto extra = std::find_if(program.begin() + static_cast<std::ptrdiff_t>(job.Find(kReceiver, "pp", 2)),
+                                  program.end(), [](const Call& call) { return call.kind == ring::CallKind::kRecv; });
+  ASSERT_NE(extra, program.end());
+  Call again = *extra;
+  again.group = 0;
+  const int sender = again.root_or_peer;
+  program.insert(extra, again);
+  const Verdict v = Analyze(WithoutMarks(job.Run()));
+  ASSERT_GE(v.findings_size(), 1);
+  EXPECT_EQ(v.findings(0).kind(), GPU_STALL);
+  EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{sender, kReceiver})) << v.DebugString();
 }
 
 }  // namespace
