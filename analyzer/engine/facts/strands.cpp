@@ -21,37 +21,48 @@ constexpr size_t kMostComms = 32;     // communicators of one rank
 class OrderReader {
  public:
   explicit OrderReader(const Model& model) : model_(model) {
+    absl::flat_hash_map<std::string, uint32_t> klasses;
     for (const CommView& view : model.comms) {
-      klass_of_comm_.push_back(klasses_.try_emplace(view.klass, static_cast<uint32_t>(klasses_.size())).first->second);
+      klass_of_comm_.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
     }
-    calls_.resize(klasses_.size());
+    calls_of_class_.resize(klasses.size());
+    calls_of_comm_.resize(model.comms.size());
     for (const int32_t r : SomeRanks()) Read(r);
   }
 
   std::vector<uint32_t> Strands() const {
-    std::vector<uint32_t> classes(klasses_.size()), strand_of_class(klasses_.size());
-    for (uint32_t k = 0; k < classes.size(); ++k) classes[k] = k;
-    std::stable_sort(classes.begin(), classes.end(), [&](uint32_t a, uint32_t b) { return calls_[a] > calls_[b]; });
-    std::vector<std::vector<uint32_t>> strands;
-    for (const uint32_t k : classes) {
-      const auto fits = std::find_if(strands.begin(), strands.end(), [&](const std::vector<uint32_t>& strand) {
-        return std::none_of(strand.begin(), strand.end(),
-                            [&](uint32_t other) { return unordered_.contains(std::minmax(k, other)); });
-      });
-      strand_of_class[k] = static_cast<uint32_t>(fits - strands.begin());
-      if (fits == strands.end()) strands.emplace_back();
-      strands[strand_of_class[k]].push_back(k);
+    // Communicators of one class are one kind, unless two of them are in different strands.
+    std::vector<uint32_t> kinds, kind_of_class(calls_of_class_.size(), kNoIndex);
+    std::vector<uint32_t> strand_of_comm(klass_of_comm_.size());
+    for (uint32_t c = 0; c < klass_of_comm_.size(); ++c) {
+      uint32_t& kind = kind_of_class[klass_of_comm_[c]];
+      if (kind == kNoIndex || split_classes_.contains(klass_of_comm_[c])) kinds.push_back(kind = c);
     }
-    std::vector<uint32_t> strand_of_comm;
-    strand_of_comm.reserve(klass_of_comm_.size());
-    for (const uint32_t k : klass_of_comm_) strand_of_comm.push_back(strand_of_class[k]);
+    const auto calls = [&](uint32_t kind) {
+      const uint32_t klass = klass_of_comm_[kind];
+      return split_classes_.contains(klass) ? calls_of_comm_[kind] : calls_of_class_[klass];
+    };
+    std::stable_sort(kinds.begin(), kinds.end(), [&](uint32_t a, uint32_t b) { return calls(a) > calls(b); });
+    std::vector<std::vector<uint32_t>> strands;
+    for (const uint32_t kind : kinds) {
+      const auto fits = std::find_if(strands.begin(), strands.end(), [&](const std::vector<uint32_t>& strand) {
+        return std::none_of(strand.begin(), strand.end(), [&](uint32_t other) { return Unordered(kind, other); });
+      });
+      strand_of_comm[kind] = static_cast<uint32_t>(fits - strands.begin());
+      if (fits == strands.end()) strands.emplace_back();
+      strands[strand_of_comm[kind]].push_back(kind);
+    }
+    for (uint32_t c = 0; c < klass_of_comm_.size(); ++c) {
+      if (!split_classes_.contains(klass_of_comm_[c]))
+        strand_of_comm[c] = strand_of_comm[kind_of_class[klass_of_comm_[c]]];
+    }
     return strand_of_comm;
   }
 
  private:
   std::set<int32_t> SomeRanks() const {
     std::set<int32_t> ranks;
-    std::vector<size_t> comms_of_class(klasses_.size());
+    std::vector<size_t> comms_of_class(calls_of_class_.size());
     for (uint32_t c = 0; c < model_.comms.size(); ++c) {
       std::vector<int32_t> here;
       for (const Member& m : model_.comms[c].members) {
@@ -77,10 +88,12 @@ class OrderReader {
     for (size_t i = from; i < rank.ops.size(); ++i) {
       const Op& op = rank.ops[i];
       if (!Tells(op)) continue;
-      ++calls_[klass_of_comm_[model_.CommOf(rank, op)]];
+      const uint32_t comm = model_.CommOf(rank, op);
+      ++calls_of_comm_[comm];
+      ++calls_of_class_[klass_of_comm_[comm]];
       if (place[op.membership] < kMostComms || issued.size() == kMostComms) continue;
       place[op.membership] = issued.size();
-      issued.push_back({model_.CommOf(rank, op), op.seq - 1});
+      issued.push_back({comm, op.seq - 1});
     }
     if (issued.size() < 2) return;
     for (size_t i = from; i < rank.ops.size(); ++i) {
@@ -96,17 +109,26 @@ class OrderReader {
     }
   }
 
+  static std::pair<uint32_t, uint32_t> Pair(uint32_t a, uint32_t b) { return {std::min(a, b), std::max(a, b)}; }
+
+  bool Unordered(uint32_t comm, uint32_t other) const {
+    const uint32_t a = klass_of_comm_[comm], b = klass_of_comm_[other];
+    return a == b ? unordered_comms_.contains(Pair(comm, other)) : unordered_.contains(Pair(a, b));
+  }
+
   // The rank issued collective `seq` of `comm` after `number` collectives of `other`.
   void Compare(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t other, int64_t number) {
-    const uint32_t a = klass_of_comm_[comm], b = klass_of_comm_[other];
-    if (a == b || unordered_.contains(std::minmax(a, b))) return;
+    if (Unordered(comm, other)) return;
     const auto [it, fresh] = seen_.try_emplace({comm, seq, other}, rank_index, number);
     const auto [before_rank, before] = it->second;
     if (fresh || before == number) return;
     const int64_t between = std::min(before, number) + 1;
     const int early = OrderAt(before < number ? before_rank : rank_index, comm, seq, other, between);
     const int late = OrderAt(before < number ? rank_index : before_rank, comm, seq, other, between);
-    if (early < 0 && late > 0) unordered_.insert(std::minmax(a, b));
+    if (early >= 0 || late <= 0) return;
+    const uint32_t a = klass_of_comm_[comm], b = klass_of_comm_[other];
+    if (a == b) split_classes_.insert(a);
+    (a == b ? unordered_comms_ : unordered_).insert(a == b ? Pair(comm, other) : Pair(a, b));
   }
 
   // -1: the rank issued the collective of `comm` first; 1: that of `other`. 0: unknown, or one of them is not complete.
@@ -127,12 +149,12 @@ class OrderReader {
   }
 
   const Model& model_;
-  absl::flat_hash_map<std::string, uint32_t> klasses_;
   std::vector<uint32_t> klass_of_comm_;
-  std::vector<size_t> calls_;  // by class
+  std::vector<size_t> calls_of_class_, calls_of_comm_;
   // Communicator, number, other communicator: the first rank seen there, and its number in the other one.
   absl::flat_hash_map<std::tuple<uint32_t, int64_t, uint32_t>, std::pair<int32_t, int64_t>> seen_;
-  std::set<std::pair<uint32_t, uint32_t>> unordered_;
+  std::set<std::pair<uint32_t, uint32_t>> unordered_, unordered_comms_;  // of classes; of communicators of one class
+  std::set<uint32_t> split_classes_;                                     // of these communicators
 };
 
 }  // namespace

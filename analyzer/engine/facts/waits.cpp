@@ -23,6 +23,8 @@ bool IsFaulty(Front front) {
 
 // A dump may miss at most this many of the last completions, because the framework's watchdog has not noticed them yet.
 constexpr int32_t kBetweenLooks = 2;
+// By then, it has noticed a completion.
+constexpr int64_t kNoticed = 2'000'000'000;
 
 bool MakesWithoutBlocking(const Rank& rank) {
   return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
@@ -202,9 +204,10 @@ bool WaitGraph::Build(bool forgive) {
   for (uint32_t q = 0; q < n; ++q) BuildQueue(q, false);
   std::vector<std::pair<uint32_t, GpuFront>> forgiven;
   forgiven_.clear();
-  for (uint32_t q = 0; forgive && q < n; ++q) {
-    if (stands_[static_cast<size_t>(queues[q].rank)] || !OnlySlowToNotice(q)) continue;
-    forgiven.push_back({q, queues[q].front});
+  for (uint32_t q = 0; q < n; ++q) {
+    const bool too_soon = TooSoonToNotice(q);
+    if (!too_soon && (!forgive || stands_[static_cast<size_t>(queues[q].rank)] || !OnlySlowToNotice(q))) continue;
+    forgiven.push_back({q, too_soon ? GpuFront() : queues[q].front});
     forgiven_.insert(queues[q].rank);
     BuildQueue(q, true);
   }
@@ -403,7 +406,6 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
 }
 
 bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
-  constexpr int64_t kNoticed = 2'000'000'000;
   if (front.front != Front::kAllArrived || front.op == nullptr || !IsCollective(front.op->kind)) return false;
   const Rank& rank = model_.bundle.ranks[rank_index];
   int32_t unfinished = 0;
@@ -412,6 +414,17 @@ bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
   }
   return (Model::Age(rank, *front.op) >= kNoticed || unfinished > kBetweenLooks) &&
          CollectiveOf(front.comm, front.op->seq, false).all_inside;
+}
+
+// The dump was taken before a framework's watchdog would have noticed that the operation, or any later one, is
+// complete.
+bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
+  const GpuFront& front = queues[queue].front;
+  const Rank& rank = model_.bundle.ranks[static_cast<size_t>(queues[queue].rank)];
+  if (front.front != Front::kPeersFinished || front.op == nullptr || rank.source != Source::kFlightRecorder)
+    return false;
+  const int64_t age = Model::Age(rank, *front.op);
+  return age >= 0 && age < kNoticed;
 }
 
 // A framework's watchdog checks at intervals, so a dump may miss the last completion or two. It misses more only if the

@@ -174,7 +174,9 @@ class WaitGraph {
   void AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   const Collective& CollectiveOf(uint32_t comm, int64_t seq, bool absent_only);
   bool RecordEnds(const Member& member) const;
+  bool LogIsSilent(const Member& member) const;
   int32_t CountUnnoticed(uint32_t queue);
+  bool TooSoonToNotice(uint32_t queue) const;
   bool OnlySlowToNotice(uint32_t queue);
   bool PeersFinishedLater(uint32_t queue, size_t after, GpuFront* front);
   bool NotStarted(size_t rank_index, uint32_t unit) const;

@@ -59,6 +59,12 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
   }
 }
 
+// A log names only the groups whose operations timed out before the process ended. The rank may be in one of another.
+bool WaitGraph::LogIsSilent(const Member& member) const {
+  const auto r = static_cast<size_t>(member.rank_index);
+  return model_.bundle.ranks[r].only_active && member.membership == kNoIndex && !model_.ranks[r].in_flight.empty();
+}
+
 // A partly read rank without the counters that would show how far it got.
 bool WaitGraph::RecordEnds(const Member& member) const {
   const Rank& rank = model_.bundle.ranks[member.rank_index];
@@ -122,6 +128,10 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     if (!queued && member.arrived < seq && unit == kNoIndex && RecordEnds(member)) {
       if (!absent_only)
         unknown.push_back({MissingNode(model_.bundle.ranks[member.rank_index].rank), Why::kNoData, nullptr, comm});
+      continue;
+    }
+    if (LogIsSilent(member)) {
+      if (!absent_only) unknown.push_back({HostNode(member.rank_index), Why::kNoData, nullptr, comm});
       continue;
     }
     if (queued || (member.arrived < seq && unit == kNoIndex)) {

@@ -149,6 +149,7 @@ class Causes {
   // Combines two operations into one hypothesis: the same members are all in both, on different streams, and neither
   // ends.
   void JoinStuck(std::vector<Cause>* causes) const;
+  Cause HeldByUnseen(const Cause& circle, const std::set<int32_t>& unseen) const;
   Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;
   Cause DeathCause(int32_t rank_index) const;
   // Facts about a rank without data: its communicators, and the ranks in them that wait only for it.
