@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/program_read.h"
+#include "analyzer/engine/facts/strands.h"
 #include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
@@ -33,7 +34,7 @@ struct Counted {
 
 // Reads the role, and the number of collectives in each of its communicators at up to `most` places. An empty role
 // means that something is unknown.
-std::string Read(const Model& model, const std::vector<bool>& given_up, size_t index, size_t most, Counted* program) {
+std::string Read(const Model& model, const std::vector<bool>& left_out, size_t index, size_t most, Counted* program) {
   const Rank& rank = model.bundle.ranks[index];
   // In a framework's file, counters precede entries. So a file truncated in the entries still shows the rank's place,
   // but not its way there.
@@ -44,7 +45,7 @@ std::string Read(const Model& model, const std::vector<bool>& given_up, size_t i
   std::string role;
   for (size_t m = 0; m < rank.memberships.size(); ++m) {
     const Membership& ms = rank.memberships[m];
-    if (given_up[ms.comm]) continue;
+    if (left_out[ms.comm]) continue;
     const CommView& view = model.comms[ms.comm];
     if (view.used_for_p2p) {
       absl::StrAppend(&role, view.klass, "@", ms.member_rank, ";");
@@ -92,11 +93,14 @@ bool Differ(const Counted& a, const Counted& b) {
 }  // namespace
 
 std::vector<int32_t> FindOtherPrograms(const Model& model) {
-  const std::vector<bool> given_up = FindGivenUp(model);
+  // The counts of another strand grow at any place of the program.
+  std::vector<bool> left_out = FindGivenUp(model);
+  const std::vector<uint32_t> strands = FindStrands(model);
+  for (size_t c = 0; c < strands.size(); ++c) left_out[c] = left_out[c] || strands[c] != 0;
   std::map<std::string, std::vector<Counted>> roles;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     Counted program;
-    const std::string role = Read(model, given_up, r, 1, &program);
+    const std::string role = Read(model, left_out, r, 1, &program);
     if (!role.empty()) roles[role].push_back(std::move(program));
   }
   std::vector<int32_t> odd;
@@ -107,7 +111,7 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
     const size_t stride = std::max<size_t>(1, programs.size() / kReferences);
     for (size_t i = 0; i < programs.size(); i += stride) {
       Counted reference;
-      if (!Read(model, given_up, static_cast<size_t>(programs[i].rank), kMostPlaces, &reference).empty())
+      if (!Read(model, left_out, static_cast<size_t>(programs[i].rank), kMostPlaces, &reference).empty())
         references.push_back(std::move(reference));
     }
     for (const Counted& p : programs) {

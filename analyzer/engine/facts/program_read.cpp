@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/strands.h"
 #include "analyzer/util/numbers.h"
 
 namespace lockstep {
@@ -68,7 +69,8 @@ std::vector<bool> FindExchanges(const Model& model) {
 
 class Reader {
  public:
-  explicit Reader(const Model& model) : model_(model), exchanges_(FindExchanges(model)), given_up_(FindGivenUp(model)) {
+  explicit Reader(const Model& model)
+      : model_(model), exchanges_(FindExchanges(model)), given_up_(FindGivenUp(model)), strands_(FindStrands(model)) {
     std::map<std::string, uint32_t> klasses;
     for (const CommView& view : model.comms) {
       klass_of_comm_.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
@@ -79,13 +81,13 @@ class Reader {
 
   void Read(size_t rank_index) {
     const Rank& rank = model_.bundle.ranks[rank_index];
-    std::map<uint32_t, Program> programs;
+    std::map<Part, Program> programs;
     peers_.clear();
     const Op* before = nullptr;
     for (const Op& op : rank.ops) {
       if (!Reads(rank, op)) continue;
       if (IsPointToPoint(op.kind)) ++peers_[{op.membership, static_cast<int>(op.kind), op.root_or_peer}];
-      if (before == nullptr || before->thread != op.thread) programs.try_emplace(op.thread);
+      if (before == nullptr || PartOf(rank, *before) != PartOf(rank, op)) programs.try_emplace(PartOf(rank, op));
       before = &op;
     }
     // Recorded numbers of each lane. If threads share a lane, a number that another thread recorded is not a gap.
@@ -99,10 +101,10 @@ class Reader {
     }
     const std::string role = RoleOf(rank);
     std::map<uint64_t, int> makers;  // threads of the rank by kind of call
-    for (auto& [thread, program] : programs) {
+    for (auto& [part, program] : programs) {
       program.rank = static_cast<int32_t>(rank_index);
-      program.role = role;
-      CallKinds kinds = Fill(rank, thread, programs.size() > 1, &program);
+      program.role = part.first == 0 ? role : absl::StrCat(role, "+", part.first);
+      CallKinds kinds = Fill(rank, part, programs.size() > 1, &program);
       for (const auto& [kind, n] : kinds) {
         if (++makers[kind] > 1) shared_.insert(kind);
       }
@@ -132,6 +134,9 @@ class Reader {
   }
 
  private:
+  using Part = std::pair<uint32_t, uint32_t>;  // strand, thread
+  Part PartOf(const Rank& rank, const Op& op) const { return {strands_[model_.CommOf(rank, op)], op.thread}; }
+
   // Maps the kind of call and the place of the call in the code to a count.
   using CallKinds = std::map<uint64_t, int>;
   struct Unnamed {  // one of several threads of a rank
@@ -163,8 +168,8 @@ class Reader {
     return key;
   }
 
-  // Returns how often the thread makes each kind of call; empty if there is only one thread.
-  CallKinds Fill(const Rank& rank, uint32_t thread, bool threads, Program* program) {
+  // Returns how often the part makes each kind of call; empty if there is only one part.
+  CallKinds Fill(const Rank& rank, const Part& part, bool parts, Program* program) {
     CallKinds kinds;
     std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};
     ByLane<std::optional<int64_t>> last;
@@ -176,7 +181,7 @@ class Reader {
       // not skip them.
       lost |= rank.damaged && op.record_id >= 0 && record >= 0 && op.record_id > record + 1;
       record = op.record_id;
-      if (op.thread != thread || !Reads(rank, op)) continue;
+      if (!Reads(rank, op) || PartOf(rank, op) != part) continue;
       const Membership& ms = rank.memberships[op.membership];
       Token t{&op, klass_of_comm_[ms.comm], 0, 0};
       if (IsPointToPoint(op.kind)) {
@@ -188,14 +193,14 @@ class Reader {
           exchange_seen = group;
         }
       }
-      if (threads)
+      if (parts)
         ++kinds[Mixed(Mixed(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^
                       (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
       // Numbers of one lane are consecutive, so a gap means missing records. A hostile file may contain any number.
       const std::optional<int64_t> before = last[op];
       const uint64_t step = before ? static_cast<uint64_t>(op.seq) - static_cast<uint64_t>(*before) : 1;
       bool gap = step != 1 && rank.source != Source::kFlightRecorder && !t.exchange;
-      if (gap && threads && op.seq > *before) {
+      if (gap && parts && op.seq > *before) {
         const std::vector<int64_t>& numbers = numbers_[op];
         const auto from = std::upper_bound(numbers.begin(), numbers.end(), *before),
                    to = std::lower_bound(from, numbers.end(), op.seq);
@@ -221,6 +226,7 @@ class Reader {
 
   const Model& model_;
   const std::vector<bool> exchanges_, given_up_;
+  const std::vector<uint32_t> strands_;
   std::vector<uint32_t> klass_of_comm_;
   std::vector<int> comms_of_class_;
   // For the current rank: the number of sends and receives of each lane and, if it has several threads, the numbers of

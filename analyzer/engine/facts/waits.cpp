@@ -1,10 +1,12 @@
 #include "analyzer/engine/facts/waits.h"
 
 #include <algorithm>
+#include <set>
 
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/facts/finished.h"
 #include "analyzer/engine/facts/lost.h"
+#include "analyzer/engine/facts/strands.h"
 
 namespace lockstep {
 
@@ -21,6 +23,8 @@ bool IsFaulty(Front front) {
 
 // A dump may miss at most this many of the last completions, because the framework's watchdog has not noticed them yet.
 constexpr int32_t kBetweenLooks = 2;
+// By then, it has noticed a completion.
+constexpr int64_t kNoticed = 2'000'000'000;
 
 bool MakesWithoutBlocking(const Rank& rank) {
   return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
@@ -31,7 +35,7 @@ bool MakesWithoutBlocking(const Rank& rank) {
 }  // namespace
 
 WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches)
-    : model_(model), mismatches_(mismatches) {
+    : model_(model), mismatches_(mismatches), strands_(FindStrands(model)) {
   for (size_t i = 0; i < mismatches.size(); ++i) {
     mismatch_at_[{mismatches[i].comm, mismatches[i].seq}].push_back(static_cast<int32_t>(i));
   }
@@ -62,8 +66,9 @@ bool WaitGraph::StandByThemselves() {
   return any;
 }
 
-// Streams are separate if it is recorded which of their operations started. Otherwise they are assumed to run in the
-// order of issue, because a framework's streams wait for each other through streams that are not recorded.
+// Streams are separate if it is recorded which of their operations started. Otherwise the operations of a strand are
+// assumed to run in the order of issue, because a framework's streams wait for each other through streams that are not
+// recorded.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
   // Dumps with equally many entries contain as many as fit, whether or not all of them are in flight.
@@ -90,23 +95,37 @@ void WaitGraph::MakeQueues() {
     const bool starts =
         rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
     const bool by_stream = starts && rank.source != Source::kFlightRecorder;
+    const auto add_queue = [&](uint32_t strand, uint32_t stream) {
+      queues.push_back(Queue{
+          .rank = static_cast<int32_t>(r), .strand = strand, .stream = stream, .units = {}, .front = {}, .lost = {}});
+    };
+    std::set<uint32_t> strands;
+    for (const Membership& ms : rank.memberships) strands.insert(strands_[ms.comm]);
+    if (!by_stream) {
+      for (const uint32_t strand : strands) add_queue(strand, kNoIndex);
+    }
     for (uint32_t u = 0; u < units.size(); ++u) {
-      const uint32_t stream = by_stream ? rank.ops[units[u].ops[0]].stream : kNoIndex;
-      uint32_t q = first_queue_[r];
-      while (q < queues.size() && queues[q].stream != stream) ++q;
-      if (q == queues.size())
-        queues.push_back(
-            Queue{.rank = static_cast<int32_t>(r), .stream = stream, .units = {}, .front = {}, .lost = {}});
+      const Op& op = rank.ops[units[u].ops[0]];
+      const uint32_t comm = model_.CommOf(rank, op);
+      uint32_t q = by_stream || comm == kNoIndex ? first_queue_[r] : QueueFor(r, comm);
+      while (by_stream && q < queues.size() && queues[q].stream != op.stream) ++q;
+      if (q == queues.size()) add_queue(0, by_stream ? op.stream : kNoIndex);
       place_of_unit_.push_back({q, static_cast<uint32_t>(queues[q].units.size())});
       queues[q].units.push_back(u);
     }
-    if (units.empty())
-      queues.push_back(
-          Queue{.rank = static_cast<int32_t>(r), .stream = kNoIndex, .units = {}, .front = {}, .lost = {}});
+    if (queues.size() == first_queue_[r]) add_queue(0, kNoIndex);
     FindLost(r);
   }
   first_queue_.push_back(static_cast<uint32_t>(queues.size()));
   fixed_ = hosts_ + static_cast<uint32_t>(queues.size());
+}
+
+uint32_t WaitGraph::QueueFor(size_t rank_index, uint32_t comm) const {
+  const uint32_t first = first_queue_[rank_index];
+  for (uint32_t q = first; q < queues.size() && queues[q].rank == static_cast<int32_t>(rank_index); ++q) {
+    if (queues[q].strand == strands_[comm]) return q;
+  }
+  return first;
 }
 
 // Rings are short and waits are long, so the current operation of a queue may be overwritten although later ones are
@@ -120,7 +139,7 @@ void WaitGraph::FindLost(size_t rank_index) {
       if (rank.records_lost == 0 && !rank.damaged && !full_rings_) continue;
       bool begun = false;  // if starts are recorded: the GPU is executing what it started, and the rest is behind it
       for (const Membership& ms : rank.memberships) {
-        if (ms.member_rank < 0) continue;
+        if (ms.member_rank < 0 || QueueFor(rank_index, ms.comm) != q) continue;
         const Member& member = model_.comms[ms.comm].members[ms.member_rank];
         const bool mixed = ms.p2p_issued > 0 && ms.issued > 0;
         const bool gone = !rank.only_active || rank.damaged || full_rings_;
@@ -185,9 +204,10 @@ bool WaitGraph::Build(bool forgive) {
   for (uint32_t q = 0; q < n; ++q) BuildQueue(q, false);
   std::vector<std::pair<uint32_t, GpuFront>> forgiven;
   forgiven_.clear();
-  for (uint32_t q = 0; forgive && q < n; ++q) {
-    if (stands_[static_cast<size_t>(queues[q].rank)] || !OnlySlowToNotice(q)) continue;
-    forgiven.push_back({q, queues[q].front});
+  for (uint32_t q = 0; q < n; ++q) {
+    const bool too_soon = TooSoonToNotice(q);
+    if (!too_soon && (!forgive || stands_[static_cast<size_t>(queues[q].rank)] || !OnlySlowToNotice(q))) continue;
+    forgiven.push_back({q, too_soon ? GpuFront() : queues[q].front});
     forgiven_.insert(queues[q].rank);
     BuildQueue(q, true);
   }
@@ -386,7 +406,6 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
 }
 
 bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
-  constexpr int64_t kNoticed = 2'000'000'000;
   if (front.front != Front::kAllArrived || front.op == nullptr || !IsCollective(front.op->kind)) return false;
   const Rank& rank = model_.bundle.ranks[rank_index];
   int32_t unfinished = 0;
@@ -395,6 +414,17 @@ bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
   }
   return (Model::Age(rank, *front.op) >= kNoticed || unfinished > kBetweenLooks) &&
          CollectiveOf(front.comm, front.op->seq, false).all_inside;
+}
+
+// The dump was taken before a framework's watchdog would have noticed that the operation, or any later one, is
+// complete.
+bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
+  const GpuFront& front = queues[queue].front;
+  const Rank& rank = model_.bundle.ranks[static_cast<size_t>(queues[queue].rank)];
+  if (front.front != Front::kPeersFinished || front.op == nullptr || rank.source != Source::kFlightRecorder)
+    return false;
+  const int64_t age = Model::Age(rank, *front.op);
+  return age >= 0 && age < kNoticed;
 }
 
 // A framework's watchdog checks at intervals, so a dump may miss the last completion or two. It misses more only if the
@@ -505,6 +535,8 @@ void WaitGraph::BuildHost(size_t rank_index) {
   const bool held = (view.host != HostState::kElsewhere || polling) && stopped[rank_index].witness < 0;
   for (uint32_t q = first_queue_[rank_index]; held && q < first_queue_[rank_index + 1]; ++q) {
     const GpuFront& front = queues[q].front;
+    // Whatever waits in another strand, the program does not wait for it.
+    if (queues[q].strand != 0 && view.host == HostState::kUnknown) continue;
     if (front.front != Front::kIdle) out.push_back({QueueNode(q), Why::kOwnGpu, front.op, front.comm});
   }
   edges[HostNode(rank_index)] = std::move(out);

@@ -64,10 +64,11 @@ struct GpuFront {
   int64_t lost_seq = kNone;  // number of the collective if its record was overwritten (`op` is null)
 };
 
-// An in-order queue of a GPU: a stream, or everything that a rank has in flight if the record does not show what each
-// stream started.
+// An in-order queue of a GPU: a stream, or everything of a strand that a rank has in flight if the record does not show
+// what each stream started.
 struct Queue {
   int32_t rank = -1;            // index into Bundle::ranks
+  uint32_t strand = 0;          // see FindStrands; 0 for a stream
   uint32_t stream = kNoIndex;   // index into Rank::streams; kNoIndex for all streams
   std::vector<uint32_t> units;  // indexes into RankView::in_flight, oldest first
   GpuFront front;
@@ -101,6 +102,8 @@ class WaitGraph {
   }
   bool IsHost(uint32_t node) const { return node < hosts_; }
   int32_t MissingRank(uint32_t node) const { return extra_[node - fixed_].missing; }
+  // The queue that would contain a call of the rank on the communicator, if the record does not show streams.
+  uint32_t QueueFor(size_t rank_index, uint32_t comm) const;
   // The queue that contains a unit of the rank, and the unit's position in it.
   std::pair<uint32_t, uint32_t> PlaceOf(size_t rank_index, uint32_t unit) const {
     return place_of_unit_[first_unit_[rank_index] + unit];
@@ -171,7 +174,9 @@ class WaitGraph {
   void AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   const Collective& CollectiveOf(uint32_t comm, int64_t seq, bool absent_only);
   bool RecordEnds(const Member& member) const;
+  bool LogIsSilent(const Member& member) const;
   int32_t CountUnnoticed(uint32_t queue);
+  bool TooSoonToNotice(uint32_t queue) const;
   bool OnlySlowToNotice(uint32_t queue);
   bool PeersFinishedLater(uint32_t queue, size_t after, GpuFront* front);
   bool NotStarted(size_t rank_index, uint32_t unit) const;
@@ -182,6 +187,7 @@ class WaitGraph {
 
   const Model& model_;
   const std::vector<Mismatch>& mismatches_;
+  const std::vector<uint32_t> strands_;  // by communicator
   bool full_rings_ = false;
   // For each rank: true if it cannot be a late observer, because it really is in the operation.
   std::vector<bool> stands_;

@@ -59,6 +59,12 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
   }
 }
 
+// A log names only the groups whose operations timed out before the process ended. The rank may be in one of another.
+bool WaitGraph::LogIsSilent(const Member& member) const {
+  const auto r = static_cast<size_t>(member.rank_index);
+  return model_.bundle.ranks[r].only_active && member.membership == kNoIndex && !model_.ranks[r].in_flight.empty();
+}
+
 // A partly read rank without the counters that would show how far it got.
 bool WaitGraph::RecordEnds(const Member& member) const {
   const Rank& rank = model_.bundle.ranks[member.rank_index];
@@ -124,8 +130,19 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
         unknown.push_back({MissingNode(model_.bundle.ranks[member.rank_index].rank), Why::kNoData, nullptr, comm});
       continue;
     }
+    if (LogIsSilent(member)) {
+      if (!absent_only) unknown.push_back({HostNode(member.rank_index), Why::kNoData, nullptr, comm});
+      continue;
+    }
     if (queued || (member.arrived < seq && unit == kNoIndex)) {
-      lacking.push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, nullptr, comm});
+      // What issues the calls of another strand waits for them.
+      const uint32_t own = QueueFor(static_cast<size_t>(member.rank_index), comm);
+      const bool behind = !gone && !queued && queues[own].strand != 0 && !queues[own].units.empty();
+      lacking.push_back({behind ? QueueNode(own) : HostNode(member.rank_index),
+                         gone     ? Why::kDead
+                         : behind ? Why::kBehind
+                                  : Why::kNotIssued,
+                         nullptr, comm});
       continue;
     }
     if (theirs != nullptr ? theirs->state == OpState::kCompleted : member.completed >= seq) {
@@ -150,9 +167,10 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     if (unit == kNoIndex) {
       // Not known to be in flight on this rank although it is on others. If a record is missing, that proves nothing.
       const bool no_record = theirs == nullptr || theirs->recent_only;
-      const bool in_something = !peer.in_flight.empty() || queues[first_queue_[member.rank_index]].overwritten;
+      const uint32_t own = QueueFor(static_cast<size_t>(member.rank_index), comm);
+      const bool in_something = !queues[own].units.empty() || queues[own].overwritten;
       if (no_record && !absent_only && in_something) {
-        lacking.push_back({QueueNode(first_queue_[member.rank_index]), Why::kBehind, nullptr, comm});
+        lacking.push_back({QueueNode(own), Why::kBehind, nullptr, comm});
       }
       continue;
     }
@@ -221,8 +239,9 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
   const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
   if (unit == kNoIndex) {
     const bool no_record = theirs == nullptr || theirs->recent_only;
-    if (no_record && !absent_only && !peer.in_flight.empty()) {
-      out->push_back({QueueNode(first_queue_[member.rank_index]), Why::kBehind, &op, ms.comm});
+    const uint32_t own = QueueFor(static_cast<size_t>(member.rank_index), ms.comm);
+    if (no_record && !absent_only && !queues[own].units.empty()) {
+      out->push_back({QueueNode(own), Why::kBehind, &op, ms.comm});
     } else if (theirs == nullptr && !absent_only && model_.bundle.ranks[member.rank_index].damaged) {
       // The operation is counted, but all records of the rank's work in flight are lost. So it is unknown whether its
       // GPU reached the operation.

@@ -27,6 +27,20 @@ bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& 
   return false;
 }
 
+// Whatever keeps these ranks from an operation, the other members all stop at one place behind it. If they are at
+// several places, the data of a running job was taken at different times.
+bool StopAtOnePlace(const CommView& view, const std::vector<int32_t>& absent) {
+  int64_t place = kUnknown;
+  for (const Member& m : view.members) {
+    if (m.rank_index < 0 || m.membership == kNoIndex || m.arrived < 0 ||
+        std::find(absent.begin(), absent.end(), m.rank_index) != absent.end())
+      continue;
+    if (place != kUnknown && place != m.arrived) return false;
+    place = m.arrived;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<Cause> FromAbsence(const Facts& facts) {
@@ -85,6 +99,7 @@ std::vector<Cause> FromAbsence(const Facts& facts) {
       // they aborted the communicator and created it again.
       std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(facts, r, holder, *first); });
       if (cause.ranks.empty()) continue;
+      if (!StopAtOnePlace(view, cause.ranks)) return {};
       // Few ranks that made one call more are likelier than a fault of most ranks.
       std::vector<int32_t> makers;
       for (size_t m = 0; m < list.size(); ++m) {

@@ -274,10 +274,13 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
     const auto in_fault = [&fault](uint32_t comm) {
       return std::find(fault.affected.begin(), fault.affected.end(), comm) != fault.affected.end();
     };
-    if (fault.agreed && std::none_of(causes->begin(), causes->end(), [&](const Cause& c) { return in_fault(c.comm); }))
-      fault.grade = GRADE_OPEN;
-    affected.insert(fault.affected.begin(), fault.affected.end());
-    for (uint32_t comm : fault.affected) {
+    const bool intended =
+        fault.agreed && std::none_of(causes->begin(), causes->end(), [&](const Cause& c) { return in_fault(c.comm); });
+    if (intended) fault.grade = GRADE_OPEN;
+    // Groups that may be intended explain nothing that is found elsewhere.
+    const bool beside = intended && !causes->empty();
+    for (uint32_t comm : beside ? std::vector<uint32_t>() : fault.affected) {
+      affected.insert(comm);
       for (const Member& m : facts.model.comms[comm].members) {
         if (m.rank_index >= 0) touched.insert(m.rank_index);
       }
@@ -297,6 +300,7 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
     c.ranks = fault.ranks;
     c.missing = fault.missing;
     c.grade = fault.grade;
+    c.beside = beside;
     c.reason = fault.reason;
     c.detail = std::move(fault.detail);
     c.evidence.push_back({std::move(fault.evidence), fault.ranks});

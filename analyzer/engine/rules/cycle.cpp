@@ -1,5 +1,6 @@
 // Describes ranks that wait for each other: each rank's operations, their order, and their places in the code.
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -227,6 +228,54 @@ OutOfOrder FindOutOfOrder(const Model& model, const std::vector<Order>& orders) 
   return odd;
 }
 
+// Returns whether the two operations that these orders swap must run as issued: they are on one stream, or a rank of
+// each order completed earlier calls on both communicators, which no strand separates.
+bool OrderMatters(const Model& model, const Order& a, const Order& b) {
+  const auto swapped = Swapped(a, b);
+  if (!swapped) return false;
+  const OpKey x = a.keys[swapped->first], y = a.keys[swapped->second];
+  const auto op_of = [](const Order& order, const OpKey& key) {
+    return order.ops[static_cast<size_t>(std::find(order.keys.begin(), order.keys.end(), key) - order.keys.begin())];
+  };
+  const auto called_before = [&](const Order& order, const Op& op) {
+    const Membership& ms = model.bundle.ranks[static_cast<size_t>(order.ranks[0])].memberships[op.membership];
+    if (ms.member_rank < 0) return false;
+    const Op* before =
+        model.FindCollective(model.comms[ms.comm].members[static_cast<size_t>(ms.member_rank)], op.seq - 1);
+    return before != nullptr && before->state == OpState::kCompleted;
+  };
+  return std::ranges::all_of(std::array{&a, &b}, [&](const Order* order) {
+    const Op &first = *op_of(*order, x), &second = *op_of(*order, y);
+    const bool one_stream = first.stream != kNoIndex && first.stream == second.stream;
+    return one_stream || (called_before(*order, first) && called_before(*order, second));
+  });
+}
+
+// Members without data of the operations of a circle; global ranks, ascending.
+std::set<int32_t> UnseenIn(const Model& model, const std::set<OpKey>& circle) {
+  std::set<int32_t> unseen;
+  for (const OpKey& key : circle) {
+    for (const Member& m : model.comms[key.first].members) {
+      if (m.rank_index < 0 && m.global_rank >= 0) unseen.insert(m.global_rank);
+    }
+  }
+  return unseen;
+}
+
+// The operations of a circle whose order nothing shows wait for members without data all the same.
+Cause HeldByUnseen(const Facts& facts, const Cause& circle, const std::set<int32_t>& unseen) {
+  Cause c = NoDataCause(facts, *unseen.begin());
+  c.missing.assign(unseen.begin(), unseen.end());
+  c.reason = REASON_NO_DATA_OTHERS_WAIT;
+  c.grade = kWaitedForWithoutData;
+  c.nodes = circle.nodes;
+  c.op = circle.op;
+  c.op_rank = circle.op_rank;
+  c.comm = circle.comm;
+  c.evidence = circle.evidence;
+  return c;
+}
+
 // The ranks of a pipeline always exchange with the same peers. Suppose a rank in a cycle is in its first send or
 // receive with a peer that has no counterpart for it. If the others have exchanged often, the rank used the wrong
 // peer, and the others wait for the right call.
@@ -306,11 +355,12 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
   c.grade = GRADE_GOOD;
   std::set<int32_t> ranks;
   std::set<OpKey> circle;
-  bool p2p = true, sends = true, exchanges = false;
+  bool p2p = true, sends = true, exchanges = false, silent = false;
   std::vector<uint32_t> launch_order;
   for (uint32_t v : sink) {
     const int32_t r = facts.graph->RankOf(v);
     if (r >= 0) ranks.insert(r);
+    for (const Edge& e : facts.graph->edges[v]) silent |= e.why == Why::kNoData;
     if (facts.graph->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
     for (const Edge& e : facts.graph->edges[v]) {
       if (e.op == nullptr || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
@@ -368,13 +418,15 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
 
   // Which ranks are in these operations, and in which order.
   const std::vector<Order> orders = OrdersOf(facts.model, ranks, circle, true);
-  bool inverted = false;
+  bool inverted = false, matters = false;
   for (size_t i = 0; i < std::min(kMaxOrders, orders.size()); ++i) {
-    for (size_t k = i + 1; k < std::min(kMaxOrders, orders.size()); ++k)
+    for (size_t k = i + 1; k < std::min(kMaxOrders, orders.size()); ++k) {
       inverted |= Swapped(orders[i], orders[k]).has_value();
+      matters |= OrderMatters(facts.model, orders[i], orders[k]);
+    }
     if (orders[i].ops.empty()) continue;
     EvidenceItem& waits =
-        c.Add(Evidence::WAITS_IN, orders[i].ranks).Naming(facts.bundle).Flag(orders[i].ops.size() == 1);
+        c.Add(Evidence::WAITS_IN, orders[i].ranks).Naming(facts.bundle).Flag(orders[i].ops.size() == 1 && !silent);
     for (const Op* op : orders[i].ops)
       *waits.detail()->add_calls() = CallOf(facts.bundle, facts.bundle.ranks[orders[i].ranks[0]], *op);
   }
@@ -389,6 +441,12 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
       c.reason = REASON_OUT_OF_ORDER;
       c.detail.set_count(odd.usual);
       c.detail.set_of(odd.usual + static_cast<int64_t>(odd.ranks.size()));
+    } else if (!matters) {
+      // Calls of two threads, for example, may be in any order, and a member without data may hold all of them.
+      const std::set<int32_t> unseen = UnseenIn(facts.model, circle);
+      if (!unseen.empty()) return {HeldByUnseen(facts, c, unseen)};
+      c.grade = GRADE_OPEN;
+      c.hypothesis = true;
     }
   } else if (!left.ranks.empty()) {
     const auto order_of = [&](bool odd) {
@@ -396,7 +454,7 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
         return !order.ops.empty() && odd == std::binary_search(left.ranks.begin(), left.ranks.end(), order.ranks[0]);
       });
     };
-    const auto odd = order_of(true), usual = order_of(false);
+    const auto odd = order_of(true), others = order_of(false);
     c.ranks = left.ranks;
     c.grade = 3 * left.ranks.size() <= left.others ? GRADE_GOOD : GRADE_WEAK;
     const Rank& rank = facts.bundle.ranks[static_cast<size_t>(odd->ranks[0])];
@@ -404,7 +462,7 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
     c.reason = REASON_ELSEWHERE_IN_CIRCLE;
     *c.detail.mutable_call() = CallOf(facts.bundle, rank, *c.op);
     *c.detail.mutable_other() =
-        CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(usual->ranks[0])], *usual->ops[0]);
+        CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(others->ranks[0])], *others->ops[0]);
   } else if (p2p && sends) {
     c.reason = REASON_SENDS_FACE_EACH_OTHER;
   } else {
@@ -415,6 +473,11 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
     if (names.size() > kMaxOrders) names.resize(kMaxOrders);
     c.detail.set_count(static_cast<int64_t>(comms.size()));
     c.detail.set_name(absl::StrJoin(names, ", "));
+  }
+  // What a log does not mention may have been issued all the same.
+  if (silent) {
+    c.grade = std::min(c.grade, GRADE_OPEN);
+    c.hypothesis = true;
   }
   return {c};
 }

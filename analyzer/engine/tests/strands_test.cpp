@@ -1,0 +1,124 @@
+// Tests calls whose order differs between ranks without blocking any of them: those of a thread that writes
+// checkpoints.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/testing/findings.h"
+#include "analyzer/testing/fr_dumps.h"
+#include "analyzer/testing/log_folder.h"
+
+namespace lockstep {
+namespace {
+
+using fr_test::FrDump;
+using testing::Culprits;
+using testing::ExpectOnly;
+using testing::LogsTest;
+using testing::Show;
+
+constexpr int64_t kNow = fr_test::kFirstEntryNs + 100'000'000'000;
+
+// Four ranks in a group for training and one for checkpoints. Each of `steps` steps has three calls of the former and
+// one of the latter, which rank r makes before its r-th call. In the last step, all are in flight.
+std::vector<FrDump> Training(int steps, bool same_order = false) {
+  std::vector<FrDump> dumps(4);
+  for (int r = 0; r < 4; ++r) {
+    FrDump& dump = dumps[static_cast<size_t>(r)];
+    dump.thread = false;
+    const std::vector<int32_t> all = {0, 1, 2, 3};
+    dump.groups = {{.ranks = all, .enqueued = 3 * steps, .completed = 3 * steps - 3},
+                   {.name = "1", .desc = "ckpt", .ranks = all, .pg_id = 1, .enqueued = steps, .completed = steps - 1}};
+    for (int step = 1; step <= steps; ++step) {
+      const std::string state = step < steps ? "completed" : "scheduled";
+      for (int call = 0; call < 3; ++call) {
+        if (call == (same_order ? 1 : r % 3))
+          dump.entries.push_back({.seq = step, .pg = "1", .desc = "ckpt", .pg_id = 1, .state = state});
+        dump.entries.push_back({.seq = 3 * step - 2 + call, .state = state});
+      }
+    }
+    for (fr_test::FrEntry& e : dump.entries) e.retired = e.state == "completed";
+  }
+  return dumps;
+}
+
+// Removes what the rank issued from its `from`-th entry on.
+void Stop(FrDump* dump, size_t from) {
+  for (size_t i = from; i < dump->entries.size(); ++i)
+    --dump->groups[static_cast<size_t>(dump->entries[i].pg_id)].enqueued;
+  dump->entries.resize(from);
+}
+
+Verdict Of(std::vector<FrDump> dumps) {
+  std::vector<std::optional<FrDump>> given(dumps.begin(), dumps.end());
+  return Analyze(fr_test::LoadDumps(given));
+}
+
+TEST(Strands, CallsThatCompleteInAnyOrderDoNotBlockEachOther) {
+  std::vector<FrDump> dumps = Training(6);
+  // Rank 2 stops after two of three calls, and has made that of the checkpoint.
+  Stop(&dumps[2], dumps[2].entries.size() - 2);
+  ExpectOnly(Of(dumps), RANK_NOT_ARRIVED, {2});
+}
+
+TEST(Strands, TheOrderOfOtherCallsStillShowsWhichRankLeftOutOne) {
+  std::vector<FrDump> dumps = Training(6);
+  auto& entries = dumps[3].entries;
+  // Rank 3 left out a call of the fourth step.
+  entries.erase(entries.begin() + 14);
+  for (size_t i = 14; i < entries.size(); ++i) entries[i].seq -= entries[i].pg_id == 0;
+  --dumps[3].groups[0].enqueued;
+  const Verdict v = Of(dumps);
+  for (const Finding& finding : v.findings()) EXPECT_NE(finding.kind(), ORDER_INVERSION) << Show(v);
+}
+
+// Nothing shows whether the order of these calls matters, and a rank without data may hold all of them.
+TEST(Strands, ARankWithoutDataExplainsACircleOfUnknownOrders) {
+  std::vector<std::optional<FrDump>> dumps;
+  for (FrDump& dump : Training(1)) dumps.emplace_back(std::move(dump));
+  dumps[3].reset();
+  const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+  ExpectOnly(v, RANK_NO_DATA, {3});
+}
+
+TEST(Strands, ACircleOfUnknownOrdersIsAHypothesis) {
+  const Verdict v = Of(Training(1));
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), ORDER_INVERSION) << Show(v);
+  EXPECT_LE(v.findings(0).confidence(), 0.5) << Show(v);
+}
+
+// The watchdog of each group ends the process when it is the first to see a timeout. The other group is not mentioned.
+TEST_F(LogsTest, AGroupThatALogDoesNotMentionMayHaveBeenUsed) {
+  const auto late = [](int rank, const std::string& group) {
+    return testing::Of(rank) + testing::Caught(rank, 5) + testing::Of(rank) + testing::Counters(group, rank, 6, 4);
+  };
+  for (const int rank : {0, 1, 2, 4, 5, 7})
+    Put("rank_" + std::to_string(rank) + ".log", late(rank, rank % 2 == 0 ? "0(default_pg)" : "1(ckpt)"));
+  const Verdict v = Told();
+  for (const Finding& finding : v.findings()) EXPECT_LE(finding.confidence(), 0.5) << Show(v);
+}
+
+// Two dumps were taken half a second after the calls, before a watchdog could notice that they had completed.
+TEST(Strands, CompletionsThatNobodyCouldNoticeYetAreNotMissing) {
+  FrDump late;
+  late.groups[0].ranks = {0, 1, 2, 3};
+  late.groups[0].enqueued = 5;
+  late.groups[0].completed = 4;
+  for (int seq = 1; seq <= 5; ++seq)
+    late.entries.push_back({.seq = seq, .state = seq < 5 ? "completed" : "scheduled", .retired = seq < 5});
+  FrDump early = late;
+  early.groups[0].completed = -1;
+  for (fr_test::FrEntry& e : early.entries) e.state = "scheduled", e.retired = false;
+  FrDump stopped = late;
+  stopped.entries.pop_back();
+  stopped.groups[0].enqueued = 4;
+  Bundle bundle = fr_test::LoadDumps({late, early, early, stopped});
+  for (Rank& rank : bundle.ranks) rank.captured_ns = rank.rank % 3 == 0 ? kNow : fr_test::kFirstEntryNs + 500'000'000;
+  ExpectOnly(Analyze(bundle), RANK_NOT_ARRIVED, {3});
+}
+
+}  // namespace
+}  // namespace lockstep
