@@ -115,6 +115,7 @@ PROMISES = {
     "Foreign processes are unwound": ("tests/integration/refusal_test.py:test_foreign_files_are_not_read_with_the_rights_of_root",),
     "Names from files cannot": ("analyzer/report/report_test.cpp:NoLineIsWiderThanAHundredColumnsAndNothingControlsTheTerminal",
                                 "collector/common/say_test.cpp:PrintedTextCannotControlATerminal",
+                                "tests/integration/terminal_test.py:test_names_and_contents_of_files_are_made_printable",
                                 "analyzer/report/report_test.cpp:HtmlEscapesEveryNameAndLoadsNothing"),
     "No command follows": ("analyzer/load/load_test.cpp:LinksBelowAPathAreNotFollowed",),
     "Exported CSV files": ("analyzer/export/export_test.cpp:CsvContainsNoFormulas",),
