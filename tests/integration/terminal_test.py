@@ -45,7 +45,7 @@ class TerminalTest(FolderTest):
     def check(self, *command):
         done = subprocess.run([LOCKSTEP, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
                               env=clean_environment(QT_QPA_PLATFORM="offscreen"), check=False)
-        text = done.stdout.decode(errors="replace")
+        text = done.stdout.decode(errors="replace").replace("\r\n", "\n")  # lines of CSV
         self.assertNotRegex(text, RAW, command)
         self.assertNotEqual(text, "", command)
 
@@ -54,7 +54,7 @@ class TerminalTest(FolderTest):
         write_incident(incident)
         write_logs(logs)
         for path in (incident, logs, missing):
-            for verb in (["analyze"], ["analyze", "--full"], ["analyze", "--json"], ["export", "--format", "csv"], ["replay"], ["clean"], ["archive"]):
+            for verb in (["analyze"], ["analyze", "--full"], ["analyze", "--json"], ["export", "--csv", "-"], ["export", "--perfetto", "/"], ["replay"], ["archive"], ["clean", "--incidents"]):
                 self.check(*verb, path)
             # A wildcard in a hostile folder names its files to any program.
             file = os.path.join(path, "manifest.json")
