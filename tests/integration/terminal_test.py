@@ -56,17 +56,17 @@ class TerminalTest(FolderTest):
         for path in (incident, logs, missing):
             for verb in (["analyze"], ["analyze", "--full"], ["analyze", "--json"], ["export", "--csv", "-"], ["export", "--perfetto", "/"], ["replay"], ["archive"], ["clean", "--incidents"]):
                 self.check(*verb, path)
-            # A wildcard in a hostile folder names its files to any program.
-            file = os.path.join(path, "manifest.json")
-            self.check("config", "--config", file)
-            self.check("serve", file)
-            self.check("serve", "--readers", file, "--add-reader", "alice")
-            self.check("serve", "--tls-cert", file, "--tls-key", file, "--readers", file, self.folder)
             self.check("top", "--collector", "ipc://" + path)
-            self.check("collector", "--listen", "ipc://" + file + "/socket", "--out", file)
-            self.check("agent", "--collector", "ipc://" + path, "--spool", file)
-            self.check("keygen", "--role", "agent", path + ".keys")
-            self.check("keygen", "--role", "agent", file + "/keys")
+        # A wildcard in a hostile folder names its files to any program.
+        file = os.path.join(incident, "manifest.json")
+        self.check("config", "--config", file)
+        self.check("serve", file)
+        self.check("serve", "--readers", file, "--add-reader", "alice")
+        self.check("serve", "--tls-cert", file, "--tls-key", file, "--readers", file, self.folder)
+        self.check("collector", "--listen", "ipc://" + file + "/socket", "--out", file)
+        self.check("agent", "--collector", "ipc://" + incident, "--spool", file)
+        self.check("keygen", "--role", "agent", incident + ".keys")
+        self.check("keygen", "--role", "agent", file + "/keys")
 
     @unittest.skipUnless(os.path.exists(os.path.join(BIN, "lockstep-view")), "the viewer is not built")
     def test_the_viewer_names_paths_printably(self):
