@@ -581,7 +581,7 @@ TEST(ServeServer, EndsWhileAClientIsConnected) {
 TEST(ServeServer, SlowClientsDelayNobody) {
   ServerLimits limits;
   limits.answers = 1;
-  limits.stall_ns = 20 * kSecond;
+  limits.head_ns = limits.stall_ns = 3600 * kSecond;
   const auto server = Server::Start(
       Loopback(), 0,
       [](const Request& request) { return TextResponse(200, std::string(request.path == "/a" ? 1 : 50'000'000, 'x')); },
@@ -600,11 +600,10 @@ TEST(ServeServer, SlowClientsDelayNobody) {
     ASSERT_GT(send(connection.get(), sent.data(), sent.size(), 0), 0);
     slow.push_back(std::move(connection));
   }
-  const int64_t begin = MonotonicNs();
+  // If one of them delayed others, it would be for an hour.
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(absl::EndsWith(Exchange((*server)->port(), "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n"), "\r\n\r\nx"));
   }
-  EXPECT_LT(MonotonicNs() - begin, 4 * kSecond) << "less than any time limit";
 }
 
 TEST(ServeServer, ReadsAddresses) {
