@@ -55,7 +55,7 @@ int ParseRequest(std::string_view head, Request* request) {
   *request = {};
   if (head.size() > kMostHeadBytes) return 431;
   size_t fields = 0;
-  bool host = false, other_site = false, navigates = false;
+  bool host = false, other_site = false, page = false;
   for (bool first = true;; first = false) {
     const size_t end = head.find("\r\n");
     if (end == std::string_view::npos) return 400;
@@ -83,7 +83,7 @@ int ParseRequest(std::string_view head, Request* request) {
       request->authorization = value;
     }
     if (name == "sec-fetch-site") other_site = value != "same-origin" && value != "none";
-    if (name == "sec-fetch-mode") navigates = value == "navigate";
+    if (name == "sec-fetch-dest") page = value == "document";
     if (name == "accept-encoding") {
       for (const absl::string_view way : absl::StrSplit(absl::string_view(value.data(), value.size()), ',')) {
         if (absl::StripAsciiWhitespace(way) == "gzip") request->gzip = true;
@@ -91,7 +91,7 @@ int ParseRequest(std::string_view head, Request* request) {
     }
     if (name == "transfer-encoding" || (name == "content-length" && value != "0")) return 400;
   }
-  request->embedded = other_site && !navigates;
+  request->embedded = other_site && !page;
   return host && head.empty() ? 0 : 400;
 }
 
@@ -131,7 +131,6 @@ std::string ResponseHead(const Response& response) {
                                                           {405, "Method Not Allowed"},
                                                           {408, "Request Timeout"},
                                                           {421, "Misdirected Request"},
-                                                          {429, "Too Many Requests"},
                                                           {431, "Request Header Fields Too Large"},
                                                           {500, "Internal Server Error"},
                                                           {505, "HTTP Version Not Supported"}}) {

@@ -18,7 +18,6 @@ struct Request {
   std::string host;         // the Host field, in lower case
   std::string authorization;
   bool embedded = false;  // another site asks for this inside its own page
-  std::string peer;       // the client's address; the server fills it in
 };
 
 // `head` ends with the empty line. Returns 0, or the status that refuses it: 400, 405, 431 or 505.

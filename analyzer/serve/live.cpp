@@ -100,10 +100,11 @@ LiveJobs::Answer LiveJobs::Ask() const {
 
 LiveJobs::Answer LiveJobs::Get() {
   const std::lock_guard lock(mutex_);
-  const int64_t now = MonotonicNs();
-  if (asked_ns_ != 0 && now - asked_ns_ < kAgain) return last_;
+  if (answered_ns_ != 0 && MonotonicNs() - answered_ns_ < kAgain) return last_;
   Answer answer = Ask();
-  const double seconds = static_cast<double>(now - asked_ns_) / 1e9;
+  // After the answer: those who waited for a slow one take it.
+  const int64_t now = MonotonicNs();
+  const double seconds = static_cast<double>(now - answered_ns_) / 1e9;
   for (LiveJob& job : answer.jobs) {
     const auto before =
         std::find_if(last_.jobs.begin(), last_.jobs.end(), [&](const LiveJob& one) { return one.key == job.key; });
@@ -114,7 +115,7 @@ LiveJobs::Answer LiveJobs::Get() {
       job.calls_a_second = std::max(job.calls_a_second, static_cast<double>(issued - old->second) / seconds);
     }
   }
-  asked_ns_ = now;
+  answered_ns_ = now;
   last_ = std::move(answer);
   return last_;
 }

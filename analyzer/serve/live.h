@@ -45,7 +45,7 @@ class LiveJobs {
 
   const std::string program_, endpoint_;
   std::mutex mutex_;
-  int64_t asked_ns_ = 0;
+  int64_t answered_ns_ = 0;
   Answer last_;
 };
 

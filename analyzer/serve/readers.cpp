@@ -20,15 +20,11 @@
 #include "analyzer/serve/private_file.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/small_file.h"
-#include "analyzer/util/time_units.h"
 
 namespace lockstep::serve {
 namespace {
 
 constexpr size_t kTokenBytes = 24, kMostName = 64, kMostReadersFile = 1 << 20;
-constexpr int kMostFailures = 20;
-constexpr int64_t kFailuresWithin = 60 * kSecond;
-constexpr size_t kMostPeers = 4096;
 
 // A key is random, so a fast hash is as good as a slow one.
 std::string HashOf(std::string_view key) {
@@ -133,29 +129,15 @@ absl::Status Readers::Check() {
   return hashes_.empty() ? absl::NotFoundError(absl::StrCat(path_, " has no readers")) : absl::OkStatus();
 }
 
-Readers::Access Readers::Admit(std::string_view authorization, const std::string& peer, int64_t now_ns) {
+bool Readers::Admit(std::string_view authorization) {
+  const std::optional<std::string> key = KeyOf(authorization);
+  if (!key) return false;  // for example a browser's first request
+  const std::string hash = HashOf(*key);
   const std::lock_guard lock(mutex_);
-  const auto failures = failures_.find(peer);
-  if (failures != failures_.end() && now_ns - failures->second.first_ns > kFailuresWithin) {
-    failures_.erase(failures);
-  } else if (failures != failures_.end() && failures->second.count >= kMostFailures) {
-    return Access::kTooManyFailures;
-  }
-  if (authorization.empty()) return Access::kNo;  // a browser's first request
+  if (!Load().ok()) return false;
   bool known = false;
-  if (const std::optional<std::string> key = KeyOf(authorization); key && Load().ok()) {
-    const std::string hash = HashOf(*key);
-    for (const std::string& one : hashes_) known |= sodium_memcmp(one.data(), hash.data(), hash.size()) == 0;
-  }
-  if (known) return Access::kYes;
-  if (failures_.size() >= kMostPeers && failures_.find(peer) == failures_.end()) {
-    failures_.erase(std::min_element(failures_.begin(), failures_.end(), [](const auto& a, const auto& b) {
-      return a.second.first_ns < b.second.first_ns;
-    }));
-  }
-  Failures& mine = failures_[peer];
-  if (mine.count++ == 0) mine.first_ns = now_ns;
-  return Access::kNo;
+  for (const std::string& one : hashes_) known |= sodium_memcmp(one.data(), hash.data(), hash.size()) == 0;
+  return known;
 }
 
 }  // namespace lockstep::serve

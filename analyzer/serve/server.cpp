@@ -44,13 +44,17 @@ struct Server::Connection {
   std::atomic<bool> answered{false};
   std::string head;
   std::shared_ptr<const std::string> body;
-  size_t sent = 0;  // of head and body
+  size_t sent = 0;        // of head and body
+  bool admitted = false;  // the answer is what was asked for
 
   ~Connection() { stream.reset(); }
   void SetAnswer(const Response& response) {
     head = ResponseHead(response);
     body = request.head ? nullptr : response.body;
+    admitted = response.status == 200;
   }
+  // Whether it may be closed because others need its place.
+  bool Yields() const { return phase != Phase::kAnswer && !admitted; }
 };
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Address address, uint16_t port, Handler handler,
@@ -107,8 +111,17 @@ void Server::Answer() {
   }
 }
 
+bool Server::MakeRoom(const std::string* peer) {
+  const auto oldest = std::find_if(connections_.begin(), connections_.end(), [&](const auto& one) {
+    return one->Yields() && (peer == nullptr || one->peer == *peer);
+  });
+  if (oldest == connections_.end()) return false;
+  connections_.erase(oldest);
+  return true;
+}
+
 void Server::AcceptAll() {
-  while (connections_.size() < limits_.connections) {
+  for (int accepted = 0; accepted < kWaiting; ++accepted) {
     sockaddr_storage from{};
     socklen_t length = sizeof from;
     UniqueFd fd(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -120,7 +133,9 @@ void Server::AcceptAll() {
     connection->peer = PeerText(from);
     const auto of_peer = std::count_if(connections_.begin(), connections_.end(),
                                        [&](const auto& one) { return one->peer == connection->peer; });
-    if (tls_ != nullptr && static_cast<size_t>(of_peer) >= limits_.of_one_peer) continue;
+    const bool crowded = tls_ != nullptr && static_cast<size_t>(of_peer) >= limits_.of_one_peer;
+    if (crowded && !MakeRoom(&connection->peer)) continue;
+    if (connections_.size() >= limits_.connections && !MakeRoom(nullptr)) continue;
     connection->stream = tls_ == nullptr ? PlainStream(fd.get()) : tls_->Accept(fd.get());
     if (connection->stream == nullptr) continue;
     connection->fd = std::move(fd);
@@ -133,7 +148,9 @@ void Server::Move() {
   std::vector<pollfd> ready;
   while (!ending_) {
     ready.clear();
-    const bool room = connections_.size() < limits_.connections;
+    const bool room =
+        connections_.size() < limits_.connections ||
+        std::any_of(connections_.begin(), connections_.end(), [](const auto& one) { return one->Yields(); });
     ready.push_back({wake_.get(), POLLIN, 0});
     ready.push_back({room ? listener_.get() : -1, POLLIN, 0});
     for (const auto& one : connections_)
@@ -218,7 +235,6 @@ bool Server::ReadHead(Connection* connection, int64_t now_ns) {
     if (end == std::string::npos && in.size() > kMostHeadBytes) refused = 431;
   }
   if (refused == 0) refused = ParseRequest(std::string_view(in).substr(0, end + 4), &connection->request);
-  connection->request.peer = connection->peer;
   connection->phase = Connection::Phase::kAnswer;
   // The time limit of handlers is their own affair.
   connection->until_ns = INT64_MAX;

@@ -21,8 +21,9 @@
 namespace lockstep::serve {
 
 struct ServerLimits {
-  size_t connections = 256;               // at the same time; further ones wait
-  size_t of_one_peer = 64;                // at the same time, with TLS; further ones are closed
+  // At the same time. A further one takes the place of the oldest that got no page yet. If there is none, it waits.
+  size_t connections = 256;
+  size_t of_one_peer = 64;                // with TLS; a further one takes a place of the same peer, or is closed
   size_t answers = 16;                    // made at the same time
   int64_t head_ns = 5'000'000'000;        // for the TLS handshake and a request to arrive
   int64_t stall_ns = 30'000'000'000;      // while the client takes no byte of the answer
@@ -49,6 +50,8 @@ class Server {
   Server(UniqueFd listener, uint16_t port, Handler handler, std::unique_ptr<Tls> tls, const ServerLimits& limits);
   void Move();
   void AcceptAll();
+  // Closes the oldest connection, of this peer or of anybody, that got no page yet. False: there is none.
+  bool MakeRoom(const std::string* peer);
   // Does what is possible now. False: the connection ends.
   bool Advance(Connection* connection, int64_t now_ns);
   bool ReadHead(Connection* connection, int64_t now_ns);

@@ -127,15 +127,7 @@ Response Site::Admit(const Request& request, std::string_view* path) {
   }
   // A browser sends the key with requests of other sites' pages too.
   if (request.embedded) return TextResponse(403, "Pages of other sites get no answer.\n");
-  switch (readers_->Admit(request.authorization, request.peer, MonotonicNs())) {
-    case Readers::Access::kYes: return {};
-    case Readers::Access::kTooManyFailures: {
-      Response response = TextResponse(429, "Too many wrong keys from your address. Wait a minute.\n");
-      response.more = "Retry-After: 60\r\n";
-      return response;
-    }
-    case Readers::Access::kNo: break;
-  }
+  if (readers_->Admit(request.authorization)) return {};
   Response response = TextResponse(401, "Any name, and your reader's key as password.\n");
   response.more = "WWW-Authenticate: Basic realm=\"Lockstep: any name, and your key\", charset=\"UTF-8\"\r\n";
   return response;

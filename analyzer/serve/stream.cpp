@@ -111,6 +111,8 @@ absl::StatusOr<std::unique_ptr<Tls>> Tls::Load(const std::string& certificate, c
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  // Otherwise one call handles a client's endless key updates before it returns.
+  SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);
   // With forward secrecy and authenticated encryption only; TLS 1.3 has nothing else.
   SSL_CTX_set_cipher_list(context.get(), "ECDHE+AESGCM:ECDHE+CHACHA20");
 

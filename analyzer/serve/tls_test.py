@@ -130,7 +130,6 @@ class ServerTest(unittest.TestCase):
         cls.key, _ = add_reader("alice")
 
     def setUp(self):
-        # A server of its own: wrong keys are counted.
         self.server = subprocess.Popen([SERVE, *secured()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(self.end)
         self.address = self.server.stdout.readline().strip()
@@ -179,10 +178,10 @@ class ServerTest(unittest.TestCase):
             self.assertEqual(self.get(path)[0].status, 401, path)
 
     def test_pages_of_other_sites_get_nothing(self):
-        for site, mode, status in (("same-origin", "cors", 200), ("none", "navigate", 200), ("cross-site", "navigate", 200), ("cross-site", "no-cors", 403),
-                                   ("same-site", "cors", 403), ("cross-site", "", 403)):
-            answer = self.get("/", self.basic(self.key), **{"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode})[0]
-            self.assertEqual(answer.status, status, (site, mode))
+        for site, to, status in (("same-origin", "empty", 200), ("none", "document", 200), ("cross-site", "document", 200), ("cross-site", "image", 403),
+                                 ("same-site", "empty", 403), ("cross-site", "", 403), ("cross-site", "iframe", 403), ("same-site", "object", 403)):
+            answer = self.get("/", self.basic(self.key), **{"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": to})[0]
+            self.assertEqual(answer.status, status, (site, to))
 
     def test_readers_come_and_go_while_it_runs(self):
         bob, _ = add_reader("bob")
@@ -197,10 +196,10 @@ class ServerTest(unittest.TestCase):
         self.addCleanup(os.chmod, READERS, 0o600)
         self.assertEqual(self.get(authorization=self.basic(self.key))[0].status, 401, "others may have read or written it")
 
-    def test_many_wrong_keys_are_refused_for_a_while(self):
-        statuses = [self.get(authorization=self.basic(f"guess{n}"))[0].status for n in range(25)]
-        self.assertEqual(statuses, [401] * 20 + [429] * 5)
-        self.assertEqual(self.get(authorization=self.basic(self.key))[0].status, 429, "a right guess is no answer either")
+    def test_wrong_keys_refuse_nobody_else_at_the_same_address(self):
+        statuses = [self.get(authorization=self.basic(f"guess{n}"))[0].status for n in range(100)]
+        self.assertEqual(statuses, [401] * 100)
+        self.assert_answers()
 
     def test_addresses_stay_when_it_is_started_again(self):
         def link():
@@ -260,16 +259,13 @@ class ServerTest(unittest.TestCase):
 
     def test_one_peer_holds_a_part_of_the_connections(self):
         held = [self.open() for _ in range(HELD)]
-        with self.open() as more:
-            self.assertEqual(more.recv(1), b"", "closed at once, before those that wait end")
+        self.assert_answers()  # in the place of the oldest
+        self.assertEqual(held[0].recv(1), b"")
+        held[-1].setblocking(False)
+        with self.assertRaises(BlockingIOError):
+            held[-1].recv(1)
         for raw in held:
             raw.close()
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                return self.assert_answers()
-            except (ConnectionError, ssl.SSLError):
-                self.assertLess(time.monotonic(), deadline)
 
     def test_requests_are_bounded_inside_tls_too(self):
         context = ssl.create_default_context(cafile=CERT)

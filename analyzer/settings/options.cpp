@@ -156,7 +156,7 @@ std::optional<int> Finished(std::string_view verb, const absl::StatusOr<ParsedOp
     return Complain(verb, "cannot write standard output", 3);
   }
   if (!tell) return std::nullopt;
-  for (const std::string& line : options->merged().told) fprintf(stderr, "lockstep: %s\n", line.c_str());
+  for (const std::string& line : options->merged().told) fprintf(stderr, "lockstep: %s\n", Printable(line).c_str());
   return std::nullopt;
 }
 

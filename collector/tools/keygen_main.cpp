@@ -3,6 +3,7 @@
 #include <string>
 
 #include "analyzer/settings/options.h"
+#include "analyzer/util/printable.h"
 #include "collector/wire/keys.h"
 
 namespace {
@@ -44,11 +45,8 @@ int main(int argc, char** argv) {
   const absl::StatusOr<KeyPair> keys = MakeKeyPair(*role);
   absl::Status status = keys.status();
   if (status.ok()) status = WriteKeyPair(folder, name, *keys);
-  if (!status.ok()) {
-    fprintf(stderr, "lockstep keygen: %s\n", std::string(status.message()).c_str());
-    return 1;
-  }
-  const std::string path = folder == "." ? name : folder + "/" + name;
+  if (!status.ok()) return lockstep::settings::Complain("keygen", status.message(), 1);
+  const std::string path = lockstep::Printable(folder == "." ? name : folder + "/" + name);
   printf("wrote %s.key (secret) and %s.pub, role %s, public key %s\n", path.c_str(), path.c_str(), RoleName(*role),
          keys->public_key.c_str());
   printf(WhatGoesWhere(*role), path.c_str(), path.c_str(), path.c_str(), path.c_str());

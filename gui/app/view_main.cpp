@@ -85,10 +85,7 @@ absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
   return options;
 }
 
-int Fail(const std::string& text) {
-  fprintf(stderr, "lockstep view: %s\n", text.c_str());
-  return kFailed;
-}
+int Fail(const std::string& text) { return settings::Complain("view", text, kFailed); }
 
 // Qt ends the program with abort() if it finds no display, so print what to do instead.
 void OnMessage(QtMsgType type, const QMessageLogContext&, const QString& text) {

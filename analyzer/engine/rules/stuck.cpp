@@ -30,6 +30,7 @@ bool CompletedLater(const Rank& rank, const Op& op) {
 // Ranks without data that may be in a communicator whose members are known only from its use; global ranks, ascending.
 std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
   if (comm == kNoIndex || !bundle.comms[comm].members_inferred) return {};
+  if (bundle.ranks.size() >= static_cast<size_t>(std::max(bundle.ranks_expected, 0))) return {};  // all have data
   std::vector<bool> known(static_cast<size_t>(std::max(bundle.ranks_expected, 0)));
   auto mark = [&known](int32_t rank) {
     if (rank >= 0 && static_cast<size_t>(rank) < known.size()) known[static_cast<size_t>(rank)] = true;

@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
 
 #include "analyzer/formats/fr/loader.h"
+#include "analyzer/formats/fr/members.h"
+#include "analyzer/formats/fr/names.h"
 #include "analyzer/testing/fr_dumps.h"
 
 namespace lockstep {
@@ -276,6 +281,21 @@ TEST(FrLoaderGroups, StatusOfMixedGroupsBoundsBothCounts) {
   bundle = LoadDumps({dump, dump});
   EXPECT_NE(bundle.ranks[0].memberships[0].completed, 6);
   EXPECT_EQ(bundle.ranks[0].ops[1].state, OpState::kIncomplete);
+}
+
+// A file of a few kilobytes can claim the largest rank, and many descriptions. This is not a timing test: work for each
+// rank in each group would not end.
+TEST(FrLoaderGroups, ManyGroupsInAJobOfSilentRanksTakeLinearTime) {
+  std::vector<int32_t> silent(static_cast<size_t>(fr::kMaxRank));
+  std::iota(silent.begin(), silent.end(), 1);
+  std::vector<fr::UnlistedGroup> groups(20'000);
+  for (size_t i = 0; i < groups.size(); i++) {
+    groups[i].desc = std::to_string(i / 2);
+    groups[i].users = {0};
+    groups[i].group_ranks = {-1};
+  }
+  fr::InferMembers(silent, fr::kMaxRank + 1, false, &groups);
+  for (const fr::UnlistedGroup& group : groups) ASSERT_THAT(group.members, ElementsAre(0));
 }
 
 }  // namespace

@@ -17,10 +17,11 @@ std::vector<int32_t> Offsets(const std::vector<int32_t>& members) {
   return out;
 }
 
-// The only way to place `offsets` over `users` so that the other members are free ranks; empty if there is none, or
-// several.
+// The only way to place `offsets` over `users` so that the other members are silent ranks that use no sibling; empty if
+// there is none, or several.
 std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vector<int32_t>& offsets,
-                              const absl::flat_hash_set<int32_t>& free, int32_t job_size, int32_t limit) {
+                              const std::vector<int32_t>& silent, const absl::flat_hash_set<int32_t>& used,
+                              int32_t job_size, int32_t limit) {
   std::vector<int32_t> found;
   for (int32_t offset : offsets) {
     int32_t first = users.front() - offset;
@@ -33,7 +34,7 @@ std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vect
       members.push_back(rank);
       if (matched < users.size() && users[matched] == rank) {
         matched++;
-      } else if (rank < job_size && !free.contains(rank)) {
+      } else if (rank < job_size && (used.contains(rank) || !std::binary_search(silent.begin(), silent.end(), rank))) {
         possible = false;
         break;
       }
@@ -93,15 +94,13 @@ void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, bool si
     if (offsets.empty()) offsets = own;
     if (own != offsets) return;  // no pattern to repeat
   }
-  absl::flat_hash_set<int32_t> free(silent.begin(), silent.end());
-  for (const UnlistedGroup* group : siblings) {
-    for (const int32_t user : group->users) free.erase(user);
-  }
+  absl::flat_hash_set<int32_t> used;
+  for (const UnlistedGroup* group : siblings) used.insert(group->users.begin(), group->users.end());
   for (UnlistedGroup* group : siblings) {
     if (group->users.size() == largest) continue;
-    std::vector<int32_t> members = Complete(group->users, offsets, free, job_size, job_size);
+    std::vector<int32_t> members = Complete(group->users, offsets, silent, used, job_size, job_size);
     // Only then is the job assumed to be larger than its files show, because its last ranks may have no dump either.
-    if (members.empty() && !sized) members = Complete(group->users, offsets, free, job_size, kMaxRank + 1);
+    if (members.empty() && !sized) members = Complete(group->users, offsets, silent, used, job_size, kMaxRank + 1);
     if (!members.empty()) group->members = std::move(members);
   }
 }

@@ -58,7 +58,7 @@ class Calls {
                            " is; NCCL_DEBUG_SUBSYS=INIT,COLL would. This process and others like it are not used"));
         continue;
       }
-      out_.places.push_back({rank, process->host, process->pid, process->pci});
+      out_.AddPlace(rank, process->host, process->pid, process->pci);
       std::map<int32_t, int> of_size;
       for (const NcclComm& comm : process->comms) {
         // Ranks create their communicators in the same order. So the order of communicators of one size shows their

@@ -29,7 +29,10 @@ struct End {
 
 class Ends {
  public:
-  Ends(const std::vector<FileFacts>& files, Ranks* out) : files_(files), out_(*out) {}
+  Ends(const std::vector<FileFacts>& files, Ranks* out) : files_(files), out_(*out) {
+    hosts_ = std::count_if(files.begin(), files.end(),
+                           [](const FileFacts& file) { return file.rank < 0 && !file.locals.empty(); });
+  }
 
   void Run() {
     Gather();
@@ -44,15 +47,14 @@ class Ends {
  private:
   // If the job has one host, a local rank is the rank.
   int32_t RankOfLocal(const FileFacts& file, int32_t local) const {
-    const auto hosts = std::count_if(files_.begin(), files_.end(),
-                                     [](const FileFacts& other) { return other.rank < 0 && !other.locals.empty(); });
     const bool more = !file.locals.empty() && out_.said > *file.locals.rbegin() + 1;
-    return more || hosts > 1 || file.pods.size() > 1 ? -1 : local;
+    return more || hosts_ > 1 || file.pods.size() > 1 ? -1 : local;
   }
 
   int32_t RankOfProcess(const std::string& host, int64_t pid) const {
-    const std::vector<int32_t> of = pid > 0 ? out_.At(host, pid, "") : std::vector<int32_t>();
-    return of.size() == 1 ? of[0] : -1;
+    if (pid <= 0) return -1;
+    const std::set<int32_t>& of = out_.At(host, pid, "");
+    return of.size() == 1 ? *of.begin() : -1;
   }
 
   void Gather() {
@@ -255,6 +257,7 @@ class Ends {
 
   const std::vector<FileFacts>& files_;
   Ranks& out_;
+  ptrdiff_t hosts_ = 0;                     // files of one host each
   End reported_;                            // first failure that a launcher saw
   End killed_;                              // first end that the kernel reported
   std::map<int32_t, End> own_, of_others_;  // by rank

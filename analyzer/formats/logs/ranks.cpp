@@ -74,21 +74,31 @@ void Ranks::AddStuck(fr::FileData* rank, const std::string& group, ring::CallKin
 }
 
 uint32_t Ranks::Intern(fr::FileData* rank, const std::string& text) {
-  const auto at = std::find(rank->strings.begin(), rank->strings.end(), text);
-  if (at != rank->strings.end()) return static_cast<uint32_t>(at - rank->strings.begin());
+  // Only the newest: a text that has several indices gets one when the ranks are merged.
+  constexpr size_t kMostCompared = 64;
+  const size_t size = rank->strings.size();
+  for (size_t i = size; i-- > size - std::min(size, kMostCompared);) {
+    if (rank->strings[i] == text) return static_cast<uint32_t>(i);
+  }
   rank->strings.push_back(text);
   return static_cast<uint32_t>(rank->strings.size() - 1);
 }
 
-std::vector<int32_t> Ranks::At(std::string_view host, int64_t pid, std::string_view pci) const {
-  // A host's name with or without its domain.
-  const std::string_view name = host.substr(0, host.find('.'));
-  std::set<int32_t> found;
-  for (const Place& place : places) {
-    if (!name.empty() && name != std::string_view(place.host).substr(0, place.host.find('.'))) continue;
-    if (pci.empty() ? pid > 0 ? place.pid == pid : !name.empty() : place.pci == pci) found.insert(place.rank);
+void Ranks::AddPlace(int32_t rank, std::string_view host, int64_t pid, const std::string& pci) {
+  const std::string name(host.substr(0, host.find('.')));
+  places_[{name, 0, ""}].insert(rank);
+  for (const std::string& of : {name, std::string()}) {
+    if (pid > 0) places_[{of, pid, ""}].insert(rank);
+    if (!pci.empty()) places_[{of, 0, pci}].insert(rank);
   }
-  return {found.begin(), found.end()};
+}
+
+const std::set<int32_t>& Ranks::At(std::string_view host, int64_t pid, const std::string& pci) const {
+  static const std::set<int32_t> kNobody;
+  const std::string name(host.substr(0, host.find('.')));
+  if (name.empty() && pid <= 0 && pci.empty()) return kNobody;
+  const auto found = places_.find({name, pci.empty() ? std::max<int64_t>(pid, 0) : 0, pci});
+  return found == places_.end() ? kNobody : found->second;
 }
 
 void Ranks::Report(const std::string& path, std::string text, int32_t rank, bool note) {
@@ -129,8 +139,8 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
       int32_t rank = stack.rank;
       if (rank < 0 && named_by_rank) rank = file.rank;
       if (rank < 0 && stack.pid > 0) {
-        const std::vector<int32_t> of = ranks->At("", stack.pid, "");
-        if (of.size() == 1) rank = of[0];
+        const std::set<int32_t>& of = ranks->At("", stack.pid, "");
+        if (of.size() == 1) rank = *of.begin();
       }
       if (rank < 0) rank = stack.local;
       if (rank < 0) {

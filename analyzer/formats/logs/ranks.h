@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,14 +22,6 @@ inline constexpr char kWholeDesc[] = "default_pg";
 
 // Maximum number of groups of one rank, because algorithms on them take quadratic time.
 constexpr size_t kMostGroupsOfRank = 1024;
-
-// Where a rank runs, as far as known.
-struct Place {
-  int32_t rank = -1;
-  std::string host;
-  int64_t pid = 0;
-  std::string pci;  // of its GPU: "0000:1b:00.0"; empty if not printed
-};
 
 // Ranks under construction.
 class Ranks {
@@ -48,12 +42,17 @@ class Ranks {
   bool waits_by_number = false;    // only "[Rank 3]" names them: ranks inside a group that the line does not name
   bool unplaced_waits = false;     // other ranks did, and nothing shows which
   bool waits_for_unnamed = false;  // one of them waited for a rank that its lines do not name
-  // Ranks of this process or GPU, else of this host; `host` may be empty, `pid` 0, `pci` empty. Ascending.
-  std::vector<int32_t> At(std::string_view host, int64_t pid, std::string_view pci) const;
+  // Where a rank runs, as far as known; `pci`: of its GPU, "0000:1b:00.0", empty if not printed.
+  void AddPlace(int32_t rank, std::string_view host, int64_t pid, const std::string& pci);
+  // Ranks of this process or GPU, else of this host; `host` may be empty, `pid` 0, `pci` empty.
+  const std::set<int32_t>& At(std::string_view host, int64_t pid, const std::string& pci) const;
 
-  std::vector<Place> places;
   std::map<int32_t, fr::FileData> ranks;
   std::vector<Problem> problems;
+
+ private:
+  // By host without its domain, process and GPU, each of which may be missing.
+  std::map<std::tuple<std::string, int64_t, std::string>, std::set<int32_t>> places_;
 };
 
 // Counters and timeouts of PyTorch's watchdog.

@@ -66,7 +66,8 @@ void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
 void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
   struct Of {
     std::set<int32_t> ranks;
-    std::set<std::string> processes;  // those of no known rank
+    std::set<const std::set<int32_t>*> at;  // ranks of the places that lines name
+    std::set<std::string> processes;        // those of no known rank
     const std::string* path = nullptr;
   };
   std::map<std::pair<Notice::By, std::string>, Of> said;
@@ -75,26 +76,30 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
     for (const auto& [what, who, number] : file.notices) {
       // Several lines of the kernel report one end.
       if (what.exit_code != 0 && !ended.insert({what.host, what.pid}).second) continue;
-      std::vector<int32_t> of = what.by == Notice::By::kKernel && !what.pci.empty()
-                                    ? ranks->At(what.host, 0, what.pci)
-                                    : ranks->At(what.host, what.pid, "");
-      for (const int32_t other : {file.rank, who.task, who.rank}) {
-        if (other >= 0 && what.by == Notice::By::kNccl) of = {other};
-      }
       Of& to = said[{what.by, what.text}];
       if (to.path == nullptr) to.path = &file.path;
-      to.ranks.insert(of.begin(), of.end());
-      if (of.empty() && !what.host.empty())
+      const int32_t rank = who.rank >= 0 ? who.rank : who.task >= 0 ? who.task : file.rank;
+      if (rank >= 0 && what.by == Notice::By::kNccl) {
+        to.ranks.insert(rank);
+        continue;
+      }
+      const bool gpu = what.by == Notice::By::kKernel && !what.pci.empty();
+      const std::set<int32_t>& at = gpu ? ranks->At(what.host, 0, what.pci) : ranks->At(what.host, what.pid, "");
+      if (!at.empty()) {
+        to.at.insert(&at);
+      } else if (!what.host.empty()) {
         to.processes.insert(what.pid > 0 ? absl::StrCat("process ", what.pid, " on ", what.host) : what.host);
+      }
     }
   }
   constexpr int kMostShown = 8;
   std::map<Notice::By, int> shown;
-  for (const auto& [key, of] : said) {
+  for (auto& [key, of] : said) {
     if (++shown[key.first] > kMostShown) continue;
     const char* const by = key.first == Notice::By::kNccl     ? "NCCL warned"
                            : key.first == Notice::By::kKernel ? "the kernel reported"
                                                               : "the scheduler reported";
+    for (const std::set<int32_t>* at : of.at) of.ranks.insert(at->begin(), at->end());
     const std::string about = !of.ranks.empty()       ? RanksText(of.ranks)
                               : !of.processes.empty() ? *of.processes.begin()
                                                       : "no rank that a line names";

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/formats/logs/ranks.h"
 #include "analyzer/testing/log_folder.h"
 
 namespace lockstep {
@@ -17,6 +18,7 @@ using ::lockstep::testing::LogsTest;
 using ::lockstep::testing::Of;
 using ::lockstep::testing::Show;
 using ::lockstep::testing::TimedOut;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class SeenTest : public LogsTest {};
@@ -175,6 +177,44 @@ TEST_F(SeenTest, ColorsAndTimesOfToolsAreNoText) {
   Put("log", log + "\x1b[36m18:11:06.680 \x1b[0m" + Of(2) + " Traceback (most recent call last):\n18:11:06.680 " +
                  Of(2) + "   File \"/app/a.py\", line 3, in f\n18:11:06.680 " + Of(2) + " ValueError: a\n");
   ExpectOnly(Told(), RANK_DEAD, {2});
+}
+
+TEST(LogRanks, PlacesAreFoundByProcessGpuOrHost) {
+  logs::Ranks ranks;
+  ranks.AddPlace(3, "n1.site", 70, "0000:1b:00.0");
+  ranks.AddPlace(4, "n1", 71, "");
+  ranks.AddPlace(5, "n2", 70, "");
+  ranks.AddPlace(6, "", 72, "");
+  EXPECT_THAT(ranks.At("n1", 0, ""), ElementsAre(3, 4));
+  EXPECT_THAT(ranks.At("n1.other", 70, ""), ElementsAre(3));
+  EXPECT_THAT(ranks.At("", 70, ""), ElementsAre(3, 5));
+  EXPECT_THAT(ranks.At("n1", 9, "0000:1b:00.0"), ElementsAre(3));
+  EXPECT_THAT(ranks.At("n2", 0, "0000:1b:00.0"), ElementsAre());
+  EXPECT_THAT(ranks.At("", 72, ""), ElementsAre(6));
+  EXPECT_THAT(ranks.At("", 0, ""), ElementsAre());
+}
+
+// This is not a timing test: looking at each place or text for each line would not end.
+TEST(LogRanks, ManyPlacesLinesAndTextsTakeLinearTime) {
+  constexpr int kMany = 300'000;
+  logs::Ranks ranks;
+  for (int i = 0; i < kMany; ++i) ranks.AddPlace(i, "n1", 1000 + i, "");
+  for (int i = 0; i < kMany; ++i) ASSERT_THAT(ranks.At("", 1000 + i, ""), ElementsAre(i));
+  std::vector<logs::FileFacts> files(1);
+  for (int i = 0; i < 4096; ++i) {
+    logs::Notice notice;
+    notice.by = logs::Notice::By::kKernel;
+    notice.text = absl::StrCat(i);
+    notice.host = "n1";
+    files[0].notices.push_back({notice, {}, i});
+  }
+  logs::AddSeen(files, &ranks);
+  EXPECT_THAT(ranks.problems[0].text, HasSubstr(absl::StrCat("about ranks 0-", kMany - 1, ": 0")));
+
+  fr::FileData* const data = ranks.Of(0, "log");
+  for (int i = 0; i < kMany; ++i) logs::Ranks::Intern(data, absl::StrCat("operation ", i));
+  EXPECT_EQ(logs::Ranks::Intern(data, absl::StrCat("operation ", kMany - 1)), kMany - 1u);
+  EXPECT_EQ(data->strings.size(), size_t{kMany});
 }
 
 }  // namespace

@@ -3,9 +3,10 @@
 //   slow_table [--healthy N] [--each N] [--seed S] [--form NAME] [--show] [--check | --sample] [--graded FILE]
 //              [HEALTHY_FOLDER...]
 // --healthy: healthy jobs (1000); --each: stragglers of each form, fault, share and size (4). --form: only this form of
-// times. --show: print each job that is not judged right. Each folder below a
-// HEALTHY_FOLDER holds the dumps of one healthy job. --check fails if more than one healthy job in 1,000 is called
-// SLOW. It also fails if a confidence with at least 30 findings is too high by more than three standard deviations.
+// times. --show: print each job that is not judged right. Each folder below a HEALTHY_FOLDER holds the dumps of one
+// healthy job. set: the culprit among others; part: the first finding names only some of a host's ranks. --check fails
+// if more than one healthy job in 1,000 is called SLOW. It also fails if a confidence with at least 30 findings is too
+// high by more than three standard deviations.
 // --sample runs 63 healthy jobs and 24 stragglers of 50 %, and fails if a healthy one is called SLOW or fewer than 20
 // stragglers are found. --graded writes the input of tests/bench/accuracy/calibrate.py.
 #include <algorithm>
@@ -26,7 +27,7 @@ namespace lockstep::slow {
 namespace {
 
 struct Row {
-  int jobs = 0, slow = 0, right = 0, set = 0, wrong = 0, missed = 0;
+  int jobs = 0, slow = 0, right = 0, set = 0, part = 0, wrong = 0, missed = 0;
 };
 
 struct Band {
@@ -80,7 +81,8 @@ class Table {
     } else if (found.empty()) {
       ++row.missed;
     } else {
-      ++(exact(*found[0]) ? row.right : honest(*found[0]) ? row.set : row.wrong);
+      const Finding& first = *found[0];
+      ++(exact(first) ? row.right : honest(first) ? row.set : part(first) ? row.part : row.wrong);
     }
     if (culprits.empty() ? found.empty() : !found.empty() && exact(*found[0])) return "";
     std::string text = "culprits";
@@ -94,19 +96,22 @@ class Table {
 
   // Returns whether false alarms and confidences are within their limits.
   bool Print() const {
-    std::printf("%-58s %6s %6s %6s %6s %6s %6s\n", "", "jobs", "SLOW", "right", "set", "wrong", "missed");
+    std::printf(
+        "| job | jobs | SLOW | right | set | part | wrong | missed |\n| --- | --- | --- | --- | --- | --- | --- | --- "
+        "|\n");
     for (const std::string& name : order_) {
       const Row& row = rows_.at(name);
-      std::printf("%-58s %6d %6d %6d %6d %6d %6d\n", name.c_str(), row.jobs, row.slow, row.right, row.set, row.wrong,
-                  row.missed);
+      std::printf("| %s | %d | %d | %d | %d | %d | %d | %d |\n", name.c_str(), row.jobs, row.slow, row.right, row.set,
+                  row.part, row.wrong, row.missed);
     }
-    std::printf("\n%d healthy jobs, %d called SLOW\n\nconfidence  findings  right\n", healthy_, alarms_);
+    std::printf("\n%d healthy jobs, %d called SLOW\n\n| confidence | findings | right |\n| --- | --- | --- |\n",
+                healthy_, alarms_);
     bool good = alarms_ * 1000 <= std::max(healthy_, 1000);
     for (const auto& [percent, band] : bands_) {
       const double stated = band.stated / band.findings, share = static_cast<double>(band.right) / band.findings;
       const double stray = std::sqrt(stated * (1 - stated) / band.findings);
       const bool off = band.findings >= 30 && share < stated - 3 * stray;
-      std::printf("      %.2f  %8d   %.2f%s\n", stated, band.findings, share, off ? "  off by more than chance" : "");
+      std::printf("| %.2f | %d | %.2f%s |\n", stated, band.findings, share, off ? ", off by more than chance" : "");
       good &= !off;
     }
     return good;
