@@ -101,6 +101,27 @@ TEST_F(LogsTest, AGroupThatALogDoesNotMentionMayHaveBeenUsed) {
   for (const Finding& finding : v.findings()) EXPECT_LE(finding.confidence(), 0.5) << Show(v);
 }
 
+// All calls are complete. Behind a rank that stopped, the others are at one place; at several, nobody stopped.
+TEST(Strands, DumpsOfSeveralMomentsShowNoMissingRank) {
+  for (const bool one_place : {true, false}) {
+    std::vector<FrDump> dumps;
+    for (const int calls : {3, one_place ? 6 : 5, 6, 6}) {
+      FrDump dump;
+      dump.pg_status = false;
+      dump.groups[0].ranks = {0, 1, 2, 3};
+      for (int seq = 1; seq <= calls; ++seq)
+        dump.entries.push_back({.seq = seq, .state = "completed", .retired = true});
+      dumps.push_back(dump);
+    }
+    const Verdict v = Of(dumps);
+    if (one_place) {
+      ExpectOnly(v, RANK_NOT_ARRIVED, {0});
+    } else {
+      EXPECT_EQ(v.findings_size(), 0) << Show(v);
+    }
+  }
+}
+
 // Two dumps were taken half a second after the calls, before a watchdog could notice that they had completed.
 TEST(Strands, CompletionsThatNobodyCouldNoticeYetAreNotMissing) {
   FrDump late;
