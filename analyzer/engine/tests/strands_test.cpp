@@ -122,6 +122,32 @@ TEST(Strands, DumpsOfSeveralMomentsShowNoMissingRank) {
   }
 }
 
+// All members agree on the uneven groups, and nothing is wrong in them.
+TEST(Strands, GroupsThatMayBeIntendedDoNotHideACause) {
+  const std::vector<std::vector<int32_t>> uneven = {{0, 1}, {2, 3}, {4, 5, 6}, {7, 8}};
+  std::vector<FrDump> dumps(9);
+  for (size_t g = 0; g < uneven.size(); ++g) {
+    const std::string name = std::to_string(g + 1);
+    for (const int32_t r : uneven[g]) {
+      FrDump& dump = dumps[static_cast<size_t>(r)];
+      const int64_t issued = r == 8 ? 2 : 3;
+      dump.groups = {{.ranks = {0, 1, 2, 3, 4, 5, 6, 7, 8}, .enqueued = issued, .completed = 2},
+                     {.name = name, .desc = "tp", .ranks = uneven[g], .pg_id = 1, .enqueued = 2, .completed = 2}};
+      for (int64_t seq = 1; seq <= issued; ++seq) {
+        const bool done = seq < 3;
+        if (done)
+          dump.entries.push_back(
+              {.seq = seq, .pg = name, .desc = "tp", .pg_id = 1, .state = "completed", .retired = true});
+        dump.entries.push_back({.seq = seq, .state = done ? "completed" : "scheduled", .retired = done});
+      }
+    }
+  }
+  const Verdict v = Of(dumps);
+  ASSERT_GE(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), RANK_NOT_ARRIVED) << Show(v);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{8}) << Show(v);
+}
+
 // Two dumps were taken half a second after the calls, before a watchdog could notice that they had completed.
 TEST(Strands, CompletionsThatNobodyCouldNoticeYetAreNotMissing) {
   FrDump late;
