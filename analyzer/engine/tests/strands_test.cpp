@@ -101,6 +101,53 @@ TEST_F(LogsTest, AGroupThatALogDoesNotMentionMayHaveBeenUsed) {
   for (const Finding& finding : v.findings()) EXPECT_LE(finding.confidence(), 0.5) << Show(v);
 }
 
+// All calls are complete. Behind a rank that stopped, the others are at one place; at several, nobody stopped.
+TEST(Strands, DumpsOfSeveralMomentsShowNoMissingRank) {
+  for (const bool one_place : {true, false}) {
+    std::vector<FrDump> dumps;
+    for (const int calls : {3, one_place ? 6 : 5, 6, 6}) {
+      FrDump dump;
+      dump.pg_status = false;
+      dump.groups[0].ranks = {0, 1, 2, 3};
+      for (int seq = 1; seq <= calls; ++seq)
+        dump.entries.push_back({.seq = seq, .state = "completed", .retired = true});
+      dumps.push_back(dump);
+    }
+    const Verdict v = Of(dumps);
+    if (one_place) {
+      ExpectOnly(v, RANK_NOT_ARRIVED, {0});
+    } else {
+      EXPECT_EQ(v.findings_size(), 0) << Show(v);
+    }
+  }
+}
+
+// All members agree on the uneven groups, and nothing is wrong in them.
+TEST(Strands, GroupsThatMayBeIntendedDoNotHideACause) {
+  const std::vector<std::vector<int32_t>> uneven = {{0, 1}, {2, 3}, {4, 5, 6}, {7, 8}};
+  std::vector<FrDump> dumps(9);
+  for (size_t g = 0; g < uneven.size(); ++g) {
+    const std::string name = std::to_string(g + 1);
+    for (const int32_t r : uneven[g]) {
+      FrDump& dump = dumps[static_cast<size_t>(r)];
+      const int64_t issued = r == 8 ? 2 : 3;
+      dump.groups = {{.ranks = {0, 1, 2, 3, 4, 5, 6, 7, 8}, .enqueued = issued, .completed = 2},
+                     {.name = name, .desc = "tp", .ranks = uneven[g], .pg_id = 1, .enqueued = 2, .completed = 2}};
+      for (int64_t seq = 1; seq <= issued; ++seq) {
+        const bool done = seq < 3;
+        if (done)
+          dump.entries.push_back(
+              {.seq = seq, .pg = name, .desc = "tp", .pg_id = 1, .state = "completed", .retired = true});
+        dump.entries.push_back({.seq = seq, .state = done ? "completed" : "scheduled", .retired = done});
+      }
+    }
+  }
+  const Verdict v = Of(dumps);
+  ASSERT_GE(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), RANK_NOT_ARRIVED) << Show(v);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{8}) << Show(v);
+}
+
 // Two dumps were taken half a second after the calls, before a watchdog could notice that they had completed.
 TEST(Strands, CompletionsThatNobodyCouldNoticeYetAreNotMissing) {
   FrDump late;
