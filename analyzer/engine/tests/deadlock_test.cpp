@@ -80,11 +80,11 @@ TEST(Deadlock, TwoCommunicatorsInOppositeOrdersAreAnInversion) {
     for (JobRank& r : job.ranks) r.program.erase(r.program.begin(), r.program.begin() + 21);
     const Verdict first = Analyze(job.Run());
     Expect(first, ORDER_INVERSION, {0, 1});
-    EXPECT_TRUE(AnyEvidence(
-        first, "rank 0 issued AllReduce #1 on a (called from 00000001+0x64), then AllGather #1 on b"))
+    EXPECT_TRUE(
+        AnyEvidence(first, "rank 0 issued AllReduce #1 on a (called from 00000001+0x64), then AllGather #1 on b"))
         << first.DebugString();
-    EXPECT_TRUE(AnyEvidence(
-        first, "rank 1 issued AllGather #1 on b (called from 00000001+0x65), then AllReduce #1 on a"))
+    EXPECT_TRUE(
+        AnyEvidence(first, "rank 1 issued AllGather #1 on b (called from 00000001+0x65), then AllReduce #1 on a"))
         << first.DebugString();
   }
 }
@@ -96,8 +96,7 @@ TEST(Deadlock, OppositeOrdersOfBlockingCallsAreACycle) {
   job.ranks[1].program = {On(1, CallKind::kAllReduce), {}, On(0, CallKind::kAllReduce), {}};
   const Verdict v = Analyze(job.Run());
   Expect(v, DEADLOCK_CYCLE, {0, 1});
-  EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "cycle over 2 communicators: a, b"))
-      << v.DebugString();
+  EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "cycle over 2 communicators: a, b")) << v.DebugString();
 }
 
 // If nearly all ranks of a cycle are in one operation and a few are in another, the few are named.
@@ -185,9 +184,7 @@ TEST(Deadlock, ThreeCommunicatorsFormACycle) {
   job.ranks[3].program = {On(3, CallKind::kAllReduce), {}};
   const Verdict v = Analyze(job.Run());
   Expect(v, DEADLOCK_CYCLE, {0, 1, 2});
-  EXPECT_TRUE(
-      absl::StrContains(v.findings(0).summary(), "3 communicators: a, b, c"))
-      << v.DebugString();
+  EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "3 communicators: a, b, c")) << v.DebugString();
   EXPECT_EQ(v.findings(0).victim_count(), 1) << v.DebugString();
 }
 

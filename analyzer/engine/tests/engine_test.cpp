@@ -478,8 +478,7 @@ TEST(Engine, IfNoGpuReachesTheOperationOtherWorkIsBeforeIt) {
   const Verdict hung = Analyze(b);
   ExpectOne(hung, GPU_STALL, {0, 1});
   EXPECT_EQ(hung.verdict(), VERDICT_HUNG);
-  EXPECT_NE(hung.findings(0).summary().find("an earlier kernel does not finish"), std::string::npos)
-      << Describe(hung);
+  EXPECT_NE(hung.findings(0).summary().find("an earlier kernel does not finish"), std::string::npos) << Describe(hung);
   // Seen once, this work may be a long computation.
   b.known_stalled = false;
   const Verdict seen = Analyze(b);
