@@ -30,36 +30,46 @@ Slowness::Slowness(const Timing& timing, const Clocks& clocks)
   }
 }
 
-// Members leave a collective at about the same moment. How far a rank's ends deviate from that moment, if its clock is
-// the same or aligned, limits the precision of its times, whatever their source.
+// Members leave a collective at about the same moment. How far a rank's ends deviate from that moment limits the
+// precision of its times, whatever their source. Members with the rank's own clock show that best: between hosts, the
+// alignment of the clocks adds its error.
 void Slowness::MeasureNoise() {
-  std::vector<std::vector<int64_t>> strays(timing_.ranks.size());
-  std::vector<int64_t> ends;
+  std::vector<std::vector<int64_t>> strays(timing_.ranks.size()), own_strays(timing_.ranks.size());
+  std::vector<std::pair<uint32_t, int64_t>> ends;  // rank and its end; in the job's time if aligned
+  const auto add = [&](auto first, auto last, std::vector<std::vector<int64_t>>* to) {
+    if (last - first < 2) return;
+    std::vector<int64_t> times;
+    for (auto end = first; end != last; ++end) times.push_back(end->second);
+    const int64_t moment = Median(std::move(times));
+    for (auto end = first; end != last; ++end) (*to)[end->first].push_back(std::llabs(end->second - moment));
+  };
   const size_t step =
       std::max<size_t>(1, timing_.attendance.size() / (kMostNoiseSamples * std::max<size_t>(1, timing_.ranks.size())));
   for (size_t i = 0; i < timing_.meetings.size(); i += step) {
     const Meeting& meeting = timing_.meetings[i];
-    if (meeting.count < 2) continue;
     ends.clear();
     for (uint32_t a = 0; a < meeting.count; ++a) {
       const Attendance& who = timing_.attendance[meeting.first + a];
-      if (clocks_.Aligned(who.rank)) ends.push_back(clocks_.ToJob(who.rank, timing_.At(who).end_ns));
+      if (clocks_.Aligned(who.rank)) ends.push_back({who.rank, clocks_.ToJob(who.rank, timing_.At(who).end_ns)});
     }
-    if (ends.size() < 2) continue;
-    const int64_t moment = Median(ends);
-    size_t e = 0;
-    for (uint32_t a = 0; a < meeting.count; ++a) {
-      const Attendance& who = timing_.attendance[meeting.first + a];
-      if (clocks_.Aligned(who.rank)) strays[who.rank].push_back(std::llabs(ends[e++] - moment));
+    add(ends.begin(), ends.end(), &strays);
+    const auto clock = [&](const auto& end) { return timing_.ranks[end.first].clock; };
+    std::stable_sort(ends.begin(), ends.end(), [&](const auto& x, const auto& y) { return clock(x) < clock(y); });
+    for (auto first = ends.begin(); first != ends.end();) {
+      const auto last = std::find_if(first, ends.end(), [&](const auto& end) { return clock(end) != clock(*first); });
+      add(first, last, &own_strays);
+      first = last;
     }
   }
+  constexpr size_t kEnough = 8;
   for (size_t r = 0; r < noise_ns_.size(); ++r) {
     const Rank& rank = timing_.model.bundle.ranks[r];
     noise_ns_[r] = timing_.ranks[r].late_by_ns;
     if (rank.time_source == TimeSource::kFrameworkDurations) {
       noise_ns_[r] = 10'000;  // only durations matter here
-    } else if (strays[r].size() >= 8) {
-      const int64_t seen = std::max<int64_t>(2 * Quantile(&strays[r], 0.9), 1000);
+    } else if (std::vector<int64_t>& from = own_strays[r].size() >= kEnough ? own_strays[r] : strays[r];
+               from.size() >= kEnough) {
+      const int64_t seen = std::max<int64_t>(2 * Quantile(&from, 0.9), 1000);
       const bool told = rank.time_source != TimeSource::kUnknown || rank.time_uncertainty_ns > 0;
       noise_ns_[r] = told ? std::max(seen, noise_ns_[r]) : std::min(seen, noise_ns_[r]);
     }
@@ -239,7 +249,7 @@ void Slowness::Fill(Verdict* verdict) const {
   }
   const auto unjudged = static_cast<int64_t>(std::count_if(paces_.ranks.begin(), paces_.ranks.end(),
                                                            [](const RankPace& pace) { return pace.own_ns.empty(); }));
-  if (timed == total && habits_.empty() && 2 * unjudged > total) {
+  if (!found_ && timed == total && habits_.empty() && 2 * unjudged > total) {
     Unmeasured* steps = verdict->add_unmeasured();
     steps->set_kind(Unmeasured::STEPS);
     steps->set_count(unjudged);
