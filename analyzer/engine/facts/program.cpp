@@ -367,8 +367,8 @@ class Makers {
 
 }  // namespace
 
-std::vector<Divergence> FindDivergences(const Model& model) {
-  const std::map<std::string, std::vector<Program>> families = ReadPrograms(model);
+std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
+  const std::map<std::string, std::vector<Program>> families = ReadPrograms(model, strands);
   std::vector<Divergence> found;
   const Aligner aligner(model);
   for (const auto& [key, family] : families) {

@@ -69,8 +69,11 @@ std::vector<bool> FindExchanges(const Model& model) {
 
 class Reader {
  public:
-  explicit Reader(const Model& model)
-      : model_(model), exchanges_(FindExchanges(model)), given_up_(FindGivenUp(model)), strands_(FindStrands(model)) {
+  Reader(const Model& model, bool strands)
+      : model_(model),
+        exchanges_(FindExchanges(model)),
+        given_up_(FindGivenUp(model)),
+        strands_(strands ? FindStrands(model) : std::vector<uint32_t>(model.comms.size())) {
     std::map<std::string, uint32_t> klasses;
     for (const CommView& view : model.comms) {
       klass_of_comm_.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
@@ -252,8 +255,8 @@ std::vector<bool> FindGivenUp(const Model& model) {
   return found;
 }
 
-std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model) {
-  Reader reader(model);
+std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model, bool strands) {
+  Reader reader(model, strands);
   for (size_t r = 0; r < model.bundle.ranks.size(); ++r) {
     if (!model.bundle.ranks[r].only_active) reader.Read(r);
   }
