@@ -1,4 +1,4 @@
-// Who no longer reports, and which jobs are over.
+// The part of JobTable that finds senders that stopped reporting, and jobs that are over.
 #include <algorithm>
 #include <iterator>
 #include <vector>
