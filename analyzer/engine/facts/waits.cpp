@@ -195,21 +195,22 @@ void WaitGraph::FindLost(size_t rank_index) {
 
 bool WaitGraph::Build(bool forgive) {
   const auto n = static_cast<uint32_t>(queues.size());
-  extra_.clear();
-  missing_nodes_.clear();
-  collectives_.clear();
-  edges.assign(fixed_, {});
-  back.clear();
-  sinks.clear();
-  for (uint32_t q = 0; q < n; ++q) BuildQueue(q, false);
-  std::vector<std::pair<uint32_t, GpuFront>> forgiven;
   forgiven_.clear();
+  for (Queue& queue : queues) queue.late_to_notice = false, queue.noticed_late = 0;
+  BuildQueues();
+  std::vector<std::pair<uint32_t, GpuFront>> forgiven;
   for (uint32_t q = 0; q < n; ++q) {
     const bool too_soon = TooSoonToNotice(q);
     if (!too_soon && (!forgive || stands_[static_cast<size_t>(queues[q].rank)] || !OnlySlowToNotice(q))) continue;
-    forgiven.push_back({q, too_soon ? GpuFront() : queues[q].front});
+    if (!too_soon) forgiven.push_back({q, queues[q].front});
     forgiven_.insert(queues[q].rank);
-    BuildQueue(q, true);
+    queues[q].late_to_notice = true;
+  }
+  if (!forgiven_.empty()) {
+    for (uint32_t q = 0; q < n; ++q) {
+      if (queues[q].late_to_notice) BuildQueue(q);
+    }
+    BuildQueues();
   }
   HoldByFaultyGpus();
   for (const auto& [q, before] : forgiven) {
@@ -221,7 +222,7 @@ bool WaitGraph::Build(bool forgive) {
   for (const Queue& queue : queues) {
     if (IsFaulty(queue.front.front) || queue.front.front == Front::kMismatched) distrusted[queue.rank] = true;
   }
-  for (const auto& [q, before] : forgiven) distrusted[queues[q].rank] = true;
+  for (const int32_t rank : forgiven_) distrusted[static_cast<size_t>(rank)] = true;
   stopped = FindStoppedHosts(model_, distrusted);
   for (size_t r = 0; r < hosts_; ++r) BuildHost(r);
   AddCreations();
@@ -232,7 +233,17 @@ bool WaitGraph::Build(bool forgive) {
     sinks.clear();
     FindSinks();
   }
-  return !forgiven.empty();
+  return !forgiven_.empty();
+}
+
+void WaitGraph::BuildQueues() {
+  extra_.clear();
+  missing_nodes_.clear();
+  collectives_.clear();
+  edges.assign(fixed_, {});
+  back.clear();
+  sinks.clear();
+  for (uint32_t q = 0; q < queues.size(); ++q) BuildQueue(q);
 }
 
 void WaitGraph::Reverse() {
@@ -304,7 +315,7 @@ bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
 }
 
 // The queue is executing the oldest operation in flight that waits for another rank; what is behind it proves nothing.
-void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
+void WaitGraph::BuildQueue(uint32_t index) {
   Queue& queue = queues[index];
   const auto rank_index = static_cast<size_t>(queue.rank);
   const RankView& view = model_.ranks[rank_index];
@@ -362,8 +373,9 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     GpuFront here;
     // Every rank is behind in the operations queued behind it. Among these, only a missing rank is still evidence.
     AddUnit(rank_index, queue.units[k], k > 0, &out, &here);
-    if (skip_finished && here.front == Front::kPeersFinished) {
+    if (queue.late_to_notice && here.front == Front::kPeersFinished) {
       if (unnoticed.front == Front::kIdle) unnoticed = here;
+      if (k == passed) queue.noticed_late = passed + 1;
       ++passed;
       continue;
     }

@@ -81,6 +81,10 @@ struct Queue {
   // The same from a counter that several collectives share: the GPU may be executing the lost operation if nothing else
   // holds it.
   uint32_t perhaps_lost = kNoIndex;
+  // The dump is from before a framework's watchdog looked: what peers completed is over here too. The number of such
+  // units at the front.
+  bool late_to_notice = false;
+  size_t noticed_late = 0;
 };
 
 class WaitGraph {
@@ -154,7 +158,12 @@ class WaitGraph {
   bool NothingRuns(size_t rank_index) const;
   // Returns true if some ranks are assumed to notice completions late.
   bool Build(bool forgive);
-  void BuildQueue(uint32_t queue, bool skip_finished);
+  void BuildQueues();
+  void BuildQueue(uint32_t queue);
+  // Whether older work of the queue is in flight before the unit at this place in it.
+  bool IsBehind(uint32_t queue, uint32_t place) {
+    return place > queues[queue].noticed_late || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr);
+  }
   // A rank without data, or an operation that waits only for such ranks.
   bool OnlyUnknown(uint32_t node) const;
   bool AheadOnOtherStreams(uint32_t queue, std::vector<Edge>* out);

@@ -176,7 +176,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     }
     ++inside;
     const auto [queue, place] = PlaceOf(member.rank_index, unit);
-    if (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr)) {
+    if (IsBehind(queue, place)) {
       // The member is behind only if its earlier work does not finish either. The sinks show the fronts that wait for
       // nothing.
       if (!absent_only) lacking.push_back({QueueNode(queue), Why::kBehind, nullptr, comm});
@@ -253,7 +253,7 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
   // A stream is executing what it has started, whatever precedes that: for example the rest of its group, if groups are
   // no longer recorded.
   const bool begun = queues[queue].stream != kNoIndex && theirs->state == OpState::kStarted;
-  if (!begun && (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr))) {
+  if (!begun && IsBehind(queue, place)) {
     if (!absent_only) out->push_back({QueueNode(queue), Why::kBehind, &op, ms.comm});
   } else if (op.state == OpState::kStarted && theirs->state == OpState::kEnqueued) {
     out->push_back({QueueNode(queue), Why::kNotStarted, &op, ms.comm});

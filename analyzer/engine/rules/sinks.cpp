@@ -93,7 +93,8 @@ std::set<int32_t> KnownToHang(const std::vector<Cause>& causes) {
 std::vector<Cause> FromQueue(const Facts& facts, uint32_t node, std::set<std::pair<uint32_t, int64_t>>* told) {
   const GpuFront& front = facts.graph->QueueOf(node).front;
   const Rank& rank = facts.bundle.ranks[facts.graph->RankOf(node)];
-  if (front.front == Front::kOverwritten) return {};
+  // Others wait for what this rank is in. Either its record is lost, or the dump is from before its end was noticed.
+  if (front.front == Front::kOverwritten || front.front == Front::kIdle) return {};
   if (front.front == Front::kMismatched) return Explain(facts, facts.mismatches[front.mismatch]);
   const bool all_in = front.front == Front::kAllArrived;
   if (all_in && !CompletionsAreRecorded(rank, front.op)) return {};

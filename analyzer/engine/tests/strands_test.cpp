@@ -167,5 +167,25 @@ TEST(Strands, CompletionsThatNobodyCouldNoticeYetAreNotMissing) {
   ExpectOnly(Analyze(bundle), RANK_NOT_ARRIVED, {3});
 }
 
+// Rank 1's dump is from half a second after its last two calls. The others show that the first of them completed, and
+// all are in the second.
+TEST(Strands, NobodyWaitsForWhatWasNotNoticedYet) {
+  FrDump late;
+  late.groups[0].ranks = {0, 1, 2, 3};
+  late.groups[0].enqueued = 6;
+  late.groups[0].completed = 5;
+  for (int seq = 1; seq <= 6; ++seq)
+    late.entries.push_back({.seq = seq, .state = seq < 6 ? "completed" : "scheduled", .retired = seq < 6});
+  FrDump early = late;
+  early.groups[0].completed = 4;
+  early.entries[4].state = "scheduled";
+  early.entries[4].retired = false;
+  Bundle bundle = fr_test::LoadDumps({late, early, late, late});
+  for (Rank& rank : bundle.ranks) rank.captured_ns = rank.rank == 1 ? fr_test::kFirstEntryNs + 500'000'000 : kNow;
+  const Verdict v = Analyze(bundle);
+  EXPECT_NE(v.verdict(), VERDICT_HEALTHY) << Show(v);
+  for (const Finding& f : v.findings()) EXPECT_NE(Culprits(f), std::vector<int32_t>{1}) << Show(v);
+}
+
 }  // namespace
 }  // namespace lockstep
