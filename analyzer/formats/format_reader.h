@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,8 @@ struct Records {
   // Calls of the framework, whose groups have only names; they are joined with `library` later. Only one source fills
   // this.
   Bundle framework;
+  // A launcher saw this rank abort first, and no line shows whether a watchdog ended it because of another rank.
+  std::optional<Rank> aborted_first;
   std::vector<Problem> problems;       // files that could not be read at all, and notes about the whole load
   std::vector<std::string> unclaimed;  // files without a known format
   // Files were read that show the state of no rank; a problem says what they show. Then there is a verdict.

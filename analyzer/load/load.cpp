@@ -117,6 +117,8 @@ class Loader {
     Records logs;
     (*format)->Read(paths, control_, &logs);
     records_.unclaimed = std::move(logs.unclaimed);
+    // What a log alone leaves open, dumps may decide: the ranks with a dump wait for this one.
+    if (logs.aborted_first) logs.framework.ranks.push_back(*std::move(logs.aborted_first));
     AddEnds(&logs.framework.ranks);
   }
 

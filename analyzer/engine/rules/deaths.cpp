@@ -72,6 +72,7 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
   const bool unrecorded = rank.damaged || (rank.source == Source::kFlightRecorder && rank.memberships.empty());
   if (unrecorded && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
     c.grade = GRADE_WEAK;
+    c.doubtful = true;
     c.AddRival(Rival::WATCHDOG);
   }
   // The last call of the process: its records outlive it.

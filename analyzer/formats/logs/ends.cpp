@@ -112,8 +112,10 @@ class Ends {
     return reported_;
   }
 
-  void Put(const End& end) {
-    Rank& rank = out_.Of(end.rank, end.file->path)->rank;
+  void Put(const End& end) { Put(end, &out_.Of(end.rank, end.file->path)->rank); }
+
+  static void Put(const End& end, Rank* into) {
+    Rank& rank = *into;
     if (end.raised != nullptr) {
       rank.process.exception = end.raised->text;
       rank.process.python_stack = end.raised->frames;
@@ -230,12 +232,19 @@ class Ends {
 
   // Reports ends that do not show which process failed first.
   void Report() {
-    if (reported_.worker != nullptr && reported_.worker->exit_code == -SIGABRT && !out_.waited.contains(reported_.rank))
+    if (reported_.worker != nullptr && reported_.worker->exit_code == -SIGABRT &&
+        !out_.waited.contains(reported_.rank)) {
+      Rank& aborted = out_.aborted_first.emplace();
+      aborted.rank = reported_.rank;
+      aborted.path = reported_.file->path;
+      aborted.source = Source::kFlightRecorder;
+      Put(reported_, &aborted);
       out_.Report(reported_.file->path,
                   absl::StrCat("the launcher saw rank ", reported_.rank,
                                " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, "
                                "and no line shows whether this rank waited: add the lines before its end"),
                   reported_.rank);
+    }
     const auto list = [](const std::map<int32_t, End>& ends) {
       std::vector<End> out;
       for (const auto& [rank, end] : ends) out.push_back(end);

@@ -45,6 +45,26 @@ TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
   EXPECT_THAT(Show(verdict), HasSubstr("SIGSEGV"));
 }
 
+// By itself, the launcher's report shows nothing, because a watchdog also aborts ranks that only wait. With the dumps
+// of the ranks that wait for this one it does, unless they show who did not come.
+TEST_F(LogsTest, AnAbortIsTheCauseIfTheDumpsOfOthersWaitForThatRank) {
+  fr_test::FrDump dump;
+  dump.groups[0].ranks = {0, 1, 2, 3};
+  dump.groups[0].enqueued = 2;
+  dump.groups[0].completed = 1;
+  dump.entries = {{.seq = 1, .state = "completed", .retired = true}, {.seq = 2}};
+  for (const int rank : {0, 2, 3}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(dump));
+  Put("log", Torchrun(0, 1, "37") + Torchrun(1, -6, "33"));
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {1});
+  EXPECT_LE(verdict.findings(0).confidence(), 0.6);
+  EXPECT_THAT(Show(verdict), HasSubstr("SIGABRT"));
+  dump.groups[0].enqueued = 1;
+  dump.entries.pop_back();
+  Put("nccl_trace_rank_2", fr_test::ToPickle(dump));
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
+}
+
 TEST_F(LogsTest, ALaunchersReportAloneNamesTheFirstFailure) {
   Put("log", Torchrun(2, 1, "33"));
   ExpectOnly(Told(), RANK_DEAD, {2});

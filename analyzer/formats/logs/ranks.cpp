@@ -161,7 +161,8 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
   }
 }
 
-std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems) {
+std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems,
+                                  std::optional<Rank>* aborted_first) {
   NameFiles(&files);
   Ranks ranks;
   for (const FileFacts& file : files) ranks.said = std::max(ranks.said, file.world);
@@ -231,6 +232,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
                  "is in no log");
   }
   for (Problem& problem : ranks.problems) problems->push_back(std::move(problem));
+  *aborted_first = std::move(ranks.aborted_first);
   return out;
 }
 

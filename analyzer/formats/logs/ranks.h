@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -48,6 +49,7 @@ class Ranks {
   const std::set<int32_t>& At(std::string_view host, int64_t pid, const std::string& pci) const;
 
   std::map<int32_t, fr::FileData> ranks;
+  std::optional<Rank> aborted_first;  // see Records
   std::vector<Problem> problems;
 
  private:
@@ -76,7 +78,8 @@ void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 // log without any of these.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// All ranks, ascending. Problems are appended.
-std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems);
+// All ranks, ascending. Problems are appended. For `aborted_first`, see Records.
+std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems,
+                                  std::optional<Rank>* aborted_first);
 
 }  // namespace lockstep::logs
