@@ -67,6 +67,167 @@ double LogChoose(double of, double some) {
   return std::lgamma(of + 1) - std::lgamma(some + 1) - std::lgamma(of - some + 1);
 }
 
+// How late a rank came to the meetings of one communicator.
+struct MemberLateness {
+  uint32_t rank = 0, comm = 0;
+  std::pair<uint32_t, size_t> place;  // class of the communicator, and member
+  uint32_t meetings = 0;
+  int64_t later_ns = 0, waited_ns = 0;
+  std::vector<int64_t> order;  // the first values, in order
+};
+
+class HabitFinder {
+ public:
+  HabitFinder(const Timing& timing, const Paces& paces) : timing_(timing), paces_(paces) {
+    for (uint32_t r = 0; r < timing.ranks.size(); ++r) follows_.push_back(FollowsItsOwn(timing, paces, r));
+    for (size_t begin = 0; begin < timing.meetings.size();) begin = Measure(begin);
+    for (const MemberLateness& l : found_) of_class_[l.place.first].push_back(&l);
+  }
+
+  std::vector<Habit> Find() const {
+    const std::map<uint32_t, int64_t> usual = UsualOfClasses();
+    const std::map<std::pair<uint32_t, size_t>, int64_t> by_design = UsualOfPlaces();
+    std::vector<Habit> habits(timing_.ranks.size());
+    for (const MemberLateness& l : found_) {
+      Habit& habit = habits[l.rank];
+      if (habit.comm != kNoIndex && habit.meetings >= l.meetings) continue;
+      habit.comm = l.comm;
+      habit.meetings = l.meetings;
+      const auto it = by_design.find(l.place);
+      habit.later_ns = std::max<int64_t>(l.later_ns - (it == by_design.end() ? 0 : it->second), 0);
+      habit.usual_ns = usual.at(l.place.first);
+      habit.waited_ns = l.waited_ns;
+      habit.by_chance =
+          habit.later_ns > kClearlyLater * habit.usual_ns ? static_cast<double>(found_.size()) * ChanceOf(l) : 1;
+    }
+    for (uint32_t r = 0; r < habits.size(); ++r) {
+      if (habits[r].comm != kNoIndex) habits[r].span_ns = SpanOf(r);
+    }
+    return habits;
+  }
+
+ private:
+  // The operation with which a rank attends a meeting, if its time shows when the rank came; else null.
+  const TimedOp* Coming(const Attendance& who) const {
+    const TimedOp& t = timing_.At(who);
+    return t.start_ns == 0 || !follows_[who.rank][who.timed] ? nullptr : &t;
+  }
+
+  // Adds, by member, how much later than the first member each one came to the meeting.
+  void AddMeeting(const Meeting& meeting, std::vector<std::vector<int64_t>>* later) const {
+    int64_t longest = -1;
+    size_t measured = 0;
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const TimedOp* t = Coming(timing_.attendance[meeting.first + a]);
+      if (t == nullptr) continue;
+      ++measured;
+      longest = std::max(longest, t->Duration());
+    }
+    // If only some members are known, the first of them to arrive may itself be late.
+    if (measured < 2 || measured * 4 < later->size() * 3 || longest > kLongestOperationNs) return;
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const Attendance& who = timing_.attendance[meeting.first + a];
+      const TimedOp* t = Coming(who);
+      if (t == nullptr) continue;
+      const Rank& rank = timing_.model.bundle.ranks[who.rank];
+      const int32_t place = rank.memberships[rank.ops[t->op].membership].member_rank;
+      if (place >= 0 && static_cast<size_t>(place) < later->size())
+        (*later)[static_cast<size_t>(place)].push_back(longest - t->Duration());
+    }
+  }
+
+  // Measures the members of the communicator whose meetings begin here. Returns where those of the next one begin.
+  size_t Measure(size_t begin) {
+    const uint32_t comm = timing_.meetings[begin].comm;
+    const auto& members = timing_.model.comms[comm].members;
+    std::vector<std::vector<int64_t>> later(members.size());
+    size_t end = begin;
+    for (; end < timing_.meetings.size() && timing_.meetings[end].comm == comm; ++end)
+      AddMeeting(timing_.meetings[end], &later);
+    for (size_t place = 0; place < later.size(); ++place) {
+      std::vector<int64_t>& list = later[place];
+      if (list.size() < kLeastMeetings || members[place].rank_index < 0) continue;
+      MemberLateness l;
+      l.rank = static_cast<uint32_t>(members[place].rank_index);
+      l.comm = comm;
+      l.place = {paces_.class_of_comm[comm], place};
+      l.meetings = static_cast<uint32_t>(list.size());
+      l.order.assign(list.begin(), list.begin() + static_cast<ptrdiff_t>(std::min(list.size(), kMostJudged)));
+      l.later_ns = OfAQuarter(&list);
+      for (const int64_t ns : list) l.waited_ns += std::min(ns, 2 * l.later_ns);
+      found_.push_back(std::move(l));
+    }
+    return end;
+  }
+
+  std::map<uint32_t, int64_t> UsualOfClasses() const {
+    std::map<uint32_t, int64_t> usual;
+    for (const auto& [klass, all] : of_class_) {
+      std::vector<int64_t> values;
+      for (const MemberLateness* l : all) values.push_back(l->later_ns);
+      usual[klass] = MiddleOf(&values);
+    }
+    return usual;
+  }
+
+  // What is usual for a member in all communicators of a class, where there are enough of them.
+  std::map<std::pair<uint32_t, size_t>, int64_t> UsualOfPlaces() const {
+    std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> values;
+    for (const MemberLateness& l : found_) values[l.place].push_back(l.later_ns);
+    std::map<std::pair<uint32_t, size_t>, int64_t> usual;
+    for (auto& [place, list] : values) {
+      if (list.size() >= kLeastSiblings) usual[place] = MiddleOf(&list);
+    }
+    return usual;
+  }
+
+  // One delay makes several consecutive meetings late, until the queue catches up. The estimate of the probability
+  // counts how often lateness begins with the other ranks of the class and how often it continues. One is added to each
+  // count, because none in a small sample does not mean never. Ranks that are late nearly always are excluded, because
+  // they may be equally slow.
+  double ChanceOf(const MemberLateness& l) const {
+    const int64_t bar = l.later_ns / 2;
+    const std::vector<const MemberLateness*>& others = of_class_.at(l.place.first);
+    double begins = 1, on_time = 2, stays = 1, late = 2;
+    size_t asked = 0, taken = 0;
+    for (size_t i = 0; i < others.size(); i += 1 + others.size() / kMostOthers) {
+      if (others[i] == &l) continue;
+      const Runs runs = RunsOver(others[i]->order, bar);
+      ++asked;
+      if (runs.late * 4 >= runs.meetings * 3) continue;
+      ++taken;
+      begins += runs.runs;
+      on_time += runs.meetings - runs.late + runs.runs;
+      stays += runs.late - runs.runs;
+      late += runs.late;
+    }
+    if (taken * 2 < asked) return 1.0;
+    const Runs own = RunsOver(l.order, bar);
+    return ChanceOfRuns(own.meetings, own.late, own.runs, begins / on_time, stays / late);
+  }
+
+  // How much of the record the rank's operations cover.
+  int64_t SpanOf(uint32_t r) const {
+    const Rank& rank = timing_.model.bundle.ranks[r];
+    int64_t inside = 0, first = INT64_MAX, last = 0;
+    for (const TimedOp& t : timing_.ranks[r].ops) {
+      if (t.start_ns == 0) continue;
+      inside += std::min(t.Duration(), kLongestOperationNs);
+      const int64_t entered = rank.ops[t.op].enter_ns;
+      if (!timing_.ranks[r].Shows(entered)) continue;
+      first = std::min(first, entered);
+      last = std::max(last, entered);
+    }
+    return std::max(inside, last - std::min(first, last));
+  }
+
+  const Timing& timing_;
+  const Paces& paces_;
+  std::vector<std::vector<bool>> follows_;  // by rank and timed operation, see FollowsItsOwn
+  std::vector<MemberLateness> found_;
+  std::map<uint32_t, std::vector<const MemberLateness*>> of_class_;
+};
+
 }  // namespace
 
 double ChanceOfRuns(double meetings, double late, double runs, double begins, double stays) {
@@ -77,132 +238,6 @@ double ChanceOfRuns(double meetings, double late, double runs, double begins, do
   return std::exp(std::min(log, 0.0));
 }
 
-std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
-  const size_t count = timing.ranks.size();
-  std::vector<Habit> habits(count);
-  std::vector<std::vector<bool>> follows(count);
-  for (uint32_t r = 0; r < count; ++r) follows[r] = FollowsItsOwn(timing, paces, r);
-
-  struct Seen {
-    uint32_t meetings = 0;
-    int64_t later_ns = 0, waited_ns = 0;
-    std::vector<int64_t> order;  // the first lateness values, in order
-  };
-  std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> by_place;  // class and member: the usual values of its
-                                                                         // ranks
-  struct Found {
-    uint32_t rank, comm;
-    size_t place;
-    Seen seen;
-  };
-  std::vector<Found> found;
-  std::vector<std::vector<int64_t>> later;  // by member of the communicator being checked
-  for (size_t begin = 0; begin < timing.meetings.size();) {
-    const uint32_t comm = timing.meetings[begin].comm;
-    const auto& members = timing.model.comms[comm].members;
-    later.assign(members.size(), {});
-    size_t end = begin;
-    for (; end < timing.meetings.size() && timing.meetings[end].comm == comm; ++end) {
-      const Meeting& meeting = timing.meetings[end];
-      int64_t longest = -1;
-      size_t measured = 0;
-      for (uint32_t a = 0; a < meeting.count; ++a) {
-        const Attendance& who = timing.attendance[meeting.first + a];
-        const TimedOp& t = timing.At(who);
-        if (t.start_ns == 0 || !follows[who.rank][who.timed]) continue;
-        ++measured;
-        longest = std::max(longest, t.Duration());
-      }
-      // If only some members are known, the first of them to arrive may itself be late.
-      if (measured < 2 || measured * 4 < members.size() * 3 || longest > kLongestOperationNs) continue;
-      for (uint32_t a = 0; a < meeting.count; ++a) {
-        const Attendance& who = timing.attendance[meeting.first + a];
-        const TimedOp& t = timing.At(who);
-        if (t.start_ns == 0 || !follows[who.rank][who.timed]) continue;
-        const Rank& rank = timing.model.bundle.ranks[who.rank];
-        const int32_t place = rank.memberships[rank.ops[t.op].membership].member_rank;
-        if (place >= 0 && static_cast<size_t>(place) < later.size())
-          later[static_cast<size_t>(place)].push_back(longest - t.Duration());
-      }
-    }
-    begin = end;
-    for (size_t place = 0; place < later.size(); ++place) {
-      std::vector<int64_t>& list = later[place];
-      if (list.size() < kLeastMeetings || members[place].rank_index < 0) continue;
-      Seen seen;
-      seen.meetings = static_cast<uint32_t>(list.size());
-      seen.order.assign(list.begin(), list.begin() + static_cast<ptrdiff_t>(std::min(list.size(), kMostJudged)));
-      seen.later_ns = OfAQuarter(&list);
-      for (int64_t ns : list) seen.waited_ns += std::min(ns, 2 * seen.later_ns);
-      by_place[{paces.class_of_comm[comm], place}].push_back(seen.later_ns);
-      found.push_back({static_cast<uint32_t>(members[place].rank_index), comm, place, std::move(seen)});
-    }
-  }
-
-  std::map<uint32_t, std::vector<int64_t>> by_class;
-  std::map<uint32_t, std::vector<const Found*>> of_class;
-  for (const Found& f : found) {
-    by_class[paces.class_of_comm[f.comm]].push_back(f.seen.later_ns);
-    of_class[paces.class_of_comm[f.comm]].push_back(&f);
-  }
-  // One delay makes several consecutive meetings late, until the queue catches up. The estimate of the probability
-  // counts how often lateness begins with the other ranks of the class and how often it continues. One is added to each
-  // count, because none in a small sample does not mean never. Ranks that are late nearly always are excluded, because
-  // they may be equally slow.
-  const auto by_chance = [&](const Found& f) {
-    const int64_t bar = f.seen.later_ns / 2;
-    const std::vector<const Found*>& others = of_class[paces.class_of_comm[f.comm]];
-    double begins = 1, on_time = 2, stays = 1, late = 2;
-    size_t asked = 0, taken = 0;
-    for (size_t i = 0; i < others.size(); i += 1 + others.size() / kMostOthers) {
-      if (others[i] == &f) continue;
-      const Runs runs = RunsOver(others[i]->seen.order, bar);
-      ++asked;
-      if (runs.late * 4 >= runs.meetings * 3) continue;
-      ++taken;
-      begins += runs.runs;
-      on_time += runs.meetings - runs.late + runs.runs;
-      stays += runs.late - runs.runs;
-      late += runs.late;
-    }
-    if (taken * 2 < asked) return 1.0;
-    const Runs own = RunsOver(f.seen.order, bar);
-    return ChanceOfRuns(own.meetings, own.late, own.runs, begins / on_time, stays / late);
-  };
-  std::map<uint32_t, int64_t> usual;
-  for (auto& [klass, list] : by_class) usual[klass] = MiddleOf(&list);
-  std::map<std::pair<uint32_t, size_t>, int64_t> by_design;
-  for (auto& [key, list] : by_place) {
-    if (list.size() >= kLeastSiblings) by_design[key] = MiddleOf(&list);
-  }
-  for (const Found& f : found) {
-    Habit& habit = habits[f.rank];
-    if (habit.comm != kNoIndex && habit.meetings >= f.seen.meetings) continue;
-    const uint32_t klass = paces.class_of_comm[f.comm];
-    habit.comm = f.comm;
-    habit.meetings = f.seen.meetings;
-    const auto it = by_design.find({klass, f.place});
-    habit.later_ns = std::max<int64_t>(f.seen.later_ns - (it == by_design.end() ? 0 : it->second), 0);
-    habit.usual_ns = usual[klass];
-    habit.waited_ns = f.seen.waited_ns;
-    habit.by_chance =
-        habit.later_ns > kClearlyLater * habit.usual_ns ? static_cast<double>(found.size()) * by_chance(f) : 1;
-  }
-  for (uint32_t r = 0; r < count; ++r) {
-    if (habits[r].comm == kNoIndex) continue;
-    const Rank& rank = timing.model.bundle.ranks[r];
-    int64_t inside = 0, first = INT64_MAX, last = 0;
-    for (const TimedOp& t : timing.ranks[r].ops) {
-      if (t.start_ns == 0) continue;
-      inside += std::min(t.Duration(), kLongestOperationNs);
-      const int64_t entered = rank.ops[t.op].enter_ns;
-      if (!timing.ranks[r].Shows(entered)) continue;
-      first = std::min(first, entered);
-      last = std::max(last, entered);
-    }
-    habits[r].span_ns = std::max(inside, last - std::min(first, last));
-  }
-  return habits;
-}
+std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) { return HabitFinder(timing, paces).Find(); }
 
 }  // namespace lockstep
