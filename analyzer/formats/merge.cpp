@@ -261,7 +261,20 @@ void BundleBuilder::KeepOnePerRank() {
   held_.ranks = std::move(kept);
 }
 
+void BundleBuilder::Contradict(const char* like, const std::string& path, int32_t rank, std::string text) {
+  if (++contradictions_ <= kMaxContradictions) AddProblem({path, -1, std::move(text), rank, false, false, like});
+}
+
 void BundleBuilder::MergeCommunicators() {
+  const std::vector<uint32_t> index = AddCommunicators();
+  PlaceMembers(index);
+  PlaceListedMembers(index);
+  if (contradictions_ > kMaxContradictions) {
+    AddProblem({"", -1, absl::StrCat(contradictions_ - kMaxContradictions, " more contradictions between ranks"), -1});
+  }
+}
+
+std::vector<uint32_t> BundleBuilder::AddCommunicators() {
   // Reported facts, each with the number of members that report it.
   std::vector<int> said(held_.facts.size());
   for (const auto& held : held_.ranks) {
@@ -280,52 +293,46 @@ void BundleBuilder::MergeCommunicators() {
     if (it != comms_.end() && votes[it->second].members_seen > 0) votes[it->second].Add(entry.facts, 1);
   }
 
-  int contradictions = 0;
-  auto contradiction = [&](const char* like, const std::string& path, int32_t rank, std::string text) {
-    if (++contradictions <= kMaxContradictions) AddProblem({path, -1, std::move(text), rank, false, false, like});
-  };
-
-  // Communicators that many ranks report get their member lists first, in case a false entry has used up the space.
-  struct Voted {
-    const std::string* id = nullptr;
-    const CommVotes* vote = nullptr;
-    uint32_t comm = 0;  // SaidFacts::comm
-  };
-  std::vector<Voted> order;
+  std::vector<std::pair<std::string_view, uint32_t>> order;  // id and SaidFacts::comm
   for (const auto& [id, comm] : comms_) {
-    if (votes[comm].members_seen > 0) order.push_back({&id, &votes[comm], comm});
+    if (votes[comm].members_seen > 0) order.emplace_back(id, comm);
   }
-  std::sort(order.begin(), order.end(), [](const Voted& a, const Voted& b) { return *a.id < *b.id; });
-  std::vector<uint32_t> index(votes.size(), kNoIndex);  // maps SaidFacts::comm to the index in the bundle
+  std::sort(order.begin(), order.end());
+  std::vector<uint32_t> index(votes.size(), kNoIndex);
   bundle_.comms.reserve(order.size());
-  for (const auto& [id, vote, number] : order) {
+  for (const auto& [id, number] : order) {
+    const CommVotes& vote = votes[number];
     index[number] = static_cast<uint32_t>(bundle_.comms.size());
-    Communicator comm;
-    comm.id = *id;
-    comm.name = vote->name.Winner("");
-    comm.size = vote->size.Winner(0);
-    comm.parent_id = vote->parent.Winner("");
-    comm.ordinal = vote->ordinal.Winner(0);
-    comm.color = vote->color.Winner(0);
-    comm.origin = vote->origin.Winner(ring::CallKind::kNone);
-    comm.members_inferred = vote->inferred;
-    bundle_.comms.push_back(std::move(comm));
+    Communicator& comm = bundle_.comms.emplace_back();
+    comm.id = std::string(id);
+    comm.name = vote.name.Winner("");
+    comm.size = vote.size.Winner(0);
+    comm.parent_id = vote.parent.Winner("");
+    comm.ordinal = vote.ordinal.Winner(0);
+    comm.color = vote.color.Winner(0);
+    comm.origin = vote.origin.Winner(ring::CallKind::kNone);
+    comm.members_inferred = vote.inferred;
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Voted& a, const Voted& b) { return a.vote->members_seen > b.vote->members_seen; });
+  // Communicators that many ranks report get their member lists first, in case a false entry has used up the space.
+  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    return votes[a.second].members_seen > votes[b.second].members_seen;
+  });
   int64_t room = kMaxMemberEntries;
-  for (const auto& [id, vote, number] : order) {
-    Communicator& comm = bundle_.comms[index[number]];
+  for (const auto& one : order) {
+    Communicator& comm = bundle_.comms[index[one.second]];
     if (comm.size > kMaxMembers || comm.size > room) {
-      contradiction("impossible size", "", -1,
-                    absl::StrCat("communicator ", *id, " claims ", comm.size,
-                                 " members, which is not plausible: its size is ignored"));
+      Contradict("impossible size", "", -1,
+                 absl::StrCat("communicator ", comm.id, " claims ", comm.size,
+                              " members, which is not plausible: its size is ignored"));
       comm.size = 0;
     }
     comm.members.assign(static_cast<size_t>(comm.size), -1);
     room -= comm.size;
   }
+  return index;
+}
 
+void BundleBuilder::PlaceMembers(const std::vector<uint32_t>& index) {
   for (const auto& held : held_.ranks) {
     Rank& rank = held->rank;
     for (size_t i = 0; i < rank.memberships.size(); ++i) {
@@ -334,30 +341,33 @@ void BundleBuilder::MergeCommunicators() {
       m.comm = index[says.comm];
       Communicator& comm = bundle_.comms[m.comm];
       if (says.facts.size > 0 && says.facts.size != comm.size) {
-        contradiction("another size", rank.path, rank.rank,
-                      absl::StrCat("says communicator ", comm.id, " has ", says.facts.size, " members; ", comm.size,
-                                   " by the others"));
+        Contradict("another size", rank.path, rank.rank,
+                   absl::StrCat("says communicator ", comm.id, " has ", says.facts.size, " members; ", comm.size,
+                                " by the others"));
       }
       if (m.member_rank < 0) continue;
       if (m.member_rank >= comm.size) {
         if (comm.size > 0)
-          contradiction("member outside", rank.path, rank.rank,
-                        absl::StrCat("member rank ", m.member_rank, " does not fit communicator ", comm.id, " of ",
-                                     comm.size, ": ignored"));
+          Contradict("member outside", rank.path, rank.rank,
+                     absl::StrCat("member rank ", m.member_rank, " does not fit communicator ", comm.id, " of ",
+                                  comm.size, ": ignored"));
         m.member_rank = -1;
         continue;
       }
       int32_t& member = comm.members[static_cast<size_t>(m.member_rank)];
       if (member >= 0 && member != rank.rank) {
-        contradiction("member twice", rank.path, rank.rank,
-                      absl::StrCat("ranks ", member, " and ", rank.rank, " both say they are member ", m.member_rank,
-                                   " of communicator ", comm.id));
+        Contradict("member twice", rank.path, rank.rank,
+                   absl::StrCat("ranks ", member, " and ", rank.rank, " both say they are member ", m.member_rank,
+                                " of communicator ", comm.id));
         continue;
       }
       member = rank.rank;
     }
   }
-  // Every node's file lists the members of the largest communicators, so only unknown members are looked up.
+}
+
+// Every node's file lists the members of the largest communicators, so only unknown members are looked up.
+void BundleBuilder::PlaceListedMembers(const std::vector<uint32_t>& index) {
   std::vector<uint64_t> unknown;
   for (const Communicator& comm : bundle_.comms)
     unknown.push_back(static_cast<uint64_t>(std::count(comm.members.begin(), comm.members.end(), -1)));
@@ -385,9 +395,6 @@ void BundleBuilder::MergeCommunicators() {
         }
       }
     }
-  }
-  if (contradictions > kMaxContradictions) {
-    AddProblem({"", -1, absl::StrCat(contradictions - kMaxContradictions, " more contradictions between ranks"), -1});
   }
 }
 

@@ -50,7 +50,14 @@ class BundleBuilder {
   void KeepOneJob();
   void KeepNewestGeneration();
   void KeepOnePerRank();
+  // Only so many contradictions are reported one by one.
+  void Contradict(const char* like, const std::string& path, int32_t rank, std::string text);
   void MergeCommunicators();
+  // What most members say of each communicator. Returns the index in the bundle by SaidFacts::comm; kNoIndex: of none.
+  std::vector<uint32_t> AddCommunicators();
+  // By what the ranks say of themselves, then by the lists of others.
+  void PlaceMembers(const std::vector<uint32_t>& index);
+  void PlaceListedMembers(const std::vector<uint32_t>& index);
   void NumberTwins();
   void CountExpected();
 
@@ -62,6 +69,7 @@ class BundleBuilder {
   Bundle bundle_;
   std::string manifest_job_;
   int64_t expected_ = 0;
+  int contradictions_ = 0;
   absl::flat_hash_map<std::string, uint32_t> strings_, shapes_;
 };
 
