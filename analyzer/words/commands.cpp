@@ -25,10 +25,10 @@ bool IsHostName(std::string_view name) {
                      [](unsigned char c) { return isalnum(c) != 0 || c == '.' || c == '-' || c == '_'; });
 }
 
-std::vector<NamedHost> HostsOf(const Finding& finding) {
+std::vector<NamedHost> HostsOf(const Finding& finding, bool alive = false) {
   std::vector<NamedHost> hosts;
   for (const Culprit& culprit : finding.culprits()) {
-    if (!IsHostName(culprit.host())) continue;
+    if (!IsHostName(culprit.host()) || (alive && culprit.ended())) continue;
     auto at =
         std::find_if(hosts.begin(), hosts.end(), [&](const NamedHost& host) { return host.name == culprit.host(); });
     if (at == hosts.end()) at = hosts.insert(hosts.end(), {culprit.host(), {}, {}});
@@ -70,8 +70,13 @@ std::string PidCommand(const Finding& finding, std::string_view command) {
   return OnHosts(hosts, absl::StrCat(std::string(command), " ", absl::StrJoin(hosts[0].pids, " ")));
 }
 
+bool AllEnded(const Finding& finding) {
+  return finding.culprits_size() > 0 && std::all_of(finding.culprits().begin(), finding.culprits().end(),
+                                                    [](const Culprit& culprit) { return culprit.ended(); });
+}
+
 std::string LookCommand(const Finding& finding, std::string_view command) {
-  const std::vector<NamedHost> hosts = HostsOf(finding);
+  const std::vector<NamedHost> hosts = HostsOf(finding, true);
   if (hosts.empty() || hosts[0].pids.empty()) return "";
   return absl::StrCat("`ssh ", hosts[0].name, " ", std::string(command), " ", hosts[0].pids[0], "`");
 }

@@ -14,6 +14,11 @@ constexpr char kUsual[] = "data loader, checkpoint, lock, exception, garbage col
 
 // The place in the code is already shown, or must be looked up.
 std::vector<std::string> StackAdvice(const Finding& finding) {
+  if (AllEnded(finding))
+    return {absl::StrCat("Read the last lines of ", RankNames(finding.culprit_ranks()),
+                         finding.culprit_ranks_size() == 1 ? "'s log" : " in their logs", ": ",
+                         Pick(finding, "its process is over", "their processes are over"), " (common reasons: ", kUsual,
+                         ").")};
   if (finding.place().empty())
     return {
         Step(absl::StrCat("Read the stacks of ", RankNames(finding.culprit_ranks()), " (common reasons: ", kUsual, ")"),

@@ -388,6 +388,21 @@ TEST(WordsTest, AStartNamesTheCreationThatWaitedLongest) {
   EXPECT_EQ(empty->communicator().name(), "no group, from world");
 }
 
+TEST(WordsTest, NothingIsLeftToLookAtIfTheProcessIsOver) {
+  Finding finding = Of(REASON_OUTSIDE_NCCL, 1);
+  Culprit* culprit = finding.mutable_culprits(0);
+  culprit->set_host("gpu036");
+  culprit->set_pid(32082);
+  PutIntoWords(&finding);
+  EXPECT_NE(finding.advice_steps(0).find("`ssh gpu036 lockstep evidence 32082`"), std::string::npos);
+  culprit->set_ended(true);
+  PutIntoWords(&finding);
+  for (const std::string& step : finding.advice_steps()) EXPECT_EQ(step.find("32082"), std::string::npos) << step;
+  EXPECT_EQ(finding.advice_steps(0),
+            "Read the last lines of rank 0's log: its process is over (common reasons: data loader, checkpoint, lock, "
+            "exception, garbage collection).");
+}
+
 TEST(WordsTest, CommandsAreOfHostNamesAlone) {
   Finding finding = Of(REASON_PROCESS_STOPPED, 1);
   Culprit* culprit = finding.mutable_culprits(0);

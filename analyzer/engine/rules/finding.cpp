@@ -94,6 +94,8 @@ Finding ToFinding(const Facts& facts, const Cause& cause) {
     c->set_gpu_pci(r.gpu_pci);
     c->set_pid(r.pid);
     SetCondition(r, facts.model.ranks[index].host, c);
+    const Life life = r.process.life;
+    if (life == Life::kExited || life == Life::kKilled || life == Life::kGone) c->set_ended(true);
   }
   f.set_sequence(-1);
   if (cause.comm != kNoIndex) {

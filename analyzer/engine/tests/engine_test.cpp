@@ -545,6 +545,7 @@ TEST(Engine, RingsOfAKilledHungJobGiveAHypothesis) {
   ExpectOne(v, HOST_STALL, {5});
   EXPECT_TRUE(v.findings(0).hypothesis());
   EXPECT_LE(v.findings(0).confidence(), 0.6);
+  EXPECT_TRUE(v.findings(0).culprits(0).ended());
   EXPECT_NE(v.DebugString().find("the job was running until something ended its processes"), std::string::npos);
   EXPECT_EQ(v.DebugString().find(" for 3"), std::string::npos) << "the duration is unknown";
   int64_t newest = 0;
