@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/call_kinds.h"
 
@@ -174,8 +175,41 @@ Usual UsualTime(const Members& members, int64_t apart) {
   return {usual, 2 * static_cast<size_t>(far) < times.size()};
 }
 
+// When the collectives of one rank in one communicator happened, by the wall clock.
+struct Times {
+  int64_t issued_ns = INT64_MIN;
+  int64_t over_ns = INT64_MAX;  // latest time at which a completed one that needs every member can have ended
+};
+
+absl::flat_hash_map<int64_t, Times> TimesOf(const Rank& rank, uint32_t comm) {
+  absl::flat_hash_map<int64_t, Times> times;  // by number; for a number that occurs twice, the newer one
+  for (const Op& op : rank.ops) {
+    if (op.membership == kNoIndex || rank.memberships[op.membership].comm != comm || !ring::IsCollective(op.kind) ||
+        op.enter_ns <= 0)
+      continue;
+    Times& of = times[op.seq] = {op.enter_ns};
+    if (op.state != OpState::kCompleted || !NeedsEveryMember(op.kind) || CallFactsOf(op.kind).may_be_sends) continue;
+    const int64_t over = op.completed_ns > 0 ? op.completed_ns : rank.captured_ns;
+    if (over > 0) of.over_ns = over;
+  }
+  return times;
+}
+
+// One rank completed a collective long before the other issued its call of that number: they are not the same call.
+bool NotTheSameCalls(const Rank& a, const Rank& b, uint32_t comm) {
+  const auto of_a = TimesOf(a, comm), of_b = TimesOf(b, comm);
+  const auto before = [](const Times& x, const Times& y) {
+    return x.over_ns < INT64_MAX - kClockTrust && y.issued_ns > x.over_ns + kClockTrust;
+  };
+  return std::any_of(of_a.begin(), of_a.end(), [&](const auto& call) {
+    const auto same = of_b.find(call.first);
+    return same != of_b.end() && (before(call.second, same->second) || before(same->second, call.second));
+  });
+}
+
 // Ranks `apart` from the job's usual time that contradict their nearest member.
-std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_ns, int64_t apart) {
+std::vector<int32_t> Contradicting(const Bundle& bundle, uint32_t comm, const std::vector<Seen>& list, int64_t usual_ns,
+                                   int64_t apart) {
   std::vector<int32_t> odd;
   const auto from_usual = [usual_ns](const Seen& s) {
     return s.newest_ns < usual_ns ? usual_ns - s.newest_ns : s.newest_ns - usual_ns;
@@ -184,8 +218,12 @@ std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_
                                       [&](const Seen& a, const Seen& b) { return from_usual(a) < from_usual(b); });
   if (list.size() < 2 || from_usual(*usual) >= apart) return odd;
   for (const Seen& s : list) {
+    if (from_usual(s) < apart) continue;
     // Other ranks completed operations with this rank that it never issued, or the reverse.
-    if (from_usual(s) >= apart && (usual->completed > s.issued || s.completed > usual->issued)) odd.push_back(s.rank);
+    if (usual->completed > s.issued || s.completed > usual->issued ||
+        NotTheSameCalls(bundle.ranks[static_cast<size_t>(s.rank)], bundle.ranks[static_cast<size_t>(usual->rank)],
+                        comm))
+      odd.push_back(s.rank);
   }
   return odd;
 }
@@ -260,7 +298,7 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   std::set<int32_t> foreign;
   const Usual recorded_at = UsualTime(recorded, kClockTrust), counted_at = UsualTime(counted, kStandstill);
   for (const auto& [comm, list] : recorded) {
-    for (int32_t rank : Contradicting(list, recorded_at.time_ns, kClockTrust)) foreign.insert(rank);
+    for (int32_t rank : Contradicting(*bundle, comm, list, recorded_at.time_ns, kClockTrust)) foreign.insert(rank);
     for (int32_t rank : Earlier(list)) foreign.insert(rank);
   }
   bool mixed = !foreign.empty() && !recorded_at.few;
@@ -268,7 +306,7 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   // long.
   std::map<int32_t, int> groups;
   for (const auto& [comm, list] : counted) {
-    for (int32_t rank : Contradicting(list, counted_at.time_ns, kStandstill)) ++groups[rank];
+    for (int32_t rank : Contradicting(*bundle, comm, list, counted_at.time_ns, kStandstill)) ++groups[rank];
   }
   for (const auto& [rank, contradictions] : groups) {
     if (contradictions < 2) continue;

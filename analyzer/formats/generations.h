@@ -15,9 +15,10 @@ namespace lockstep {
 void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems);
 
 // Flight Recorder dumps do not contain the identity of a run. Removes ranks whose records contradict those of most
-// others. That means that the others completed operations with them that they never issued, or the reverse. Also, their
-// last entries must be more than a minute apart by the wall clocks, or five seconds if the others still ran. For dumps
-// of active operations only, two groups and an hour are required. Applies only to few ranks against many.
+// others. That means that the others completed operations with them that they never issued, or completed them long
+// before they were issued, or the reverse. Also, their last entries must be more than a minute apart by the wall
+// clocks, or five seconds if the others still ran. For dumps of active operations only, two groups and an hour are
+// required. Applies only to few ranks against many.
 void LeaveOutForeignDumps(Bundle* bundle);
 
 }  // namespace lockstep

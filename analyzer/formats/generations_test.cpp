@@ -168,6 +168,23 @@ TEST(ForeignDumps, ALateOrSkewedRankStays) {
   EXPECT_NE(halves.problems[0].text.find("the dumps are from several runs"), std::string::npos);
 }
 
+// Another attempt of the job made calls with the same numbers an hour before or after, and the records show that they
+// were over before these calls were issued.
+TEST(ForeignDumps, AnEarlierAttemptWithTheSameNumbersIsLeftOut) {
+  for (const bool by_taking : {false, true}) {
+    for (const int64_t seconds : {5400, 8970, 12'600}) {
+      Bundle b = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {700, seconds * kSecond}, {700, 9000 * kSecond}});
+      for (Rank& rank : b.ranks) {
+        if (by_taking) rank.captured_ns = rank.ops.back().enter_ns + kSecond;
+        for (Op& op : rank.ops) op.completed_ns = by_taking ? 0 : op.enter_ns + kSecond / 100;
+      }
+      LeaveOutForeignDumps(&b);
+      ASSERT_EQ(b.ranks.size(), seconds == 8970 ? 4u : 3u) << seconds << " s, by taking " << by_taking;
+      if (b.ranks.size() == 3) EXPECT_EQ(b.ranks[2].rank, 3);
+    }
+  }
+}
+
 // Rank 2's dump was taken ten seconds before the others, which made ten more operations with it and then got stuck.
 TEST(ForeignDumps, ADumpTakenBeforeTheOthersIsLeftOut) {
   for (const bool torn_down : {false, true}) {

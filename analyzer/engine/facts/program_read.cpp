@@ -18,8 +18,9 @@ namespace {
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// A group with more sends and receives than this on one communicator is one exchange among its members.
-constexpr int kExchange = 5;
+// A group of sends and receives with this many peers on one communicator is an exchange among its members. A rank of a
+// pipeline has two peers, however many calls one of its groups contains, for example a group that it never ended.
+constexpr size_t kPeersOfExchange = 3;
 
 // Operations that are numbered together: a communicator's collectives, or its sends to (receives from) one peer.
 using LaneKey = std::tuple<uint32_t, int, int32_t>;  // for sends and receives: membership, kind, peer
@@ -55,13 +56,15 @@ bool Counts(const Op& op) {
 std::vector<bool> FindExchanges(const Model& model) {
   std::vector<bool> found(model.comms.size());
   for (const Rank& rank : model.bundle.ranks) {
-    std::map<std::pair<uint32_t, uint64_t>, int> calls;  // membership, group
+    std::map<std::pair<uint32_t, uint64_t>, std::set<int32_t>> peers;  // by membership and group
     size_t looked = 0;
     for (size_t i = rank.ops.size(); i-- > 0 && looked < 256;) {
       const Op& op = rank.ops[i];
       if (op.membership == kNoIndex || !IsPointToPoint(op.kind) || op.group == 0) continue;
       ++looked;
-      if (++calls[{op.membership, op.group}] >= kExchange) found[rank.memberships[op.membership].comm] = true;
+      std::set<int32_t>& of_group = peers[{op.membership, op.group}];
+      of_group.insert(op.root_or_peer);
+      if (of_group.size() >= kPeersOfExchange) found[rank.memberships[op.membership].comm] = true;
     }
   }
   return found;

@@ -143,6 +143,43 @@ TEST(Program, MembersOfTheGroupDecideAgainstRanksWithTheSameRole) {
   EXPECT_TRUE(FindDivergences(Model(b, {})).empty());
 }
 
+// Two pipelines of four stages. One rank began a group and never ended it, so that all its later calls are in it. Its
+// place in the pipeline remains its part.
+TEST(Program, AnOpenGroupIsNoExchangeAmongAllMembers) {
+  Bundle b;
+  b.comms.resize(2);
+  for (int32_t r = 0; r < 8; ++r) {
+    Communicator& pipeline = b.comms[static_cast<size_t>(r / 4)];
+    pipeline.name = pipeline.id = "pp_" + std::to_string(r / 4);
+    pipeline.size = 4;
+    pipeline.members.push_back(r);
+    Rank rank;
+    rank.rank = r;
+    rank.memberships.resize(1);
+    rank.memberships[0].comm = static_cast<uint32_t>(r / 4);
+    rank.memberships[0].member_rank = r % 4;
+    for (int step = 1; step <= 4; ++step) {
+      for (const int peer : {(r + 3) % 4, (r + 1) % 4}) {
+        Op op;
+        op.membership = 0;
+        op.kind = peer == (r + 1) % 4 ? ring::CallKind::kSend : ring::CallKind::kRecv;
+        op.root_or_peer = peer;
+        op.seq = step;
+        op.state = OpState::kCompleted;
+        op.enter_ns = static_cast<int64_t>(rank.ops.size()) + 1;
+        op.group = r == 1 ? 1 : static_cast<uint32_t>(step);
+        rank.ops.push_back(op);
+      }
+    }
+    b.ranks.push_back(rank);
+  }
+  const Model model(b, {});
+  for (const auto& [role, programs] : ReadPrograms(model)) {
+    ASSERT_EQ(programs.size(), 2u) << role;
+    EXPECT_EQ(programs[0].rank % 4, programs[1].rank % 4) << role;
+  }
+}
+
 // A hostile dump repeats its records; each copy starts a new segment, and segments are compared in pairs.
 TEST(Program, ManySegmentsAreComparedOnlyUpToALimit) {
   Bundle b = Programs({std::string(4, 'a'), std::string(4, 'a')});

@@ -346,6 +346,161 @@ Cause LaunchOrderCause(const Facts& facts, const std::vector<uint32_t>& sink) {
   return c;
 }
 
+// What the edges inside a circle show.
+struct Circle {
+  std::set<int32_t> ranks;
+  std::set<OpKey> collectives;         // in which ranks of the circle wait
+  std::vector<uint32_t> launch_order;  // queues that wait for another stream of the same GPU; ascending
+  bool sends = false, receives = false;
+  bool silent = false;  // a log does not mention some rank
+};
+
+// Also adds to `c` what the ranks wait in.
+Circle ReadCircle(const Facts& facts, const std::vector<uint32_t>& sink, Cause* c) {
+  Circle circle;
+  for (uint32_t v : sink) {
+    const int32_t r = facts.graph->RankOf(v);
+    if (r >= 0) circle.ranks.insert(r);
+    for (const Edge& e : facts.graph->edges[v]) circle.silent |= e.why == Why::kNoData;
+    if (facts.graph->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
+    for (const Edge& e : facts.graph->edges[v]) {
+      if (e.op == nullptr || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
+      if (e.why == Why::kLaunchOrder) circle.launch_order.push_back(v);
+      c->doubtful |= e.presumed;
+      if (e.why == Why::kStreamOrder) continue;
+      if (c->op == nullptr) c->op = e.op, c->op_rank = r, c->comm = e.comm;
+      if (IsCollective(e.op->kind)) {
+        circle.collectives.insert({e.comm, e.op->seq});
+      } else if (c->evidence.size() < 2 * kMaxOrders) {
+        *c->Add(Evidence::WAITS_IN, {r}).Naming(facts.bundle).detail()->add_calls() =
+            CallOf(facts.bundle, facts.bundle.ranks[r], *e.op);
+      }
+      circle.sends |= e.op->kind == CallKind::kSend;
+      circle.receives |= !IsCollective(e.op->kind) && e.op->kind != CallKind::kSend;
+    }
+  }
+  std::sort(circle.launch_order.begin(), circle.launch_order.end());
+  c->ranks.assign(circle.ranks.begin(), circle.ranks.end());
+  return circle;
+}
+
+// Returns whether another rank of the circle has issued, as the oldest call of a queue, an operation that closes it.
+bool IssuedElsewhere(const Facts& facts, const Circle& circle, int32_t than) {
+  return std::any_of(circle.ranks.begin(), circle.ranks.end(), [&](int32_t r) {
+    if (r == than) return false;
+    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(r)];
+    for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(r + 1); ++q) {
+      const Queue& queue = facts.graph->QueueOf(facts.graph->QueueNode(q));
+      if (queue.units.empty()) continue;
+      const Op& op = rank.ops[facts.model.ranks[static_cast<size_t>(r)].in_flight[queue.units[0]].ops[0]];
+      if (op.state == OpState::kEnqueued && circle.collectives.contains({facts.model.CommOf(rank, op), op.seq}))
+        return true;
+    }
+    return false;
+  });
+}
+
+// GPUs run operations in an order other than issued. If only one does, and the others have not issued what it runs,
+// non-NCCL work may just as well keep its stream from the operation.
+Cause StreamCause(const Facts& facts, const std::vector<uint32_t>& sink, const Circle& circle) {
+  const uint32_t node = circle.launch_order.front();
+  const int32_t r = facts.graph->RankOf(node);
+  if (r != facts.graph->RankOf(circle.launch_order.back()) || IssuedElsewhere(facts, circle, r))
+    return LaunchOrderCause(facts, sink);
+  const GpuFront& front = facts.graph->QueueOf(node).front;
+  Cause stall;
+  stall.kind = GPU_STALL;
+  stall.ranks = {r};
+  stall.nodes = {node};
+  stall.comm = front.comm;
+  stall.op = front.op;
+  stall.op_rank = r;
+  stall.grade = GRADE_FAIR;
+  stall.reason = REASON_STREAM_BLOCKED_BESIDE;
+  *stall.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
+  return stall;
+}
+
+// Adds the calls that ranks are in, in order.
+void AddOrders(const Facts& facts, const std::vector<Order>& orders, bool silent, Cause* c) {
+  for (size_t i = 0; i < std::min(kMaxOrders, orders.size()); ++i) {
+    if (orders[i].ops.empty()) continue;
+    EvidenceItem& waits =
+        c->Add(Evidence::WAITS_IN, orders[i].ranks).Naming(facts.bundle).Flag(orders[i].ops.size() == 1 && !silent);
+    for (const Op* op : orders[i].ops)
+      *waits.detail()->add_calls() = CallOf(facts.bundle, facts.bundle.ranks[orders[i].ranks[0]], *op);
+  }
+}
+
+// Returns whether `holds` is true of any two of the orders.
+template <typename Holds>
+bool AnyTwo(const std::vector<Order>& orders, Holds holds) {
+  const size_t end = std::min(kMaxOrders, orders.size());
+  for (size_t i = 0; i < end; ++i) {
+    for (size_t k = i + 1; k < end; ++k) {
+      if (holds(orders[i], orders[k])) return true;
+    }
+  }
+  return false;
+}
+
+// Ranks issued the same calls in different orders.
+Cause InvertedCause(const Facts& facts, const Circle& circle, const std::vector<Order>& orders, Cause c) {
+  c.kind = ORDER_INVERSION;
+  c.reason = REASON_ORDERS_DIFFER;
+  if (const OutOfOrder odd = FindOutOfOrder(facts.model, orders); !odd.ranks.empty()) {
+    c.ranks = odd.ranks;
+    c.reason = REASON_OUT_OF_ORDER;
+    c.detail.set_count(odd.usual);
+    c.detail.set_of(odd.usual + static_cast<int64_t>(odd.ranks.size()));
+    return c;
+  }
+  if (AnyTwo(orders, [&](const Order& a, const Order& b) { return OrderMatters(facts.model, a, b); })) return c;
+  // Calls of two threads, for example, may be in any order, and a member without data may hold all of them.
+  const std::set<int32_t> unseen = UnseenIn(facts.model, circle.collectives);
+  if (!unseen.empty()) return HeldByUnseen(facts, c, unseen);
+  c.grade = GRADE_OPEN;
+  c.hypothesis = true;
+  return c;
+}
+
+// A few ranks left their program and are in calls that the others never made.
+Cause LeftCause(const Facts& facts, const std::vector<Order>& orders, const Left& left, Cause c) {
+  const auto order_of = [&](bool odd) {
+    return std::find_if(orders.begin(), orders.end(), [&](const Order& order) {
+      return !order.ops.empty() && odd == std::binary_search(left.ranks.begin(), left.ranks.end(), order.ranks[0]);
+    });
+  };
+  const auto odd = order_of(true), others = order_of(false);
+  c.ranks = left.ranks;
+  c.grade = 3 * left.ranks.size() <= left.others ? GRADE_GOOD : GRADE_WEAK;
+  const Rank& rank = facts.bundle.ranks[static_cast<size_t>(odd->ranks[0])];
+  c.op = odd->ops[0], c.op_rank = odd->ranks[0], c.comm = facts.model.CommOf(rank, *c.op);
+  c.reason = REASON_ELSEWHERE_IN_CIRCLE;
+  *c.detail.mutable_call() = CallOf(facts.bundle, rank, *c.op);
+  *c.detail.mutable_other() =
+      CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(others->ranks[0])], *others->ops[0]);
+  return c;
+}
+
+// Nothing shows who left the program.
+Cause PlainCause(const Facts& facts, const Circle& circle, Cause c) {
+  if (circle.collectives.empty() && !circle.receives) {
+    c.reason = REASON_SENDS_FACE_EACH_OTHER;
+    return c;
+  }
+  c.reason = REASON_CIRCLE;
+  std::set<uint32_t> comms;
+  for (const OpKey& key : circle.collectives) comms.insert(key.first);
+  std::vector<std::string> names;
+  names.reserve(comms.size());
+  for (uint32_t comm : comms) names.push_back(CommText(facts.bundle, facts.bundle.comms[comm]));
+  if (names.size() > kMaxOrders) names.resize(kMaxOrders);
+  c.detail.set_count(static_cast<int64_t>(comms.size()));
+  c.detail.set_name(absl::StrJoin(names, ", "));
+  return c;
+}
+
 }  // namespace
 
 std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& sink) {
@@ -353,129 +508,21 @@ std::vector<Cause> CycleCauses(const Facts& facts, const std::vector<uint32_t>& 
   c.nodes = sink;
   c.kind = DEADLOCK_CYCLE;
   c.grade = GRADE_GOOD;
-  std::set<int32_t> ranks;
-  std::set<OpKey> circle;
-  bool p2p = true, sends = true, exchanges = false, silent = false;
-  std::vector<uint32_t> launch_order;
-  for (uint32_t v : sink) {
-    const int32_t r = facts.graph->RankOf(v);
-    if (r >= 0) ranks.insert(r);
-    for (const Edge& e : facts.graph->edges[v]) silent |= e.why == Why::kNoData;
-    if (facts.graph->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
-    for (const Edge& e : facts.graph->edges[v]) {
-      if (e.op == nullptr || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
-      if (e.why == Why::kLaunchOrder) launch_order.push_back(v);
-      c.doubtful |= e.presumed;
-      if (e.why == Why::kStreamOrder) continue;
-      if (c.op == nullptr) c.op = e.op, c.op_rank = r, c.comm = e.comm;
-      if (IsCollective(e.op->kind)) {
-        p2p = false;
-        circle.insert({e.comm, e.op->seq});
-      } else if (c.evidence.size() < 2 * kMaxOrders) {
-        *c.Add(Evidence::WAITS_IN, {r}).Naming(facts.bundle).detail()->add_calls() =
-            CallOf(facts.bundle, facts.bundle.ranks[r], *e.op);
-      }
-      exchanges |= IsPointToPoint(e.op->kind);
-      sends &= e.op->kind == CallKind::kSend;
-    }
-  }
-  c.ranks.assign(ranks.begin(), ranks.end());
-  if (!launch_order.empty()) {
-    // Only one GPU runs operations in an order other than issued, and the others have not issued what it runs. Then
-    // non-NCCL work may just as well keep its stream from the operation.
-    bool issued_elsewhere = false;
-    for (const OpKey& key : circle) {
-      for (int32_t r : ranks) {
-        if (facts.graph->RankOf(launch_order[0]) == r) continue;
-        for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(r + 1); ++q) {
-          const Queue& queue = facts.graph->QueueOf(facts.graph->QueueNode(q));
-          if (queue.units.empty()) continue;
-          const Op& op = facts.bundle.ranks[r].ops[facts.model.ranks[r].in_flight[queue.units[0]].ops[0]];
-          issued_elsewhere |=
-              op.state == OpState::kEnqueued && OpKey(facts.model.CommOf(facts.bundle.ranks[r], op), op.seq) == key;
-        }
-      }
-    }
-    std::sort(launch_order.begin(), launch_order.end());
-    const bool one = facts.graph->RankOf(launch_order.front()) == facts.graph->RankOf(launch_order.back());
-    if (!one || issued_elsewhere) return {LaunchOrderCause(facts, sink)};
-    Cause stall;
-    const int32_t r = facts.graph->RankOf(launch_order[0]);
-    const GpuFront& front = facts.graph->QueueOf(launch_order[0]).front;
-    stall.kind = GPU_STALL;
-    stall.ranks = {r};
-    stall.nodes = {launch_order[0]};
-    stall.comm = front.comm;
-    stall.op = front.op;
-    stall.op_rank = r;
-    stall.grade = GRADE_FAIR;
-    stall.reason = REASON_STREAM_BLOCKED_BESIDE;
-    *stall.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[r], *front.op);
-    return {stall};
-  }
-
-  if (p2p && NarrowToStranger(facts, sink, &c)) return {c};
-
-  // Which ranks are in these operations, and in which order.
-  const std::vector<Order> orders = OrdersOf(facts.model, ranks, circle, true);
-  bool inverted = false, matters = false;
-  for (size_t i = 0; i < std::min(kMaxOrders, orders.size()); ++i) {
-    for (size_t k = i + 1; k < std::min(kMaxOrders, orders.size()); ++k) {
-      inverted |= Swapped(orders[i], orders[k]).has_value();
-      matters |= OrderMatters(facts.model, orders[i], orders[k]);
-    }
-    if (orders[i].ops.empty()) continue;
-    EvidenceItem& waits =
-        c.Add(Evidence::WAITS_IN, orders[i].ranks).Naming(facts.bundle).Flag(orders[i].ops.size() == 1 && !silent);
-    for (const Op* op : orders[i].ops)
-      *waits.detail()->add_calls() = CallOf(facts.bundle, facts.bundle.ranks[orders[i].ranks[0]], *op);
-  }
-  std::set<uint32_t> comms;
-  for (const OpKey& key : circle) comms.insert(key.first);
-  const Left left = inverted || exchanges ? Left() : FewestThatLeft(facts.model, ranks, circle);
-  if (inverted) {
-    c.kind = ORDER_INVERSION;
-    c.reason = REASON_ORDERS_DIFFER;
-    if (const OutOfOrder odd = FindOutOfOrder(facts.model, orders); !odd.ranks.empty()) {
-      c.ranks = odd.ranks;
-      c.reason = REASON_OUT_OF_ORDER;
-      c.detail.set_count(odd.usual);
-      c.detail.set_of(odd.usual + static_cast<int64_t>(odd.ranks.size()));
-    } else if (!matters) {
-      // Calls of two threads, for example, may be in any order, and a member without data may hold all of them.
-      const std::set<int32_t> unseen = UnseenIn(facts.model, circle);
-      if (!unseen.empty()) return {HeldByUnseen(facts, c, unseen)};
-      c.grade = GRADE_OPEN;
-      c.hypothesis = true;
-    }
-  } else if (!left.ranks.empty()) {
-    const auto order_of = [&](bool odd) {
-      return std::find_if(orders.begin(), orders.end(), [&](const Order& order) {
-        return !order.ops.empty() && odd == std::binary_search(left.ranks.begin(), left.ranks.end(), order.ranks[0]);
-      });
-    };
-    const auto odd = order_of(true), others = order_of(false);
-    c.ranks = left.ranks;
-    c.grade = 3 * left.ranks.size() <= left.others ? GRADE_GOOD : GRADE_WEAK;
-    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(odd->ranks[0])];
-    c.op = odd->ops[0], c.op_rank = odd->ranks[0], c.comm = facts.model.CommOf(rank, *c.op);
-    c.reason = REASON_ELSEWHERE_IN_CIRCLE;
-    *c.detail.mutable_call() = CallOf(facts.bundle, rank, *c.op);
-    *c.detail.mutable_other() =
-        CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(others->ranks[0])], *others->ops[0]);
-  } else if (p2p && sends) {
-    c.reason = REASON_SENDS_FACE_EACH_OTHER;
+  const Circle circle = ReadCircle(facts, sink, &c);
+  if (!circle.launch_order.empty()) return {StreamCause(facts, sink, circle)};
+  if (circle.collectives.empty() && NarrowToStranger(facts, sink, &c)) return {c};
+  const std::vector<Order> orders = OrdersOf(facts.model, circle.ranks, circle.collectives, true);
+  AddOrders(facts, orders, circle.silent, &c);
+  if (AnyTwo(orders, [](const Order& a, const Order& b) { return Swapped(a, b).has_value(); })) {
+    c = InvertedCause(facts, circle, orders, std::move(c));
+    if (c.kind == RANK_NO_DATA) return {c};
   } else {
-    c.reason = REASON_CIRCLE;
-    std::vector<std::string> names;
-    names.reserve(comms.size());
-    for (uint32_t comm : comms) names.push_back(CommText(facts.bundle, facts.bundle.comms[comm]));
-    if (names.size() > kMaxOrders) names.resize(kMaxOrders);
-    c.detail.set_count(static_cast<int64_t>(comms.size()));
-    c.detail.set_name(absl::StrJoin(names, ", "));
+    const bool exchanges = circle.sends || circle.receives;
+    const Left left = exchanges ? Left() : FewestThatLeft(facts.model, circle.ranks, circle.collectives);
+    c = left.ranks.empty() ? PlainCause(facts, circle, std::move(c)) : LeftCause(facts, orders, left, std::move(c));
   }
   // What a log does not mention may have been issued all the same.
-  if (silent) {
+  if (circle.silent) {
     c.grade = std::min(c.grade, GRADE_OPEN);
     c.hypothesis = true;
   }

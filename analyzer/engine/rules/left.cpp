@@ -1,8 +1,11 @@
 // Cycles in which a few ranks continued without an operation that many ranks are in. They left the loop at its end, or
 // skipped a step, and wait for the others at a later place.
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/engine/facts/model.h"
@@ -92,149 +95,235 @@ bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
   return true;
 }
 
+using RankSet = std::set<int32_t>;
+
+constexpr size_t kManyAgainstOne = 3;
+constexpr size_t kFewLeavers = 16;  // larger sets are judged as a whole, not rank by rank
+
+// The ranks of one circle that left it, and what they left out.
+class CircleLeavers {
+ public:
+  CircleLeavers(const Facts& facts, const std::vector<uint32_t>& sink)
+      : facts_(facts), graph_(*facts.graph), sink_(sink) {}
+
+  std::vector<Cause> Find() {
+    TakeTheFew();
+    DropHeldByOthers();
+    DropNotThereYet();
+    if (odd_.empty() || !AreFew()) return {};
+    const Missed missed = FirstMissed();
+    if (missed.edge == nullptr) return {};
+    return {Describe(missed)};
+  }
+
+ private:
+  // The call that the leaving ranks did not make.
+  struct Missed {
+    const Edge* edge = nullptr;
+    int32_t waiter = -1;
+    RankSet issued;  // ranks that made any of these calls
+  };
+
+  bool Inside(uint32_t v) const { return std::binary_search(sink_.begin(), sink_.end(), v); }
+  bool IsMany(size_t many, size_t few) const { return kManyAgainstOne * few <= many; }
+  // Most ranks of the circle are not in the set.
+  bool IsMinority(const RankSet& ranks) const { return (kManyAgainstOne + 1) * ranks.size() <= all_.size(); }
+
+  // RankSet of the circle that did not issue what is waited for at this node.
+  RankSet Lacking(uint32_t node) const {
+    RankSet lacking;
+    for (const Edge& e : graph_.edges[node]) {
+      if (e.why == Why::kNotIssued && graph_.IsHost(e.to) && Inside(e.to)) lacking.insert(graph_.RankOf(e.to));
+    }
+    return lacking;
+  }
+
+  // Calls `look` with the node of each queue of the rank that has an operation at its front, and that operation, until
+  // it returns true. Returns whether it did.
+  template <typename Look>
+  bool AnyFront(int32_t rank, Look look) const {
+    for (uint32_t q = graph_.FirstQueue(static_cast<size_t>(rank));
+         q < graph_.FirstQueue(static_cast<size_t>(rank) + 1); ++q) {
+      const uint32_t node = graph_.QueueNode(q);
+      const Op* op = graph_.QueueOf(node).front.op;
+      if (op != nullptr && look(node, *op)) return true;
+    }
+    return false;
+  }
+
+  // RankSet that did not issue what the rank waits for in this queue.
+  RankSet WaitsFor(uint32_t queue) const {
+    RankSet lacking;
+    for (const Edge& in : graph_.edges[queue]) {
+      if (graph_.Kind(in.to) == WaitGraph::NodeKind::kCollective) lacking.merge(Lacking(in.to));
+    }
+    return lacking;
+  }
+
+  const LeftOut* LeftOutBy(int32_t rank) const {
+    const auto left =
+        std::find_if(left_out_.begin(), left_out_.end(), [&](const LeftOut& l) { return l.lacking.contains(rank); });
+    return left == left_out_.end() ? nullptr : &*left;
+  }
+
+  // A few that did not issue what many did, or a few that issued what many did not.
+  void TakeTheFew() {
+    RankSet ahead, never;
+    for (uint32_t v : sink_) {
+      if (graph_.RankOf(v) >= 0) all_.insert(graph_.RankOf(v));
+      const RankSet lacking = Lacking(v);
+      never.insert(lacking.begin(), lacking.end());
+      if (graph_.Kind(v) != WaitGraph::NodeKind::kCollective) continue;
+      RankSet issuers;
+      for (uint32_t from : graph_.back[v]) {
+        if (!lacking.empty() && graph_.RankOf(from) >= 0) issuers.insert(graph_.RankOf(from));
+      }
+      if (IsMany(issuers.size(), lacking.size())) {
+        odd_.insert(lacking.begin(), lacking.end());
+        if (const Edge* in = facts_.FirstIn(v).edge; in != nullptr && in->op != nullptr)
+          left_out_.push_back({in->comm, in->op->seq, lacking, issuers});
+      }
+      if (IsMany(lacking.size(), issuers.size())) ahead.insert(issuers.begin(), issuers.end());
+    }
+    // A rank that issued what many did not is only ahead if others miss what many are in.
+    if (odd_.empty()) odd_ = std::move(ahead);
+    // All others have issued whatever is waited for.
+    if (IsMinority(never)) odd_ = std::move(never);
+  }
+
+  // A rank that waits only for others of the few is late because of them: one fault explains both.
+  void DropHeldByOthers() {
+    const auto held = [&](int32_t r) {
+      return AnyFront(r, [&](uint32_t queue, const Op&) {
+        return std::any_of(graph_.edges[queue].begin(), graph_.edges[queue].end(), [&](const Edge& in) {
+          if (graph_.Kind(in.to) != WaitGraph::NodeKind::kCollective) return false;
+          const RankSet lacking = Lacking(in.to);
+          return !lacking.contains(r) && lacking.size() == graph_.edges[in.to].size() &&
+                 std::includes(odd_.begin(), odd_.end(), lacking.begin(), lacking.end());
+        });
+      });
+    };
+    RankSet by_itself;
+    std::copy_if(odd_.begin(), odd_.end(), std::inserter(by_itself, by_itself.end()), std::not_fn(held));
+    if (!by_itself.empty()) odd_ = std::move(by_itself);
+  }
+
+  // A rank that has not reached the missing call yet is not the cause: the ranks that it waits for are.
+  void DropNotThereYet() {
+    RankSet instead;
+    std::erase_if(odd_, [&](int32_t r) {
+      const LeftOut* left = LeftOutBy(r);
+      return left != nullptr && AnyFront(r, [&](uint32_t node, const Op& op) {
+               if (!ring::IsCollective(op.kind) || !ComesBefore(facts_.model, r, op, *left)) return false;
+               instead.merge(WaitsFor(node));
+               return true;
+             });
+    });
+    if (!odd_.empty() || instead.size() != 1) return;
+    odd_ = std::move(instead);
+    left_out_.clear();
+  }
+
+  // Sends and receives without a matching call are a different matter, and of two ranks alone each may be wrong. The
+  // exception: a rank with the same role shows what comes before that place.
+  bool AreFew() {
+    const bool alone = !IsMinority(odd_);
+    for (const int32_t r : odd_) {
+      const LeftOut* left = odd_.size() > kFewLeavers ? nullptr : LeftOutBy(r);
+      const bool unclear = AnyFront(r, [&](uint32_t, const Op& op) {
+        const int32_t witness = left == nullptr ? -1 : WentByThere(facts_.model, r, op, *left);
+        if (witness < 0) return alone || ring::IsPointToPoint(op.kind);
+        witnesses_.push_back(witness);
+        all_.insert(left->issuers.begin(), left->issuers.end());
+        return false;
+      });
+      if (unclear) return false;
+    }
+    return IsMinority(odd_);
+  }
+
+  // Finds the operations that these ranks have not issued and others have. The first place that they left is in the
+  // smallest communicator.
+  Missed FirstMissed() const {
+    Missed missed;
+    const auto consider = [&](const Edge& e, uint32_t from) {
+      const int32_t waiter = graph_.RankOf(from);
+      if (e.op == nullptr || waiter < 0 || odd_.contains(waiter)) return;
+      missed.issued.insert(waiter);
+      if (missed.edge == nullptr || facts_.bundle.comms[e.comm].size < facts_.bundle.comms[missed.edge->comm].size)
+        missed.edge = &e, missed.waiter = waiter;
+    };
+    for (int32_t r : odd_) {
+      for (uint32_t w : graph_.back[WaitGraph::HostNode(static_cast<size_t>(r))]) {
+        const bool collective = graph_.Kind(w) == WaitGraph::NodeKind::kCollective;
+        const uint32_t to = collective ? w : WaitGraph::HostNode(static_cast<size_t>(r));
+        for (uint32_t from : collective ? graph_.back[w] : std::vector<uint32_t>{w}) {
+          for (const Edge& e : graph_.edges[from]) {
+            if (e.to == to) consider(e, from);
+          }
+        }
+      }
+    }
+    return missed;
+  }
+
+  Cause Describe(const Missed& missed) const {
+    const Bundle& bundle = facts_.bundle;
+    const Op& op = *missed.edge->op;
+    const Rank& waiter = bundle.ranks[static_cast<size_t>(missed.waiter)];
+    Cause c;
+    c.kind = RANK_NOT_ARRIVED;
+    c.cause = "code mismatch";
+    c.nodes = sink_;
+    c.ranks.assign(odd_.begin(), odd_.end());
+    c.comm = missed.edge->comm;
+    c.op = &op;
+    c.op_rank = missed.waiter;
+    c.grade = GRADE_STRONG;
+    c.reason = REASON_LEFT_OUT;
+    *c.detail.mutable_call() = CallOf(bundle, waiter, op);
+    AnyFront(c.ranks[0], [&](uint32_t, const Op& front) {
+      *c.detail.mutable_other() = CallOf(bundle, bundle.ranks[static_cast<size_t>(c.ranks[0])], front);
+      return false;
+    });
+    if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed("a later operation", "");
+    EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {missed.waiter}).Naming(bundle).Count(all_.size() - odd_.size());
+    lacks.Call(BriefCall(bundle, waiter, op));
+    for (const int32_t r : odd_) lacks.detail()->add_others(bundle.ranks[static_cast<size_t>(r)].rank);
+    if (!witnesses_.empty()) {
+      c.grade = GRADE_GOOD;
+      c.Add(Evidence::ROLE_AT_PLACE, {witnesses_[0]}).Naming(bundle);
+    } else if (missed.issued.size() <= odd_.size() && std::all_of(odd_.begin(), odd_.end(), [&](int32_t r) {
+                 return OthersCameToo(graph_, facts_.model, r);
+               })) {
+      NameBothSides(missed.issued, &c);
+    }
+    return c;
+  }
+
+  // RankSet that wait for a rank do not show what it should have called. Only ranks that issued the call do.
+  void NameBothSides(const RankSet& issued, Cause* c) const {
+    *c->detail.mutable_others() = c->evidence.back().detail()->others();
+    c->kind = DEADLOCK_CYCLE;
+    c->ranks.insert(c->ranks.end(), issued.begin(), issued.end());
+    std::sort(c->ranks.begin(), c->ranks.end());
+    c->grade = GRADE_OPEN;
+    c->reason = REASON_LEFT_OUT_OR_ADDED;
+    for (int32_t r : issued) c->detail.add_ranks(facts_.bundle.ranks[static_cast<size_t>(r)].rank);
+  }
+
+  const Facts& facts_;
+  const WaitGraph& graph_;
+  const std::vector<uint32_t>& sink_;
+  RankSet all_, odd_;  // ranks of the circle; the few that left it
+  std::vector<LeftOut> left_out_;
+  std::vector<int32_t> witnesses_;  // ranks with the same role that show what comes before the place
+};
+
 }  // namespace
 
 std::vector<Cause> LeftInCircle(const Facts& facts, const std::vector<uint32_t>& sink) {
-  constexpr size_t kManyAgainstOne = 3;
-  auto inside = [&](uint32_t v) { return std::binary_search(sink.begin(), sink.end(), v); };
-  std::set<int32_t> all, odd, ahead, never;
-  std::vector<LeftOut> left_out;
-  for (uint32_t v : sink) {
-    if (facts.graph->RankOf(v) >= 0) all.insert(facts.graph->RankOf(v));
-    for (const Edge& e : facts.graph->edges[v]) {
-      if (e.why == Why::kNotIssued && facts.graph->IsHost(e.to) && inside(e.to))
-        never.insert(facts.graph->RankOf(e.to));
-    }
-    if (facts.graph->Kind(v) != WaitGraph::NodeKind::kCollective) continue;
-    // A few that did not issue what many did, or a few that issued what many did not.
-    std::set<int32_t> lacking, issuers;
-    for (const Edge& e : facts.graph->edges[v]) {
-      if (e.why == Why::kNotIssued && facts.graph->IsHost(e.to) && inside(e.to))
-        lacking.insert(facts.graph->RankOf(e.to));
-    }
-    for (uint32_t from : facts.graph->back[v]) {
-      if (!lacking.empty() && facts.graph->RankOf(from) >= 0) issuers.insert(facts.graph->RankOf(from));
-    }
-    if (kManyAgainstOne * lacking.size() <= issuers.size()) {
-      odd.insert(lacking.begin(), lacking.end());
-      if (const Edge* in = facts.FirstIn(v).edge; in != nullptr && in->op != nullptr)
-        left_out.push_back({in->comm, in->op->seq, lacking, issuers});
-    }
-    if (kManyAgainstOne * issuers.size() <= lacking.size()) ahead.insert(issuers.begin(), issuers.end());
-  }
-  // A rank that issued what many did not is only ahead if others miss what many are in.
-  if (odd.empty()) odd = std::move(ahead);
-  // All others have issued whatever is waited for.
-  if ((kManyAgainstOne + 1) * never.size() <= all.size()) odd = never;
-  if (odd.empty()) return {};
-  // A rank that has not reached the missing call yet is not the cause: the ranks that it waits for are.
-  std::set<int32_t> instead;
-  std::erase_if(odd, [&](int32_t r) {
-    const auto left =
-        std::find_if(left_out.begin(), left_out.end(), [&](const LeftOut& l) { return l.lacking.contains(r); });
-    if (left == left_out.end()) return false;
-    for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(r + 1); ++q) {
-      const uint32_t node = facts.graph->QueueNode(q);
-      const Op* op = facts.graph->QueueOf(node).front.op;
-      if (op == nullptr || !ring::IsCollective(op->kind) || !ComesBefore(facts.model, r, *op, *left)) continue;
-      for (const Edge& in : facts.graph->edges[node]) {
-        if (facts.graph->Kind(in.to) != WaitGraph::NodeKind::kCollective) continue;
-        for (const Edge& e : facts.graph->edges[in.to]) {
-          if (e.why == Why::kNotIssued && facts.graph->IsHost(e.to) && inside(e.to))
-            instead.insert(facts.graph->RankOf(e.to));
-        }
-      }
-      return true;
-    }
-    return false;
-  });
-  if (odd.empty() && instead.size() == 1) {
-    odd = std::move(instead);
-    left_out.clear();
-  }
-  if (odd.empty()) return {};
-  // Sends and receives without a matching call are a different matter, and of two ranks alone each may be wrong. The
-  // exception: a rank with the same role shows what comes before that place.
-  constexpr size_t kFew = 16;  // larger sets are judged as a whole, not rank by rank
-  bool alone = (kManyAgainstOne + 1) * odd.size() > all.size();
-  std::vector<int32_t> witnesses;
-  for (int32_t r : odd) {
-    for (uint32_t q = facts.graph->FirstQueue(r); q < facts.graph->FirstQueue(r + 1); ++q) {
-      const GpuFront& front = facts.graph->QueueOf(facts.graph->QueueNode(q)).front;
-      if (front.op == nullptr) continue;
-      const auto left =
-          std::find_if(left_out.begin(), left_out.end(), [&](const LeftOut& l) { return l.lacking.contains(r); });
-      const int32_t witness =
-          left == left_out.end() || odd.size() > kFew ? -1 : WentByThere(facts.model, r, *front.op, *left);
-      if (witness >= 0) {
-        witnesses.push_back(witness);
-        all.insert(left->issuers.begin(), left->issuers.end());
-      } else if (alone || ring::IsPointToPoint(front.op->kind)) {
-        return {};
-      }
-    }
-  }
-  alone = (kManyAgainstOne + 1) * odd.size() > all.size();
-  if (alone) return {};
-  // Finds the operations that these ranks have not issued and others have. The first place that they left is in the
-  // smallest communicator.
-  const Edge* missed = nullptr;
-  int32_t waiter = -1;
-  std::set<int32_t> issued;  // ranks that made any of the calls that the leaving ranks did not make
-  auto consider = [&](const Edge& e, uint32_t from) {
-    if (e.op == nullptr || facts.graph->RankOf(from) < 0 || odd.contains(facts.graph->RankOf(from))) return;
-    issued.insert(facts.graph->RankOf(from));
-    if (missed == nullptr || facts.bundle.comms[e.comm].size < facts.bundle.comms[missed->comm].size)
-      missed = &e, waiter = facts.graph->RankOf(from);
-  };
-  for (int32_t r : odd) {
-    for (uint32_t w : facts.graph->back[WaitGraph::HostNode(r)]) {
-      const bool collective = facts.graph->Kind(w) == WaitGraph::NodeKind::kCollective;
-      for (uint32_t from : collective ? facts.graph->back[w] : std::vector<uint32_t>{w}) {
-        for (const Edge& e : facts.graph->edges[from]) {
-          if (e.to == (collective ? w : WaitGraph::HostNode(r))) consider(e, from);
-        }
-      }
-    }
-  }
-  if (missed == nullptr) return {};
-  Cause c;
-  c.kind = RANK_NOT_ARRIVED;
-  c.cause = "code mismatch";
-  c.nodes = sink;
-  c.ranks.assign(odd.begin(), odd.end());
-  c.comm = missed->comm;
-  c.op = missed->op;
-  c.op_rank = waiter;
-  c.grade = GRADE_STRONG;
-  c.reason = REASON_LEFT_OUT;
-  *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[waiter], *missed->op);
-  const int32_t first = c.ranks[0];
-  for (uint32_t q = facts.graph->FirstQueue(first); q < facts.graph->FirstQueue(first + 1); ++q) {
-    const GpuFront& front = facts.graph->QueueOf(facts.graph->QueueNode(q)).front;
-    if (front.op == nullptr) continue;
-    *c.detail.mutable_other() = CallOf(facts.bundle, facts.bundle.ranks[first], *front.op);
-  }
-  if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed("a later operation", "");
-  EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {waiter}).Naming(facts.bundle).Count(all.size() - odd.size());
-  lacks.Call(BriefCall(facts.bundle, facts.bundle.ranks[waiter], *missed->op));
-  for (const int32_t r : odd) lacks.detail()->add_others(facts.bundle.ranks[r].rank);
-  // Ranks that wait for a rank do not show what it should have called. Only ranks that issued the call do.
-  if (witnesses.empty() && issued.size() <= odd.size() &&
-      std::all_of(odd.begin(), odd.end(), [&](int32_t r) { return OthersCameToo(*facts.graph, facts.model, r); })) {
-    c.kind = DEADLOCK_CYCLE;
-    c.ranks.insert(c.ranks.end(), issued.begin(), issued.end());
-    std::sort(c.ranks.begin(), c.ranks.end());
-    c.grade = GRADE_OPEN;
-    c.reason = REASON_LEFT_OUT_OR_ADDED;
-    for (int32_t r : issued) c.detail.add_ranks(facts.bundle.ranks[r].rank);
-    *c.detail.mutable_others() = lacks.detail()->others();
-  }
-  if (!witnesses.empty()) {
-    c.grade = GRADE_GOOD;
-    c.Add(Evidence::ROLE_AT_PLACE, {witnesses[0]}).Naming(facts.bundle);
-  }
-  return {c};
+  return CircleLeavers(facts, sink).Find();
 }
 
 }  // namespace lockstep

@@ -76,6 +76,25 @@ void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   c->AddRival(Rival::LOST_WAIT);
 }
 
+// Ranks of one fault stop at one place. If the ranks of a cause stopped at several places, and nothing shows when their
+// dumps were taken, they may be dumps of several moments of a running job.
+void DoubtScattered(const Facts& facts, Cause* c) {
+  constexpr size_t kManyPlaces = 3;
+  if (facts.bundle.known_stalled || c->comm == kNoIndex) return;
+  std::set<int64_t> places;
+  for (const Member& m : facts.model.comms[c->comm].members) {
+    if (m.rank_index < 0 || m.membership == kNoIndex ||
+        !std::binary_search(c->ranks.begin(), c->ranks.end(), m.rank_index))
+      continue;
+    const Rank& rank = facts.bundle.ranks[static_cast<size_t>(m.rank_index)];
+    if (rank.source != Source::kFlightRecorder || rank.captured_ns > 0) return;
+    places.insert(rank.memberships[m.membership].issued);
+  }
+  if (places.size() < kManyPlaces) return;
+  c->moving = c->hypothesis = true;
+  c->grade = std::min(c->grade, GRADE_OPEN);
+}
+
 // A cause that another one may explain.
 bool IsWeak(const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; }
 
@@ -271,6 +290,7 @@ std::vector<Cause> FromSinks(const Facts& facts) {
       std::sort(list->begin(), list->end());
       list->erase(std::unique(list->begin(), list->end()), list->end());
     }
+    DoubtScattered(facts, &c);
   }
   JoinStuck(facts, &causes);
   if (causes.empty()) causes = FromOverwritten(facts);

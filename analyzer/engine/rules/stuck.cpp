@@ -113,6 +113,138 @@ void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {
   *rival->mutable_call() = std::move(another);
 }
 
+// How far the members of a stuck operation are.
+struct Inside {
+  bool all_known = false;
+  std::vector<int32_t> failed;    // their GPU reported an error
+  std::vector<int32_t> finished;  // completed the operation
+  std::vector<int32_t> moved;     // completed something that they issued after it
+  std::vector<int32_t> stopped;   // are in it
+  std::vector<int32_t> entered;   // issued it, as their records show
+};
+
+// `op`: the member's call; null if it is not recorded.
+void LookAt(const Facts& facts, int32_t member, const Op* op, Inside* inside, Cause* c) {
+  const Rank& rank = facts.bundle.ranks[static_cast<size_t>(member)];
+  if (!GpuErrorOf(rank).empty()) inside->failed.push_back(member);
+  if (op != nullptr && op->state == OpState::kCompleted) {
+    inside->finished.push_back(member);
+  } else if (op != nullptr && CompletedLater(rank, *op)) {
+    inside->moved.push_back(member);
+  } else if (op == nullptr || facts.model.UnitOf(member, op) == kNoIndex) {
+    inside->all_known = false;
+    // In the part that could not be read, the rank may have completed the operation, or never reached it.
+    c->doubtful |= op == nullptr && rank.damaged;
+  } else {
+    inside->stopped.push_back(member);
+  }
+}
+
+// Also sets the ranks of the cause.
+Inside LookAtMembers(const Facts& facts, int32_t r, const GpuFront& front, Cause* c) {
+  Inside inside;
+  c->ranks = {r};
+  if (front.op == nullptr) return inside;
+  const std::vector<Member>& members = facts.model.comms[front.comm].members;
+  if (IsCollective(front.op->kind)) {
+    inside.all_known = true;
+    for (const Member& m : members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex) {
+        inside.all_known = false;
+        continue;
+      }
+      c->ranks.push_back(m.rank_index);
+      const Op* theirs = facts.model.FindCollective(m, front.op->seq);
+      if (theirs != nullptr) inside.entered.push_back(m.rank_index);
+      LookAt(facts, m.rank_index, theirs, &inside, c);
+    }
+  } else if (front.op->root_or_peer >= 0) {
+    const auto peer = static_cast<size_t>(front.op->root_or_peer);
+    const bool known = peer < members.size() && members[peer].rank_index >= 0;
+    bool counted = false;
+    if (known) facts.model.OtherSide(r, *front.op, members[peer], &counted);
+    // If older records are gone, which receive a framework's send meets is only an assumption. Between two ranks alone
+    // that hardly matters.
+    c->doubtful |=
+        facts.bundle.ranks[static_cast<size_t>(r)].source == Source::kFlightRecorder && !counted && members.size() > 2;
+    if (known) c->ranks.push_back(members[peer].rank_index);
+    for (const int32_t m : c->ranks) LookAt(facts, m, nullptr, &inside, c);
+  }
+  std::sort(c->ranks.begin(), c->ranks.end());
+  c->ranks.erase(std::unique(c->ranks.begin(), c->ranks.end()), c->ranks.end());
+  return inside;
+}
+
+// The queues of the ranks that wait in the communicator.
+void AddQueues(const Facts& facts, uint32_t comm, Cause* c) {
+  for (int32_t m : c->ranks) {
+    for (uint32_t q = facts.graph->FirstQueue(m); q < facts.graph->FirstQueue(m + 1); ++q) {
+      const GpuFront& front = facts.graph->QueueOf(facts.graph->QueueNode(q)).front;
+      if (front.op != nullptr && front.comm == comm) c->nodes.push_back(facts.graph->QueueNode(q));
+    }
+  }
+}
+
+void AddWhoEntered(const Facts& facts, int32_t r, const GpuFront& front, const Inside& inside, Cause* c) {
+  const Rank& rank = facts.bundle.ranks[static_cast<size_t>(r)];
+  const bool all = IsCollective(front.op->kind);
+  const std::vector<int32_t>& in = all ? inside.entered : c->ranks;
+  EvidenceItem& into = c->Add(Evidence::ENTERED, in).Count(in.size());
+  into.Call(BriefCall(facts.bundle, rank, *front.op));
+  if (all) into.detail()->set_of(static_cast<int64_t>(facts.model.comms[front.comm].members.size()));
+  if (!all && c->ranks.size() != 2) into.Naming(facts.bundle, {r});
+  if (rank.captured_ns > 0) c->evidence.push_back(InOperation(facts, r, *front.op));
+}
+
+// A member without data, or of which nothing is known, may hold the operation.
+void DoubtUnseenMembers(const Facts& facts, uint32_t comm, Cause* c) {
+  const std::vector<int32_t> unseen = MayBelongTo(facts.bundle, comm);
+  const bool unnamed = HasUnnamedMember(facts.model, comm);
+  if (!unnamed && unseen.empty()) return;
+  c->doubtful = c->hypothesis = true;
+  c->grade = GRADE_GUESS;
+  c->reason = REASON_ALL_SEEN_IN;
+  c->Add(Evidence::KNOWN_BY_USE, {});
+  if (!unnamed) {
+    Detail* rival = c->AddRival(Rival::UNSEEN_MEMBER);
+    for (const int32_t r : unseen) rival->add_ranks(r);
+  } else if (!unseen.empty()) {
+    c->kind = RANK_NO_DATA;
+    c->reason = REASON_NO_DATA_OTHERS_WAIT;
+    c->ranks.clear();
+    c->missing = unseen;
+  }
+}
+
+// Members whose GPU reported an error, or that alone completed nothing issued after it, are more likely than the rest.
+void NarrowToMembers(const Facts& facts, uint32_t comm, const Inside& inside, Cause* c) {
+  const size_t everybody = c->ranks.size(), stopped = inside.stopped.size();
+  const Grade of_stopped = stopped == 1 ? GRADE_FAIR : GRADE_WEAK;
+  if (inside.failed.size() == 1) {
+    c->kind = GPU_STALL;
+    c->ranks = inside.failed;
+    c->grade = GRADE_STRONG;
+    c->reason = REASON_ERROR_IN_OPERATION;
+    c->detail.set_name(GpuErrorOf(facts.bundle.ranks[static_cast<size_t>(inside.failed[0])]));
+    c->detail.set_of(static_cast<int64_t>(everybody));
+  } else if (!inside.finished.empty() && stopped > 0) {
+    // With a root, some members may leave before the others.
+    c->reason = REASON_SOME_FINISHED;
+    c->ranks = inside.stopped;
+    c->grade = of_stopped;
+    c->detail.set_count(static_cast<int64_t>(inside.finished.size()));
+    for (const int32_t m : inside.finished) c->detail.add_others(facts.bundle.ranks[static_cast<size_t>(m)].rank);
+  } else if (inside.all_known && stopped > 0 && stopped <= 2 && stopped < inside.moved.size()) {
+    c->kind = GPU_STALL;
+    c->ranks = inside.stopped;
+    c->grade = of_stopped;
+    c->reason = REASON_GPU_STOPPED_AFTER;
+    c->Add(Evidence::COMPLETED_LATER, inside.stopped).CountOf(inside.moved.size(), everybody);
+  } else {
+    DoubtUnseenMembers(facts, comm, c);
+  }
+}
+
 }  // namespace
 
 bool MissesUnknown(const Facts& facts, const GpuFront& front) {
@@ -124,128 +256,26 @@ bool MissesUnknown(const Facts& facts, const GpuFront& front) {
 }
 
 // All members are in the operation and none completes it. The cause is one of their GPUs or the network between them.
-// Members whose GPU reported an error, or that alone completed nothing issued after it, are more likely than the rest.
 Cause StuckCause(const Facts& facts, uint32_t node) {
   const int32_t r = facts.graph->RankOf(node);
-  const Rank& rank = facts.bundle.ranks[r];
   const GpuFront& front = facts.graph->QueueOf(node).front;
+  const bool exchange = front.op != nullptr && IsPointToPoint(front.op->kind);
   Cause c;
   c.nodes = {node};
-  c.ranks = {r};
   c.kind = COLLECTIVE_STUCK;
   c.reason = REASON_ALL_IN;
   c.grade = GRADE_WEAK;
   c.comm = front.comm;
   c.op = front.op;
   c.op_rank = r;
-  if (front.op != nullptr) *c.detail.mutable_call() = CallOf(facts.bundle, rank, *front.op);
-  c.detail.set_flag(front.op != nullptr && IsPointToPoint(front.op->kind));
-  bool all_known = front.op != nullptr;
-  std::vector<int32_t> failed, stopped, moved, finished, entered;
-  auto look = [&](int32_t m, const Op* op) {
-    if (!GpuErrorOf(facts.bundle.ranks[m]).empty()) failed.push_back(m);
-    if (op != nullptr && op->state == OpState::kCompleted) {
-      finished.push_back(m);
-    } else if (op != nullptr && CompletedLater(facts.bundle.ranks[m], *op)) {
-      moved.push_back(m);
-    } else if (op == nullptr || facts.model.UnitOf(m, op) == kNoIndex) {
-      all_known = false;
-      // In the part that could not be read, the rank may have completed the operation, or never reached it.
-      c.doubtful |= op == nullptr && facts.bundle.ranks[m].damaged;
-    } else {
-      stopped.push_back(m);
-    }
-  };
-  if (front.op != nullptr && IsCollective(front.op->kind)) {
-    for (const Member& m : facts.model.comms[front.comm].members) {
-      if (m.rank_index < 0 || m.membership == kNoIndex) {
-        all_known = false;
-        continue;
-      }
-      if (m.rank_index != r) c.ranks.push_back(m.rank_index);
-      const Op* theirs = facts.model.FindCollective(m, front.op->seq);
-      if (theirs != nullptr) entered.push_back(m.rank_index);
-      look(m.rank_index, theirs);
-    }
-  } else if (front.op != nullptr && front.op->root_or_peer >= 0) {
-    const auto& members = facts.model.comms[front.comm].members;
-    const bool known =
-        static_cast<size_t>(front.op->root_or_peer) < members.size() && members[front.op->root_or_peer].rank_index >= 0;
-    bool counted = false;
-    if (known) facts.model.OtherSide(r, *front.op, members[front.op->root_or_peer], &counted);
-    // If older records are gone, which receive a framework's send meets is only an assumption. Between two ranks alone
-    // that hardly matters.
-    c.doubtful |= rank.source == Source::kFlightRecorder && !counted && members.size() > 2;
-    look(r, nullptr);
-    if (known) {
-      c.ranks.push_back(members[front.op->root_or_peer].rank_index);
-      look(c.ranks.back(), nullptr);
-    }
-    all_known = false;
-  }
-  std::sort(c.ranks.begin(), c.ranks.end());
-  c.ranks.erase(std::unique(c.ranks.begin(), c.ranks.end()), c.ranks.end());
-  for (int32_t m : c.ranks) {
-    for (uint32_t q = facts.graph->FirstQueue(m); q < facts.graph->FirstQueue(m + 1); ++q) {
-      if (facts.graph->QueueOf(facts.graph->QueueNode(q)).front.op != nullptr &&
-          facts.graph->QueueOf(facts.graph->QueueNode(q)).front.comm == front.comm) {
-        c.nodes.push_back(facts.graph->QueueNode(q));
-      }
-    }
-  }
-  const size_t everybody = c.ranks.size();
-  if (front.op != nullptr) {
-    const size_t members = facts.model.comms[front.comm].members.size();
-    const bool all = IsCollective(front.op->kind);
-    EvidenceItem& into = c.Add(Evidence::ENTERED, all ? entered : c.ranks).Count(all ? entered.size() : c.ranks.size());
-    into.Call(BriefCall(facts.bundle, rank, *front.op));
-    if (all) into.detail()->set_of(static_cast<int64_t>(members));
-    if (!all && c.ranks.size() != 2) into.Naming(facts.bundle, {r});
-  }
-  if (front.op != nullptr && rank.captured_ns > 0) {
-    c.evidence.push_back(InOperation(facts, r, *front.op));
-  }
-  if (failed.size() == 1) {
-    c.kind = GPU_STALL;
-    c.ranks = failed;
-    c.grade = GRADE_STRONG;
-    c.reason = REASON_ERROR_IN_OPERATION;
-    c.detail.set_name(GpuErrorOf(facts.bundle.ranks[failed[0]]));
-    c.detail.set_of(static_cast<int64_t>(everybody));
-  } else if (!finished.empty() && !stopped.empty()) {
-    // With a root, some members may leave before the others.
-    c.reason = REASON_SOME_FINISHED;
-    c.ranks = stopped;
-    c.grade = stopped.size() == 1 ? GRADE_FAIR : GRADE_WEAK;
-    c.detail.set_count(static_cast<int64_t>(finished.size()));
-    for (const int32_t m : finished) c.detail.add_others(facts.bundle.ranks[static_cast<size_t>(m)].rank);
-  } else if (all_known && !moved.empty() && !stopped.empty() && stopped.size() <= 2 && stopped.size() < moved.size()) {
-    c.kind = GPU_STALL;
-    c.ranks = stopped;
-    c.grade = stopped.size() == 1 ? GRADE_FAIR : GRADE_WEAK;
-    c.reason = REASON_GPU_STOPPED_AFTER;
-    c.Add(Evidence::COMPLETED_LATER, stopped).CountOf(moved.size(), everybody);
-  } else {
-    const std::vector<int32_t> unseen = MayBelongTo(facts.bundle, front.comm);
-    const bool unnamed = HasUnnamedMember(facts.model, front.comm);
-    if (unnamed || !unseen.empty()) {
-      c.doubtful = c.hypothesis = true;
-      c.grade = GRADE_GUESS;
-      c.reason = REASON_ALL_SEEN_IN;
-      c.Add(Evidence::KNOWN_BY_USE, {});
-    }
-    if (unnamed && !unseen.empty()) {
-      c.kind = RANK_NO_DATA;
-      c.reason = REASON_NO_DATA_OTHERS_WAIT;
-      c.ranks.clear();
-      c.missing = unseen;
-    } else if (!unseen.empty()) {
-      Detail* rival = c.AddRival(Rival::UNSEEN_MEMBER);
-      for (const int32_t r : unseen) rival->add_ranks(r);
-    }
-  }
-  if (c.kind == COLLECTIVE_STUCK && c.doubtful && front.op != nullptr && IsPointToPoint(front.op->kind) &&
-      TookTheWrongPeer(facts.model, r, *front.op)) {
+  if (front.op != nullptr)
+    *c.detail.mutable_call() = CallOf(facts.bundle, facts.bundle.ranks[static_cast<size_t>(r)], *front.op);
+  c.detail.set_flag(exchange);
+  const Inside inside = LookAtMembers(facts, r, front, &c);
+  AddQueues(facts, front.comm, &c);
+  if (front.op != nullptr) AddWhoEntered(facts, r, front, inside, &c);
+  NarrowToMembers(facts, front.comm, inside, &c);
+  if (c.kind == COLLECTIVE_STUCK && c.doubtful && exchange && TookTheWrongPeer(facts.model, r, *front.op)) {
     c.kind = P2P_UNMATCHED;
     c.reason = REASON_WRONG_PEER;
     c.ranks = {r};

@@ -156,5 +156,29 @@ TEST(Age, AClockSetBackNeitherCausesNorHidesAHang) {
   }
 }
 
+// Ranks whose GPUs are behind the others, each at another place. If they are dumps of one moment, several GPUs are at
+// fault. If nothing shows when they were taken, the job may have been running.
+TEST(Age, RanksAtSeveralPlacesMayBeDumpsOfSeveralMoments) {
+  for (const bool told : {false, true}) {
+    Bundle b = InOperation(std::vector<int64_t>(8, told ? 600 : kUntold));
+    for (Rank& rank : b.ranks) {
+      const int64_t completed = rank.rank < 3 ? 2 + rank.rank : 8;
+      const Op open = rank.ops[0];
+      rank.ops.clear();
+      for (int64_t seq = 1; seq <= completed + 2; ++seq) {
+        rank.ops.push_back(open);
+        rank.ops.back().seq = rank.ops.back().record_id = seq;
+        rank.ops.back().state = seq <= completed ? OpState::kCompleted : OpState::kStarted;
+      }
+      rank.memberships[0].issued = completed + 2;
+      rank.memberships[0].completed = completed;
+    }
+    const Verdict v = Analyze(b);
+    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.verdict(), told ? VERDICT_HUNG : VERDICT_LATE) << v.DebugString();
+    EXPECT_EQ(v.findings(0).confidence() > 0.5, told) << v.DebugString();
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -77,52 +77,85 @@ class FourRanks {
   Bundle b;
 };
 
-// Dumps with only unfinished calls: 8 ranks, tensor-parallel pairs, a group of the even ranks, and all. Rank 4 has
-// issued a tensor-parallel call that its partner, rank 5, has not issued, and all ranks are in the call of all. With
-// `ahead`, the other odd ranks have issued the tensor-parallel call too, and only rank 5 is in the call of all.
-Bundle OneCallMore(bool ahead) {
-  const std::vector<std::vector<int32_t>> groups = {
-      {0, 1, 2, 3, 4, 5, 6, 7}, {0, 2, 4, 6}, {0, 1}, {2, 3}, {4, 5}, {6, 7}};
+struct Group {
+  std::string name;
+  std::vector<int32_t> members;
+};
+
+// Dumps with only unfinished calls. Each rank has issued one call more than completed in the groups of `in`, in this
+// order.
+Bundle Unfinished(const std::vector<Group>& groups, const std::vector<std::vector<uint32_t>>& in) {
   Bundle b;
   b.known_stalled = true;
-  b.ranks_expected = 8;
+  b.ranks_expected = static_cast<int32_t>(in.size());
   for (size_t c = 0; c < groups.size(); ++c) {
     Communicator comm;
     comm.id = std::to_string(c) + "/group";
-    comm.name = c == 0 ? "world" : c == 1 ? "dp" : "tp";
-    comm.members = groups[c];
-    comm.size = static_cast<int32_t>(groups[c].size());
+    comm.name = groups[c].name;
+    comm.members = groups[c].members;
+    comm.size = static_cast<int32_t>(groups[c].members.size());
     b.comms.push_back(comm);
   }
-  for (int32_t r = 0; r < 8; ++r) {
+  for (int32_t r = 0; r < b.ranks_expected; ++r) {
     Rank rank;
     rank.rank = r;
     rank.source = Source::kFlightRecorder;
     rank.only_active = true;
-    const auto issue = [&](uint32_t comm, int64_t issued, int64_t completed) {
+    std::vector<uint32_t> membership_of(groups.size(), kNoIndex);
+    for (uint32_t c = 0; c < groups.size(); ++c) {
+      const auto at = std::find(groups[c].members.begin(), groups[c].members.end(), r);
+      if (at == groups[c].members.end()) continue;
+      membership_of[c] = static_cast<uint32_t>(rank.memberships.size());
       Membership ms;
-      ms.comm = comm;
-      ms.member_rank =
-          static_cast<int32_t>(std::find(groups[comm].begin(), groups[comm].end(), r) - groups[comm].begin());
-      ms.issued = issued;
-      ms.completed = completed;
+      ms.comm = c;
+      ms.member_rank = static_cast<int32_t>(at - groups[c].members.begin());
+      ms.issued = ms.completed = 20;
       rank.memberships.push_back(ms);
-      if (issued == completed) return;
+    }
+    for (const uint32_t c : in[static_cast<size_t>(r)]) {
       Op op;
-      op.membership = static_cast<uint32_t>(rank.memberships.size() - 1);
+      op.membership = membership_of[c];
       op.kind = CallKind::kAllReduce;
-      op.seq = issued;
+      op.seq = ++rank.memberships[op.membership].issued;
       op.state = OpState::kIncomplete;
       op.record_id = 100 + static_cast<int64_t>(rank.ops.size());
       op.enter_ns = 1'000'000 * op.record_id;
       rank.ops.push_back(op);
-    };
-    issue(static_cast<uint32_t>(2 + r / 2), r == 4 || (ahead && r % 2 == 1 && r != 5) ? 21 : 20, 20);
-    if (r % 2 == 0) issue(1, 3, 2);
-    issue(0, ahead && r != 5 ? 2 : 3, 2);
+    }
     b.ranks.push_back(rank);
   }
   return b;
+}
+
+// 8 ranks in tensor-parallel pairs, a group of the even ranks, and all. Rank 4 has issued a tensor-parallel call that
+// its partner, rank 5, has not issued, and all ranks are in the call of all. With `ahead`, the other odd ranks have
+// issued the tensor-parallel call too, and only rank 5 is in the call of all.
+Bundle OneCallMore(bool ahead) {
+  std::vector<std::vector<uint32_t>> in(8);
+  for (uint32_t r = 0; r < 8; ++r) {
+    if (r == 4 || (ahead && r % 2 == 1 && r != 5)) in[r].push_back(2 + r / 2);
+    if (r % 2 == 0) in[r].push_back(1);
+    if (!ahead || r == 5) in[r].push_back(0);
+  }
+  return Unfinished({{"world", {0, 1, 2, 3, 4, 5, 6, 7}},
+                     {"dp", {0, 2, 4, 6}},
+                     {"tp", {0, 1}},
+                     {"tp", {2, 3}},
+                     {"tp", {4, 5}},
+                     {"tp", {6, 7}}},
+                    in);
+}
+
+// Each island of ranks waits for its leader. Rank 0 waits for rank 5 in the call of the leaders, and rank 5 waits for
+// everybody. So rank 5 explains why rank 0 is late.
+TEST(Left, ARankThatWaitsOnlyForTheOneThatLeftIsNotNamed) {
+  const std::vector<Group> groups = {{"world", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
+                                     {"leaders", {0, 5}},
+                                     {"island", {0, 1, 2, 3, 4}},
+                                     {"island", {5, 6, 7, 8, 9}}};
+  const Verdict v = Analyze(Unfinished(groups, {{1}, {2}, {2}, {2}, {2}, {0}, {3}, {3}, {3}, {3}}));
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << v.DebugString();
 }
 
 TEST(Left, EitherOfTwoRanksOneCallApartMayBeWrong) {
