@@ -17,6 +17,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import assistant  # noqa: E402
+import live_jobs  # noqa: E402
 import nccl_wheels  # noqa: E402
 import preloaded  # noqa: E402
 import python_stacks  # noqa: E402
@@ -27,7 +28,7 @@ import torch_restart  # noqa: E402
 from support import Outside, Skip  # noqa: E402
 
 PARTS = {"nccl": nccl_wheels.run, "python": python_stacks.run, "preload": preloaded.run, "torch": torch_gloo.run,
-         "families": torch_families.run, "restart": torch_restart.run, "check": torch_check.run, "assistant": assistant.run}
+         "families": torch_families.run, "restart": torch_restart.run, "check": torch_check.run, "assistant": assistant.run, "attach": live_jobs.run}
 
 
 def main():
