@@ -25,10 +25,12 @@ import torch_check  # noqa: E402
 import torch_families  # noqa: E402
 import torch_gloo  # noqa: E402
 import torch_restart  # noqa: E402
+import wheel  # noqa: E402
 from support import Outside, Skip  # noqa: E402
 
 PARTS = {"nccl": nccl_wheels.run, "python": python_stacks.run, "preload": preloaded.run, "torch": torch_gloo.run,
-         "families": torch_families.run, "restart": torch_restart.run, "check": torch_check.run, "assistant": assistant.run, "attach": live_jobs.run}
+         "families": torch_families.run, "restart": torch_restart.run, "check": torch_check.run, "assistant": assistant.run, "attach": live_jobs.run,
+         "wheel": wheel.run}
 
 
 def main():
