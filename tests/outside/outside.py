@@ -21,6 +21,7 @@ import live_jobs  # noqa: E402
 import nccl_wheels  # noqa: E402
 import preloaded  # noqa: E402
 import python_stacks  # noqa: E402
+import systems  # noqa: E402
 import torch_check  # noqa: E402
 import torch_families  # noqa: E402
 import torch_gloo  # noqa: E402
@@ -30,7 +31,7 @@ from support import Outside, Skip  # noqa: E402
 
 PARTS = {"nccl": nccl_wheels.run, "python": python_stacks.run, "preload": preloaded.run, "torch": torch_gloo.run,
          "families": torch_families.run, "restart": torch_restart.run, "check": torch_check.run, "assistant": assistant.run, "attach": live_jobs.run,
-         "wheel": wheel.run}
+         "wheel": wheel.run, "systems": systems.run_part}
 
 
 def main():
