@@ -490,14 +490,15 @@ Verb Attach() {
   return {
       .name = "attach",
       .purpose = "name the rank that hangs a job which runs without Lockstep",
-      .usage = {"[OPTIONS] [PID...]"},
+      .usage = {"[OPTIONS] [JOB | PID...]"},
       .text = {"Looks at a job that hangs now and was not started under Lockstep. It finds the ranks on this host, "
                "takes their stacks twice, reads the ends of their output files and recent dumps of PyTorch's Flight "
                "Recorder, and asks NCCL's RAS. It prints a verdict and writes an incident folder. It stops each "
                "thread for a moment (under 50 ms, usually under 1), and writes nothing into a process.",
-               "PID: only these processes. Without one, every process that a launcher gave a rank (RANK, "
-               "SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK), or that has NCCL loaded. Run it as root or as the "
-               "user of the job, while the job still hangs."},
+               "JOB: the job of this name, if several run, as --job. PID: only these processes. Without either, every "
+               "process that a launcher gave a rank (RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK), or else "
+               "that has NCCL loaded or a GPU open. Run it as root or as the user of the job, while the job still "
+               "hangs."},
       .examples = {{"lockstep attach", "the only job on this host"},
                    {"lockstep attach --hosts nodes.txt", "the same on other hosts, over ssh"},
                    {"lockstep attach --kubernetes job-name=train", "the same in pods, with kubectl exec"}},

@@ -139,6 +139,29 @@ std::string Safe(absl::string_view text) {
   return name;
 }
 
+std::string LinkAt(const std::string& path) {
+  char text[256];
+  const ssize_t size = readlink(path.c_str(), text, sizeof text);
+  return size <= 0 ? "" : std::string(text, static_cast<size_t>(size));
+}
+
+// Returns whether the process has a GPU open, such as /dev/nvidia3. /dev/nvidiactl alone is also open in tools.
+bool OpensGpu(const std::string& folder) {
+  constexpr absl::string_view kDevice = "/dev/nvidia";
+  for (const int fd : NumbersIn(folder + "/fd")) {
+    const std::string link = LinkAt(absl::StrCat(folder, "/fd/", fd));
+    if (absl::StartsWith(link, kDevice) && link.size() > kDevice.size() &&
+        absl::ascii_isdigit(static_cast<unsigned char>(link[kDevice.size()])))
+      return true;
+  }
+  return false;
+}
+
+// A loopback address is another one in each container that has a network of its own.
+bool IsLoopback(absl::string_view address) {
+  return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost") || address == "::1";
+}
+
 bool IsStarter(const std::string& command) {
   return std::find(std::begin(kStarters), std::end(kStarters), command) != std::end(kStarters);
 }
@@ -186,7 +209,8 @@ class Finder {
     }
     if (jobs.empty()) {
       for (Candidate& candidate : unnamed) {
-        if (!MapsLibrary(Folder(candidate.process.pid))) continue;
+        const std::string folder = Folder(candidate.process.pid);
+        if (!MapsLibrary(folder) && !OpensGpu(folder)) continue;
         jobs[absl::StrCat("below ", candidate.parent)].push_back(std::move(candidate));
       }
     }
@@ -236,6 +260,8 @@ class Finder {
       const auto at = variables.find(name);
       absl::StrAppend(&candidate.key, "|", at == variables.end() ? "" : at->second);
     }
+    if (const auto at = variables.find("MASTER_ADDR"); at != variables.end() && IsLoopback(at->second))
+      absl::StrAppend(&candidate.key, "|", LinkAt(Folder(pid) + "/ns/net"));
     return candidate;
   }
 
@@ -303,15 +329,12 @@ class Finder {
 
   // Returns true if every rank of the job runs on this host.
   static bool AllHere(const Variables& variables) {
-    const auto is = [&variables](const char* name, absl::string_view value) {
-      const auto at = variables.find(name);
-      return at != variables.end() && absl::string_view(at->second).substr(0, value.size()) == value;
-    };
     const auto one = [&variables](const char* name) {
       const auto at = variables.find(name);
       return at != variables.end() && at->second == "1";
     };
-    return is("MASTER_ADDR", "127.") || is("MASTER_ADDR", "localhost") || one("SLURM_NNODES") ||
+    const auto master = variables.find("MASTER_ADDR");
+    return (master != variables.end() && IsLoopback(master->second)) || one("SLURM_NNODES") ||
            one("SLURM_JOB_NUM_NODES");
   }
 

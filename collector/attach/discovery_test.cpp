@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +33,7 @@ class DiscoveryTest : public ::testing::Test {
     std::string maps = "";
     char state = 'S';
     int wait_status = 0;
+    std::string network = "", device = "";  // targets of links in ns and fd
   };
 
   void Add(pid_t pid, const Fake& fake) {
@@ -46,6 +49,11 @@ class DiscoveryTest : public ::testing::Test {
     support::WriteFile(place + "/environ",
                        absl::StrJoin(fake.environment, std::string(1, '\0')) + std::string(1, '\0'));
     support::WriteFile(place + "/maps", fake.maps);
+    for (const auto& [name, target] : {std::pair(std::string("ns/net"), fake.network), {"fd/9", fake.device}}) {
+      if (target.empty()) continue;
+      mkdir(absl::StrCat(place, "/", name.substr(0, 2)).c_str(), 0700);
+      ASSERT_EQ(symlink(target.c_str(), absl::StrCat(place, "/", name).c_str()), 0);
+    }
   }
 
   static std::vector<std::string> Torchrun(int rank, int world, int port = 29500) {
@@ -68,6 +76,35 @@ class DiscoveryTest : public ::testing::Test {
 
   support::TempFolder folder_;
 };
+
+TEST_F(DiscoveryTest, JobsOfTwoContainersWithTheSameLoopbackAddressAreTwo) {
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<std::string> environment = Torchrun(rank, 2);
+    std::replace(environment.begin(), environment.end(), std::string("MASTER_ADDR=node1"),
+                 std::string("MASTER_ADDR=127.0.0.1"));
+    Add(100 + rank, {.environment = environment, .maps = kNccl, .network = "net:[1]"});
+    Add(200 + rank, {.environment = environment, .maps = kNccl, .network = "net:[2]"});
+  }
+  const Discovery found = Find();
+  ASSERT_THAT(found.jobs, SizeIs(2));
+  EXPECT_THAT(Pids(found.jobs[0]), ElementsAre(100, 101));
+  EXPECT_THAT(Pids(found.jobs[1]), ElementsAre(200, 201));
+}
+
+TEST_F(DiscoveryTest, ContainersOfOneJobAreOneJob) {
+  for (int rank = 0; rank < 2; ++rank)
+    Add(100 + rank, {.environment = Torchrun(rank, 2), .maps = kNccl, .network = absl::StrCat("net:[", rank, "]")});
+  EXPECT_THAT(Find().jobs, SizeIs(1));
+}
+
+TEST_F(DiscoveryTest, ProcessesWithoutRankAndLibraryAreFoundByTheirGpus) {
+  Add(100, {.comm = "train", .device = "/dev/nvidia0"});
+  Add(101, {.comm = "train", .device = "/dev/nvidia11"});
+  Add(102, {.comm = "nvidia-smi", .device = "/dev/nvidiactl"});
+  const Discovery found = Find();
+  ASSERT_THAT(found.jobs, SizeIs(1));
+  EXPECT_THAT(Pids(found.jobs[0]), ElementsAre(100, 101));
+}
 
 TEST_F(DiscoveryTest, RanksAreFoundWithoutTheirStartersAndHelpers) {
   Add(50, {.comm = "torchrun", .environment = {"SLURM_PROCID=0", "SLURM_NTASKS=1", "SLURM_JOB_ID=7"}, .maps = kNccl});

@@ -16,9 +16,13 @@ int main(int argc, char** argv) {
   lockstep::AttachOptions options;
   for (const std::string& word : parsed->operands()) {
     int pid = 0;
-    if (!absl::SimpleAtoi(word, &pid) || pid <= 0)
+    if (absl::SimpleAtoi(word, &pid) && pid > 0) {
+      options.pids.push_back(pid);
+    } else if (parsed->operands().size() > 1 || parsed->Given("job")) {
       return lockstep::settings::UsageError("attach", parsed->Wrong("'" + word + "' is no PID"));
-    options.pids.push_back(pid);
+    } else {
+      options.job = word;
+    }
   }
   const bool hosts = parsed->Given("hosts"), pods = parsed->Given("kubernetes");
   if ((hosts || pods) && (!options.pids.empty() || parsed->Given("stream")))
@@ -26,7 +30,7 @@ int main(int argc, char** argv) {
         "attach", parsed->Wrong("--hosts and --kubernetes exclude PIDs and --stream, which are for one host"));
   if (hosts && pods)
     return lockstep::settings::UsageError("attach", parsed->Wrong("give either --hosts or --kubernetes"));
-  options.job = parsed->Text("job");
+  if (options.job.empty()) options.job = parsed->Text("job");
   options.slurm = parsed->Text("slurm");
   options.out = parsed->Text("out");
   options.host = parsed->Given("host") ? parsed->Text("host") : lockstep::HostName();

@@ -171,6 +171,23 @@ class SlurmTest(FolderTest):
         self.wait(lambda: not glob.glob(f"{self.rings}/*/*/*.ring"), "the end of the job's rings", 30)
 
 
+    def test_attach_runs_on_the_nodes_through_srun(self):
+        """All nodes are one machine here, so one node sees the whole job, which runs without the recorder."""
+        self.start(scripts=False)
+        self.srun("--tp", "2", "--dp", "4", "--steps", "1000000", "--fault", "rank=5,step=20,kind=stall-host,comm=dp")
+        self.wait(lambda: "fault" in "".join(self.lines("srun.log")), "the fault")
+        time.sleep(2)  # the others come to their waits
+        with open(os.path.join(self.folder, "nodes"), "w") as file:
+            file.write("n2\n")
+        told = subprocess.run([LOCKSTEP, "attach", "--hosts", "nodes", "--launch", "srun --overlap --jobid=1 -N1 -n1 -w",
+                               "--remote", LOCKSTEP, "--slurm", "1", "--out", "attached"], env=self.cluster.environment, cwd=self.folder,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(told.returncode, 1, told.stderr + self.story())
+        with open(os.path.join(self.folder, "attached", "verdict.json")) as file:
+            verdict = json.load(file)
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[5]], told.stdout)
+        self.cluster.output("scancel", "--full", "--signal=KILL", "1")
+
     def batch(self, name, steps, fault):
         """Starts a batch job with two ranks on each of three nodes. `fault` applies to its first start."""
         script = os.path.join(self.folder, name + ".sh")

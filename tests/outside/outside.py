@@ -17,17 +17,21 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import assistant  # noqa: E402
+import live_jobs  # noqa: E402
 import nccl_wheels  # noqa: E402
 import preloaded  # noqa: E402
 import python_stacks  # noqa: E402
+import systems  # noqa: E402
 import torch_check  # noqa: E402
 import torch_families  # noqa: E402
 import torch_gloo  # noqa: E402
 import torch_restart  # noqa: E402
+import wheel  # noqa: E402
 from support import Outside, Skip  # noqa: E402
 
 PARTS = {"nccl": nccl_wheels.run, "python": python_stacks.run, "preload": preloaded.run, "torch": torch_gloo.run,
-         "families": torch_families.run, "restart": torch_restart.run, "check": torch_check.run, "assistant": assistant.run}
+         "families": torch_families.run, "restart": torch_restart.run, "check": torch_check.run, "assistant": assistant.run, "attach": live_jobs.run,
+         "wheel": wheel.run, "systems": systems.run_part}
 
 
 def main():

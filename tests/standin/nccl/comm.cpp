@@ -102,6 +102,14 @@ void ForgetComm(ncclComm_t handle) {
   }
 }
 
+std::vector<CommPtr> AllComms() {
+  Comms& comms = TheComms();
+  const std::lock_guard lock(comms.mutex);
+  std::vector<CommPtr> all;
+  for (const auto& [handle, comm] : comms.all) all.push_back(comm);
+  return all;
+}
+
 ncclResult_t EnsureReady(ncclComm_t handle, CommPtr* comm) {
   *comm = FindComm(handle);
   if (!*comm) {

@@ -3,6 +3,7 @@
 
 #include <nccl.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -31,7 +32,8 @@
 
 namespace standin {
 class ProfilerPlugin;
-}
+constexpr size_t kRasCounts = 5;
+}  // namespace standin
 
 // Shared owners of a communicator are the table of handles, the threads that work on it, and the operations queued for
 // it.
@@ -53,6 +55,9 @@ struct ncclComm {
   std::atomic<bool> revoked{false};
   std::atomic<bool> finalized{false};
   std::atomic<bool> suspended{false};
+
+  std::atomic<bool> ras_ready{false};  // all members have joined
+  std::array<std::atomic<uint64_t>, standin::kRasCounts> ras_counts{};
 
   // Only the thread that uses the communicator touches the next members.
   uint64_t boot_seq = 0;
@@ -92,6 +97,7 @@ using CommPtr = std::shared_ptr<ncclComm>;
 CommPtr NewComm(ncclComm_t* handle);
 CommPtr FindComm(ncclComm_t handle);
 void ForgetComm(ncclComm_t handle);
+std::vector<CommPtr> AllComms();
 
 // Fails unless `handle` is a usable communicator. Calls the public ncclCommGetAsyncError, as NCCL does.
 ncclResult_t EnsureReady(ncclComm_t handle, CommPtr* comm);

@@ -10,6 +10,7 @@
 
 #include "tests/standin/cuda/capture.h"
 #include "tests/standin/nccl/comm.h"
+#include "tests/standin/nccl/ras.h"
 
 namespace standin {
 
@@ -448,6 +449,7 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
     auto own_transfers = std::make_shared<std::vector<Task>>(*transfers);
     for (Task& task : *own_collectives) {
       task.seq = task.one_sided ? 0 : ++comm->coll_seq;
+      if (!task.one_sided && !captured) RasCount(*comm, task.kind);
     }
     for (Task& task : *own_transfers) {
       const auto peer = static_cast<size_t>(task.peer);

@@ -8,6 +8,7 @@
 
 #include "tests/standin/nccl/comm.h"
 #include "tests/standin/nccl/meeting.h"
+#include "tests/standin/nccl/ras.h"
 
 namespace standin {
 
@@ -76,6 +77,7 @@ ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uin
   BindDevice(comm.device);
   ProfilerInit(comm);
   BindDevice(bound);
+  RasJoin(comm);
   Info("comm %p rank %d nranks %d cudaDev %d commId 0x%016llx name \"%s\" - Init COMPLETE", static_cast<void*>(&comm),
        rank, nranks, comm.device, static_cast<unsigned long long>(hash), comm.name.c_str());
   return ncclSuccess;
