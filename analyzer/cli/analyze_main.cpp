@@ -26,11 +26,13 @@
 #include "analyzer/report/before.h"
 #include "analyzer/report/circumstances.h"
 #include "analyzer/report/report.h"
+#include "analyzer/report/roofline.h"
 #include "analyzer/report/start.h"
 #include "analyzer/settings/options.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/interrupt.h"
 #include "analyzer/util/large_pages.h"
+#include "analyzer/util/small_file.h"
 #include "analyzer/util/system.h"
 
 namespace lockstep {
@@ -54,6 +56,21 @@ TextStyle StyleFor(const std::string& output) {
   return style;
 }
 
+constexpr size_t kMostTestOutput = size_t{64} << 20;
+
+absl::StatusOr<Roofline> GivenRoofline(const settings::ParsedOptions& options) {
+  Roofline roofline;
+  roofline.line_bits_per_s = static_cast<double>(options.Number("line-rate")) * 1e9;
+  for (const std::string& path : options.List("nccl-tests")) {
+    const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostTestOutput);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<std::vector<RooflineCurve>> curves = ParseNcclTests(*text, path);
+    if (!curves.ok()) return curves.status();
+    for (RooflineCurve& curve : *curves) roofline.measured.push_back(std::move(curve));
+  }
+  return roofline;
+}
+
 int Run(int argc, char** argv) {
   // If the reader of the output ends, write() must fail; SIGPIPE must not end this process silently.
   signal(SIGPIPE, SIG_IGN);
@@ -63,6 +80,8 @@ int Run(int argc, char** argv) {
   if (options->Flag("json-schema")) return Write("", JsonSchema()).ok() ? 0 : kFailed;
   if (paths.empty()) return settings::UsageError("analyze", options->Wrong("no PATH given"));
   const std::string format = options->Text("format"), output = options->Text("output");
+  const absl::StatusOr<Roofline> roofline = GivenRoofline(*options);
+  if (!roofline.ok()) return settings::Complain("analyze", roofline.status().message(), kUsage);
   InterruptWatch& interrupts = *new InterruptWatch;  // lives as long as the program
   LoadProgress load;
   auto progress = std::make_unique<TerminalProgress>("lockstep analyze", load);
@@ -86,15 +105,19 @@ int Run(int argc, char** argv) {
   AnalyzeOptions analyze;
   analyze.late_after_ns = options->Nanoseconds("late-after");
   const std::string replay = options->Text("replay");
-  const Verdict verdict =
-      replay == "auto"
-          ? replay::Conclude(*bundle, analyze)
-          : WithCircumstances(replay == "yes" ? replay::AnalyzeAndProve(*bundle, analyze) : Analyze(*bundle, analyze),
-                              *bundle);
+  Verdict verdict = replay == "auto" ? replay::Conclude(*bundle, analyze)
+                                     : WithCircumstances(replay == "yes" ? replay::AnalyzeAndProve(*bundle, analyze)
+                                                                         : Analyze(*bundle, analyze),
+                                                         *bundle);
+  SetRooflines(*roofline, &verdict);
   Before before;
   if (const std::string archive = options->Text("archive"); !archive.empty()) {
     progress->Doing("asking the archive");
-    before = AskBefore(archive, verdict, paths.size() == 1 ? CapturedRealNs(paths[0]) : 0);
+    const int64_t captured = paths.size() == 1 ? CapturedRealNs(paths[0]) : 0;
+    before = AskBefore(archive, verdict, captured);
+    Roofline ever;
+    ever.archive = AskBest(archive, verdict, captured);
+    SetRooflines(ever, &verdict);
   }
   MergedStacks stacks;
   std::string why;
@@ -113,6 +136,7 @@ int Run(int argc, char** argv) {
                        : options->Flag("full") ? ReportText(verdict, *bundle, before)
                                                : VerdictText(verdict, *bundle, before, StyleFor(output));
   if (options->Flag("start") && format == "text") report += "\n" + StartUpReport(verdict);
+  if (options->Flag("speed") && format == "text") report += "\n" + SpeedReport(verdict);
   progress.reset();  // removes the progress line before the report is printed
   std::unique_lock<std::mutex> whole;
   struct stat info;

@@ -411,6 +411,35 @@ Json ColumnNames() {
   return names;
 }
 
+template <typename Measured>
+Json RateJson(const Measured& of) {
+  return {of.operations(), of.low_bus_bytes_per_s(), of.bus_bytes_per_s(), of.high_bus_bytes_per_s()};
+}
+
+Json Speeds(const ViewFacts& facts) {
+  Json out = Json::array();
+  for (const Speed& speed : facts.verdict().speeds()) {
+    Json hosts = Json::array();
+    for (const HostSpeed& host : speed.by_host()) {
+      Json one = {Clean(host.host())};
+      for (Json& value : RateJson(host)) one.push_back(std::move(value));
+      hosts.push_back(std::move(one));
+    }
+    out.push_back({{"op", Clean(speed.operation())},
+                   {"bytes", speed.bytes()},
+                   {"ranks", speed.ranks()},
+                   {"hosts", speed.hosts()},
+                   {"comms", speed.communicators()},
+                   {"rate", RateJson(speed)},
+                   {"roof", speed.roofline_bus_bytes_per_s()},
+                   {"roofName", Clean(speed.roofline())},
+                   {"clock", Clean(speed.clock())},
+                   {"hostRates", hosts},
+                   {"hostsMeasured", speed.hosts_measured()}});
+  }
+  return out;
+}
+
 std::string Dump(const Json& data) {
   return absl::StrReplaceAll(data.dump(-1, ' ', true, Json::error_handler_t::replace), {{"<", "\\u003c"}});
 }
@@ -455,6 +484,7 @@ std::string WholeData(const Bundle& bundle, const ViewFacts& facts, const Lanes&
                {"waits", Waits(facts)},
                {"mismatches", Mismatches(facts)},
                {"stacks", Stacks(facts, texts)},
+               {"speeds", Speeds(facts)},
                {"unknown", unknown},
                {"kinds", Kinds()},
                {"states", StateNames()},
@@ -469,6 +499,7 @@ std::string WholeData(const Bundle& bundle, const ViewFacts& facts, const Lanes&
 std::string VerdictData(const Bundle& bundle, const ViewFacts& facts, size_t limit) {
   ViewFacts verdict;
   *verdict.mutable_verdict() = facts.verdict();
+  verdict.mutable_verdict()->clear_speeds();
   *verdict.mutable_report() = facts.report();
   if (!facts.focuses().empty()) *verdict.add_focuses() = facts.focuses(0);
   Bundle none;

@@ -36,6 +36,7 @@ JOBS = {
     "large": ("--scenario 7 --ranks 1024 --seed 21007 --marks full", 5 * MB),
     "flight_recorder": ("--scenario 1 --ranks 8 --seed 3 --format fr", MB),
     "hostile": ("--scenario 1 --ranks 8 --seed 3 --format fr", MB),
+    "speed": ("--scenario 33 --ranks 64 --seed 21033 --marks timed", MB),
     "healthy": ("--scenario 36 --ranks 8 --seed 21036 --marks timed", MB),
 }
 FOLDER = os.environ.get("EXPLORE_KEEP") or tempfile.mkdtemp(prefix="lockstep-explore-test-")
@@ -64,10 +65,10 @@ def setUpModule():
         data = os.path.join(job, "data")
         if name == "hostile":
             make_hostile(data)
-        done = subprocess.run([ANALYZE, "--format", "explore", "--output", job + ".html", data], capture_output=True, check=False)
+        done = subprocess.run([ANALYZE, "--line-rate", "400", "--format", "explore", "--output", job + ".html", data], capture_output=True, check=False)
         assert done.returncode in (0, 1), done.stderr
         with open(job + ".json", "wb") as out:
-            subprocess.run([ANALYZE, "--format", "json", data], stdout=out, check=False)
+            subprocess.run([ANALYZE, "--line-rate", "400", "--format", "json", data], stdout=out, check=False)
         shutil.rmtree(job)
 
 
@@ -176,7 +177,7 @@ class BrowserTest(unittest.TestCase):
     def test_every_view_draws_without_errors(self):
         for name in JOBS:
             self.open(name)
-            for key in "12345678":
+            for key in "123456789":
                 self.press(key)
                 self.assertGreater(self.see("document.querySelector('main').getBoundingClientRect().height"), 300)
                 self.assertLessEqual(self.see("document.documentElement.scrollWidth"), 1280)
@@ -195,6 +196,28 @@ class BrowserTest(unittest.TestCase):
             self.assertLess(time.monotonic(), until, "the page does not follow its address")
         self.open("large", "view=nonsense&rank=99999999&comm=%3Cb%3E&op=-3")
         self.assertEqual(self.see("document.querySelector('.tab[aria-current=true]').firstChild.data"), "Answer")
+        self.no_errors()
+
+    def test_speed_is_a_share_of_what_is_possible(self):
+        self.open("speed", "view=speed")
+        with open(os.path.join(FOLDER, "speed.json"), encoding="utf-8") as file:
+            speeds = json.load(file)["speeds"]
+        known = [speed for speed in speeds if speed["roofline_bus_bytes_per_s"] > 0]
+        self.assertGreater(len(known), 0)
+        text = self.see("document.querySelector('main').textContent")
+        self.assertIn("line rate 400 Gbit/s", text)
+        first = known[0]
+        self.assertIn(f"{100 * first['bus_bytes_per_s'] / first['roofline_bus_bytes_per_s']:.0f} %", text)
+        # A click on a row shows the hosts of its communicators.
+        chosen = next(speed for speed in speeds if speed["hosts_measured"] > 1)
+        self.see(f"[...document.querySelectorAll('.speed tbody tr')].find(row => row.children[0].textContent === {json.dumps(chosen['operation'])} && "
+                 f"row.children[2].textContent === '{chosen['ranks']}' && row.children[5].textContent === '{chosen['operations']}').click()")
+        self.keep("speed.hosts")
+        self.assertIn(f"{chosen['hosts_measured']} hosts, the slowest first", self.see("document.querySelectorAll('.speed h2')[1].textContent"))
+        self.assertGreater(self.see("""(() => { const c = document.querySelectorAll('.speed canvas')[1], p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+          let n = 0; for (let i = 3; i < p.length; i += 4) n += p[i] > 0; return n; })()"""), 1000)
+        self.open("flight_recorder", "view=speed")
+        self.assertIn("Not measured", self.see("document.querySelector('main').textContent"))
         self.no_errors()
 
     def search(self, text):
@@ -238,7 +261,7 @@ class BrowserTest(unittest.TestCase):
 
     def test_hostile_names_are_text(self):
         self.open("hostile")
-        for key in "12345678":
+        for key in "123456789":
             self.press(key)
             self.assertEqual(self.see("document.querySelectorAll('img, iframe, object, base').length"), 0)
         self.assertEqual(self.see("document.scripts.length"), 2)

@@ -50,8 +50,9 @@ std::string Sentence(const Before::Item& before) {
                       DayText(before.last_real_ns), " (", Printable(before.last_kind, 40), ")");
 }
 
-// Standard output of `program` with `input`. Empty on any failure, with *why. The process has ended when this returns.
-std::string Ask(const std::string& program, const std::string& url, const std::string& input, int64_t limit_ns,
+// What `lockstep archive VERB` answers to the input. Empty on any failure, with *why. The process has ended when this
+// returns.
+std::string Ask(const char* verb, const std::string& url, const std::string& input, int64_t limit_ns,
                 std::string* why) {
   ChildRun run;
   run.input = input;
@@ -60,7 +61,8 @@ std::string Ask(const std::string& program, const std::string& url, const std::s
   run.most_output = kMostAnswer;
   run.limit_ns = limit_ns;
   const std::string limit = absl::StrCat(std::max<int64_t>(limit_ns / 1'000'000, 1));
-  const absl::StatusOr<ChildResult> answer = RunChild({program, "before", "--to", url, "--time-limit-ms", limit}, run);
+  const absl::StatusOr<ChildResult> answer =
+      RunChild({OwnFolder() + "lockstep-archive", verb, "--to", url, "--time-limit-ms", limit}, run);
   if (answer.ok()) return answer->output;
   *why = absl::IsDeadlineExceeded(answer.status())
              ? absl::StrCat("the archive did not answer within ", DurationText(limit_ns))
@@ -129,10 +131,43 @@ Before AskBefore(const std::string& url, const Verdict& verdict, int64_t until_r
   const std::string question = BeforeQuestion(verdict, until_real_ns);
   if (url.empty() || question.empty()) return {};
   Before before;
-  const std::string answer = Ask(OwnFolder() + "lockstep-archive", url, question, limit_ns, &before.unknown);
+  const std::string answer = Ask("before", url, question, limit_ns, &before.unknown);
   if (!answer.empty()) return TakeBefore(answer);
   before.unknown = before.unknown.empty() ? "the archive gave no answer" : Printable(before.unknown, 300);
   return before;
+}
+
+std::vector<BestEver> AskBest(const std::string& url, const Verdict& verdict, int64_t until_real_ns, int64_t limit_ns) {
+  constexpr size_t kMostSpeeds = 64;
+  Json asked = Json::array();
+  for (const Speed& speed : verdict.speeds()) {
+    if (speed.roofline_bus_bytes_per_s() > 0 || speed.bytes() <= 0 || asked.size() == kMostSpeeds) continue;
+    asked.push_back({{"operation", speed.operation()},
+                     {"bytes", static_cast<uint64_t>(speed.bytes())},
+                     {"ranks", static_cast<uint32_t>(std::max(speed.ranks(), 0))},
+                     {"hosts", static_cast<uint32_t>(std::max(speed.hosts(), 0))}});
+  }
+  if (url.empty() || asked.empty()) return {};
+  const Json question = {{"speeds", asked}, {"until_real_ns", std::max<int64_t>(until_real_ns, 0)}};
+  std::string why;
+  const Json json =
+      ParseJson<Json>(Ask("best", url, question.dump(-1, ' ', true, Json::error_handler_t::replace), limit_ns, &why));
+  std::vector<BestEver> best;
+  const auto list = json.is_object() ? json.find("best") : json.end();
+  if (!json.is_object() || list == json.end() || !list->is_array()) return {};
+  for (const Json& item : *list) {
+    if (!item.is_object() || best.size() == kMostSpeeds) continue;
+    BestEver& one = best.emplace_back();
+    one.operation = Text(item, "operation");
+    one.size_class = static_cast<uint64_t>(Number(item, "size_class"));
+    one.ranks = static_cast<int32_t>(std::min<int64_t>(Number(item, "ranks"), INT32_MAX));
+    one.hosts = static_cast<int32_t>(std::min<int64_t>(Number(item, "hosts"), INT32_MAX));
+    one.incidents = Number(item, "incidents");
+    const auto rate = item.find("bus_bytes_per_s");
+    if (rate != item.end() && rate->is_number()) one.bus_bytes_per_s = rate->get<double>();
+    if (!(one.bus_bytes_per_s > 0 && one.bus_bytes_per_s < 1e15)) best.pop_back();
+  }
+  return best;
 }
 
 void AddBeforeRow(const Before& before, ReportContent* content) {

@@ -10,6 +10,7 @@
 
 #include "analyzer/report/content.h"
 #include "analyzer/report/report.h"
+#include "analyzer/report/roofline.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
@@ -53,6 +54,11 @@ Before TakeBefore(std::string_view answer);
 // Queries the archive at `url`, within a time limit. Errors become Before::unknown. Without culprits it sends no query.
 Before AskBefore(const std::string& url, const Verdict& verdict, int64_t until_real_ns,
                  int64_t limit_ns = kArchiveWaitNs);
+
+// Asks the archive for the best bus bandwidth that earlier incidents had for the verdict's speeds. Empty if it does not
+// answer within the time limit.
+std::vector<BestEver> AskBest(const std::string& url, const Verdict& verdict, int64_t until_real_ns,
+                              int64_t limit_ns = kArchiveWaitNs);
 
 // Returns when the incident in this folder was taken, from its manifest; 0 if missing or unreadable.
 int64_t CapturedRealNs(const std::string& folder);

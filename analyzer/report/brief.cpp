@@ -234,6 +234,8 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     rows.emplace_back("", BriefProof(finding), 3, 0);
     AddOthers(verdict, content, &rows);
   }
+  rows.emplace_back("code", Lines(content.first, "code"), 4);
+  rows.emplace_back("speed", Lines(content.data, "speed"), 4, 0);
   rows.emplace_back("before", Lines(content.first, "before"), 2);
   rows.emplace_back("job", Lines(content.first, "job"), 3);
   rows.emplace_back("data", BriefData(verdict, content), 4);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/report/code.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/nccl_version.h"
 #include "analyzer/words/words.h"
@@ -88,6 +89,7 @@ Verdict WithCircumstances(const Verdict& verdict, const Bundle& bundle) {
   }
   if (std::string framework = Framework(bundle); !framework.empty()) out.set_framework(std::move(framework));
   if (std::string nccl = NcclVersions(bundle); !nccl.empty()) out.set_nccl_version(std::move(nccl));
+  SetCodeDifferences(bundle, &out);
   if (bundle.ranks.empty() || std::any_of(bundle.ranks.begin(), bundle.ranks.end(), SeesGpu)) return out;
   for (Finding& finding : *out.mutable_findings()) {
     if (finding.reason() == REASON_UNSPECIFIED) continue;

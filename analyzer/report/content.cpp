@@ -12,8 +12,10 @@
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/report/circumstances.h"
+#include "analyzer/report/code.h"
 #include "analyzer/report/finding.h"
 #include "analyzer/report/report.h"
+#include "analyzer/report/roofline.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/rank_text.h"
@@ -138,6 +140,7 @@ void AddSpeed(const Verdict& verdict, ReportBlock* block) {
         arrival.uncertainty_ns() > 0 ? absl::StrCat(" (+- ", DurationText(arrival.uncertainty_ns()), ")") : ""));
   }
   block->AddRow("last", std::move(lines));
+  block->AddRow("speed", SpeedLines(verdict, static_cast<size_t>(kMaxRowsShown)));
   std::vector<std::string> rates;
   bool measured = false;
   for (const Bandwidth& b : verdict.bandwidths()) {
@@ -297,6 +300,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
       middle.rows.begin(), middle.rows.end());
   ReportBlock late;
   late.AddRow("blind", BlindLines(verdict));
+  late.AddRow("code", CodeLines(verdict));
   rows.insert(before("do"), late.rows.begin(), late.rows.end());
   // Eight pipelines that are stuck in the same way appear once.
   std::map<decltype(LikenessOf(Finding())), size_t> known;  // 0 for the first finding, n for others[n - 1]

@@ -23,7 +23,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr int kSchemaVersion = 5;
+constexpr int kSchemaVersion = 6;
 
 // Enum names have a prefix that makes them unique in the package: the first word of the enum's name. The JSON omits it.
 std::string EnumName(const EnumDescriptor& type, int number) {

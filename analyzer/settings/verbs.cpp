@@ -273,22 +273,26 @@ Verb Analyze() {
       .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
                    {"lockstep analyze --format html --output report.html incident", "a report to send"},
                    {"lockstep analyze --format explore --output explore.html incident", "a page to explore"}},
-      .groups = {{"Output",
-                  {Choice("format", "FORMAT", "text|json|html|explore", "format of the report").Default("text"),
-                   File("output", "write the report to FILE").Default("standard output"),
-                   Flag("full", "print everything: all evidence, stacks, the whole chain, unknown facts"),
-                   Flag("start", "after the text, show where the start of the job spent its time"),
-                   Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
-                   Redact(kRedactHelp)}},
-                 {"Analysis",
-                  {Text("job", "NAME", "analyze this job, if PATH contains several").Lone(), LateAfter(0, 1e9),
-                   File("topology", "positions of hosts: lines HOST RACK SWITCH, or Slurm's topology.conf"),
-                   Choice("replay", "WHEN", "auto|yes|no",
-                          "replay the recorded calls to prove the first finding (auto: up to 1,024 ranks)")
-                       .Default("auto"),
-                   Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
-                           "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
-                   Keys()}}},
+      .groups =
+          {{"Output",
+            {Choice("format", "FORMAT", "text|json|html|explore", "format of the report").Default("text"),
+             File("output", "write the report to FILE").Default("standard output"),
+             Flag("full", "print everything: all evidence, stacks, the whole chain, unknown facts"),
+             Flag("start", "after the text, show where the start of the job spent its time"),
+             Flag("speed", "after the text, show how fast each operation was, and how fast it could be"),
+             Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(), Redact(kRedactHelp)}},
+           {"Analysis",
+            {Text("job", "NAME", "analyze this job, if PATH contains several").Lone(), LateAfter(0, 1e9),
+             Number("line-rate", "network of each GPU in Gbit/s: 100 % of what operations between hosts reach")
+                 .Limits(1, 1e6),
+             File("nccl-tests", "output of nccl-tests on these hosts: 100 % of what these operations reach").List(','),
+             File("topology", "positions of hosts: lines HOST RACK SWITCH, or Slurm's topology.conf"),
+             Choice("replay", "WHEN", "auto|yes|no",
+                    "replay the recorded calls to prove the first finding (auto: up to 1,024 ranks)")
+                 .Default("auto"),
+             Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
+                     "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
+             Keys()}}},
       .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the "
                 "report cannot be written; 130 ended by Ctrl-C, with nothing half-written."},
       .operand = "PATH",
@@ -306,8 +310,9 @@ Verb ArchiveVerb() {
       .text =
           {"Sends finished incident folders to a ClickHouse server: verdict, findings, culprits, start-up times and "
            "aggregates of operations. It stores each incident once, however often it is sent.",
-           "send sends what an earlier call left in the spool. query asks the archive; NAME is culprits, hangs, "
-           "links, list, operations or startup. jobs stores how long jobs ran, for rates per job-day. FILE (- is "
+           "send sends what an earlier call left in the spool. query asks the archive; NAME is clusters, culprits, "
+           "hangs, host, links, list, operations, speed or startup. jobs stores how long jobs ran, for rates per "
+           "job-day. FILE (- is "
            "standard input) has lines JOB|START|END|RANKS, as sacct -X -n -P -o JobID,Start,End,NTasks prints."},
       .examples = {{"lockstep archive --to http://db:8123/lockstep incident", "send one incident"},
                    {"lockstep archive query --days 30 culprits", "which hosts and lines of code hung jobs this month"},
@@ -318,6 +323,9 @@ Verb ArchiveVerb() {
              File("password-file", "password of the user; LOCKSTEP_ARCHIVE_PASSWORD may hold it instead"),
              File("ca", "certificates that https trusts").Default("the system's"),
              Flag("insecure", "allow http to other machines: others can read what is sent"),
+             Text("cluster", "NAME", "cluster of what is sent; for queries: only this cluster")
+                 .Variable("LOCKSTEP_CLUSTER")
+                 .Default("none; queries: all"),
              Seconds("retry-for", "if the server is down, keep trying for this time; --follow never gives up")
                  .Default("30")
                  .Limits(0, 1e6)}},
@@ -329,7 +337,7 @@ Verb ArchiveVerb() {
              Bytes("spool-limit", "maximum size of the spool").Default("1G").Limits(1, 0),
              Redact("remove names from code places, as lockstep analyze does"), Keys()}},
            {"Queries",
-            {Number("days", "only the last N days").Default("90; links: 7").Limits(1, 1e6),
+            {Number("days", "only the last N days").Default("90; host, links: 7").Limits(1, 1e6),
              Number("limit", "at most N lines").Default("100").Limits(1, 1e6),
              Text("host", "NAME", "only this host").Default("all"),
              Text("place", "TEXT", "culprits: code places that contain TEXT").Default("all"),

@@ -56,7 +56,7 @@ absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
   Options options;
   options.words = parsed.operands();
   const std::string first = parsed.operand();
-  if (first == "query" || first == "send" || first == "before" || first == "jobs") {
+  if (first == "query" || first == "send" || first == "before" || first == "best" || first == "jobs") {
     options.verb = first;
     options.words.erase(options.words.begin());
   }
@@ -74,6 +74,7 @@ absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
   options.query.host = parsed.Text("host");
   options.query.place = parsed.Text("place");
   options.query.job = parsed.Text("job");
+  options.query.cluster = parsed.Text("cluster");
   options.json = parsed.Flag("json");
   options.sql = parsed.Flag("sql");
   options.redact = ParseRedactLevel(parsed.Text("redact")).value();
@@ -113,12 +114,13 @@ class Sender {
 
   // Puts a folder into the spool, unless the archive or the spool already has it. Reports errors.
   void Take(const std::string& folder, bool quiet_if_unfinished) {
-    const absl::StatusOr<IncidentName> name = NameIncident(folder);
+    absl::StatusOr<IncidentName> name = NameIncident(folder);
     if (!name.ok()) {
       if (!(quiet_if_unfinished && absl::IsFailedPrecondition(name.status())))
         Fail(std::string(name.status().message()));
       return;
     }
+    name->cluster = options_.query.cluster;
     if (spool_.Has(*name)) {
       taken_.insert(folder);
       return;
@@ -349,14 +351,16 @@ int Query(const Options& options, Store* store) {
 }
 
 // For verdicts (analyzer/report/before.h): reads a question from standard input, and always answers on standard output.
-int AnswerBefore(const Options& options, Store* store) {
+int AnswerVerdict(const Options& options, Store* store) {
   std::string question;
   for (int c = getchar(); c != EOF && question.size() < kMostQuestion; c = getchar())
     question.push_back(static_cast<char>(c));
-  const absl::StatusOr<std::string> statement = BeforeStatement(question);
+  const bool best = options.verb == "best";
+  const absl::StatusOr<std::string> statement =
+      best ? BestStatement(question) : BeforeStatement(question, options.query.cluster);
   const absl::StatusOr<Answer> answer =
       statement.ok() ? store->Ask(*statement, options.time_limit_ms) : statement.status();
-  fputs(BeforeAnswer(question, answer).c_str(), stdout);
+  fputs((best ? BestAnswer(answer) : BeforeAnswer(question, answer)).c_str(), stdout);
   return answer.ok() ? kDone : kFailed;
 }
 
@@ -375,12 +379,13 @@ int SendJobs(const Options& options, Store* store) {
   std::map<std::string, std::string> by_day;
   if (status.ok()) {
     for (const JobDay& day : *days) {
-      const Json row = {
-          {"day", day.day}, {"job", day.job}, {"source", "jobs"}, {"seconds", day.seconds}, {"ranks", day.ranks}};
+      const Json row = {{"day", day.day},   {"cluster", options.query.cluster}, {"job", day.job},
+                        {"source", "jobs"}, {"seconds", day.seconds},           {"ranks", day.ranks}};
       absl::StrAppend(&by_day[day.day], row.dump(-1, ' ', true, Json::error_handler_t::replace), "\n");
     }
     for (const auto& [day, rows] : by_day) {
       if (status.ok()) status = store->Insert("job_days", rows);
+      if (status.ok()) status = store->Merge("job_days", day);
     }
   }
   Say(status.ok() ? absl::StrCat("sent ", days->size(), " job-days") : std::string(status.message()));
@@ -412,7 +417,7 @@ int Run(int argc, char** argv) {
   Http http(*target);
   Store store(&http);
   if (options.verb == "query") return Query(options, &store);
-  if (options.verb == "before") return AnswerBefore(options, &store);
+  if (options.verb == "before" || options.verb == "best") return AnswerVerdict(options, &store);
   if (options.verb == "jobs") return SendJobs(options, &store);
   return SendAll(options, &http);
 }

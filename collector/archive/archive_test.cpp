@@ -117,13 +117,14 @@ TEST(Queries, HaveADescriptionAndNoUnusedArgument) {
   for (const auto& [name, purpose] : ReadyQueries()) {
     EXPECT_FALSE(purpose.empty()) << name;
     QueryArguments arguments;
-    arguments.host = "x' OR 1=1 --";
+    arguments.host = arguments.cluster = "x' OR 1=1 --";
     const absl::StatusOr<std::string> statement = ReadyQuery(name, arguments);
     ASSERT_TRUE(statement.ok()) << name;
     EXPECT_EQ(statement->find('{'), std::string::npos) << *statement;
     EXPECT_EQ(statement->find("x' OR"), std::string::npos);
   }
   EXPECT_FALSE(ReadyQuery("schema_1", {}).ok());
+  EXPECT_FALSE(ReadyQuery("host", {}).ok());  // a query of all hosts' rows would take long
   EXPECT_NE(ReadyQuery("nothing", {}).status().message().find("culprits"), absl::string_view::npos);
 }
 
@@ -136,9 +137,11 @@ TEST(Before, TheQuestionIsBuiltAndTheAnswerParsed) {
   finding->add_evidence()->set_place("save (train.py:88)");
   const std::string question = BeforeQuestion(verdict, 42);
   EXPECT_NE(question.find("save (train.py:88)"), std::string::npos);
-  const absl::StatusOr<std::string> statement = BeforeStatement(question);
+  const absl::StatusOr<std::string> statement = BeforeStatement(question, "");
   ASSERT_TRUE(statement.ok());
   EXPECT_NE(statement->find("real_ns < 42"), std::string::npos);
+  EXPECT_EQ(statement->find("cluster"), std::string::npos);
+  EXPECT_NE(BeforeStatement(question, "a'b")->find("cluster = 'a\\x27b'"), std::string::npos);
 
   Answer answer;
   answer.columns = {"what", "name", "times", "newest", "newest_kind"};
@@ -159,6 +162,31 @@ TEST(Before, TheQuestionIsBuiltAndTheAnswerParsed) {
   for (const char* text : {"", "x", "[]", "{}", R"({"before":1})", R"({"before":[1,{},{"what":"host"},{"what":7}]})"}) {
     EXPECT_TRUE(TakeBefore(text).items.empty()) << text;
   }
+}
+
+TEST(Best, TheQuestionNamesOperationsAndTheAnswerIsParsed) {
+  const absl::StatusOr<std::string> statement = BestStatement(
+      R"({"speeds":[{"operation":"All'Reduce","bytes":1500,"ranks":8,"hosts":1},7,{"operation":5}],"until_real_ns":42})");
+  ASSERT_TRUE(statement.ok()) << statement.status();
+  EXPECT_NE(statement->find("('All\\x27Reduce', 1024, 8, 1)"), std::string::npos) << *statement;
+  EXPECT_NE(statement->find("real_ns < 42"), std::string::npos);
+  for (const char* text : {"", "[]", "{}", R"({"speeds":7})", R"({"speeds":[{"operation":1}]})"})
+    EXPECT_FALSE(BestStatement(text).ok()) << text;
+  Answer answer;
+  answer.columns = {"operation", "size_class", "ranks", "hosts", "best", "incidents"};
+  answer.numeric = {false, true, true, true, true, true};
+  answer.rows = {{"AllReduce", "1024", "8", "1", "2e10", "41"}};
+  const auto best = nlohmann::json::parse(BestAnswer(answer))["best"];
+  ASSERT_EQ(best.size(), 1u);
+  EXPECT_EQ(best[0]["bus_bytes_per_s"], 2e10);
+  EXPECT_EQ(best[0]["incidents"], 41);
+  EXPECT_EQ(BestAnswer(absl::UnavailableError("away")), "{\"best\":[]}\n");
+}
+
+TEST(Sizes, AreRoundedDownToAPowerOfTwo) {
+  EXPECT_EQ(SizeClass(0), 0u);
+  EXPECT_EQ(SizeClass(1023), 512u);
+  EXPECT_EQ(SizeClass(1024), 1024u);
 }
 
 TEST(Before, TheRowIsInEveryReport) {
@@ -209,9 +237,11 @@ TEST_F(ArchiveTest, AVerdictBecomesRows) {
     {"rank":6,"host":"n17"}],"communicator":{"id":"00ff","name":"dp_12","size":4},"operation":"AllReduce","sequence":41,"victim_count":6,"confidence":0.9,
     "evidence":[{"text":"rank 5 stack: read < save (train.py:88)","place":"save (train.py:88)"}],"summary":"s"}],"ranks_expected":8,"ranks_read":8,
     "bandwidths":[{"communicator":{"id":"00ff","name":"dp_12","size":4},"operation":"AllReduce","bytes":1024,"operations":9,"bus_bytes_per_s":1e9}],
+    "speeds":[{"operation":"AllReduce","bytes":1500,"ranks":4,"hosts":2,"communicators":1,"operations":9,"bus_bytes_per_s":1e9},7],
     "start_up":{"total_ns":5000000000,"creations_total":1,"creations":[{"communicator":{"name":"world","size":8},"call":"CommInitRank","median_ns":3}]}})json");
-  const absl::StatusOr<IncidentName> name = NameIncident(folder_);
+  absl::StatusOr<IncidentName> name = NameIncident(folder_);
   ASSERT_TRUE(name.ok());
+  name->cluster = "east";
   auto rows = Rows(*name);
   ASSERT_EQ(rows["incidents"].size(), 1u);
   const Json& incident = rows["incidents"][0];
@@ -221,6 +251,9 @@ TEST_F(ArchiveTest, AVerdictBecomesRows) {
   EXPECT_EQ(rows["findings"][0]["comm_class"], "dp_*");
   EXPECT_EQ(rows["culprits"].size(), 2u);
   EXPECT_EQ(rows["links"].size(), 1u);
+  ASSERT_EQ(rows["speeds"].size(), 1u);
+  EXPECT_EQ(rows["speeds"][0]["size_class"], 1024);
+  EXPECT_EQ(rows["speeds"][0]["cluster"], "east");
   EXPECT_EQ(rows["creations"].size(), 1u);
   EXPECT_NE(notes_.find("no index.lsi"), std::string::npos);
 }

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMostVerdict = size_t{256} << 20, kMostManifest = size_t{64} << 20;
 constexpr size_t kMostText = 1000, kMostJob = 256;
 constexpr size_t kMostFindings = 1000, kMostCulprits = 4096, kMostCulpritRows = 100'000, kMostCreations = 1000,
-                 kMostLinks = 1000;
+                 kMostLinks = 1000, kMostSpeeds = 1000;
 constexpr size_t kMostNames = 64;
 // kEarliest and kLatest are the beginnings of the years 2000 and 2100.
 constexpr int64_t kEarliest = 946'684'800LL * 1'000'000'000, kLatest = 4'102'444'800LL * 1'000'000'000;
@@ -195,6 +195,25 @@ class VerdictRows {
     return absl::OkStatus();
   }
 
+  absl::Status Speeds(const Json& verdict) {
+    size_t number = 0;
+    for (const Json& speed : Part(verdict, "speeds", true)) {
+      if (!speed.is_object() || number++ >= kMostSpeeds) continue;
+      Json row = Row();
+      row["real_ns"] = name_.real_ns;
+      row["operation"] = Text(speed, "operation", 64);
+      row["bytes"] = Ns(speed, "bytes");
+      row["size_class"] = SizeClass(static_cast<uint64_t>(Ns(speed, "bytes")));
+      for (const char* count : {"ranks", "hosts", "communicators"}) row[count] = Count(speed, count);
+      row["operations"] = Ns(speed, "operations");
+      for (const char* rate : {"bus_bytes_per_s", "low_bus_bytes_per_s", "high_bus_bytes_per_s"})
+        row[rate] = Real(speed, rate);
+      row["clock"] = Text(speed, "clock", 64);
+      if (absl::Status status = sink_("speeds", row); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Incident(const Json& verdict) {
     Json row = Row();
     const Json& findings = Part(verdict, "findings", true);
@@ -305,6 +324,7 @@ absl::Status MakeRows(const std::string& folder, const IncidentName& name, const
   absl::Status status = rows.Findings(*verdict);
   if (status.ok()) status = rows.Creations(*verdict);
   if (status.ok()) status = rows.Links(*verdict, facts);
+  if (status.ok()) status = rows.Speeds(*verdict);
   if (status.ok()) status = rows.Incident(*verdict);
   return status;
 }

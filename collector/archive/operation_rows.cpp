@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/lsi/reader.h"
+#include "analyzer/util/numbers.h"
 #include "analyzer/util/printable.h"
 #include "proto/view.pb.h"
 
@@ -33,6 +34,34 @@ struct Group {
   std::vector<double> rates;
   std::string clock;
 };
+
+// What the hosts of an incident have together. A host counts with its time on the GPU, else with its time in the call.
+struct Total {
+  uint64_t operations = 0;
+  std::vector<int64_t> medians_ns;
+  int64_t p95_ns = -1, slowest_ns = -1;
+  std::string slowest_host;
+  double rate = 0;
+};
+
+absl::Status AddTotals(const IncidentName& name, std::map<Key, Total>* totals, const RowSink& sink) {
+  for (auto& [key, total] : *totals) {
+    Json row;
+    name.Begin(&row);
+    row["comm_class"] = key.klass;
+    row["operation"] = key.operation;
+    row["size_class"] = key.size;
+    row["hosts"] = total.medians_ns.size();
+    row["operations"] = total.operations;
+    row["median_ns"] = Median(total.medians_ns);
+    row["p95_ns"] = total.p95_ns;
+    row["slowest_host"] = total.slowest_host;
+    row["slowest_ns"] = total.slowest_ns;
+    row["bus_bytes_per_s"] = total.rate;
+    if (absl::Status status = sink("operation_totals", row); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
 
 // A link or a pipe in a foreign folder is not an index.
 bool PlainFile(const std::string& path) {
@@ -76,9 +105,8 @@ class Rates {
       const IndexComm& comm = index.comms()[static_cast<size_t>(point.comm())];
       if (series.bytes() <= 0 || !std::isfinite(point.median_bytes_per_s()) || point.median_bytes_per_s() <= 0)
         continue;
-      uint64_t size = 1;
-      while (size <= static_cast<uint64_t>(series.bytes()) / 2) size *= 2;
-      const auto group = groups->find({ClassOf(index, comm), CleanUtf8(series.operation(), 64), size});
+      const auto group = groups->find(
+          {ClassOf(index, comm), CleanUtf8(series.operation(), 64), SizeClass(static_cast<uint64_t>(series.bytes()))});
       if (group == groups->end()) continue;
       group->second.rates.push_back(point.median_bytes_per_s());
       group->second.clock = CleanUtf8(series.clock(), 64);
@@ -139,6 +167,7 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
   }
   const Rates rates(index, by_rank, facts);
   size_t rows = 0, left_out = 0;
+  std::map<Key, Total> totals;
   for (const auto& [host, ranks] : hosts) {
     std::map<Key, Group> groups;
     for (const size_t r : ranks) {
@@ -190,12 +219,24 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
         rate = group.rates[group.rates.size() / 2];
       }
       row["bus_bytes_per_s"] = rate;
+      const bool on_gpu = group.gpu.count() > 0;
+      const int64_t median_ns = (on_gpu ? group.gpu : group.host).Quantile(0.5);
+      Total& total = totals[key];
+      total.operations += group.operations;
+      total.medians_ns.push_back(median_ns);
+      total.p95_ns = std::max(total.p95_ns, (on_gpu ? group.gpu : group.host).Quantile(0.95));
+      total.rate = std::max(total.rate, rate);
+      if (median_ns > total.slowest_ns) {
+        total.slowest_ns = median_ns;
+        total.slowest_host = host;
+      }
       row["clock"] = group.clock;
       if (absl::Status status = sink("operations", row); !status.ok()) return status;
     }
   }
   if (left_out > 0)
     absl::StrAppend(notes, left_out, " rows of operations are left out: more than ", kMostOperationRows, "\n");
+  if (absl::Status status = AddTotals(name, &totals, sink); !status.ok()) return status;
   return index.Unchanged();
 }
 

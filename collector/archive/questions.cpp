@@ -1,6 +1,7 @@
 #include "collector/archive/questions.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 #include "analyzer/report/words.h"
 #include "analyzer/util/parse_json.h"
 #include "collector/archive/embedded.h"
+#include "collector/archive/rows.h"
 
 namespace lockstep::archive {
 namespace {
@@ -39,6 +41,13 @@ std::vector<std::string> Names(const Json& json, const char* name) {
   return names;
 }
 
+// Only incidents before this moment count.
+int64_t UntilOf(const Json& question) {
+  const auto at = question.find("until_real_ns");
+  const int64_t until = at != question.end() && at->is_number_integer() ? at->get<int64_t>() : 0;
+  return until > 0 ? until : std::numeric_limits<int64_t>::max();
+}
+
 std::string List(const std::vector<std::string>& names) {
   std::vector<std::string> quoted;
   quoted.reserve(names.size());
@@ -60,12 +69,14 @@ std::vector<std::pair<std::string, std::string>> ReadyQueries() {
 absl::StatusOr<std::string> ReadyQuery(const std::string& name, const QueryArguments& arguments) {
   for (size_t i = 0; i < kEmbeddedSqlCount; ++i) {
     if (name != kEmbeddedSql[i].name || IsSchema(name)) continue;
-    const int days = arguments.days > 0 ? arguments.days : name == "links" ? 7 : 90;
+    const int days = arguments.days > 0 ? arguments.days : name == "links" || name == "host" ? 7 : 90;
+    if (name == "host" && arguments.host.empty()) return absl::InvalidArgumentError("the query host needs --host NAME");
     return absl::StrReplaceAll(kEmbeddedSql[i].text, {{"{days}", absl::StrCat(days)},
                                                       {"{limit}", absl::StrCat(arguments.limit)},
                                                       {"{host}", Quoted(arguments.host)},
                                                       {"{place}", Quoted(arguments.place)},
-                                                      {"{job}", Quoted(arguments.job)}});
+                                                      {"{job}", Quoted(arguments.job)},
+                                                      {"{cluster}", Quoted(arguments.cluster)}});
   }
   std::vector<std::string> names;
   for (const auto& [known, purpose] : ReadyQueries()) names.push_back(known);
@@ -122,16 +133,53 @@ std::string AsJson(const Answer& answer) {
   return rows.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
-absl::StatusOr<std::string> BeforeStatement(const std::string& question) {
+absl::StatusOr<std::string> BestStatement(const std::string& question) {
   const Json json = ParseJson<Json>(question);
   if (!json.is_object()) return absl::InvalidArgumentError("the question is not a JSON object");
-  int64_t until = 0;
-  if (const auto at = json.find("until_real_ns"); at != json.end() && at->is_number_integer())
-    until = at->get<int64_t>();
+  std::vector<std::string> keys;
+  if (const auto speeds = json.find("speeds"); speeds != json.end() && speeds->is_array()) {
+    for (const Json& speed : *speeds) {
+      if (!speed.is_object() || keys.size() == kMostAsked) continue;
+      const auto whole = [&speed](const char* name) {
+        const auto at = speed.find(name);
+        return at != speed.end() && at->is_number_unsigned() ? at->get<uint64_t>() : 0;
+      };
+      const auto operation = speed.find("operation");
+      if (operation == speed.end() || !operation->is_string()) continue;
+      keys.push_back(absl::StrCat("(", Quoted(operation->get<std::string>().substr(0, kMostAskedBytes)), ", ",
+                                  SizeClass(whole("bytes")), ", ", whole("ranks"), ", ", whole("hosts"), ")"));
+    }
+  }
+  if (keys.empty()) return absl::InvalidArgumentError("the question names no operation");
+  return absl::StrCat(
+      "SELECT operation, size_class, ranks, hosts, max(bus_bytes_per_s) AS best, uniqExact(incident) AS incidents FROM "
+      "speeds WHERE real_ns < ",
+      UntilOf(json), " AND (operation, size_class, ranks, hosts) IN (", absl::StrJoin(keys, ", "),
+      ") GROUP BY operation, size_class, ranks, hosts");
+}
+
+std::string BestAnswer(const absl::StatusOr<Answer>& answer) {
+  Json best = Json::array();
+  for (const auto& row : answer.ok() && answer->columns.size() == 6 ? answer->rows : decltype(answer->rows)()) {
+    Json one = {{"operation", row[0]}};
+    int64_t whole = 0;
+    double rate = 0;
+    for (const auto& [name, column] : {std::pair("size_class", 1), {"ranks", 2}, {"hosts", 3}, {"incidents", 5}})
+      one[name] = absl::SimpleAtoi(row[static_cast<size_t>(column)], &whole) ? whole : 0;
+    one["bus_bytes_per_s"] = absl::SimpleAtod(row[4], &rate) ? rate : 0;
+    best.push_back(std::move(one));
+  }
+  return Json({{"best", best}}).dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<std::string> BeforeStatement(const std::string& question, const std::string& cluster) {
+  const Json json = ParseJson<Json>(question);
+  if (!json.is_object()) return absl::InvalidArgumentError("the question is not a JSON object");
   // What the verdicts named first. An incident whose verdict found nothing has no culprit.
-  const std::string last = absl::StrCat("(SELECT hosts, places, kind, real_ns FROM incidents FINAL WHERE kind != ''",
-                                        until > 0 ? absl::StrCat(" AND real_ns < ", until) : "",
-                                        " ORDER BY real_ns DESC LIMIT ", kLastIncidents, ")");
+  const std::string last =
+      absl::StrCat("(SELECT hosts, places, kind, real_ns FROM incidents FINAL WHERE kind != ''", " AND real_ns < ",
+                   UntilOf(json), cluster.empty() ? "" : absl::StrCat(" AND cluster = ", Quoted(cluster)),
+                   " ORDER BY real_ns DESC LIMIT ", kLastIncidents, ")");
   const auto of = [&last](const char* what, const char* column, const std::vector<std::string>& names) {
     return absl::StrCat(
         " UNION ALL SELECT '", what,

@@ -13,7 +13,7 @@ namespace lockstep::archive {
 struct QueryArguments {
   int days = 0;  // 0 for the query's own default
   int limit = 100;
-  std::string host, place, job;
+  std::string host, place, job, cluster;
 };
 
 // "culprits": "Hosts and lines of code that ..", in the order of their names.
@@ -26,7 +26,12 @@ std::string AsTable(const Answer& answer, size_t columns);
 std::string AsJson(const Answer& answer);
 
 // A verdict's question (analyzer/report/before.h) and its answer, {"before": [..]} or {"error": ".."}.
-absl::StatusOr<std::string> BeforeStatement(const std::string& question);
+// `cluster`: only incidents of it count, because names of hosts are unique in a cluster; empty for all.
+absl::StatusOr<std::string> BeforeStatement(const std::string& question, const std::string& cluster);
 std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer);
+
+// The best bus bandwidth of earlier incidents for a verdict's operations, sizes and scales: {"best": [..]}.
+absl::StatusOr<std::string> BestStatement(const std::string& question);
+std::string BestAnswer(const absl::StatusOr<Answer>& answer);
 
 }  // namespace lockstep::archive

@@ -20,9 +20,13 @@ struct IncidentName {
   std::string day;            // "2026-11-22", UTC
   int64_t real_ns = 0;
   std::string step, tool_version;
+  std::string cluster;  // empty if none was given
   uint32_t restart_count = 0;
-  void Begin(Json* row) const;  // day, at, job, incident
+  void Begin(Json* row) const;  // day, at, cluster, job, incident
 };
+
+// Rounded down to a power of two; 0 for 0.
+uint64_t SizeClass(uint64_t bytes);
 
 // "dp_*" for "dp_17": communicators whose names differ only in numbers are of one class.
 std::string CommClass(const std::string& name);

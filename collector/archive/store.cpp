@@ -90,6 +90,8 @@ absl::Status Store::Prepare() {
       if (status.ok() || (status.message().find("Code: 57,") == absl::string_view::npos &&
                           status.message().find("already exists") == absl::string_view::npos))
         break;
+      // An earlier program added the column and was killed before it stored the version, or another one just did.
+      if (statement.find("ALTER TABLE") != std::string::npos) return absl::OkStatus();
       poll(nullptr, 0, 50);
     }
     return status;
@@ -142,6 +144,13 @@ absl::Status Store::Insert(const std::string& table, const std::string& rows) {
   return http_
       ->Post(absl::StrCat("INSERT INTO ", table, " FORMAT JSONEachRow"), &rows,
              {{"input_format_skip_unknown_fields", "1"}}, kInsertLimitMs, kMostAnswerBytes)
+      .status();
+}
+
+absl::Status Store::Merge(const std::string& table, const std::string& day) {
+  return http_
+      ->Post(absl::StrCat("OPTIMIZE TABLE ", table, " PARTITION ", Quoted(day), " FINAL"), nullptr, {}, kInsertLimitMs,
+             kMostAnswerBytes)
       .status();
 }
 

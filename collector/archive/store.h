@@ -11,7 +11,7 @@
 
 namespace lockstep::archive {
 
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;
 constexpr size_t kMostAnswerBytes = size_t{16} << 20;
 
 struct Answer {
@@ -30,6 +30,8 @@ class Store {
   absl::StatusOr<bool> Has(const std::string& incident, const std::string& job);
   // Inserts rows as JSON, one per line. Repeated rows become one after a merge, and at once for readers with FINAL.
   absl::Status Insert(const std::string& table, const std::string& rows);
+  // Makes repeated rows of this day ("2026-11-22") one at once, so that sums over many days need not compare rows.
+  absl::Status Merge(const std::string& table, const std::string& day);
   // Runs a read-only statement.
   absl::StatusOr<Answer> Ask(const std::string& statement, int64_t limit_ms);
 

@@ -17,7 +17,7 @@ from clickhouse import PASSWORD, of_module, until
 from support import BUILD, FolderTest, clean_environment
 
 ARCHIVE = os.path.join(BUILD, "bin/lockstep-archive")
-TABLES = ("incidents", "findings", "culprits", "creations", "links")
+TABLES = ("incidents", "findings", "culprits", "creations", "links", "speeds")
 
 server = None
 
@@ -50,6 +50,8 @@ class ArchiveTest(FolderTest):
         verdict = {"verdict": "HUNG", "findings": [finding(host, number % 8, "save (train.py:88)")], "ranks_expected": 8, "ranks_read": 8,
                    "bandwidths": [{"communicator": {"id": "ff", "name": "dp_3", "size": 4}, "operation": "AllReduce", "bytes": 1 << 20, "operations": 9,
                                    "bus_bytes_per_s": 1e9, "peer_bus_bytes_per_s": 4e9, "clock": "gpu marks"}],
+                   "speeds": [{"operation": "AllReduce", "bytes": 1 << 20, "ranks": 4, "hosts": 2, "communicators": 2, "operations": 9,
+                               "bus_bytes_per_s": 1e9 * (1 + number)}],
                    "start_up": {"total_ns": 5 * 10**9, "creations_total": 1, "creations": [{"communicator": {"id": "1", "name": "world", "size": 8}}]}}
         with open(os.path.join(folder, "verdict.json"), "w") as file:
             json.dump(verdict, file)
@@ -197,6 +199,51 @@ class ArchiveTest(FolderTest):
         question = {"hosts": ["n17", "n1'x"], "places": [], "until_real_ns": self.now_ns - 3600 * 10**9}
         status, out, _ = self.run_it("before", told=json.dumps(question))
         self.assertEqual((status, [(b["name"], b["culprit_of"], b["incidents"]) for b in json.loads(out)["before"]]), (0, [("n17", 1, 3)]))
+
+    def ask(self, *arguments):
+        status, out, err = self.run_it("query", "--json", *arguments)
+        self.assertEqual(status, 0, err)
+        return json.loads(out)
+
+    def test_clusters_share_an_archive(self):
+        """Hosts of one name in two clusters are two hosts, and jobs of one number two jobs."""
+        for number, cluster in enumerate(("east", "east", "west")):
+            self.assertEqual(self.run_it("--cluster", cluster, *self.arguments(self.incident(number)))[0], 0)
+        begin = self.now_ns // 10**9 // 86400 * 86400
+        for cluster in ("east", "west"):
+            self.assertEqual(self.run_it("jobs", "-", told=f"17|{begin}|{begin + 43200}|8\n", LOCKSTEP_CLUSTER=cluster)[0], 0)
+        self.assertEqual([(row["cluster"], row["incidents"], row["job_days"], row["per_thousand_job_days"]) for row in self.ask("clusters")],
+                         [("east", 2, 0.5, "4000"), ("west", 1, 0.5, "2000")])
+        self.assertEqual([(row["cluster"], row["name"], row["culprit_of"], row["of_incidents"]) for row in self.ask("culprits", "--host", "n17")],
+                         [("east", "n17", 2, 2), ("west", "n17", 1, 1)])
+        for query in ("list", "links", "hangs"):
+            self.assertEqual(len(self.ask(query, "--cluster", "north")), 0, query)
+            self.assertGreater(len(self.ask(query, "--cluster", "west")), 0, query)
+        # The best of all clusters is 100 %.
+        self.assertEqual([(row["cluster"], row["percent_of_best"]) for row in self.ask("speed")], [("east", 50), ("west", 100)])
+        question = json.dumps({"hosts": ["n17"], "places": [], "until_real_ns": 0})
+        status, out, _ = self.run_it("before", told=question, LOCKSTEP_CLUSTER="west")
+        self.assertEqual((status, [(b["culprit_of"], b["incidents"]) for b in json.loads(out)["before"]]), (0, [(1, 1)]))
+        question = json.dumps({"speeds": [{"operation": "AllReduce", "bytes": (1 << 20) + 5, "ranks": 4, "hosts": 2}, {"operation": "AllReduce", "bytes": 8}]})
+        status, out, _ = self.run_it("best", told=question)
+        self.assertEqual((status, [(b["bus_bytes_per_s"], b["incidents"]) for b in json.loads(out)["best"]]), (0, [(3e9, 3)]))
+
+    def test_tables_of_the_first_version_are_extended(self):
+        server.ask(f"CREATE DATABASE {self.database}")
+        with open(os.path.join(os.path.dirname(__file__), "../../collector/archive/sql/schema_1.sql")) as file:
+            tables = file.read().split(";\n")
+        for table in tables:
+            if table.strip():
+                server.ask(table, self.database)
+        server.ask("CREATE TABLE lockstep_schema (version UInt32, made DateTime) ENGINE = ReplacingMergeTree ORDER BY version", self.database)
+        server.ask("INSERT INTO lockstep_schema (version) VALUES (1)", self.database)
+        server.ask("INSERT INTO incidents (day, at, job, incident, kind, verdict, hosts) VALUES (today(), now(), 'old', 'old', 'GPU_STALL', 'HUNG', ['n17'])", self.database)
+        # A program that was killed after the first statement.
+        server.ask("ALTER TABLE incidents ADD COLUMN cluster String AFTER at", self.database)
+        status, _, err = self.run_it("--cluster", "east", *self.arguments(self.incident(1)))
+        self.assertEqual(status, 0, err)
+        self.assertEqual([(row["cluster"], row["culprit_of"]) for row in self.ask("culprits", "--host", "n17")], [("", 1), ("east", 1)])
+        self.assertEqual(server.ask("SELECT max(version) FROM lockstep_schema", self.database), "2\n")
 
     def test_each_user_can_do_only_what_it_needs(self):
         folder = self.incident(1)

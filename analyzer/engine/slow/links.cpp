@@ -134,6 +134,10 @@ std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_
   return uses;
 }
 
+int32_t MembersOf(const Bundle& bundle, const LinkUse& use) {
+  return ring::IsPointToPoint(use.kind) ? 2 : bundle.comms[use.comm].size;
+}
+
 double BusBandwidth(const LinkUse& use, int32_t size, int64_t transfer_ns) {
   if (use.bytes <= 0 || transfer_ns <= 0 || size < 2) return 0;
   const double n = size;

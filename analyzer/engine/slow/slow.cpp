@@ -187,6 +187,7 @@ std::vector<Cause> Slowness::Find() {
   }
   const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
   for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
+  speeds_ = FindSpeeds(timing_, uses);
   // Sends and receives called as one end together, so one of them may wait for a partner of another. If they are the
   // only sign of a slow link and point to no link, a rank that is late by its own work is the likelier reason.
   const bool late = std::any_of(causes.begin(), causes.end(),
@@ -236,6 +237,7 @@ void Slowness::Fill(Verdict* verdict) const {
                                                  std::sqrt(static_cast<double>(late.last))));
   }
   for (const Bandwidth& b : bandwidths_) *verdict->add_bandwidths() = b;
+  for (const Speed& speed : speeds_) *verdict->add_speeds() = speed;
   const auto total = static_cast<int64_t>(bundle.ranks.size());
   if (timed == 0) {
     verdict->add_unmeasured()->set_kind(Unmeasured::NO_TIMES);

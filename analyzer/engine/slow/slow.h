@@ -34,7 +34,8 @@ class Slowness {
 
   // Stragglers and slow links, the most expensive first. Kinds STRAGGLER, SLOW_HOST, SLOW_LINK.
   std::vector<Cause> Find();
-  // Fills Verdict::arrivals, bandwidths and not_measured, and the cost of the ranks' waiting if no rank is to blame.
+  // Fills Verdict::arrivals, bandwidths, speeds and not_measured, and the cost of the ranks' waiting if no rank is to
+  // blame.
   void Fill(Verdict* verdict) const;
 
   // The accuracy of a rank's times, estimated from other ranks' times of the same moments.
@@ -85,6 +86,7 @@ class Slowness {
   std::vector<std::vector<std::pair<uint32_t, int64_t>>> later_by_comm_;  // for each rank: pairs of communicator and
                                                                           // time
   std::vector<Bandwidth> bandwidths_;
+  std::vector<Speed> speeds_;
   bool found_ = false;
 };
 
@@ -105,10 +107,15 @@ struct LinkUse {
 // Every communicator's uses with at least four complete operations, by communicator, kind and bytes; pairs of a
 // pipeline separately.
 std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_t>& noise_ns);
+// The members that take part: two for a send or receive.
+int32_t MembersOf(const Bundle& bundle, const LinkUse& use);
 // Bytes per second over the bus by nccl-tests' factors; 0 if unknown.
 double BusBandwidth(const LinkUse& use, int32_t size, int64_t transfer_ns);
 // The slow links among these uses, and the table of bandwidths.
 std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const std::vector<LinkUse>& uses,
                                  std::vector<Bandwidth>* bandwidths);
+// How fast each kind and size of operation is, those that took the most time first. What is below the clock's precision
+// is left out.
+std::vector<Speed> FindSpeeds(const Timing& timing, const std::vector<LinkUse>& uses);
 
 }  // namespace lockstep

@@ -110,10 +110,6 @@ Compared Compare(const LinkUse& use, std::vector<int64_t> usual) {
   return out;
 }
 
-int32_t MembersOf(const Bundle& bundle, const LinkUse& use) {
-  return ring::IsPointToPoint(use.kind) ? 2 : bundle.comms[use.comm].size;
-}
-
 Bandwidth BandwidthOf(const Timing& timing, const LinkUse& use, int64_t best_ns, int64_t peer_ns) {
   const Bundle& bundle = timing.model.bundle;
   const Communicator& comm = bundle.comms[use.comm];

@@ -523,6 +523,37 @@ TEST(Slow, ASlowLinkIsNoSlowRank) {
   EXPECT_NEAR(v.bandwidths(0).bus_bytes_per_s(), 4194304.0 / 0.012, 1e7);
 }
 
+// A cluster that is slow as a whole has no slow link, but its speeds show it.
+TEST(Slow, SpeedsCoverAllCommunicatorsOfASizeAndTheirHosts) {
+  TimedJob job;
+  job.tp = 2, job.dp = 8, job.gpus_per_host = 2, job.transfer_ns = 4'000'000;
+  job.transfer_factor = [](const std::vector<int>&, int) { return 3.0; };
+  const Verdict slow = Analyze(job.Run());
+  EXPECT_EQ(slow.verdict(), VERDICT_HEALTHY) << Show(slow);
+  const auto within = [](const Verdict& v) {
+    for (const Speed& speed : v.speeds()) {
+      if (speed.hosts() == 1) return speed;
+    }
+    return Speed();
+  };
+  Speed speed = within(slow);
+  EXPECT_EQ(speed.operation(), "AllReduce");
+  EXPECT_EQ(speed.ranks(), 2);
+  EXPECT_EQ(speed.communicators(), 8);
+  EXPECT_NEAR(speed.bus_bytes_per_s(), 4194304.0 / 0.012, 1e7);
+  EXPECT_LE(speed.low_bus_bytes_per_s(), speed.bus_bytes_per_s());
+  EXPECT_GE(speed.high_bus_bytes_per_s(), speed.bus_bytes_per_s());
+  ASSERT_EQ(speed.by_host_size(), 8);
+  EXPECT_EQ(speed.hosts_measured(), 8);
+  // The host of one slow communicator is the first.
+  job.transfer_factor = [](const std::vector<int>& members, int) {
+    return members == std::vector<int>{6, 7} ? 3.0 : 1.0;
+  };
+  speed = within(Analyze(job.Run()));
+  EXPECT_EQ(speed.by_host(0).host(), "node3");
+  EXPECT_NEAR(speed.by_host(1).bus_bytes_per_s() / speed.by_host(0).bus_bytes_per_s(), 3, 0.2);
+}
+
 // Fast transfers within a host say nothing about its ports. Without names of hosts, any communicator may be within one
 // host.
 TEST(Slow, WithoutHostsOnlySiblingsOfWhatIsSlowAreWitnesses) {

@@ -19,6 +19,15 @@ export function button(text: string, click: () => void, className = ""): HTMLBut
 export function count(n: number): string { return n.toLocaleString("en-US"); }
 export function plural(n: number, one: string): string { return `${count(n)} ${one}${n === 1 ? "" : "s"}`; }
 
+export function payload(bytes: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = bytes, unit = 0;
+  while (value >= 1024 && unit + 1 < units.length) { value /= 1024; unit++; }
+  return `${value >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toPrecision(3)} ${units[unit]}`;
+}
+export function gigabytes(rate: number): string { return (rate / 1e9).toPrecision(3); }
+export function percent(share: number): string { return `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`; }
+
 // Gives the canvas this size, in the screen's own pixels, and returns its context. Returns null if the size is zero.
 export function context(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D | null {
   const scale = window.devicePixelRatio || 1;

@@ -360,16 +360,31 @@
   function plural(n, one) {
     return `${count(n)} ${one}${n === 1 ? "" : "s"}`;
   }
+  function payload(bytes2) {
+    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let value = bytes2, unit = 0;
+    while (value >= 1024 && unit + 1 < units.length) {
+      value /= 1024;
+      unit++;
+    }
+    return `${value >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toPrecision(3)} ${units[unit]}`;
+  }
+  function gigabytes(rate) {
+    return (rate / 1e9).toPrecision(3);
+  }
+  function percent(share) {
+    return `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+  }
   function context(canvas, width, height) {
-    const scale = window.devicePixelRatio || 1;
+    const scale2 = window.devicePixelRatio || 1;
     if (width < 1 || height < 1)
       return null;
-    canvas.width = Math.round(width * scale);
-    canvas.height = Math.round(height * scale);
+    canvas.width = Math.round(width * scale2);
+    canvas.height = Math.round(height * scale2);
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
     const g = canvas.getContext("2d");
-    g?.setTransform(scale, 0, 0, scale, 0, 0);
+    g?.setTransform(scale2, 0, 0, scale2, 0, 0);
     return g;
   }
   function fitText(g, text, width) {
@@ -1331,6 +1346,417 @@
     }
   };
 
+  // tables.ts
+  var MOST3 = 100;
+  var few = () => Math.min(MOST3, Math.ceil(window.innerHeight / 20));
+  var NAMES = new Intl.Collator("en", { numeric: true });
+  function textOf(column, row) {
+    return column.text ? column.text(row) : String(column.value(row));
+  }
+  function compared(a, b) {
+    if (a === b)
+      return 0;
+    if (typeof a === "number" && typeof b === "number")
+      return a - b;
+    return a === "" ? -1 : b === "" ? 1 : NAMES.compare(String(a), String(b));
+  }
+  var Table = class {
+    constructor(columns, rows, sort, bad, chosen, click, embedded = false) {
+      this.columns = columns;
+      this.rows = rows;
+      this.chosen = chosen;
+      this.click = click;
+      this.embedded = embedded;
+      this.root = el("div", "table scroll");
+      this.filter = el("input");
+      this.head = el("tr");
+      this.body = el("tbody");
+      this.note = el("span", "faint");
+      this.by = 0;
+      this.down = false;
+      this.texts = [];
+      // by row: 1 if it is bad
+      this.order = [];
+      // the rows on the page
+      this.count = 0;
+      // rows that the filter leaves
+      this.limit = few();
+      // rows in the document
+      this.shown = null;
+      if (embedded)
+        this.root.className = "table";
+      [this.by, this.down] = sort;
+      this.marks = Uint8Array.from({ length: rows }, (_, row) => Number(bad(row)));
+      this.filter.placeholder = "filter";
+      this.filter.addEventListener("input", () => this.arrange());
+      columns.forEach((column, at) => {
+        const cell = el("th", "", column.name);
+        cell.tabIndex = 0;
+        cell.title = column.meaning ?? "";
+        const sortBy = () => {
+          this.down = this.by === at ? !this.down : false;
+          this.by = at;
+          this.arrange();
+        };
+        cell.addEventListener("click", sortBy);
+        cell.addEventListener("keydown", (event) => {
+          if (event.key === "Enter")
+            sortBy();
+        });
+        this.head.append(cell);
+      });
+      this.root.addEventListener("scroll", () => {
+        if (this.limit === MOST3 || this.root.scrollTop + 2 * this.root.clientHeight < this.root.scrollHeight)
+          return;
+        const from = this.limit;
+        this.limit = MOST3;
+        this.body.append(...this.lines(from));
+      });
+      this.root.append(el("div", "bar", this.filter, this.note), el("table", "", el("thead", "", this.head), this.body));
+      this.arrange();
+    }
+    // Keeps the first rows in the order of the column: few are shown, so the others need not be sorted.
+    arrange() {
+      const wanted = this.filter.value.trim().toLowerCase(), { value } = this.columns[this.by], sign = this.down ? -1 : 1, first = [], values = [];
+      this.count = 0;
+      for (let row = 0; row < this.rows; row++) {
+        if (wanted && !this.words(row).includes(wanted))
+          continue;
+        this.count++;
+        const own = value(row), before = (at) => this.marks[row] - this.marks[first[at]] || sign * compared(values[at], own);
+        if (first.length === MOST3 && before(MOST3 - 1) <= 0)
+          continue;
+        let low = 0, high = first.length;
+        while (low < high) {
+          const middle = low + high >> 1;
+          if (before(middle) > 0)
+            high = middle;
+          else
+            low = middle + 1;
+        }
+        first.splice(low, 0, row);
+        values.splice(low, 0, own);
+        if (first.length > MOST3) {
+          first.pop();
+          values.pop();
+        }
+      }
+      this.order = first;
+      this.limit = few();
+      this.root.scrollTop = 0;
+      this.fill();
+    }
+    fill() {
+      this.note.textContent = this.count > MOST3 ? `${count(this.count - MOST3)} more rows: narrow them with the filter` : plural(this.count, "row");
+      this.body.replaceChildren(...this.lines(0));
+      [...this.head.children].forEach((cell, at) => cell.setAttribute("aria-sort", at !== this.by ? "none" : this.down ? "descending" : "ascending"));
+    }
+    lines(from) {
+      const isChosen = this.chosen();
+      return this.order.slice(from, this.limit).map((row) => {
+        const line = el("tr", (this.marks[row] ? "bad " : "") + (isChosen(row) ? "chosen" : ""), ...this.columns.map((column) => el("td", "", textOf(column, row))));
+        line.addEventListener("click", () => this.click(row));
+        return line;
+      });
+    }
+    // All that the filter looks at.
+    words(row) {
+      var _a;
+      return (_a = this.texts)[row] ?? (_a[row] = this.columns.map((column) => textOf(column, row)).join("\n").toLowerCase());
+    }
+    draw() {
+      const now = document.location.hash;
+      if (now !== this.shown || this.embedded) {
+        this.shown = now;
+        this.fill();
+      }
+    }
+  };
+  function named(page, columns) {
+    return columns.map(([key, value]) => {
+      const [name, meaning] = page.incident.file.columns[key];
+      return { name, meaning, value };
+    });
+  }
+  var known = (value) => value < 0 ? "" : value;
+  function rankTable(page) {
+    const { incident } = page, ranks = incident.ranks;
+    const columns = named(page, [
+      ["rank", (row) => ranks.rank[row]],
+      ["host", (row) => incident.host(row)],
+      ["gpu", (row) => known(ranks.gpu[row])],
+      ["pid", (row) => ranks.pid[row] || ""],
+      ["stage", (row) => known(ranks.stage[row])],
+      ["class", (row) => incident.file.waitKinds[incident.waitClass(row)?.kind ?? WaitKind.healthy]],
+      ["lag", (row) => known(ranks.lag[row])],
+      ["lost", (row) => ranks.lost[row]],
+      ["state", (row) => incident.stateText(row)]
+    ]);
+    return new Table(
+      columns,
+      incident.rows,
+      [0, false],
+      (row) => incident.culprits.has(ranks.rank[row]),
+      () => (row) => ranks.rank[row] === page.place().rank,
+      (row) => page.select({ rank: ranks.rank[row], comm: -1, op: -1 })
+    );
+  }
+  function commTable(page) {
+    const { incident } = page, comms = incident.file.comms;
+    const low = comms.map(() => Infinity), high = comms.map(() => -Infinity), seen = comms.map(() => 0);
+    for (let m = 0; m < incident.memberComm.length; m++) {
+      const comm = incident.memberComm[m], issued = incident.issued[m];
+      if (comm >= comms.length || issued === -2)
+        continue;
+      low[comm] = Math.min(low[comm], Math.max(issued, 0));
+      high[comm] = Math.max(high[comm], Math.max(issued, 0));
+      seen[comm]++;
+    }
+    const columns = [
+      ...named(page, [["comm", (comm) => comms[comm].name], ["size", (comm) => comms[comm].size]]),
+      { name: "Recorded", meaning: "Members with data", value: (comm) => seen[comm] },
+      { name: "Newest call", value: (comm) => seen[comm] ? high[comm] : "" },
+      { name: "Spread", meaning: "Calls between the first member and the last", value: (comm) => seen[comm] ? high[comm] - low[comm] : "" },
+      { name: "Members", value: (comm) => runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "not known" }
+    ];
+    return new Table(
+      columns,
+      comms.length,
+      [0, false],
+      (comm) => comm === incident.focusComm,
+      () => (comm) => comm === page.place().comm,
+      (comm) => page.open("matrix", { rank: comms[comm].ranks[0] ?? -1, comm, op: -1 })
+    );
+  }
+  function speedTable(speeds, chosen, click) {
+    const share = (rate) => (at) => speeds[at].roof > 0 ? speeds[at].rate[rate] / speeds[at].roof : -1;
+    const shown = (value) => ({ value: (at) => known(value(at)), text: (at) => value(at) < 0 ? "?" : percent(value(at)) });
+    const columns = [
+      { name: "Operation", value: (at) => speeds[at].op },
+      { name: "Payload", meaning: "As nccl-tests counts it", value: (at) => speeds[at].bytes, text: (at) => payload(speeds[at].bytes) },
+      { name: "Ranks", value: (at) => speeds[at].ranks },
+      { name: "Hosts", meaning: "That each communicator crosses", value: (at) => speeds[at].hosts || "" },
+      { name: "Comms", value: (at) => speeds[at].comms },
+      { name: "Calls", meaning: "Measured", value: (at) => speeds[at].rate[0] },
+      { name: "GB/s", meaning: "Bus bandwidth, the median", value: (at) => speeds[at].rate[2], text: (at) => gigabytes(speeds[at].rate[2]) },
+      { name: "Share", meaning: "Of what is possible", ...shown(share(2)) },
+      { name: "10 %", meaning: "A tenth of the calls was slower", ...shown(share(1)) },
+      { name: "90 %", meaning: "A tenth of the calls was faster", ...shown(share(3)) },
+      { name: "Possible GB/s", value: (at) => speeds[at].roof || "", text: (at) => speeds[at].roof > 0 ? gigabytes(speeds[at].roof) : "not known" },
+      { name: "From", value: (at) => speeds[at].roofName },
+      { name: "Clock", value: (at) => speeds[at].clock }
+    ];
+    return new Table(columns, speeds.length, [0, false], () => false, () => (at) => at === chosen(), click, true);
+  }
+
+  // speed.ts
+  var LEFT2 = 58;
+  var BELOW = 44;
+  var TOP2 = 14;
+  var SIZE_HEIGHT = 250;
+  var HOST_HEIGHT = 190;
+  var NEAR = 14;
+  var MARKS = ["\u25CF", "\u25A0", "\u25B2", "\u25C6", "\u25BC", "\u25CB", "\u25A1", "\u25B3", "\u25C7", "\u25BD"];
+  function scale(speed) {
+    return `${count(speed.ranks)} ranks` + (speed.hosts === 1 ? " on one host" : speed.hosts ? ` on ${count(speed.hosts)} hosts` : "");
+  }
+  var SpeedView = class {
+    // x, y, speed
+    constructor(page) {
+      this.page = page;
+      this.root = el("div", "speed scroll");
+      this.bySize = el("canvas");
+      this.byHost = el("canvas");
+      this.hostTitle = el("h2");
+      this.note = el("p", "faint");
+      this.tip = el("div", "tip");
+      this.table = null;
+      this.series = /* @__PURE__ */ new Map();
+      // kind of operation and number of ranks: its mark
+      this.chosen = 0;
+      this.points = [];
+      const { speeds } = page.incident.file;
+      if (!speeds.length) {
+        this.root.append(el("p", "", "Not measured: the data has no times of the operations themselves."));
+        return;
+      }
+      for (const speed of speeds)
+        if (!this.series.has(this.seriesOf(speed)))
+          this.series.set(this.seriesOf(speed), this.series.size);
+      this.table = speedTable(speeds, () => this.chosen, (speed) => {
+        this.chosen = speed;
+        this.draw();
+      });
+      this.root.append(el("h2", "", "Bus bandwidth over message size"), this.note, this.bySize, this.tip, this.hostTitle, this.byHost, this.table.root);
+      this.bySize.addEventListener("mousemove", (event) => {
+        const at = this.near(event);
+        this.tip.textContent = at < 0 ? "" : this.text(speeds[at]);
+      });
+      this.bySize.addEventListener("click", (event) => {
+        const at = this.near(event);
+        if (at >= 0) {
+          this.chosen = at;
+          this.draw();
+        }
+      });
+      this.byHost.addEventListener("mousemove", (event) => {
+        const host = this.hostAt(event);
+        this.tip.textContent = host ? this.hostText(host) : "";
+      });
+      this.byHost.addEventListener("click", (event) => {
+        const host = this.hostAt(event);
+        if (host)
+          this.selectHost(host[0]);
+      });
+    }
+    seriesOf(speed) {
+      return `${speed.op}, ${scale(speed)}`;
+    }
+    // Without any roofline, 100 % is unknown, and the axis has GB/s.
+    get known() {
+      return this.page.incident.file.speeds.some((speed) => speed.roof > 0);
+    }
+    top() {
+      return this.known ? 1 : Math.max(...this.page.incident.file.speeds.map((speed) => speed.rate[3]));
+    }
+    value(speed, rate) {
+      return this.known ? speed.roof > 0 ? rate / speed.roof : -1 : rate / this.top();
+    }
+    label(value) {
+      return this.known ? `${(100 * value).toFixed(0)} %` : gigabytes(value * this.top());
+    }
+    rateText(speed, [n, low, median, high]) {
+      const all = `${gigabytes(median)} GB/s, 10 to 90 % of ${count(n)} calls: ${gigabytes(low)} to ${gigabytes(high)} GB/s`;
+      return speed.roof > 0 ? `${percent(median / speed.roof)} of ${gigabytes(speed.roof)} GB/s (${speed.roofName}); ${all}` : `${all}; what is possible is not known`;
+    }
+    text(speed) {
+      return `${speed.op} of ${payload(speed.bytes)}, ${scale(speed)}: ${this.rateText(speed, speed.rate)}`;
+    }
+    hostText([host, ...rate]) {
+      return `${host}: ${this.rateText(this.page.incident.file.speeds[this.chosen], rate)}`;
+    }
+    draw() {
+      if (!this.table)
+        return;
+      const { speeds } = this.page.incident.file, width = Math.max(200, this.root.clientWidth - 34), colors = palette(), speed = speeds[this.chosen];
+      const left = speeds.filter((one) => one.roof <= 0).length;
+      this.note.textContent = !this.known ? "What is possible is not known here, so there is no 100 %: lockstep analyze --line-rate GBITS or --nccl-tests FILE gives it." : "100 % is what is possible (" + [...new Set(speeds.filter((one) => one.roof > 0).map((one) => one.roofName))].slice(0, 3).join("; ") + "). Line: from 10 to 90 % of the calls." + (left ? ` For ${count(left)} of ${count(speeds.length)} rows it is not known; the table has their GB/s.` : "");
+      this.drawSizes(width, colors);
+      const hosts = speed.hostRates.length;
+      this.hostTitle.textContent = `${speed.op} of ${payload(speed.bytes)}, ${scale(speed)}: ` + (hosts === 0 ? speed.comms === 1 ? "one communicator, so its hosts have one speed" : "hosts are not known" : hosts < speed.hostsMeasured ? `the slowest ${count(hosts)} of ${count(speed.hostsMeasured)} hosts` : `${count(hosts)} hosts, the slowest first`);
+      this.byHost.hidden = hosts === 0;
+      if (hosts)
+        this.drawHosts(width, colors, speed);
+      this.table.draw();
+    }
+    axes(g, width, height, colors) {
+      const y = (value) => TOP2 + (1 - Math.min(value, 1.05)) * (height - TOP2 - BELOW);
+      g.font = FONT;
+      g.textBaseline = "middle";
+      g.textAlign = "right";
+      for (let step = 0; step <= 4; step++) {
+        g.strokeStyle = colors.line;
+        g.globalAlpha = step === 4 ? 1 : 0.5;
+        g.beginPath();
+        g.moveTo(LEFT2, y(step / 4));
+        g.lineTo(width - 8, y(step / 4));
+        g.stroke();
+        g.globalAlpha = 1;
+        g.fillStyle = colors.faint;
+        g.fillText(this.label(step / 4) + (this.known || step < 4 ? "" : " GB/s"), LEFT2 - 6, y(step / 4));
+      }
+      g.textAlign = "left";
+      return y;
+    }
+    drawSizes(width, colors) {
+      const g = context(this.bySize, width, SIZE_HEIGHT), { speeds } = this.page.incident.file;
+      if (!g)
+        return;
+      g.clearRect(0, 0, width, SIZE_HEIGHT);
+      const y = this.axes(g, width, SIZE_HEIGHT, colors), shown = speeds.filter((speed) => this.value(speed, 1) >= 0), sizes = shown.map((speed) => Math.log2(speed.bytes));
+      const first = Math.floor(Math.min(...sizes)), last = Math.max(first + 1, Math.ceil(Math.max(...sizes)));
+      const x = (bytes2) => LEFT2 + 20 + (Math.log2(bytes2) - first) / (last - first) * (width - LEFT2 - 60);
+      g.textAlign = "center";
+      const every = Math.max(1, Math.ceil((last - first) / Math.max(1, Math.floor((width - LEFT2) / 70))));
+      for (let power = first; power <= last; power += every)
+        g.fillText(payload(2 ** power), x(2 ** power), SIZE_HEIGHT - BELOW + 12);
+      this.points = [];
+      g.textBaseline = "middle";
+      speeds.forEach((speed, at) => {
+        if (this.value(speed, 1) < 0)
+          return;
+        const px = x(speed.bytes), [, low, median, high] = speed.rate, py = y(this.value(speed, median)), mark = MARKS[this.series.get(this.seriesOf(speed)) % MARKS.length];
+        g.strokeStyle = g.fillStyle = at === this.chosen ? colors.accent : colors.text;
+        g.lineWidth = at === this.chosen ? 3 : 1.5;
+        g.beginPath();
+        g.moveTo(px, y(this.value(speed, low)));
+        g.lineTo(px, y(this.value(speed, high)));
+        g.stroke();
+        g.fillText(mark, px, py);
+        this.points.push([px, py, at]);
+      });
+      g.lineWidth = 1;
+      g.textAlign = "left";
+      let legend = LEFT2;
+      for (const [name, number] of this.series) {
+        const text = `${MARKS[number % MARKS.length]} ${name}`;
+        g.fillStyle = colors.text;
+        if (legend + g.measureText(text).width > width - 30) {
+          g.fillText("\u2026", legend, SIZE_HEIGHT - 10);
+          break;
+        }
+        g.fillText(text, legend, SIZE_HEIGHT - 10);
+        legend += g.measureText(text).width + 22;
+      }
+    }
+    hostStep(width) {
+      return Math.min(60, (width - LEFT2 - 8) / this.page.incident.file.speeds[this.chosen].hostRates.length);
+    }
+    drawHosts(width, colors, speed) {
+      const g = context(this.byHost, width, HOST_HEIGHT), value = (rate) => this.known && speed.roof <= 0 ? 0 : this.value(speed, rate);
+      if (!g)
+        return;
+      g.clearRect(0, 0, width, HOST_HEIGHT);
+      const y = this.axes(g, width, HOST_HEIGHT, colors), step = this.hostStep(width);
+      let free = 0;
+      speed.hostRates.forEach(([host, , low, median, high], at) => {
+        const left = LEFT2 + at * step, middle = left + step / 2;
+        g.fillStyle = colors.state[5];
+        g.fillRect(left + 1, y(value(median)), Math.max(1, step - 2), y(0) - y(value(median)));
+        g.strokeStyle = colors.text;
+        g.beginPath();
+        g.moveTo(middle, y(value(low)));
+        g.lineTo(middle, y(value(high)));
+        g.stroke();
+        if (left < free)
+          return;
+        g.fillStyle = colors.faint;
+        const name = fitText(g, host, 110);
+        g.fillText(name, left + 1, HOST_HEIGHT - BELOW + 14);
+        free = left + g.measureText(name).width + 10;
+      });
+    }
+    near(event) {
+      let best = -1, distance = NEAR * NEAR;
+      for (const [x, y, at] of this.points) {
+        const d = (x - event.offsetX) ** 2 + (y - event.offsetY) ** 2;
+        if (d < distance) {
+          best = at;
+          distance = d;
+        }
+      }
+      return best;
+    }
+    hostAt(event) {
+      return this.page.incident.file.speeds[this.chosen].hostRates[Math.floor((event.offsetX - LEFT2) / this.hostStep(this.byHost.clientWidth))];
+    }
+    selectHost(host) {
+      const { incident } = this.page, row = incident.ranks.host.findIndex((_, at) => incident.host(at) === host);
+      if (row >= 0)
+        this.page.select({ rank: incident.ranks.rank[row], comm: -1, op: -1 });
+    }
+  };
+
   // stacks.ts
   var StacksView = class {
     constructor(page) {
@@ -1431,186 +1857,9 @@
     }
   };
 
-  // tables.ts
-  var MOST3 = 100;
-  var few = () => Math.min(MOST3, Math.ceil(window.innerHeight / 20));
-  var NAMES = new Intl.Collator("en", { numeric: true });
-  function compared(a, b) {
-    if (a === b)
-      return 0;
-    if (typeof a === "number" && typeof b === "number")
-      return a - b;
-    return a === "" ? -1 : b === "" ? 1 : NAMES.compare(String(a), String(b));
-  }
-  var Table = class {
-    constructor(columns, rows, sort, bad, chosen, click) {
-      this.columns = columns;
-      this.rows = rows;
-      this.chosen = chosen;
-      this.click = click;
-      this.root = el("div", "table scroll");
-      this.filter = el("input");
-      this.head = el("tr");
-      this.body = el("tbody");
-      this.note = el("span", "faint");
-      this.by = 0;
-      this.down = false;
-      this.texts = [];
-      // by row: 1 if it is bad
-      this.order = [];
-      // the rows on the page
-      this.count = 0;
-      // rows that the filter leaves
-      this.limit = few();
-      // rows in the document
-      this.shown = null;
-      [this.by, this.down] = sort;
-      this.marks = Uint8Array.from({ length: rows }, (_, row) => Number(bad(row)));
-      this.filter.placeholder = "filter";
-      this.filter.addEventListener("input", () => this.arrange());
-      columns.forEach((column, at) => {
-        const cell = el("th", "", column.name);
-        cell.tabIndex = 0;
-        cell.title = column.meaning ?? "";
-        const sortBy = () => {
-          this.down = this.by === at ? !this.down : false;
-          this.by = at;
-          this.arrange();
-        };
-        cell.addEventListener("click", sortBy);
-        cell.addEventListener("keydown", (event) => {
-          if (event.key === "Enter")
-            sortBy();
-        });
-        this.head.append(cell);
-      });
-      this.root.addEventListener("scroll", () => {
-        if (this.limit === MOST3 || this.root.scrollTop + 2 * this.root.clientHeight < this.root.scrollHeight)
-          return;
-        const from = this.limit;
-        this.limit = MOST3;
-        this.body.append(...this.lines(from));
-      });
-      this.root.append(el("div", "bar", this.filter, this.note), el("table", "", el("thead", "", this.head), this.body));
-      this.arrange();
-    }
-    // Keeps the first rows in the order of the column: few are shown, so the others need not be sorted.
-    arrange() {
-      const wanted = this.filter.value.trim().toLowerCase(), { value } = this.columns[this.by], sign = this.down ? -1 : 1, first = [], values = [];
-      this.count = 0;
-      for (let row = 0; row < this.rows; row++) {
-        if (wanted && !this.words(row).includes(wanted))
-          continue;
-        this.count++;
-        const own = value(row), before = (at) => this.marks[row] - this.marks[first[at]] || sign * compared(values[at], own);
-        if (first.length === MOST3 && before(MOST3 - 1) <= 0)
-          continue;
-        let low = 0, high = first.length;
-        while (low < high) {
-          const middle = low + high >> 1;
-          if (before(middle) > 0)
-            high = middle;
-          else
-            low = middle + 1;
-        }
-        first.splice(low, 0, row);
-        values.splice(low, 0, own);
-        if (first.length > MOST3) {
-          first.pop();
-          values.pop();
-        }
-      }
-      this.order = first;
-      this.limit = few();
-      this.root.scrollTop = 0;
-      this.fill();
-    }
-    fill() {
-      this.note.textContent = this.count > MOST3 ? `${count(this.count - MOST3)} more rows: narrow them with the filter` : plural(this.count, "row");
-      this.body.replaceChildren(...this.lines(0));
-      [...this.head.children].forEach((cell, at) => cell.setAttribute("aria-sort", at !== this.by ? "none" : this.down ? "descending" : "ascending"));
-    }
-    lines(from) {
-      const isChosen = this.chosen();
-      return this.order.slice(from, this.limit).map((row) => {
-        const line = el("tr", (this.marks[row] ? "bad " : "") + (isChosen(row) ? "chosen" : ""), ...this.columns.map((column) => el("td", "", String(column.value(row)))));
-        line.addEventListener("click", () => this.click(row));
-        return line;
-      });
-    }
-    // All that the filter looks at.
-    words(row) {
-      var _a;
-      return (_a = this.texts)[row] ?? (_a[row] = this.columns.map((column) => column.value(row)).join("\n").toLowerCase());
-    }
-    draw() {
-      const now = document.location.hash;
-      if (now !== this.shown) {
-        this.shown = now;
-        this.fill();
-      }
-    }
-  };
-  function named(page, columns) {
-    return columns.map(([key, value]) => {
-      const [name, meaning] = page.incident.file.columns[key];
-      return { name, meaning, value };
-    });
-  }
-  var known = (value) => value < 0 ? "" : value;
-  function rankTable(page) {
-    const { incident } = page, ranks = incident.ranks;
-    const columns = named(page, [
-      ["rank", (row) => ranks.rank[row]],
-      ["host", (row) => incident.host(row)],
-      ["gpu", (row) => known(ranks.gpu[row])],
-      ["pid", (row) => ranks.pid[row] || ""],
-      ["stage", (row) => known(ranks.stage[row])],
-      ["class", (row) => incident.file.waitKinds[incident.waitClass(row)?.kind ?? WaitKind.healthy]],
-      ["lag", (row) => known(ranks.lag[row])],
-      ["lost", (row) => ranks.lost[row]],
-      ["state", (row) => incident.stateText(row)]
-    ]);
-    return new Table(
-      columns,
-      incident.rows,
-      [0, false],
-      (row) => incident.culprits.has(ranks.rank[row]),
-      () => (row) => ranks.rank[row] === page.place().rank,
-      (row) => page.select({ rank: ranks.rank[row], comm: -1, op: -1 })
-    );
-  }
-  function commTable(page) {
-    const { incident } = page, comms = incident.file.comms;
-    const low = comms.map(() => Infinity), high = comms.map(() => -Infinity), seen = comms.map(() => 0);
-    for (let m = 0; m < incident.memberComm.length; m++) {
-      const comm = incident.memberComm[m], issued = incident.issued[m];
-      if (comm >= comms.length || issued === -2)
-        continue;
-      low[comm] = Math.min(low[comm], Math.max(issued, 0));
-      high[comm] = Math.max(high[comm], Math.max(issued, 0));
-      seen[comm]++;
-    }
-    const columns = [
-      ...named(page, [["comm", (comm) => comms[comm].name], ["size", (comm) => comms[comm].size]]),
-      { name: "Recorded", meaning: "Members with data", value: (comm) => seen[comm] },
-      { name: "Newest call", value: (comm) => seen[comm] ? high[comm] : "" },
-      { name: "Spread", meaning: "Calls between the first member and the last", value: (comm) => seen[comm] ? high[comm] - low[comm] : "" },
-      { name: "Members", value: (comm) => runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "not known" }
-    ];
-    return new Table(
-      columns,
-      comms.length,
-      [0, false],
-      (comm) => comm === incident.focusComm,
-      () => (comm) => comm === page.place().comm,
-      (comm) => page.open("matrix", { rank: comms[comm].ranks[0] ?? -1, comm, op: -1 })
-    );
-  }
-
   // timeline.ts
-  var LEFT2 = 150;
-  var TOP2 = 26;
+  var LEFT3 = 150;
+  var TOP3 = 26;
   var MOST_ROWS = 120;
   var TimelineView = class {
     constructor(page) {
@@ -1668,7 +1917,7 @@
       this.port.set(early - this.first, this.last - this.first, 0, Math.min(this.rows.length, 40));
     }
     area() {
-      return { x: LEFT2, y: TOP2, w: Math.max(1, this.box.clientWidth - LEFT2 - 12), h: Math.max(1, this.box.clientHeight - TOP2) };
+      return { x: LEFT3, y: TOP3, w: Math.max(1, this.box.clientWidth - LEFT3 - 12), h: Math.max(1, this.box.clientHeight - TOP3) };
     }
     draw() {
       const g = context(this.canvas, this.box.clientWidth, this.box.clientHeight), colors = palette(), incident = this.page.incident;
@@ -1678,7 +1927,7 @@
         incident.want(this.rows.slice(0, 40));
         this.fit();
       }
-      const a = this.area(), { x0, x1, y0, y1 } = this.port, scale = a.w / (x1 - x0), ch = a.h / (y1 - y0);
+      const a = this.area(), { x0, x1, y0, y1 } = this.port, scale2 = a.w / (x1 - x0), ch = a.h / (y1 - y0);
       g.fillStyle = colors.back;
       g.fillRect(0, 0, this.box.clientWidth, this.box.clientHeight);
       g.font = FONT;
@@ -1695,7 +1944,7 @@
         const h = Math.max(1, ch * step - (ch > 6 ? 2 : 0));
         if (culprit || rank === this.page.place().rank) {
           g.fillStyle = colors.band;
-          g.fillRect(0, y, a.w + LEFT2, h);
+          g.fillRect(0, y, a.w + LEFT3, h);
         }
         let drawn = Infinity;
         const names2 = [];
@@ -1704,7 +1953,7 @@
           if (!begin)
             continue;
           const end = incident.end[call] || (state === State.completed || state === State.issued ? begin : this.last);
-          const left = a.x + (begin - this.first - x0) * scale, right = a.x + (end - this.first - x0) * scale;
+          const left = a.x + (begin - this.first - x0) * scale2, right = a.x + (end - this.first - x0) * scale2;
           if (right < a.x || left > a.x + a.w)
             continue;
           const x = Math.max(a.x, left), w = Math.max(1.5, Math.min(right, a.x + a.w) - x);
@@ -1727,11 +1976,11 @@
           g.fillText(fitText(g, incident.callName(call), w - 6), x + 3, y + h / 2);
         }
         if (culprit && ch > 6)
-          this.drawCulprit(g, row, y, h, scale);
+          this.drawCulprit(g, row, y, h, scale2);
         if (ch * step >= 11 || culprit) {
           g.font = culprit ? BOLD : FONT;
           g.fillStyle = culprit ? colors.bad : colors.faint;
-          g.fillText(fitText(g, `${rank}  ${incident.host(row)}`, LEFT2 - 16), 8, y + h / 2);
+          g.fillText(fitText(g, `${rank}  ${incident.host(row)}`, LEFT3 - 16), 8, y + h / 2);
           g.font = FONT;
         }
       }
@@ -1745,12 +1994,12 @@
       g.textAlign = "left";
     }
     // Draws what a culprit does instead of its next call, from the end of its last call on.
-    drawCulprit(g, row, y, h, scale) {
+    drawCulprit(g, row, y, h, scale2) {
       const incident = this.page.incident, a = this.area(), colors = palette();
       let from = 0;
       for (let call = incident.firstCall[row]; call < incident.endCall[row]; call++)
         from = Math.max(from, incident.end[call], incident.begin[call]);
-      const x = Math.max(a.x, a.x + (from - this.first - this.port.x0) * scale), w = a.x + a.w - x;
+      const x = Math.max(a.x, a.x + (from - this.first - this.port.x0) * scale2), w = a.x + a.w - x;
       if (!from || w < 4)
         return;
       g.strokeStyle = g.fillStyle = colors.bad;
@@ -1798,10 +2047,11 @@
     ["stacks", "Stacks"],
     ["ranks", "Ranks"],
     ["comms", "Communicators"],
+    ["speed", "Speed"],
     ["report", "Report"]
   ];
   var KEYS = [
-    ["1 to 8", "views"],
+    ["1 to 9", "views"],
     ["w", "the whole job; again: back to the answer"],
     ["/", "search: rank, host, communicator, #call, function"],
     ["+ - 0", "zoom in, zoom out, all (matrix, timeline)"],
@@ -1918,6 +2168,7 @@
         timeline: () => new TimelineView(this),
         ranks: () => rankTable(this),
         comms: () => commTable(this),
+        speed: () => new SpeedView(this),
         report: () => this.report()
       };
       const view = make[name]();

@@ -20,11 +20,16 @@ export interface RankColumns {
 export interface CallFile {
   unitNs: number; span: number; ofRank: string; membership: string; kind: string; state: string; seq: string; peer: string; begin: string; end: string; site: string;
 }
+export type Rate = [number, number, number, number]; // calls, and bytes per second: the tenth that is slowest, the median, the tenth that is fastest
+export interface Speed {
+  op: string; bytes: number; ranks: number; hosts: number; comms: number; rate: Rate; roof: number; roofName: string; clock: string; // roof: 0 not known
+  hostRates: [string, ...Rate][]; hostsMeasured: number; // slowest first
+}
 export interface File {
   job: string; verdict: string; expected: number; note: string; sections: Section[]; findings: Finding[]; ranks: Partial<RankColumns>; missing: Runs;
   comms: Comm[]; waits: { classes: WaitClass[]; edges: [number, number, string, number][] }; mismatches: Mismatch[];
   stacks: { parent: number[]; frame: number[]; kind: number[]; ranks: Runs[]; own: number[] };
-  unknown: string[]; kinds: [string, number][]; states: [string, string][]; waitKinds: string[]; columns: Record<string, [string, string]>; texts: string[]; focus: Focus | null;
+  speeds: Speed[]; unknown: string[]; kinds: [string, number][]; states: [string, string][]; waitKinds: string[]; columns: Record<string, [string, string]>; texts: string[]; focus: Focus | null;
   memberships: { ofRank: string; comm: string; issued: string; completed: string };
   calls: CallFile;
   lanes: string[]; grids: GridFile[] | null; // the first grid is every call in program order; null: the server has them, and the calls

@@ -6,6 +6,7 @@ import { FocusView } from "./focus";
 import { GraphView } from "./graph";
 import { MatrixView } from "./matrix";
 import { SearchBox } from "./search";
+import { SpeedView } from "./speed";
 import { StacksView } from "./stacks";
 import { commTable, rankTable } from "./tables";
 import { TimelineView } from "./timeline";
@@ -13,10 +14,10 @@ import { Page, Place, View } from "./view";
 
 const VIEWS: [string, string][] = [
   ["answer", "Answer"], ["matrix", "Matrix"], ["waits", "Wait-for"], ["timeline", "Timeline"], ["stacks", "Stacks"], ["ranks", "Ranks"],
-  ["comms", "Communicators"], ["report", "Report"],
+  ["comms", "Communicators"], ["speed", "Speed"], ["report", "Report"],
 ];
 const KEYS: [string, string][] = [
-  ["1 to 8", "views"], ["w", "the whole job; again: back to the answer"], ["/", "search: rank, host, communicator, #call, function"],
+  ["1 to 9", "views"], ["w", "the whole job; again: back to the answer"], ["/", "search: rank, host, communicator, #call, function"],
   ["+ - 0", "zoom in, zoom out, all (matrix, timeline)"], ["arrows", "move (matrix, timeline)"], ["c", "the next culprit"], ["Escape", "close what is open; nothing selected"],
   ["t", "light or dark"], ["?", "these keys"],
 ];
@@ -111,7 +112,7 @@ class Main implements Page {
     if (made) return made;
     const make: Record<string, () => View> = {
       answer: () => new FocusView(this), matrix: () => new MatrixView(this), waits: () => new GraphView(this), stacks: () => new StacksView(this),
-      timeline: () => new TimelineView(this), ranks: () => rankTable(this), comms: () => commTable(this), report: () => this.report(),
+      timeline: () => new TimelineView(this), ranks: () => rankTable(this), comms: () => commTable(this), speed: () => new SpeedView(this), report: () => this.report(),
     };
     const view = make[name]();
     this.views.set(name, view);

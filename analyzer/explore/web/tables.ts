@@ -1,7 +1,7 @@
 // Tables. A click on a column sorts by it, and a filter shows only rows that contain a text.
 import { runsCount, runsText } from "./data";
-import { WaitKind } from "./file";
-import { count, el, plural } from "./dom";
+import { Speed, WaitKind } from "./file";
+import { count, el, gigabytes, payload, percent, plural } from "./dom";
 import { Page, View } from "./view";
 
 const MOST = 100; // rows that can be read: more are slow, and nobody reads them
@@ -11,7 +11,9 @@ const few = () => Math.min(MOST, Math.ceil(window.innerHeight / 20));
 const NAMES = new Intl.Collator("en", { numeric: true });
 
 type Value = string | number;
-interface Column { name: string; meaning?: string; value(row: number): Value }
+interface Column { name: string; meaning?: string; value(row: number): Value; text?(row: number): string }
+
+function textOf(column: Column, row: number): string { return column.text ? column.text(row) : String(column.value(row)); }
 
 // What is not known comes first.
 function compared(a: Value, b: Value): number {
@@ -35,7 +37,8 @@ class Table implements View {
   private shown: string | null = null;
 
   constructor(private readonly columns: Column[], private readonly rows: number, sort: [number, boolean], bad: (row: number) => boolean,
-    private readonly chosen: () => (row: number) => boolean, private readonly click: (row: number) => void) {
+    private readonly chosen: () => (row: number) => boolean, private readonly click: (row: number) => void, private readonly embedded = false) {
+    if (embedded) this.root.className = "table"; // what is around it scrolls
     [this.by, this.down] = sort;
     this.marks = Uint8Array.from({ length: rows }, (_, row) => Number(bad(row)));
     this.filter.placeholder = "filter";
@@ -89,7 +92,7 @@ class Table implements View {
   private lines(from: number): HTMLElement[] {
     const isChosen = this.chosen();
     return this.order.slice(from, this.limit).map(row => {
-      const line = el("tr", (this.marks[row] ? "bad " : "") + (isChosen(row) ? "chosen" : ""), ...this.columns.map(column => el("td", "", String(column.value(row)))));
+      const line = el("tr", (this.marks[row] ? "bad " : "") + (isChosen(row) ? "chosen" : ""), ...this.columns.map(column => el("td", "", textOf(column, row))));
       line.addEventListener("click", () => this.click(row));
       return line;
     });
@@ -97,12 +100,12 @@ class Table implements View {
 
   // All that the filter looks at.
   private words(row: number): string {
-    return this.texts[row] ??= this.columns.map(column => column.value(row)).join("\n").toLowerCase();
+    return this.texts[row] ??= this.columns.map(column => textOf(column, row)).join("\n").toLowerCase();
   }
 
   draw(): void {
     const now = document.location.hash;
-    if (now !== this.shown) { this.shown = now; this.fill(); }
+    if (now !== this.shown || this.embedded) { this.shown = now; this.fill(); }
   }
 }
 
@@ -142,4 +145,20 @@ export function commTable(page: Page): View {
   ];
   return new Table(columns, comms.length, [0, false], comm => comm === incident.focusComm, () => comm => comm === page.place().comm,
     comm => page.open("matrix", { rank: comms[comm].ranks[0] ?? -1, comm, op: -1 }));
+}
+
+export function speedTable(speeds: Speed[], chosen: () => number, click: (speed: number) => void): View {
+  const share = (rate: number) => (at: number) => (speeds[at].roof > 0 ? speeds[at].rate[rate] / speeds[at].roof : -1);
+  const shown = (value: (at: number) => number) => ({ value: (at: number) => known(value(at)), text: (at: number) => (value(at) < 0 ? "?" : percent(value(at))) });
+  const columns: Column[] = [
+    { name: "Operation", value: at => speeds[at].op }, { name: "Payload", meaning: "As nccl-tests counts it", value: at => speeds[at].bytes, text: at => payload(speeds[at].bytes) },
+    { name: "Ranks", value: at => speeds[at].ranks }, { name: "Hosts", meaning: "That each communicator crosses", value: at => speeds[at].hosts || "" },
+    { name: "Comms", value: at => speeds[at].comms }, { name: "Calls", meaning: "Measured", value: at => speeds[at].rate[0] },
+    { name: "GB/s", meaning: "Bus bandwidth, the median", value: at => speeds[at].rate[2], text: at => gigabytes(speeds[at].rate[2]) },
+    { name: "Share", meaning: "Of what is possible", ...shown(share(2)) }, { name: "10 %", meaning: "A tenth of the calls was slower", ...shown(share(1)) },
+    { name: "90 %", meaning: "A tenth of the calls was faster", ...shown(share(3)) },
+    { name: "Possible GB/s", value: at => speeds[at].roof || "", text: at => (speeds[at].roof > 0 ? gigabytes(speeds[at].roof) : "not known") },
+    { name: "From", value: at => speeds[at].roofName }, { name: "Clock", value: at => speeds[at].clock },
+  ];
+  return new Table(columns, speeds.length, [0, false], () => false, () => at => at === chosen(), click, true);
 }

@@ -227,7 +227,8 @@ const PythonCode::Code& PythonCode::Load(uint64_t address) {
     code_type_ = type;
   }
   code.function = Text(At<uint64_t>(bytes, layout_.code_name));
-  code.file = ShortPythonFile(Text(At<uint64_t>(bytes, layout_.code_file)));
+  code.path = Text(At<uint64_t>(bytes, layout_.code_file));
+  code.file = ShortPythonFile(code.path);
   code.first_line = At<int32_t>(bytes, layout_.code_first_line);
   code.lines = Bytes(At<uint64_t>(bytes, layout_.code_lines));
   code.valid = !code.function.empty();
@@ -244,6 +245,7 @@ std::optional<PythonFrame> PythonCode::Describe(const PythonFrameRef& ref) {
   PythonFrame frame;
   frame.function = code.function;
   frame.file = code.file;
+  frame.path = code.path;
   frame.line = PythonLine(layout_.lines, code.lines, code.first_line, at);
   frame.outermost_of_call = ref.outermost_of_call;
   return frame;

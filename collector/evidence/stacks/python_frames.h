@@ -39,6 +39,7 @@ struct PythonFrame {
   std::string function, file;  // `file` is relative to the package ("torch/serialization.py") if there is one
   uint32_t line = 0;           // 0 if unknown
   bool outermost_of_call = false;
+  std::string path = "";  // the whole path, as the process sees it
 };
 
 // Converts references to texts; caches code objects.
@@ -51,7 +52,7 @@ class PythonCode {
  private:
   struct Code {
     bool valid = false;
-    std::string function, file;
+    std::string function, file, path;
     int32_t first_line = 0;
     std::string lines;
   };

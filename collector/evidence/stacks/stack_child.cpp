@@ -27,6 +27,7 @@
 #include "collector/evidence/stacks/ptrace_permission.h"
 #include "collector/evidence/stacks/python_frames.h"
 #include "collector/evidence/stacks/remote_memory.h"
+#include "collector/evidence/stacks/source_hash.h"
 #include "collector/evidence/stacks/stack_capture.h"
 #include "collector/evidence/stacks/stack_merge.h"
 #include "collector/evidence/stacks/stack_unwind.h"
@@ -38,6 +39,8 @@ namespace {
 
 constexpr size_t kMostNativeFrames = 256;
 constexpr size_t kMostPythonFrames = 256;
+constexpr size_t kMostSources = 128;
+constexpr int64_t kSourcesLimit = 300'000'000;
 constexpr int64_t kSendEvery = 150'000'000;
 
 struct Python {
@@ -212,7 +215,7 @@ class StackChild {
       return Send() ? 0 : 1;
     }
     if (!Unwind(&unwinder)) return 1;
-    return AddLines(&unwinder) ? 0 : 1;
+    return AddLines(&unwinder) && AddSources() ? 0 : 1;
   }
 
  private:
@@ -276,6 +279,8 @@ class StackChild {
           if (std::optional<PythonFrame> frame = code->Describe(ref)) {
             frame->function = CleanUtf8(frame->function, 512);
             frame->file = CleanUtf8(frame->file, 1024);
+            if (absl::StartsWith(frame->path, "/") && sources_.size() < kMostSources)
+              sources_.insert(CleanUtf8(frame->path, 1024));
             described_[thread.tid].push_back(std::move(*frame));
           } else if (ref.outermost_of_call && !described_[thread.tid].empty()) {
             described_[thread.tid].back().outermost_of_call = true;
@@ -351,6 +356,49 @@ class StackChild {
     return Send();
   }
 
+  // A file on a dead file server holds its reader forever, so another process reads them, and nobody waits for it.
+  bool AddSources() {
+    int ends[2];
+    if (sources_.empty() || pipe2(ends, O_CLOEXEC) != 0) return true;
+    const UniqueFd from(ends[0]);
+    UniqueFd to(ends[1]);
+    const pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      close(out_);  // else the reader of it would not see the end
+      for (const std::string& path : sources_) {
+        const std::string line = SourceHash(pid_, path) + "\n";
+        if (write(to.get(), line.data(), line.size()) < 0) break;
+      }
+      _exit(0);
+    }
+    to.reset();
+    std::string hashes;
+    const int64_t end = MonotonicNs() + kSourcesLimit;
+    for (int64_t left = kSourcesLimit; child > 0 && left > 0; left = end - MonotonicNs()) {
+      pollfd readable{from.get(), POLLIN, 0};
+      char bytes[4096];
+      if (poll(&readable, 1, static_cast<int>(left / 1'000'000) + 1) != 1) break;
+      const ssize_t got = read(from.get(), bytes, sizeof bytes);
+      if (got <= 0) break;
+      hashes.append(bytes, static_cast<size_t>(got));
+    }
+    if (child > 0) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, WNOHANG);
+    }
+    size_t at = 0;
+    for (const std::string& path : sources_) {
+      StackModule* module = evidence_.add_modules();
+      module->set_path(path);
+      const size_t newline = hashes.find('\n', at);
+      if (newline == hashes.npos) continue;
+      module->set_build_id(hashes.substr(at, newline - at));
+      at = newline + 1;
+    }
+    return Send();
+  }
+
   void SetModules(Unwinder* unwinder) {
     evidence_.clear_modules();
     for (StackModule& module : unwinder->Modules()) {
@@ -370,6 +418,7 @@ class StackChild {
   std::map<pid_t, PythonStack> python_;
   std::map<pid_t, std::vector<PythonFrame>> described_;
   std::vector<std::vector<uint64_t>> pcs_;
+  std::set<std::string> sources_;  // Python files with frames
 };
 
 }  // namespace

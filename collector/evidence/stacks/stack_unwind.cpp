@@ -47,6 +47,11 @@ struct CodeFile {
   bool lines = true;
 };
 
+bool IsNcclLibrary(const std::string& path) {
+  const absl::string_view name = absl::string_view(path).substr(path.rfind('/') + 1);
+  return absl::StartsWith(name, "libnccl") || absl::StartsWith(name, "librccl");
+}
+
 // Returns the error text of libdw's last call. A call may fail without a text.
 std::string LastProblem() {
   const char* const text = dwfl_errmsg(-1);
@@ -416,16 +421,22 @@ void Unwinder::AddLine(uint64_t pc) {
 
 std::vector<StackModule> Unwinder::Modules() const {
   std::vector<StackModule> modules;
-  for (uint32_t index : state_->reported) {
-    const CodeFile& file = state_->files[index];
+  const auto add = [&modules](const CodeFile& file) {
     StackModule module;
     module.set_path(file.mapped.path);
     const unsigned char* bits = nullptr;
     GElf_Addr address = 0;
-    const int length = file.module == nullptr ? 0 : dwfl_module_build_id(file.module, &bits, &address);
+    // It finds no build id before the file is open.
+    GElf_Addr bias = 0;
+    const bool open = file.module != nullptr && dwfl_module_getelf(file.module, &bias) != nullptr;
+    const int length = open ? dwfl_module_build_id(file.module, &bits, &address) : 0;
     for (int i = 0; i < length && i < 32; ++i)
       absl::StrAppend(module.mutable_build_id(), absl::Hex(bits[i], absl::kZeroPad2));
     modules.push_back(std::move(module));
+  };
+  for (uint32_t index : state_->reported) add(state_->files[index]);
+  for (const CodeFile& file : state_->files) {
+    if (file.number == 0 && file.mapped.executable && IsNcclLibrary(file.mapped.path)) add(file);
   }
   return modules;
 }

@@ -1,0 +1,19 @@
+// Ranks that run different code: versions of NCCL and Python, libraries by their build ids, Python files by their
+// hashes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analyzer/model/bundle.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// Sets Verdict::code. Only what was read of at least two ranks can differ; a rank of which it is unknown has no group.
+void SetCodeDifferences(const Bundle& bundle, Verdict* verdict);
+
+// A sentence for each difference: "NCCL 2.27.3 on ranks 8-15 (n2), 2.28.9 on the 56 others".
+std::vector<std::string> CodeLines(const Verdict& verdict);
+
+}  // namespace lockstep

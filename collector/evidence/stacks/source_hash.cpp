@@ -1,0 +1,54 @@
+#include "collector/evidence/stacks/source_hash.h"
+
+#include <sodium.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/util/proc_stat.h"
+#include "analyzer/util/small_file.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMostSource = size_t{4} << 20;
+constexpr int64_t kSecond = 1'000'000'000;
+
+int64_t Now(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return now.tv_sec * kSecond + now.tv_nsec;
+}
+
+// By the wall clock.
+std::optional<int64_t> StartedRealNs(pid_t pid) {
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
+  const int64_t hertz = sysconf(_SC_CLK_TCK);
+  if (!stat || hertz <= 0) return std::nullopt;
+  const auto since_boot = static_cast<int64_t>(stat->start_ticks) * (kSecond / hertz);
+  return Now(CLOCK_REALTIME) - Now(CLOCK_BOOTTIME) + since_boot;
+}
+
+}  // namespace
+
+std::string SourceHash(pid_t pid, const std::string& path) {
+  if (path.empty() || path[0] != '/') return "";
+  const std::optional<int64_t> started = StartedRealNs(pid);
+  const UniqueFd fd = OpenToRead(absl::StrCat("/proc/", pid, "/root", path));
+  struct stat info {};
+  if (!started || !fd.ok() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
+  if (info.st_mtim.tv_sec * kSecond + info.st_mtim.tv_nsec > *started) return "";
+  const absl::StatusOr<std::string> text = ReadWholeFile(fd.get(), path, kMostSource);
+  if (!text.ok()) return "";
+  unsigned char hash[crypto_hash_sha256_BYTES];
+  crypto_hash_sha256(hash, reinterpret_cast<const unsigned char*>(text->data()), text->size());
+  return absl::StrCat("sha256:",
+                      absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(hash), sizeof hash)));
+}
+
+}  // namespace lockstep
