@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 
-from support import SOURCE, Skip
+from support import SOURCE, Skip, descendants
 
 TABLE = SOURCE / "results/attach.md"
 LEAST_RIGHT, MOST_SECONDS, SURE = 15, 15, 0.8
@@ -69,11 +69,14 @@ class Job:
         return any("fault" in path.read_text(errors="replace") for path in self.folder.glob("*.log"))
 
     def end(self):
-        for process in self.processes:
+        # Each worker of torchrun has a session of its own, and outlives torchrun if nothing else ends it.
+        for pid in [worker for process in self.processes for worker in descendants(process.pid)]:
             try:
-                os.killpg(process.pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+        for process in self.processes:
+            process.kill()
             process.wait()
 
 

@@ -18,6 +18,20 @@ class Skip(Exception):
     """This part, or one case of it, cannot run here. The text says why."""
 
 
+def descendants(pid):
+    """Returns the processes that this one started, and those that they started, as long as no parent has ended."""
+    found, seen = [pid], []
+    while found:
+        parent = found.pop()
+        for path in glob.glob("/proc/%d/task/*/children" % parent):
+            try:
+                found += [int(child) for child in pathlib.Path(path).read_text().split()]
+            except OSError:
+                pass
+        seen.append(parent)
+    return seen[1:]
+
+
 class Outside:
     """Counts results and knows the paths."""
 
