@@ -180,7 +180,9 @@ TEST(ForeignDumps, AnEarlierAttemptWithTheSameNumbersIsLeftOut) {
       }
       LeaveOutForeignDumps(&b);
       ASSERT_EQ(b.ranks.size(), seconds == 8970 ? 4u : 3u) << seconds << " s, by taking " << by_taking;
-      if (b.ranks.size() == 3) EXPECT_EQ(b.ranks[2].rank, 3);
+      if (b.ranks.size() == 3) {
+        EXPECT_EQ(b.ranks[2].rank, 3);
+      }
     }
   }
 }

@@ -38,6 +38,7 @@ class Calls {
       for (const NcclProcess& process : file.nccl) {
         (process.comms.empty() ? bare_ : processes_).emplace_back(&file, &process);
         for (const NcclComm& comm : process.comms) largest_ = std::max(largest_, comm.size);
+        memberships_ += process.comms.size();
       }
     }
   }
@@ -272,7 +273,8 @@ class Calls {
       members.assign(parts.size(), -1);
       for (const Part& part : parts) members[static_cast<size_t>(std::min(part.comm->rank, size - 1))] = part.rank;
       if (std::find(members.begin(), members.end(), -1) != members.end()) members.clear();
-    } else if (size == largest_) {
+    } else if (size == largest_ && listed_ + size <= MostListed(memberships_)) {
+      listed_ += size;
       for (int32_t rank = 0; rank < size; ++rank) members.push_back(rank);
       if (*ranks.rbegin() >= size) members.clear();
     }
@@ -293,8 +295,7 @@ class Calls {
       if (!scattered_ && lanes.contains(place_of(part))) AddTransfers(name, part, place_of(part), lanes);
     }
     // One rank's list is enough.
-    if (members.empty() || (in_part && making_) || listed_ + size > kMaxMemberEntries) return;
-    listed_ += size;
+    if (members.empty() || (in_part && making_)) return;
     out_.Of(parts[0].rank, parts[0].file->path)->claims.push_back({name, parts[0].kind, std::move(members)});
   }
 
@@ -450,6 +451,7 @@ class Calls {
   Ranks& out_;
   std::vector<std::pair<const FileFacts*, const NcclProcess*>> processes_, bare_;
   int32_t largest_ = 0;
+  size_t memberships_ = 0;
   int64_t listed_ = 0;  // total entries of member lists
   std::map<const NcclProcess*, int32_t> by_order_;
   bool used_order_ = false, making_ = false;

@@ -857,6 +857,24 @@ TEST_F(LogsTest, FilesNamedAfterProcessesHoldNoRanks) {
   EXPECT_THAT(Said(), HasSubstr("without its rank"));
 }
 
+// Each line of a log may claim a communicator of any size, and a list of members takes memory.
+TEST_F(LogsTest, ListsOfMembersAreBoundedByTheLengthOfTheLog) {
+  std::string log;
+  constexpr int kComms = 100, kRanks = 4, kClaimed = 65536;
+  for (int comm = 0; comm < kComms; ++comm) {
+    for (int rank = 0; rank < kRanks; ++rank)
+      absl::StrAppend(&log, "h1:", 900 + rank, ":950 [0] NCCL INFO ncclCommInitRank comm 0x",
+                      absl::Hex(0x1000 + comm * kRanks + rank), " rank ", rank, " nranks ", kClaimed,
+                      " cudaDev 0 nvmlDev 0 busId 1b000 commId 0x", absl::Hex(0x77 + comm), " - Init START\n");
+  }
+  Put("train.log", log);
+  const Bundle bundle = Load();
+  size_t listed = 0;
+  for (const Communicator& comm : bundle.comms) listed += comm.members.size();
+  EXPECT_GE(listed, static_cast<size_t>(kClaimed));
+  EXPECT_LE(listed, size_t{5} * kClaimed);
+}
+
 TEST_F(LogsTest, HostileNumbersAreBounded) {
   Put("train.log", "world_size=999999999999\n[rank65535]:" + Caught(65535, 7) + "[rank1048576]:" + Caught(3, 7) +
                        Of(2) + Counters("9(" + std::string(5000, 'x') + ")", 1048575, 2147483647, 5) +

@@ -200,13 +200,15 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
       if (group.may_have_more && only.claims.empty()) only.claims.push_back({group.name, group.desc, {only.rank.rank}});
     }
   }
+  size_t memberships = 0;
+  for (const auto& [rank, data] : ranks.ranks) memberships += data.used.size();
   std::map<std::string, size_t> claimed;  // size by name
   for (const auto& [rank, data] : ranks.ranks) {
     for (const fr::GroupClaim& claim : data.claims) claimed[claim.name] = claim.members.size();
   }
   std::vector<fr::FileData> out;
   int64_t entries = 0;
-  std::set<std::string> sized;
+  std::map<std::string, bool> listed;  // whether there is room for the members, by name
   bool unsized = false;
   for (auto& [rank, data] : ranks.ranks) {
     if (ranks.sized) data.rank.world_size = world;
@@ -219,8 +221,9 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
       group.may_have_more &= !ranks.sized || smaller;
       unsized |= group.may_have_more && !ranks.sized;
       // Member lists as long as the file claims might fill the memory.
-      if (entries > kMaxMemberEntries) group.size_hint = 0;
-      if (sized.insert(group.name).second) entries += std::max(group.size_hint, 0);
+      const auto [at, fresh] = listed.try_emplace(group.name, entries + group.size_hint <= MostListed(memberships));
+      if (!at->second) group.size_hint = 0;
+      if (fresh) entries += std::max(group.size_hint, 0);
     }
     std::stable_sort(data.claims.begin(), data.claims.end(),
                      [](const fr::GroupClaim& a, const fr::GroupClaim& b) { return a.name < b.name; });

@@ -24,6 +24,10 @@ inline constexpr char kWholeDesc[] = "default_pg";
 // Maximum number of groups of one rank, because algorithms on them take quadratic time.
 constexpr size_t kMostGroupsOfRank = 1024;
 
+// How many members of communicators are listed in all. A line may claim any size, so this is bounded by what the files
+// contain: the largest jobs once, and a few members for each communicator of a rank.
+constexpr int64_t MostListed(size_t memberships) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(memberships); }
+
 // Ranks under construction.
 class Ranks {
  public:
