@@ -12,12 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/proc_stat.h"
 #include "analyzer/util/small_file.h"
+#include "analyzer/util/time_units.h"
 
 namespace lockstep {
 namespace {
 
 constexpr size_t kMostSource = size_t{4} << 20;
-constexpr int64_t kSecond = 1'000'000'000;
 
 int64_t Now(clockid_t clock) {
   timespec now{};
