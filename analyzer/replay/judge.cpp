@@ -1,10 +1,12 @@
 #include "analyzer/replay/judge.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/program.h"
@@ -103,8 +105,8 @@ class Trial {
     for (const Meeting& m : PlayCounted(recorded.job).meetings) {
       const Job::Comm& comm = recorded.job.comms[m.comm];
       if (m.complete || m.sender >= 0 || comm.bundle_comm == kNoIndex || places.size() == kMostPlaces) continue;
-      const bool theirs = std::any_of(suspects.begin(), suspects.end(), [&](uint32_t s) {
-        return std::find(comm.members.begin(), comm.members.end(), static_cast<int32_t>(s)) != comm.members.end();
+      const bool theirs = std::any_of(comm.members.begin(), comm.members.end(), [&](int32_t member) {
+        return member >= 0 && std::binary_search(suspects.begin(), suspects.end(), static_cast<uint32_t>(member));
       });
       if (theirs && seen.insert(m.comm).second) places.push_back({comm.bundle_comm, comm.first + m.number});
     }
@@ -135,17 +137,20 @@ class Trial {
     // The suspects left no data: what they did is what their peers still wait for.
     const bool by_absence = remedy.change == Proof::UNSEEN_CALLS;
     Ranks unseen, blind;
-    for (const int32_t rank : answer_.suspects) {
-      const auto it = std::find(recorded.ranks.begin(), recorded.ranks.end(), rank);
-      const auto p = static_cast<size_t>(it - recorded.ranks.begin());
+    absl::flat_hash_set<int32_t> without(answer_.suspects.begin(), answer_.suspects.end());
+    for (const uint32_t p : suspects) {
+      const int32_t rank = recorded.ranks[p];
       if (p < recorded.seen) {
         if (recorded.blind[p]) blind.push_back(rank);
-      } else if (by_absence && it != recorded.ranks.end()) {
+      } else if (by_absence) {
         recorded.job.programs[p].host = Host::kHalted;
       } else {
-        unseen.push_back(rank);
+        continue;
       }
+      without.erase(rank);
     }
+    std::copy_if(answer_.suspects.begin(), answer_.suspects.end(), std::back_inserter(unseen),
+                 [&](int32_t rank) { return without.contains(rank); });
     if (!unseen.empty()) return Keep(6, Proof::NOT_JUDGED, Proof::NO_CALLS_OF, unseen);
     if (!blind.empty()) return Keep(6, Proof::NOT_JUDGED, Proof::GPU_UNKNOWN, blind);
     for (const Given& other : given) {
@@ -241,9 +246,10 @@ class Trial {
   }
 
   static std::vector<uint32_t> ProgramsOf(const Recorded& recorded, const std::vector<int32_t>& ranks) {
+    const absl::flat_hash_set<int32_t> wanted(ranks.begin(), ranks.end());
     std::vector<uint32_t> programs;
     for (uint32_t p = 0; p < recorded.ranks.size(); ++p) {
-      if (std::find(ranks.begin(), ranks.end(), recorded.ranks[p]) != ranks.end()) programs.push_back(p);
+      if (wanted.contains(recorded.ranks[p])) programs.push_back(p);
     }
     return programs;
   }
@@ -369,10 +375,9 @@ class Trial {
     for (const Given& other : given) corrected.insert(corrected.end(), other.ranks.begin(), other.ranks.end());
     if (!corrected.empty())
       assumed.push_back(absl::StrCat("the further findings, at ", Named(corrected), ", are corrected as well"));
+    const absl::flat_hash_set<int32_t> suspects(answer_.suspects.begin(), answer_.suspects.end());
     for (uint32_t p = static_cast<uint32_t>(recorded.seen); p < recorded.ranks.size(); ++p) {
-      const int32_t rank = recorded.ranks[p];
-      if (std::find(answer_.suspects.begin(), answer_.suspects.end(), rank) == answer_.suspects.end())
-        unseen.push_back(rank);
+      if (!suspects.contains(recorded.ranks[p])) unseen.push_back(recorded.ranks[p]);
     }
     if (unseen.empty()) return assumed;
     std::sort(unseen.begin(), unseen.end());
