@@ -285,6 +285,31 @@ void AddCounted(const Rank& rank, int32_t index, Members* members) {
   }
 }
 
+// Ranks whose last entry is older than the job's newest one by more than clocks differ.
+std::set<int32_t> BeforeTheNewest(const Members& recorded, const Members& counted) {
+  std::map<int32_t, int64_t> newest_of;
+  int64_t newest = 0;
+  for (const Members* members : {&recorded, &counted}) {
+    for (const auto& [comm, list] : *members) {
+      for (const Seen& s : list) newest = std::max(newest, newest_of[s.rank] = s.newest_ns);
+    }
+  }
+  std::set<int32_t> old;
+  for (const auto& [rank, time] : newest_of) {
+    if (newest - time >= kClockTrust) old.insert(rank);
+  }
+  return old;
+}
+
+void LeaveOut(const std::set<int32_t>& ranks, const char* why, Bundle* bundle) {
+  for (int32_t r : ranks) {
+    const Rank& rank = bundle->ranks[static_cast<size_t>(r)];
+    bundle->problems.push_back({rank.path, -1, why, rank.rank, /*note=*/true});
+  }
+  int32_t index = 0;
+  std::erase_if(bundle->ranks, [&](const Rank&) { return ranks.contains(index++); });
+}
+
 }  // namespace
 
 void LeaveOutForeignDumps(Bundle* bundle) {
@@ -314,6 +339,12 @@ void LeaveOutForeignDumps(Bundle* bundle) {
     mixed |= !counted_at.few;
   }
   if (mixed) {
+    const std::set<int32_t> old = BeforeTheNewest(recorded, counted);
+    if (bundle->ranks.size() >= old.size() + 2) {
+      LeaveOut(old, "left out: it is from an earlier run, or from an earlier time of this run, than the newest dumps",
+               bundle);
+      return;
+    }
     bundle->problems.push_back({"", -1,
                                 "the dumps are from several runs, or from several times of one run: half of them or "
                                 "more contradict the others; analyze only dumps that were taken together",
@@ -321,15 +352,10 @@ void LeaveOutForeignDumps(Bundle* bundle) {
     return;
   }
   if (foreign.empty() || 2 * foreign.size() >= bundle->ranks.size()) return;
-  for (int32_t r : foreign) {
-    const Rank& rank = bundle->ranks[r];
-    bundle->problems.push_back({rank.path, -1,
-                                "left out: it is from another run, or from another time of this run, because it "
-                                "contradicts the dumps of most other ranks",
-                                rank.rank, /*note=*/true});
-  }
-  int32_t index = 0;
-  std::erase_if(bundle->ranks, [&](const Rank&) { return foreign.contains(index++); });
+  LeaveOut(foreign,
+           "left out: it is from another run, or from another time of this run, because it contradicts the dumps of "
+           "most other ranks",
+           bundle);
 }
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems);
 // others. That means that the others completed operations with them that they never issued, or completed them long
 // before they were issued, or the reverse. Also, their last entries must be more than a minute apart by the wall
 // clocks, or five seconds if the others still ran. For dumps of active operations only, two groups and an hour are
-// required. Applies only to few ranks against many.
+// required. If half of the ranks or more contradict the others, the newest stay, if there are several.
 void LeaveOutForeignDumps(Bundle* bundle);
 
 }  // namespace lockstep

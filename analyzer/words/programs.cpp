@@ -46,9 +46,10 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       break;
     case REASON_AHEAD:
       words.what = absl::StrCat(
-          "issued ", call, ", which ",
-          detail.count() == 1 ? "another member" : absl::StrCat(CountText(detail.count()), " other members"),
-          " never issued");
+          "issued ", call,
+          detail.count() == 0   ? ", which has no matching call, while all other ranks are idle"
+          : detail.count() == 1 ? ", which another member never issued"
+                                : absl::StrCat(", which ", CountText(detail.count()), " other members never issued"));
       words.rivals = {detail.flag() ? "all other members ended a step too early"
                                     : "all other members are stuck outside NCCL, and would have made the call"};
       words.tells_apart = detail.flag() ? "the intended number of steps" : "the stacks of the other ranks";

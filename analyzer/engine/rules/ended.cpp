@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/engine/facts/finished.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/rules.h"
 #include "analyzer/engine/rules/unseen_end.h"
@@ -33,6 +34,23 @@ bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
     }
   }
   return any;
+}
+
+// The job ended for all other ranks: they exited with status 0, or nothing is in flight there. Three show that.
+bool OthersHaveEnded(const Facts& facts, int32_t rank_index) {
+  constexpr size_t kOthers = 3;
+  const std::vector<Rank>& ranks = facts.bundle.ranks;
+  if (ranks.size() <= kOthers || ranks.size() < static_cast<size_t>(std::max(facts.bundle.ranks_expected, 0)))
+    return false;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (static_cast<int32_t>(r) == rank_index) continue;
+    const Process& process = ranks[r].process;
+    const bool exited = process.life == Life::kExited && process.exit_code == 0 && !process.consequence;
+    const bool idle = facts.model.ranks[r].host == HostState::kUnknown && facts.model.ranks[r].in_flight.empty() &&
+                      !ranks[r].damaged && !ranks[r].ends_untold && CompletionsAreRecorded(ranks[r], nullptr);
+    if (!exited && !idle) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -75,8 +93,13 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
   if (facts.graph == nullptr) return;
   for (Cause& c : *causes) {
     if ((c.kind != RANK_DEAD && c.kind != RANK_NOT_ARRIVED) || c.op == nullptr || c.op_rank < 0 ||
-        c.stall != Stall::kUnknown || !ring::IsCollective(c.op->kind))
+        c.stall != Stall::kUnknown)
       continue;
+    if (ring::IsPointToPoint(c.op->kind)) {
+      if (OthersHaveEnded(facts, c.op_rank)) c = AheadCause(facts, *c.op, c.op_rank, {c.op_rank}, 0, false);
+      continue;
+    }
+    if (!ring::IsCollective(c.op->kind)) continue;
     const uint32_t comm = facts.model.CommOf(facts.bundle.ranks[static_cast<size_t>(c.op_rank)], *c.op);
     std::vector<int32_t> ahead, behind;
     size_t unseen = 0;

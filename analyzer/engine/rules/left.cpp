@@ -1,8 +1,6 @@
 // Cycles in which a few ranks continued without an operation that many ranks are in. They left the loop at its end, or
 // skipped a step, and wait for the others at a later place.
 #include <algorithm>
-#include <functional>
-#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -191,20 +189,35 @@ class CircleLeavers {
     if (IsMinority(never)) odd_ = std::move(never);
   }
 
+  // Returns whether all calls that the rank's queue waits for, directly or through other queues, are calls of others of
+  // the few.
+  bool WaitsForOthersOnly(int32_t rank, uint32_t queue) const {
+    std::vector<uint32_t> next = {queue};
+    std::set<uint32_t> seen = {queue};
+    bool any = false;
+    while (!next.empty()) {
+      const uint32_t at = next.back();
+      next.pop_back();
+      for (const Edge& e : graph_.edges[at]) {
+        if (graph_.Kind(e.to) == WaitGraph::NodeKind::kMissing) return false;
+        if (!graph_.IsHost(e.to)) {
+          if (seen.insert(e.to).second) next.push_back(e.to);
+          continue;
+        }
+        if (graph_.RankOf(e.to) == rank || !odd_.contains(graph_.RankOf(e.to))) return false;
+        any = true;
+      }
+    }
+    return any;
+  }
+
   // A rank that waits only for others of the few is late because of them: one fault explains both.
   void DropHeldByOthers() {
-    const auto held = [&](int32_t r) {
-      return AnyFront(r, [&](uint32_t queue, const Op&) {
-        return std::any_of(graph_.edges[queue].begin(), graph_.edges[queue].end(), [&](const Edge& in) {
-          if (graph_.Kind(in.to) != WaitGraph::NodeKind::kCollective) return false;
-          const RankSet lacking = Lacking(in.to);
-          return !lacking.contains(r) && lacking.size() == graph_.edges[in.to].size() &&
-                 std::includes(odd_.begin(), odd_.end(), lacking.begin(), lacking.end());
-        });
-      });
-    };
+    if (odd_.size() > kFewLeavers) return;
     RankSet by_itself;
-    std::copy_if(odd_.begin(), odd_.end(), std::inserter(by_itself, by_itself.end()), std::not_fn(held));
+    for (const int32_t r : odd_) {
+      if (!AnyFront(r, [&](uint32_t queue, const Op&) { return WaitsForOthersOnly(r, queue); })) by_itself.insert(r);
+    }
     if (!by_itself.empty()) odd_ = std::move(by_itself);
   }
 
@@ -279,7 +292,7 @@ class CircleLeavers {
     c.comm = missed.edge->comm;
     c.op = &op;
     c.op_rank = missed.waiter;
-    c.grade = GRADE_STRONG;
+    c.grade = GRADE_GOOD;
     c.reason = REASON_LEFT_OUT;
     *c.detail.mutable_call() = CallOf(bundle, waiter, op);
     AnyFront(c.ranks[0], [&](uint32_t, const Op& front) {
@@ -291,7 +304,6 @@ class CircleLeavers {
     lacks.Call(BriefCall(bundle, waiter, op));
     for (const int32_t r : odd_) lacks.detail()->add_others(bundle.ranks[static_cast<size_t>(r)].rank);
     if (!witnesses_.empty()) {
-      c.grade = GRADE_GOOD;
       c.Add(Evidence::ROLE_AT_PLACE, {witnesses_[0]}).Naming(bundle);
     } else if (missed.issued.size() <= odd_.size() && std::all_of(odd_.begin(), odd_.end(), [&](int32_t r) {
                  return OthersCameToo(graph_, facts_.model, r);

@@ -156,6 +156,43 @@ TEST(Left, ARankThatWaitsOnlyForTheOneThatLeftIsNotNamed) {
   const Verdict v = Analyze(Unfinished(groups, {{1}, {2}, {2}, {2}, {2}, {0}, {3}, {3}, {3}, {3}}));
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << v.DebugString();
+  EXPECT_LE(v.findings(0).confidence(), 0.85) << "no earlier call shows that the call of all was never made there";
+}
+
+// The same with rank 6 in the place of its leader: rank 5 issued the call of the leaders, behind a call of its island.
+TEST(Left, ARankThatWaitsThroughOthersForTheOneThatLeftIsNotNamed) {
+  const std::vector<Group> groups = {{"world", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
+                                     {"leaders", {0, 5}},
+                                     {"island", {0, 1, 2, 3, 4}},
+                                     {"island", {5, 6, 7, 8, 9}}};
+  const Verdict v = Analyze(Unfinished(groups, {{1}, {2}, {2}, {2}, {2}, {3, 1}, {0}, {3}, {3}, {3}}));
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6}) << v.DebugString();
+}
+
+// Rank 0 waits in a receive from rank 4, which never sends. If all others are idle as well, the job ended for them, and
+// rank 0 made the call too many. If rank 2 waits for rank 4 too, rank 4 is late.
+TEST(Left, TheOnlyRankThatStillWaitsIsAhead) {
+  for (const bool alone : {true, false}) {
+    Bundle b = Unfinished({{"world", {0, 1, 2, 3, 4}}, {"pair", {2, 4}}}, {{}, {}, {}, {}, {}});
+    const auto wait = [&](int rank, uint32_t membership, CallKind kind, int64_t seq) {
+      Op op;
+      op.membership = membership;
+      op.kind = kind;
+      op.root_or_peer = kind == CallKind::kRecv ? 4 : -1;
+      op.seq = seq;
+      op.state = OpState::kIncomplete;
+      op.record_id = 100;
+      op.enter_ns = 1'000'000;
+      b.ranks[static_cast<size_t>(rank)].ops.push_back(op);
+    };
+    wait(0, 0, CallKind::kRecv, 1);
+    if (!alone) wait(2, 1, CallKind::kAllReduce, b.ranks[2].memberships[1].issued = 21);
+    const Verdict v = Analyze(b);
+    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), alone ? RANK_AHEAD : RANK_NOT_ARRIVED) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{alone ? 0 : 4}) << v.DebugString();
+  }
 }
 
 TEST(Left, EitherOfTwoRanksOneCallApartMayBeWrong) {
