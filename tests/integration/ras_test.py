@@ -4,6 +4,7 @@ lockstep attach then uses the same answers."""
 
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -30,7 +31,7 @@ class RasTest(FolderTest):
         self.job = f"port-{master}"
 
         def struck():
-            return any("fault" in open(self.path(f"{rank}.log")).read() for rank in range(ranks))
+            return any("fault" in pathlib.Path(self.path(f"{rank}.log")).read_text() for rank in range(ranks))
         self.assertTrue(wait_for(struck, 60))
         time.sleep(1)  # the others come to their waits
 
