@@ -1,7 +1,10 @@
 #include "collector/attach/attach.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -24,6 +27,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "analyzer/formats/logs/ras.h"
 #include "analyzer/load/load.h"
 #include "analyzer/replay/conclude.h"
 #include "analyzer/report/report.h"
@@ -223,12 +227,38 @@ std::vector<ExitRecord> Exits(const Bundle& bundle) {
   return exits;
 }
 
-// NCCL's RAS: a line protocol.
+// NCCL's RAS: a line protocol. Since 2.28.7 it can answer in JSON, which lists every rank. Older ones refuse the format
+// and answer in text.
 std::string QueryRas(int port) {
-  constexpr size_t kMostAnswer = 4 << 20;
-  std::string answer = QueryLocal(port, "timeout 2\nverbose status\n", kMostAnswer, kRasLimit);
+  constexpr size_t kMostAnswer = 64 << 20;
+  std::string answer = QueryLocal(port, "timeout 2\nset format json\nverbose status\n", kMostAnswer, kRasLimit);
+  while (answer.starts_with("OK\n")) answer.erase(0, 3);
   if (!answer.empty() && answer.back() != '\n') answer.push_back('\n');
   return answer;
+}
+
+// RAS numbers ranks within communicators. These lines name the ranks of its processes by all addresses of this host.
+std::string RasProcesses(const FoundJob& job) {
+  std::set<std::string> hosts = {"127.0.0.1", "::1"};
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) == 0) {
+    for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+      char text[INET6_ADDRSTRLEN];
+      const int family = one->ifa_addr == nullptr ? AF_UNSPEC : one->ifa_addr->sa_family;
+      const void* address =
+          family == AF_INET ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr)
+                            : &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
+      if ((family == AF_INET || family == AF_INET6) && inet_ntop(family, address, text, sizeof text) != nullptr)
+        hosts.insert(text);
+    }
+    freeifaddrs(all);
+  }
+  std::string lines;
+  if (job.numbered) return lines;
+  for (const RankProcess& rank : job.ranks) {
+    for (const std::string& host : hosts) lines += logs::RankProcessLine({rank.rank, rank.pid, host});
+  }
+  return lines;
 }
 
 Seen LookAt(const AttachOptions& options, const FoundJob& job) {
@@ -260,7 +290,11 @@ Seen LookAt(const AttachOptions& options, const FoundJob& job) {
   }
   seen.ranks = LookAtRanks(job, options.host, kLookLimit);
   for (std::thread& question : questions) question.join();
-  if (ask_ras) seen.texts[absl::StrCat(kLogs, "/ncclras.txt")] = {.bytes = absl::StrCat(ras, QueryRas(ras_port))};
+  if (ask_ras) {
+    const char* name = ras.starts_with('{') ? "/ncclras.json" : "/ncclras.txt";
+    seen.texts[absl::StrCat(kLogs, name)] = {.bytes = absl::StrCat(ras, QueryRas(ras_port))};
+    seen.texts[absl::StrCat(kLogs, "/processes.txt")] = {.bytes = RasProcesses(job)};
+  }
   seen.dumped = AddDumps(job, std::move(dumps), std::move(served), &seen.texts);
   return seen;
 }

@@ -39,13 +39,68 @@ std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
   return counts;
 }
 
-void AddRank(int32_t rank, int64_t count, int64_t least, const Reported& last, Ranks* ranks) {
+// The job's ranks by host and process, as lockstep attach found them.
+using Processes = std::map<std::pair<std::string, int64_t>, int32_t>;
+
+// The job's rank of each member. Empty if a member is not listed, or its process is not known.
+std::vector<int32_t> MembersOf(const RasComm& comm, int64_t size, const Processes& processes) {
+  std::vector<int32_t> members(static_cast<size_t>(size), -1);
+  for (const RasClass& of : comm.classes) {
+    for (const RasRank& rank : of.ranks) {
+      const auto known = processes.find({rank.host, rank.pid});
+      if (rank.rank < size && known != processes.end()) members[static_cast<size_t>(rank.rank)] = known->second;
+    }
+  }
+  const std::set<int32_t> different(members.begin(), members.end());
+  if (different.size() < members.size() || different.contains(-1)) members.clear();
+  return members;
+}
+
+// Returns whether a process has another number in the job than in this communicator.
+bool NumberedOtherwise(const RasComm& comm, const Processes& processes) {
+  for (const RasClass& of : comm.classes) {
+    for (const RasRank& rank : of.ranks) {
+      const auto known = processes.find({rank.host, rank.pid});
+      if (known != processes.end() && known->second != rank.rank) return true;
+    }
+  }
+  return false;
+}
+
+// Returns whether one rank is ahead of another in one kind of operation, and behind it in another.
+bool Crosses(const std::vector<int64_t>& one, const std::vector<int64_t>& other) {
+  constexpr size_t kMostDifferent = 64;
+  std::set<std::pair<int64_t, int64_t>> different;
+  for (size_t i = 0; i < one.size() && i < other.size() && different.size() <= kMostDifferent; ++i) {
+    if (one[i] >= 0 && other[i] >= 0) different.emplace(one[i], other[i]);
+  }
+  // By the first count; equal first counts are sorted by the second.
+  for (auto a = different.begin(); a != different.end(); ++a) {
+    for (auto b = different.begin(); b != a; ++b) {
+      if (b->first < a->first && b->second > a->second) return true;
+    }
+  }
+  return false;
+}
+
+// A member of a communicator: its numbers in it and in the job.
+struct Member {
+  int32_t inside = -1, rank = -1;
+};
+
+// `mapped`: the numbers in the job are not those in the communicator.
+void AddRank(Member member, int64_t count, int64_t least, const Reported& last, bool mapped, Ranks* ranks) {
+  const int32_t rank = member.rank;
   fr::FileData* const data = ranks->Of(rank, last.file->path);
   const std::string name =
       absl::StrCat(last.comm->op.empty() ? "operations" : last.comm->op, " of comm ", last.comm->id);
   const uint32_t index = Ranks::GroupOf(data, name, "");
   fr::UsedGroup& used = data->used[index];
-  used.own_group_rank = rank;
+  used.own_group_rank = member.inside;
+  if (mapped) {
+    used.counted_inside = true;
+    used.size_hint = last.comm->size;
+  }
   used.collectives = used.progress.issued = count == 0 ? kNone : count;
   used.unrecorded = count;  // the report does not say in which of them the rank may still be
   if (count <= least) return;
@@ -95,11 +150,13 @@ void ReportOdd(const FileFacts& file, Ranks* ranks) {
 void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
   std::map<std::pair<std::string, std::string>, std::vector<Reported>> reports;  // id and kind, in order
   std::set<std::string> ids;
+  Processes processes;
   int32_t largest = 0;
   int64_t left = kMostCounts;
   size_t used = 0;
   const FileFacts* equal = nullptr;
   for (const FileFacts& file : files) {
+    for (const RankProcess& process : file.processes) processes[{process.host, process.pid}] = process.rank;
     largest = std::max(largest, file.ras.largest);
     if (file.ras.largest > 0 && file.ras.comms.empty()) equal = &file;
     for (const RasComm& comm : file.ras.comms) {
@@ -119,6 +176,22 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
         "a report of ncclras in which the ranks of each communicator launched the same number of operations. This "
         "names no rank: the job runs, or a GPU, the network or a call with other arguments stops all of "
         "them. Flight Recorder dumps or `lockstep attach` show more");
+  }
+  std::map<std::string, std::vector<std::vector<int64_t>>> by_comm;  // the counts of each kind, if all are listed
+  int64_t listed_ranks = 0;
+  for (const auto& [key, of] : reports) {
+    const RasComm& comm = *of.back().comm;
+    listed_ranks += comm.size;
+    if (listed_ranks > kMostCounts) break;
+    if (comm.size > 0) by_comm[comm.id].push_back(CountsOf(comm, comm.size));
+  }
+  std::set<std::string> crossed;
+  for (const auto& [id, kinds] : by_comm) {
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        if (Crosses(kinds[i], kinds[j])) crossed.insert(id);
+      }
+    }
   }
   for (const auto& [key, of] : reports) {
     const Reported& last = of.back();
@@ -140,8 +213,24 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     // A report numbers ranks within their communicator. Numbers of several communicators, none of which is the job,
     // would name different ranks alike.
     const bool whole = size >= largest;
+    const std::vector<int32_t> members =
+        sum == size && size <= left ? MembersOf(*last.comm, size, processes) : std::vector<int32_t>();
+    // Stacks name a member that is elsewhere. If both wait, the counts fit a call that one skipped or the other added.
+    const bool pair = members.size() == 2;
+    if (pair || crossed.contains(last.comm->id)) {
+      const std::string who = pair ? absl::StrCat("ranks ", members[0], " and ", members[1]) : std::string("ranks");
+      ranks->Report(
+          last.file->path,
+          absl::StrCat(where, who, " launched different calls on communicator ", last.comm->id, " (",
+                       last.comm->op.empty() ? "operations" : last.comm->op,
+                       "): one of them skipped or added a call, made a call of another kind, or is elsewhere. ",
+                       Behind(*last.comm), " launched least"));
+      continue;
+    }
+    const bool numbered =
+        processes.empty() ? whole || ids.size() == 1 : whole && !NumberedOtherwise(*last.comm, processes);
     std::vector<int64_t> counts;
-    if (sum == size && (whole || ids.size() == 1) && size <= left && used < kMostGroupsOfRank)
+    if (sum == size && (numbered || !members.empty()) && size <= left && used < kMostGroupsOfRank)
       counts = CountsOf(*last.comm, static_cast<int32_t>(size));
     if (counts.empty()) {
       ranks->Report(
@@ -150,20 +239,24 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
                        last.comm->id, ". ", Behind(*last.comm), " launched least"));
       continue;
     }
-    if (!whole) {
+    if (!whole && members.empty()) {
       ranks->Report(last.file->path,
                     absl::StrCat(where, "ranks are numbered as in communicator ", last.comm->id, ", which has ", size,
                                  " of the job's ", largest, " ranks or more: host, GPU and process identify the rank"));
     }
     left -= size;
     ++used;
-    for (size_t rank = 0; rank < counts.size(); ++rank) {
-      if (counts[rank] >= 0) AddRank(static_cast<int32_t>(rank), counts[rank], least, last, ranks);
+    const auto rank_of = [&members](int32_t inside) {
+      return members.empty() ? inside : members[static_cast<size_t>(inside)];
+    };
+    for (int32_t inside = 0; inside < static_cast<int32_t>(counts.size()); ++inside) {
+      const int64_t count = counts[static_cast<size_t>(inside)];
+      if (count >= 0) AddRank({inside, rank_of(inside)}, count, least, last, !members.empty(), ranks);
     }
     for (const RasClass& klass : last.comm->classes) {
       for (const RasRank& listed : klass.ranks) {
         if (listed.rank >= size) continue;
-        Rank& rank = ranks->Of(listed.rank, last.file->path)->rank;
+        Rank& rank = ranks->Of(rank_of(listed.rank), last.file->path)->rank;
         rank.host = listed.host;
         rank.pid = static_cast<int32_t>(listed.pid);
         rank.gpu_index = listed.gpu;

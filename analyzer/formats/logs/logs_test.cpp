@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/formats/logs/ras.h"
 #include "analyzer/testing/fr_dumps.h"
 #include "analyzer/testing/log_folder.h"
 
@@ -681,6 +683,54 @@ TEST_F(LogsTest, CountsOfRasInJson) {
                           "{\"rank\": 3, \"host\": \"h\", \"pid\": 9, \"nvml_dev\": 2, \"status\": "
                           "{\"considered_dead\": true}}"));
   EXPECT_THAT(Said(), HasSubstr("rank 3 of its 8 (GPU 2, process 9 on h) is dead"));
+}
+
+// A communicator whose members are the job's ranks from 4 on, with process 50 + rank, and their two counts.
+std::string RasOfPart(const std::vector<std::pair<int, int>>& counts) {
+  std::string ranks, whole;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    absl::StrAppend(&ranks, i == 0 ? "" : ",", "{\"rank\": ", i, ", \"host\": \"10.0.0.1\", \"pid\": ", 54 + i,
+                    ", \"nvml_dev\": ", i, ", \"collective_counts\": {\"AllReduce\": ", counts[i].first,
+                    ", \"AllGather\": ", counts[i].second, "}}");
+  }
+  return absl::StrCat("{\n\"nccl_version\": \"2.32.3\",\n\"communicators_count\": 2,\n\"communicators\": [\n",
+                      "{\"hash\": \"0x1\", \"size\": 8, \"ranks\": []}, {\"hash\": \"0xae94\", \"size\": ",
+                      counts.size(), ", \"ranks\": [", ranks, "]}]\n}\n");
+}
+
+std::string Processes() {
+  std::string text;
+  for (int rank = 0; rank < 8; ++rank) {
+    absl::StrAppend(&text, logs::RankProcessLine({rank, 50 + rank, "10.0.0.1"}));
+    absl::StrAppend(&text, logs::RankProcessLine({rank, 50 + rank, "127.0.0.1"}));
+  }
+  return text;
+}
+
+TEST_F(LogsTest, MembersOfRasAreFoundByTheirProcesses) {
+  const std::string report = RasOfPart({{9, 2}, {9, 2}, {8, 2}, {9, 2}});
+  Put("ras.json", report + report);
+  Put("processes.txt", Processes());
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_NOT_ARRIVED, {6});
+  EXPECT_EQ(verdict.findings(0).culprits(0).pid(), 56);
+}
+
+TEST_F(LogsTest, TwoMembersOfRasThatDifferAreBothPossible) {
+  for (const auto& counts : {std::vector<std::pair<int, int>>{{9, 2}, {8, 2}}, {{8, 2}, {9, 2}}}) {
+    Put("ras.json", RasOfPart(counts) + RasOfPart(counts));
+    Put("processes.txt", Processes());
+    EXPECT_EQ(Told().findings_size(), 0);
+    EXPECT_THAT(Said(), HasSubstr("ranks 4 and 5 launched different calls on communicator 0xae94 (AllReduce)"));
+  }
+}
+
+TEST_F(LogsTest, CountsOfRasThatCrossNameNobody) {
+  const std::string report = RasOfPart({{9, 2}, {9, 2}, {8, 3}, {9, 2}});
+  Put("ras.json", report + report);
+  Put("processes.txt", Processes());
+  EXPECT_EQ(Told().findings_size(), 0);
+  EXPECT_THAT(Said(), HasSubstr("made a call of another kind"));
 }
 
 TEST_F(LogsTest, EqualCountsOfRasNameNobody) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/file.h"
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/fr/text.h"
@@ -63,7 +64,23 @@ bool HoldsStatus(std::string_view text) {
                      [&](std::string_view status) { return text.find(status) != std::string_view::npos; });
 }
 
+constexpr char kRankProcess[] = "lockstep: rank ";
+
 }  // namespace
+
+std::string RankProcessLine(const RankProcess& process) {
+  return absl::StrCat(kRankProcess, process.rank, " is process ", process.pid, " on ", process.host, "\n");
+}
+
+std::optional<RankProcess> ParseRankProcess(std::string_view text) {
+  const size_t on = text.find(" on ");
+  if (!text.starts_with(kRankProcess) || on == std::string_view::npos) return std::nullopt;
+  RankProcess out;
+  out.rank = RankBehind(text, kRankProcess);
+  out.pid = std::clamp<int64_t>(NumberBehind(text, " is process ").value_or(0), 0, INT32_MAX);
+  out.host = Printable(fr::Strip(text.substr(on + 4)), fr::kMostNameColumns);
+  return out.rank < 0 || out.pid <= 0 ? std::nullopt : std::optional(std::move(out));
+}
 
 void RasReader::Take(std::string_view text, int64_t number) {
   text = fr::Strip(text);

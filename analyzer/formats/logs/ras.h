@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -50,6 +51,15 @@ struct RasReports {
   std::set<std::pair<std::string, int64_t>> dead;  // host and number of processes that ncclras considers dead
   int32_t largest = 0;  // size of the largest communicator, differing or not; 0: the file holds no report
 };
+
+// "lockstep: rank 5 is process 1234 on 10.0.0.7", as lockstep attach writes it beside a report.
+struct RankProcess {
+  int32_t rank = -1;
+  int64_t pid = 0;
+  std::string host;
+};
+std::string RankProcessLine(const RankProcess& process);
+std::optional<RankProcess> ParseRankProcess(std::string_view text);
 
 // Parses a file line by line; one file may contain several reports.
 class RasReader {

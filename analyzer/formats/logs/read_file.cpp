@@ -19,8 +19,8 @@
 namespace lockstep::logs {
 namespace {
 
-constexpr size_t kMostLines = 1u << 19, kMostFingerprints = 4096, kMostNotices = 4096, kMostComms = 1u << 17,
-                 kMostCalls = 1u << 22;
+constexpr size_t kMostLines = 1u << 19, kMostFingerprints = 4096, kMostNotices = 4096, kMostPlaced = 1u << 17,
+                 kMostComms = 1u << 17, kMostCalls = 1u << 22;
 constexpr size_t kFewPods = 2;  // more than one: the log is of several hosts
 constexpr size_t kMostJsonBytes = 64u << 20;
 
@@ -59,6 +59,8 @@ class Reader {
     if (!line.pod.empty() && facts_.pods.size() < kFewPods) facts_.pods.emplace(line.pod);
     facts_.world = std::max(facts_.world, WorldSize(line.text));
     ras_.Take(line.text, number);
+    if (auto process = ParseRankProcess(line.text); process && facts_.processes.size() < kMostPlaced)
+      facts_.processes.push_back(*std::move(process));
     launcher_.Take(line.text);
     exceptions_.Take(line.text, who.rank, who.task, who.local, number);
     stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task, line.local, number);

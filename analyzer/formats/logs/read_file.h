@@ -82,6 +82,7 @@ struct FileFacts {
   std::vector<NcclProcess> nccl;
   std::vector<InspectorComm> inspected;
   RasReports ras;
+  std::vector<RankProcess> processes;
   std::vector<PrintedStack> stacks;
   std::vector<FailedWorker> failed;
   std::set<int32_t> terminated;  // ranks that a launcher ended
@@ -96,7 +97,7 @@ struct FileFacts {
   bool Empty() const {
     return watchdog.empty() && monitors.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() &&
            inspected.empty() && ras.largest == 0 && ras.comms.empty() && stacks.empty() && failed.empty() &&
-           notices.empty() && raised.empty() && ras.odd.empty();
+           notices.empty() && raised.empty() && ras.odd.empty() && processes.empty();
   }
 };
 

@@ -137,23 +137,25 @@ std::string TwoLines(PythonLayout::Lines format) {
   return "";
 }
 
-// Writes an interpreter's description of itself: words of _Py_DebugOffsets that differ from those of 3.13.
+// Writes an interpreter's description of itself, with the words of 3.13 or of the releases of 3.14.
 uint64_t Offsets(FakeMemory* memory, int minor, bool free_threaded = false) {
   const PythonLayout l = *LayoutOf(13);
-  const uint64_t at = memory->Room(80 * 8);
+  const uint64_t at = memory->Room(96 * 8);
   const bool newer = minor >= 14;
   std::vector<uint64_t> words = {0, 3u << 24 | static_cast<uint64_t>(minor) << 16 | 0xf0, free_threaded,
                                  // runtime, interpreter
                                  9000, 8, l.interpreters_head, 9000, 8, l.interpreter_next, l.interpreter_threads};
   if (newer) words.push_back(7352);  // threads.main
   words.insert(words.end(), {4, 4, 4, 4, l.gil_pointer, 5000, 0, 5000 + l.gil_locked, 5000 + l.gil_holder});
+  if (newer) words.insert(words.end(), {7992, 0});  // generations of code objects, and of their copies by thread
   // thread, frame
   words.insert(words.end(), {400, 0, l.thread_next, 16, l.thread_frame, l.thread_id, l.native_thread_id, 200, 40});
   words.insert(words.end(), {newer ? 88u : l.frame_size, l.frame_back, l.frame_code, l.frame_instruction, 72,
                              newer ? 74u : l.frame_entry});
-  if (newer) words.push_back(64);  // stackpointer
+  if (newer) words.insert(words.end(), {64, 0});  // stackpointer, tlbc_index
   words.insert(words.end(), {l.code_size, l.code_file, 120, l.code_name, l.code_lines, l.code_first_line, 52, 96, 104,
                              l.code_bytes});
+  if (newer) words.push_back(0);  // co_tlbc
   // objects, types, tuples, lists, sets, dictionaries, floats, integers, bytes, texts
   words.insert(words.end(), {16, l.object_type, 400, 24, 88, 168, 24, 24, 16, 40, 24, 16});
   if (newer) words.insert(words.end(), {200, 24, 40, 32});

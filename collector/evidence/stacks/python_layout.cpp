@@ -60,7 +60,7 @@ std::optional<PythonLayout> LayoutOf(int minor) {
 std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime, bool* free_threaded) {
   *free_threaded = false;
   // _Py_DebugOffsets: a cookie, the version, then numbers of eight bytes; 3.14 inserted some.
-  constexpr size_t kWords = 80;
+  constexpr size_t kWords = 96;
   uint64_t words[kWords];
   if (!memory.Read(runtime, words, sizeof words) || memcmp(words, "xdebugpy", 8) != 0) return std::nullopt;
   const uint64_t version = words[1], minor = version >> 16 & 0xff;
@@ -76,9 +76,10 @@ std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, u
     l.first_shim = 3;
   }
   const auto at = [&words](size_t byte) { return words[byte / 8]; };
-  // Positions in 3.13. 3.14 has three more words before them: the interpreter's main thread, a frame's stack pointer,
-  // and, before texts, the four of sets.
-  const size_t after_threads = newer ? 8 : 0, after_frame = newer ? 16 : 0, after_lists = newer ? 48 : 0;
+  // Positions in 3.13. The releases of 3.14 have more words before them: the interpreter's main thread, two
+  // generations, two of frames, one of code, and four of sets before texts.
+  const size_t after_threads = newer ? 8 : 0, after_interpreter = newer ? 24 : 0, after_frame = newer ? 40 : 0,
+               after_code = newer ? 48 : 0, after_lists = newer ? 80 : 0;
   const struct {
     uint32_t* field;
     size_t byte;
@@ -88,22 +89,22 @@ std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, u
                 {&l.gil_pointer, 112 + after_threads},
                 {&l.gil_locked, 136 + after_threads},
                 {&l.gil_holder, 144 + after_threads},
-                {&l.thread_next, 168 + after_threads},
-                {&l.thread_frame, 184 + after_threads},
-                {&l.thread_id, 192 + after_threads},
-                {&l.native_thread_id, 200 + after_threads},
-                {&l.frame_size, 224 + after_threads},
-                {&l.frame_back, 232 + after_threads},
-                {&l.frame_code, 240 + after_threads},
-                {&l.frame_instruction, 248 + after_threads},
-                {&l.frame_entry, 264 + after_threads},
+                {&l.thread_next, 168 + after_interpreter},
+                {&l.thread_frame, 184 + after_interpreter},
+                {&l.thread_id, 192 + after_interpreter},
+                {&l.native_thread_id, 200 + after_interpreter},
+                {&l.frame_size, 224 + after_interpreter},
+                {&l.frame_back, 232 + after_interpreter},
+                {&l.frame_code, 240 + after_interpreter},
+                {&l.frame_instruction, 248 + after_interpreter},
+                {&l.frame_entry, 264 + after_interpreter},
                 {&l.code_size, 272 + after_frame},
                 {&l.code_file, 280 + after_frame},
                 {&l.code_name, 296 + after_frame},
                 {&l.code_lines, 304 + after_frame},
                 {&l.code_first_line, 312 + after_frame},
                 {&l.code_bytes, 344 + after_frame},
-                {&l.object_type, 360 + after_frame},
+                {&l.object_type, 360 + after_code},
                 {&l.text_state, 544 + after_lists},
                 {&l.text_length, 552 + after_lists},
                 {&l.text_ascii, 560 + after_lists}};

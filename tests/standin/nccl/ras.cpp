@@ -151,23 +151,29 @@ std::vector<int> OtherProcesses() {
   return pids;
 }
 
-std::optional<std::string> Ask(int pid, Clock::time_point deadline) {
+int Connect(int pid) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address;
   const socklen_t length = UnixAddress(OwnName(pid), &address);
+  if (fd < 0 || connect(fd, reinterpret_cast<sockaddr*>(&address), length) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+// Reads an answer to its end, and closes the descriptor. After the deadline, only an answer that is already there
+// counts.
+std::optional<std::string> Answer(int fd, Clock::time_point deadline) {
   std::optional<std::string> answer;
-  if (fd >= 0 && connect(fd, reinterpret_cast<sockaddr*>(&address), length) == 0) {
-    std::string text;
-    while (!answer) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-      pollfd ready{fd, POLLIN, 0};
-      if (left <= 0 || poll(&ready, 1, static_cast<int>(left)) != 1) break;
-      char bytes[4096];
-      const ssize_t got = recv(fd, bytes, sizeof bytes, 0);
-      if (got < 0) break;
-      if (got == 0) answer = text;
-      text.append(bytes, static_cast<size_t>(std::max<ssize_t>(got, 0)));
-    }
+  std::string text;
+  while (fd >= 0 && !answer) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd ready{fd, POLLIN, 0};
+    if (poll(&ready, 1, static_cast<int>(std::max<int64_t>(left, 0))) != 1) break;
+    char bytes[4096];
+    const ssize_t got = recv(fd, bytes, sizeof bytes, 0);
+    if (got < 0) break;
+    if (got == 0) answer = text;
+    text.append(bytes, static_cast<size_t>(got));
   }
   if (fd >= 0) close(fd);
   return answer;
@@ -179,8 +185,10 @@ Report Gather(Clock::time_point deadline) {
   Comms all;
   std::set<int> answered = {getpid()}, silent;
   AddLines(getpid(), OwnLines(), &all);
-  for (const int pid : OtherProcesses()) {
-    if (const std::optional<std::string> lines = Ask(pid, deadline)) {
+  std::map<int, int> others;  // descriptors by process
+  for (const int pid : OtherProcesses()) others[pid] = Connect(pid);
+  for (const auto& [pid, fd] : others) {
+    if (const std::optional<std::string> lines = Answer(fd, deadline)) {
       answered.insert(pid);
       AddLines(pid, *lines, &all);
     } else {

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Asks the stand-in's RAS, as ncclras does, about jobs with a fault: in text, in JSON, and about members that do not answer or have ended.
+lockstep attach then uses the same answers."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+from support import LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, free_port, wait_for
+
+
+class RasTest(FolderTest):
+    def start(self, fault, ranks=4, layout=("--tp", "4")):
+        self.port, self.processes = free_port(), []
+        master = str(free_port())
+        for rank in range(ranks):
+            environment = clean_environment(("LOCKSTEP", "NCCL"), RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
+                                            MASTER_PORT=master, STANDIN_WAIT="block", LD_LIBRARY_PATH=STANDIN, NCCL_RAS_ADDR=f"localhost:{self.port}")
+            with open(self.path(f"{rank}.log"), "wb") as log:
+                process = subprocess.Popen([TRAINSIM, "--steps", "1000000", *layout, "--fault", fault], env=environment, stdin=subprocess.DEVNULL,
+                                           stdout=log, stderr=log)
+            self.processes.append(process)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+        self.job = f"port-{master}"
+
+        def struck():
+            return any("fault" in pathlib.Path(self.path(f"{rank}.log")).read_text() for rank in range(ranks))
+        self.assertTrue(wait_for(struck, 60))
+        time.sleep(1)  # the others come to their waits
+
+    def ask(self, *commands):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as client:
+            client.sendall("".join(command + "\n" for command in commands).encode())
+            answer = b""
+            while data := client.recv(65536):
+                answer += data
+        return answer.decode()
+
+    def told(self):
+        return json.loads(self.ask("set format json", "timeout 1", "status").removeprefix("OK\nOK\n"))
+
+    def attach(self):
+        shutil.rmtree(self.path("incident"), ignore_errors=True)
+        told = subprocess.run([LOCKSTEP, "attach", self.job, "--out", "incident"], cwd=self.folder, env=clean_environment(), capture_output=True,
+                              text=True, timeout=120)
+        with open(self.path("incident", "verdict.json")) as file:
+            return told.stdout, json.load(file)
+
+    def test_the_counts_of_a_rank_that_skipped_a_call_are_lower(self):
+        self.start("rank=2,step=20,kind=skip")
+        text = self.ask("client protocol 2", "bogus", "verbose status")
+        self.assertTrue(text.startswith("SERVER PROTOCOL 2\nERROR: Unknown command 'bogus'\nNCCL version "), text)
+        self.assertRegex(text, r"(?m)^ +0 +\d +1 +4 +4 +4 +RUNNING +MISMATCH$")
+        self.assertRegex(text, r"#0-0 \(\w+\) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n"
+                               r"  3 ranks have launched up to operation \d+\n"
+                               r"  Rank 2 has launched up to operation \d+ -- GPU 2 managed by process " + str(self.processes[2].pid))
+        counts = [[rank["collective_counts"]["AllReduce"] for rank in comm["ranks"]] for comm in self.told()["communicators"]]
+        self.assertEqual([[count - min(of) for count in of] for of in counts if len(set(of)) > 1], [[1, 1, 0, 1]])
+        text, verdict = self.attach()
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], text)
+        self.assertTrue(os.path.exists(self.path("incident", "logs", "ncclras.json")))
+
+    def test_a_member_of_a_pair_is_not_taken_for_the_rank_with_its_number(self):
+        self.start("rank=3,step=20,kind=skip", layout=("--tp", "2", "--dp", "2"))
+        text, verdict = self.attach()
+        self.assertEqual(verdict["findings"], [], text)
+        self.assertIn("ranks 2 and 3 launched different calls", " ".join(text.split()))
+
+    def test_members_that_do_not_answer_or_have_ended_are_reported(self):
+        self.start("rank=1,step=20,kind=stall-host")
+        self.processes[1].send_signal(signal.SIGSTOP)
+        text = self.ask("timeout 1", "status")
+        self.assertIn("INCOMPLETE\n  Missing communicator data from 1 job process\n", text)
+        missing = [rank for comm in self.told()["communicators"] for rank in comm["missing_ranks"]]
+        self.assertEqual({(rank["pid"], rank["status"]["unresponsive"], rank["status"]["considered_dead"]) for rank in missing},
+                         {(self.processes[1].pid, True, False)})
+        self.processes[1].kill()
+        self.processes[1].wait()
+        self.assertIn("DEAD\n  1 job process is considered dead", self.ask("timeout 1", "status"))
+        missing = [rank for comm in self.told()["communicators"] for rank in comm["missing_ranks"]]
+        self.assertEqual({rank["status"]["considered_dead"] for rank in missing}, {True})
+
+
+if __name__ == "__main__":
+    unittest.main()
