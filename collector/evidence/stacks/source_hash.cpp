@@ -17,12 +17,12 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kMostSource = size_t{4} << 20;
-constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kNsOfSecond = 1'000'000'000;
 
 int64_t Now(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
-  return now.tv_sec * kSecond + now.tv_nsec;
+  return now.tv_sec * kNsOfSecond + now.tv_nsec;
 }
 
 // By the wall clock.
@@ -30,7 +30,7 @@ std::optional<int64_t> StartedRealNs(pid_t pid) {
   const std::optional<ProcStat> stat = ReadProcStat(pid);
   const int64_t hertz = sysconf(_SC_CLK_TCK);
   if (!stat || hertz <= 0) return std::nullopt;
-  const auto since_boot = static_cast<int64_t>(stat->start_ticks) * (kSecond / hertz);
+  const auto since_boot = static_cast<int64_t>(stat->start_ticks) * (kNsOfSecond / hertz);
   return Now(CLOCK_REALTIME) - Now(CLOCK_BOOTTIME) + since_boot;
 }
 
@@ -42,7 +42,7 @@ std::string SourceHash(pid_t pid, const std::string& path) {
   const UniqueFd fd = OpenToRead(absl::StrCat("/proc/", pid, "/root", path));
   struct stat info {};
   if (!started || !fd.ok() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
-  if (info.st_mtim.tv_sec * kSecond + info.st_mtim.tv_nsec > *started) return "";
+  if (info.st_mtim.tv_sec * kNsOfSecond + info.st_mtim.tv_nsec > *started) return "";
   const absl::StatusOr<std::string> text = ReadWholeFile(fd.get(), path, kMostSource);
   if (!text.ok()) return "";
   unsigned char hash[crypto_hash_sha256_BYTES];
