@@ -13,13 +13,14 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/paths.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 namespace {
 
 using Words = std::vector<absl::string_view>;
 
-constexpr size_t kMostPoints = 256, kMostCurves = 64;
+constexpr size_t kMostPoints = 256, kMostCurves = 64, kMostTestOutput = size_t{64} << 20;
 constexpr double kMostBytesPerS = 1e15;
 
 // The names of nccl-tests. Longer ones come first, because "reduce" is a part of others.
@@ -187,6 +188,19 @@ absl::StatusOr<std::vector<RooflineCurve>> ParseNcclTests(absl::string_view text
   if (absl::Status status = TakeRun(shown, &run, &curves); !status.ok()) return status;
   if (curves.empty()) return absl::InvalidArgumentError(absl::StrCat(shown, " has no results of nccl-tests"));
   return curves;
+}
+
+absl::StatusOr<Roofline> ReadRoofline(int64_t line_gbits, const std::vector<std::string>& files) {
+  Roofline roofline;
+  roofline.line_bits_per_s = static_cast<double>(line_gbits) * 1e9;
+  for (const std::string& path : files) {
+    const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostTestOutput);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<std::vector<RooflineCurve>> curves = ParseNcclTests(*text, path);
+    if (!curves.ok()) return curves.status();
+    for (RooflineCurve& curve : *curves) roofline.measured.push_back(std::move(curve));
+  }
+  return roofline;
 }
 
 void SetRooflines(const Roofline& roofline, Verdict* verdict) {

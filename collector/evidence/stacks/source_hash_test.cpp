@@ -9,6 +9,8 @@
 #include <fstream>
 #include <string>
 
+#include "analyzer/util/unique_fd.h"
+
 namespace lockstep {
 namespace {
 
@@ -34,25 +36,27 @@ class SourceHashTest : public ::testing::Test {
   }
 
   std::string folder_;
+  UniqueFd root_{OpenRootOf(getpid())};
 };
 
 TEST_F(SourceHashTest, AFileHasItsSha256) {
-  EXPECT_EQ(SourceHash(getpid(), Old("train.py", "abc")),
+  EXPECT_EQ(SourceHash(getpid(), root_.get(), Old("train.py", "abc")),
             "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 TEST_F(SourceHashTest, AFileThatChangedSinceTheProcessStartedIsUnknown) {
   std::ofstream(folder_ + "/train.py") << "abc";
-  EXPECT_EQ(SourceHash(getpid(), folder_ + "/train.py"), "");
+  EXPECT_EQ(SourceHash(getpid(), root_.get(), folder_ + "/train.py"), "");
 }
 
 TEST_F(SourceHashTest, HostilePathsAreUnknownAndHoldNobody) {
   ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
   for (const std::string& path : {std::string(), std::string("train.py"), folder_, folder_ + "/pipe", folder_ + "/none",
                                   std::string("/dev/zero"), Old("large.py", std::string(5 << 20, 'x'))}) {
-    EXPECT_EQ(SourceHash(getpid(), path), "") << path;
+    EXPECT_EQ(SourceHash(getpid(), root_.get(), path), "") << path;
   }
-  EXPECT_EQ(SourceHash(1 << 30, Old("train.py", "abc")), "");
+  EXPECT_EQ(SourceHash(getpid(), -1, Old("train.py", "abc")), "");
+  EXPECT_EQ(SourceHash(1 << 30, root_.get(), Old("train.py", "abc")), "");
 }
 
 }  // namespace
