@@ -32,7 +32,6 @@
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/interrupt.h"
 #include "analyzer/util/large_pages.h"
-#include "analyzer/util/small_file.h"
 #include "analyzer/util/system.h"
 
 namespace lockstep {
@@ -56,21 +55,6 @@ TextStyle StyleFor(const std::string& output) {
   return style;
 }
 
-constexpr size_t kMostTestOutput = size_t{64} << 20;
-
-absl::StatusOr<Roofline> GivenRoofline(const settings::ParsedOptions& options) {
-  Roofline roofline;
-  roofline.line_bits_per_s = static_cast<double>(options.Number("line-rate")) * 1e9;
-  for (const std::string& path : options.List("nccl-tests")) {
-    const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostTestOutput);
-    if (!text.ok()) return text.status();
-    absl::StatusOr<std::vector<RooflineCurve>> curves = ParseNcclTests(*text, path);
-    if (!curves.ok()) return curves.status();
-    for (RooflineCurve& curve : *curves) roofline.measured.push_back(std::move(curve));
-  }
-  return roofline;
-}
-
 int Run(int argc, char** argv) {
   // If the reader of the output ends, write() must fail; SIGPIPE must not end this process silently.
   signal(SIGPIPE, SIG_IGN);
@@ -80,7 +64,7 @@ int Run(int argc, char** argv) {
   if (options->Flag("json-schema")) return Write("", JsonSchema()).ok() ? 0 : kFailed;
   if (paths.empty()) return settings::UsageError("analyze", options->Wrong("no PATH given"));
   const std::string format = options->Text("format"), output = options->Text("output");
-  const absl::StatusOr<Roofline> roofline = GivenRoofline(*options);
+  const absl::StatusOr<Roofline> roofline = ReadRoofline(options->Number("line-rate"), options->List("nccl-tests"));
   if (!roofline.ok()) return settings::Complain("analyze", roofline.status().message(), kUsage);
   InterruptWatch& interrupts = *new InterruptWatch;  // lives as long as the program
   LoadProgress load;

@@ -1,5 +1,6 @@
 // The data of the page (web/data.ts reads it): texts and tables as JSON, one entry a call as columns in base64.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -440,6 +441,32 @@ Json Speeds(const ViewFacts& facts) {
   return out;
 }
 
+Json StartOf(const ViewFacts& facts) {
+  if (!facts.verdict().has_start_up()) return nullptr;
+  const auto seconds = [](int64_t ns) { return ns < 0 ? -1 : std::round(static_cast<double>(ns) / 1e3) / 1e6; };
+  const StartUp& start = facts.verdict().start_up();
+  Json phases = Json::array(), ranks = Json::array();
+  for (const StartUpPhase& phase : start.phases()) {
+    phases.push_back({{"name", Clean(phase.name())},
+                      {"ranks", phase.ranks()},
+                      {"median", seconds(phase.median_ns())},
+                      {"longest", seconds(phase.longest_ns())},
+                      {"longestRank", phase.longest_rank()}});
+  }
+  for (const StartUpRank& rank : start.ranks()) {
+    Json times = Json::array();
+    for (int i = 0; i < start.phases_size(); ++i)
+      times.push_back(i < rank.phases_ns_size() ? seconds(rank.phases_ns(i)) : -1);
+    ranks.push_back({{"rank", rank.rank()},
+                     {"host", Clean(rank.host())},
+                     {"last", rank.last()},
+                     {"creations", rank.creations()},
+                     {"late", seconds(rank.last_by_ns())},
+                     {"seconds", times}});
+  }
+  return {{"text", Clean(start.text(), 2000)}, {"phases", phases}, {"ranks", ranks}};
+}
+
 std::string Dump(const Json& data) {
   return absl::StrReplaceAll(data.dump(-1, ' ', true, Json::error_handler_t::replace), {{"<", "\\u003c"}});
 }
@@ -485,6 +512,7 @@ std::string WholeData(const Bundle& bundle, const ViewFacts& facts, const Lanes&
                {"mismatches", Mismatches(facts)},
                {"stacks", Stacks(facts, texts)},
                {"speeds", Speeds(facts)},
+               {"start", StartOf(facts)},
                {"unknown", unknown},
                {"kinds", Kinds()},
                {"states", StateNames()},
@@ -500,6 +528,7 @@ std::string VerdictData(const Bundle& bundle, const ViewFacts& facts, size_t lim
   ViewFacts verdict;
   *verdict.mutable_verdict() = facts.verdict();
   verdict.mutable_verdict()->clear_speeds();
+  verdict.mutable_verdict()->clear_start_up();
   *verdict.mutable_report() = facts.report();
   if (!facts.focuses().empty()) *verdict.add_focuses() = facts.focuses(0);
   Bundle none;

@@ -220,6 +220,18 @@ class BrowserTest(unittest.TestCase):
         self.assertIn("Not measured", self.see("document.querySelector('main').textContent"))
         self.no_errors()
 
+    def test_the_start_shows_phases_over_ranks(self):
+        self.open("speed", "view=start")
+        self.keep("speed.start")
+        self.assertIn("Phases over ranks: 64 ranks", self.see("document.querySelector('.start h2').textContent"))
+        self.assertEqual(self.see("document.querySelectorAll('.start .legend > span').length"), 6)
+        self.see("document.querySelector('.start tbody tr').click()")
+        rank = self.see("Number(document.querySelector('.start tr.chosen td').textContent)")
+        self.assertEqual(self.see("document.querySelector('aside h2').textContent"), f"Rank {rank}")
+        self.open("flight_recorder", "view=start")
+        self.assertIn("Not recorded", self.see("document.querySelector('main').textContent"))
+        self.no_errors()
+
     def search(self, text):
         self.press("/")
         self.see(f"(() => {{ const box = document.querySelector('#search'); box.value = {json.dumps(text)}; return box.dispatchEvent(new Event('input')); }})()")

@@ -13,13 +13,14 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/paths.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 namespace {
 
 using Words = std::vector<absl::string_view>;
 
-constexpr size_t kMostPoints = 256, kMostCurves = 64;
+constexpr size_t kMostPoints = 256, kMostCurves = 64, kMostTestOutput = size_t{64} << 20;
 constexpr double kMostBytesPerS = 1e15;
 
 // The names of nccl-tests. Longer ones come first, because "reduce" is a part of others.
@@ -189,6 +190,19 @@ absl::StatusOr<std::vector<RooflineCurve>> ParseNcclTests(absl::string_view text
   return curves;
 }
 
+absl::StatusOr<Roofline> ReadRoofline(int64_t line_gbits, const std::vector<std::string>& files) {
+  Roofline roofline;
+  roofline.line_bits_per_s = static_cast<double>(line_gbits) * 1e9;
+  for (const std::string& path : files) {
+    const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostTestOutput);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<std::vector<RooflineCurve>> curves = ParseNcclTests(*text, path);
+    if (!curves.ok()) return curves.status();
+    for (RooflineCurve& curve : *curves) roofline.measured.push_back(std::move(curve));
+  }
+  return roofline;
+}
+
 void SetRooflines(const Roofline& roofline, Verdict* verdict) {
   for (Speed& speed : *verdict->mutable_speeds()) {
     if (speed.roofline_bus_bytes_per_s() > 0) continue;
@@ -240,36 +254,35 @@ std::vector<std::string> SpeedLines(const Verdict& verdict, size_t most) {
 
 std::string SpeedReport(const Verdict& verdict) {
   constexpr int kMostRows = 40, kMostHosts = 8, kMostHostRows = 24;
-  constexpr size_t kColumns = 118;
   if (verdict.speeds().empty()) return "SPEED     not measured: the data has no times of the operations themselves\n";
-  std::string out = absl::StrFormat("%-22s %9s %6s %6s %7s  %11s  %-22s %5s  %-12s %s\n", "SPEED of", "payload",
-                                    "ranks", "hosts", "calls", "bus GB/s", "", "share", "10 to 90 %", "of");
-  const auto add = [&](std::string line) {
-    if (line.size() > kColumns) line.resize(kColumns);
-    absl::StrAppend(&out, line, "\n");
-  };
-  const auto share_of = [](const Speed& speed, const auto& row) {
+  std::string out = absl::StrFormat("%-22s %9s %6s %6s %7s %9s %9s %6s  %-22s %s\n", "SPEED of", "payload", "ranks",
+                                    "hosts", "calls", "bus GB/s", "possible", "share", "", "10 to 90 %");
+  const auto rates = [](const Speed& speed, const auto& row) {
     const double share = ShareOf(speed, row.bus_bytes_per_s());
-    if (share < 0) return absl::StrFormat("%-22s %5s  %-12s", "", "?", "");
-    return absl::StrFormat("%-22s %3.0f %%  %-12s", Bar(share), 100 * share,
-                           ShareRange(speed, row.low_bus_bytes_per_s(), row.high_bus_bytes_per_s()));
+    std::string text = absl::StrFormat("%7d %9.3f ", row.operations(), row.bus_bytes_per_s() / 1e9);
+    if (share < 0) return absl::StrCat(text, "not known      ?\n");
+    return absl::StrCat(
+        text, absl::StrFormat("%9.3f %4.0f %%  %s %s\n", speed.roofline_bus_bytes_per_s() / 1e9, 100 * share,
+                              Bar(share), ShareRange(speed, row.low_bus_bytes_per_s(), row.high_bus_bytes_per_s())));
   };
+  std::set<std::string> rooflines;
   for (int i = 0; i < std::min(verdict.speeds_size(), kMostRows); ++i) {
     const Speed& speed = verdict.speeds(i);
-    add(absl::StrFormat("%-22s %9s %6d %6s %7d  %11.3f  %s %s", Printable(speed.operation(), 22),
-                        BytesText(speed.bytes()), speed.ranks(), speed.hosts() > 0 ? absl::StrCat(speed.hosts()) : "?",
-                        speed.operations(), speed.bus_bytes_per_s() / 1e9, share_of(speed, speed),
-                        speed.roofline().empty() ? "not known" : Printable(speed.roofline(), 60)));
+    absl::StrAppend(&out,
+                    absl::StrFormat("%-22s %9s %6d %6s ", Printable(speed.operation(), 22), BytesText(speed.bytes()),
+                                    speed.ranks(), speed.hosts() > 0 ? absl::StrCat(speed.hosts()) : "?"),
+                    rates(speed, speed));
+    if (!speed.roofline().empty()) rooflines.insert(Printable(speed.roofline(), 80));
   }
   if (verdict.speeds_size() > kMostRows) absl::StrAppend(&out, "and ", verdict.speeds_size() - kMostRows, " more\n");
+  for (const std::string& roofline : rooflines) absl::StrAppend(&out, "possible by: ", roofline, "\n");
   int rows = 0;
   for (const Speed& speed : verdict.speeds()) {
     if (speed.by_host_size() == 0 || rows >= kMostHostRows) continue;
     absl::StrAppend(&out, "\nslowest of ", CountText(speed.hosts_measured()), " hosts in ", SpeedName(speed), "\n");
     for (int i = 0; i < std::min(speed.by_host_size(), kMostHosts); ++i, ++rows) {
       const HostSpeed& host = speed.by_host(i);
-      add(absl::StrFormat("  %-43s %7d  %11.3f  %s", Printable(host.host(), 43), host.operations(),
-                          host.bus_bytes_per_s() / 1e9, share_of(speed, host)));
+      absl::StrAppend(&out, absl::StrFormat("  %-44s ", Printable(host.host(), 44)), rates(speed, host));
     }
   }
   return out;

@@ -40,6 +40,9 @@ struct Roofline {
 // result, or does not report operation and ranks.
 absl::StatusOr<std::vector<RooflineCurve>> ParseNcclTests(absl::string_view text, const std::string& name);
 
+// The line rate in Gbit/s (0: not given), and files with the output of nccl-tests.
+absl::StatusOr<Roofline> ReadRoofline(int64_t line_gbits, const std::vector<std::string>& files);
+
 // Sets the roofline of each speed that has none yet. A curve of nccl-tests comes first, then the line rate, then
 // the archive. An operation that none of them bounds stays without one.
 void SetRooflines(const Roofline& roofline, Verdict* verdict);

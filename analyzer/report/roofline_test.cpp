@@ -161,9 +161,10 @@ TEST(Roofline, TheTextsSayTheShareOrThatItIsUnknown) {
               HasSubstr("AllReduce of 1 GiB, 512 ranks on 64 hosts: 31 % of what is possible"));
   EXPECT_THAT(SpeedLines(verdict, 3)[0], HasSubstr("28 to 34 %"));
   const std::string report = SpeedReport(verdict);
-  EXPECT_THAT(report, HasSubstr("[######..............]  31 %"));
+  EXPECT_THAT(report, HasSubstr("400.000   31 %  [######..............] 28 to 34 %"));
   EXPECT_THAT(report, HasSubstr("not known"));
   EXPECT_THAT(report, HasSubstr("15 %"));
+  EXPECT_THAT(report, HasSubstr("possible by: line rate 400 Gbit/s for each GPU\n"));
   EXPECT_THAT(report, Not(HasSubstr("\x1b")));
   EXPECT_THAT(SpeedReport(Verdict()), HasSubstr("not measured"));
 }

@@ -73,6 +73,9 @@ int Run(int argc, char** argv) {
   const auto site =
       tls == nullptr ? std::make_unique<Site>(options->operands(), token, std::move(live))
                      : std::make_unique<Site>(options->operands(), std::move(readers), tls->secret(), std::move(live));
+  absl::StatusOr<Roofline> roofline = ReadRoofline(options->Number("line-rate"), options->List("nccl-tests"));
+  if (!roofline.ok()) return usage(roofline.status().message());
+  site->SetRoofline(*std::move(roofline));
   if (const absl::Status status = site->listing().Check(); !status.ok()) return Fail(status.message());
   // Signals are blocked before the threads start, because this thread handles them.
   sigset_t ends;

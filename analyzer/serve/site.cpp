@@ -199,6 +199,7 @@ std::shared_ptr<const LargeIncident> Site::Large(const Listed& incident) {
   if (!index.ok() || (*index)->source() != source || (*index)->ranks().size() < kLargeFrom) return nullptr;
   absl::StatusOr<ViewFacts> facts = ReadViewFacts(**index);
   if (!facts.ok()) return nullptr;
+  SetRooflines(roofline_, facts->mutable_verdict());
   if (large_.size() >= kMostLarge) large_.erase(large_.begin());
   large_.push_back(std::make_shared<const LargeIncident>(key, *std::move(index), *std::move(facts)));
   return large_.back();
@@ -243,7 +244,8 @@ absl::StatusOr<PageCache::Page> Site::Made(const Listed& incident, std::string_v
   if (PageCache::Page page = find()) return page;
   const absl::StatusOr<Bundle> bundle = LoadPaths({incident.path});
   if (!bundle.ok()) return bundle.status();
-  const Verdict verdict = replay::Conclude(*bundle);
+  Verdict verdict = replay::Conclude(*bundle);
+  SetRooflines(roofline_, &verdict);
   MergedStacks stacks;
   std::string why;
   if (!ReadStacks(incident.path + "/stacks.json", &stacks, &why)) stacks.refused = {why};

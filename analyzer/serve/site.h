@@ -7,9 +7,11 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analyzer/report/roofline.h"
 #include "analyzer/serve/http.h"
 #include "analyzer/serve/listing.h"
 #include "analyzer/serve/live.h"
@@ -52,6 +54,9 @@ class Site {
   // nothing if the Host field is not one of this machine's own names.
   Response Answer(const Request& request);
 
+  // What the speeds of incidents are compared with. Before the first request.
+  void SetRoofline(Roofline roofline) { roofline_ = std::move(roofline); }
+
   Listing& listing() { return listing_; }
 
  private:
@@ -70,6 +75,7 @@ class Site {
   const std::unique_ptr<Readers> readers_;
   Listing listing_;
   const std::unique_ptr<LiveJobs> live_;
+  Roofline roofline_;
   std::mutex making_;  // one page at a time: an incident may take much memory
   std::mutex mutex_;
   PageCache cache_;  // guarded by mutex_

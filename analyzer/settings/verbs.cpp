@@ -137,6 +137,20 @@ Option HangAfter(const char* help) { return Seconds("hang-after", help).Default(
 
 Option Archive(const char* help) { return Text("archive", "URL", help).Variable("LOCKSTEP_ARCHIVE").Common(); }
 
+Option LineRate() {
+  return Number("line-rate", "network of each GPU in Gbit/s: 100 % of what operations between hosts reach")
+      .Variable("LOCKSTEP_LINE_RATE")
+      .Limits(1, 1e6)
+      .Common();
+}
+
+Option NcclTests() {
+  return File("nccl-tests", "output of nccl-tests on these hosts: 100 % of what these operations reach")
+      .Variable("LOCKSTEP_NCCL_TESTS")
+      .List(',')
+      .Common();
+}
+
 Option GroupOption(const char* help) {
   return Text("group", "GROUP", help).Variable("LOCKSTEP_GROUP").Default("only the owner").Common();
 }
@@ -273,26 +287,24 @@ Verb Analyze() {
       .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
                    {"lockstep analyze --format html --output report.html incident", "a report to send"},
                    {"lockstep analyze --format explore --output explore.html incident", "a page to explore"}},
-      .groups =
-          {{"Output",
-            {Choice("format", "FORMAT", "text|json|html|explore", "format of the report").Default("text"),
-             File("output", "write the report to FILE").Default("standard output"),
-             Flag("full", "print everything: all evidence, stacks, the whole chain, unknown facts"),
-             Flag("start", "after the text, show where the start of the job spent its time"),
-             Flag("speed", "after the text, show how fast each operation was, and how fast it could be"),
-             Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(), Redact(kRedactHelp)}},
-           {"Analysis",
-            {Text("job", "NAME", "analyze this job, if PATH contains several").Lone(), LateAfter(0, 1e9),
-             Number("line-rate", "network of each GPU in Gbit/s: 100 % of what operations between hosts reach")
-                 .Limits(1, 1e6),
-             File("nccl-tests", "output of nccl-tests on these hosts: 100 % of what these operations reach").List(','),
-             File("topology", "positions of hosts: lines HOST RACK SWITCH, or Slurm's topology.conf"),
-             Choice("replay", "WHEN", "auto|yes|no",
-                    "replay the recorded calls to prove the first finding (auto: up to 1,024 ranks)")
-                 .Default("auto"),
-             Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
-                     "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
-             Keys()}}},
+      .groups = {{"Output",
+                  {Choice("format", "FORMAT", "text|json|html|explore", "format of the report").Default("text"),
+                   File("output", "write the report to FILE").Default("standard output"),
+                   Flag("full", "print everything: all evidence, stacks, the whole chain, unknown facts"),
+                   Flag("start", "after the text, show where the start of the job spent its time"),
+                   Flag("speed", "after the text, show how fast each operation was, and how fast it could be"),
+                   Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
+                   Redact(kRedactHelp)}},
+                 {"Analysis",
+                  {Text("job", "NAME", "analyze this job, if PATH contains several").Lone(), LateAfter(0, 1e9),
+                   LineRate(), NcclTests(),
+                   File("topology", "positions of hosts: lines HOST RACK SWITCH, or Slurm's topology.conf"),
+                   Choice("replay", "WHEN", "auto|yes|no",
+                          "replay the recorded calls to prove the first finding (auto: up to 1,024 ranks)")
+                       .Default("auto"),
+                   Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
+                           "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
+                   Keys()}}},
       .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the "
                 "report cannot be written; 130 ended by Ctrl-C, with nothing half-written."},
       .operand = "PATH",
@@ -800,6 +812,7 @@ Verb Serve() {
                    File("tls-key", "unencrypted private key of the certificate (PEM), readable by its owner only"),
                    File("readers", "names of readers and hashes of their keys, readable by its owner only"),
                    Text("add-reader", "NAME", "add a reader to the file, print the key and end").Needs("readers"),
+                   LineRate(), NcclTests(),
                    Text("live", "ENDPOINT",
                         "also show the jobs of this collector, e.g. tcp://head:9470; any: the collector of this host. "
                         "Keys as for lockstep top")}}},

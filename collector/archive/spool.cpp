@@ -23,7 +23,8 @@ constexpr char kFirst[] = "lockstep-archive-rows 1 ";
 constexpr char kEnding[] = ".rows", kTemporary[] = ".new.";
 constexpr size_t kMostLine = size_t{1} << 20;
 constexpr time_t kStale = 3600;
-const char* const kTables[] = {"incidents", "findings", "culprits", "creations", "links", "operations", "job_days"};
+const char* const kTables[] = {"incidents",  "findings",         "culprits", "creations", "links",
+                               "operations", "operation_totals", "speeds",   "job_days"};
 
 bool IsTable(const std::string& name) {
   return std::find(std::begin(kTables), std::end(kTables), name) != std::end(kTables);

@@ -56,7 +56,7 @@ class VerdictSchemaTest(unittest.TestCase):
         self.assertIn("STACK", {evidence["kind"] for finding in findings for evidence in finding["evidence"]})
         for verdict in self.verdicts:
             self.assertEqual(self.errors(verdict), [])
-            self.assertEqual(verdict["schema_version"], 5)
+            self.assertEqual(verdict["schema_version"], 6)
 
     def test_unknown_and_missing_keys_are_errors(self):
         whole = next(verdict for verdict in self.verdicts if any(finding["evidence"] for finding in verdict["findings"]))

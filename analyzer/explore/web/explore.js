@@ -1548,9 +1548,28 @@
     ];
     return new Table(columns, speeds.length, [0, false], () => false, () => (at) => at === chosen(), click, true);
   }
+  function startTable(page, start) {
+    const seconds2 = (value) => ({ value: (at) => known(value(at)), text: (at) => value(at) < 0 ? "" : value(at).toFixed(3) });
+    const columns = [
+      { name: "Rank", value: (at) => start.ranks[at].rank },
+      { name: "Host", value: (at) => start.ranks[at].host },
+      { name: "Last in", meaning: "Creations to which it came last, by a second or more", value: (at) => `${start.ranks[at].last}/${start.ranks[at].creations}` },
+      { name: "Late by s", meaning: "To these, together", ...seconds2((at) => start.ranks[at].late) },
+      ...start.phases.map((phase, nth) => ({ name: `${phase.name} s`, ...seconds2((at) => start.ranks[at].seconds[nth]) }))
+    ];
+    return new Table(
+      columns,
+      start.ranks.length,
+      [3, true],
+      () => false,
+      () => (at) => start.ranks[at].rank === page.place().rank,
+      (at) => page.select({ rank: start.ranks[at].rank, comm: -1, op: -1 }),
+      true
+    );
+  }
 
   // speed.ts
-  var LEFT2 = 58;
+  var LEFT2 = 72;
   var BELOW = 44;
   var TOP2 = 14;
   var SIZE_HEIGHT = 250;
@@ -1857,9 +1876,103 @@
     }
   };
 
+  // start.ts
+  var LEFT3 = 72;
+  var TOP3 = 14;
+  var BELOW2 = 26;
+  var HEIGHT2 = 300;
+  var SCALE = 4;
+  var COLORS = [State.waiting, State.completed, State.started, State.issued, State.noData, State.mismatch];
+  var StartView = class {
+    constructor(page) {
+      this.page = page;
+      this.root = el("div", "start scroll");
+      this.canvas = el("canvas");
+      this.tip = el("div", "tip");
+      this.legend = el("div", "legend");
+      this.ranks = [];
+      // ascending by rank, so that ranks of a host are side by side
+      this.table = null;
+      const { start } = page.incident.file;
+      if (!start || !start.ranks.length) {
+        this.root.append(el("p", "", start?.text || "Not recorded: the data has no times of the creation of communicators."));
+        return;
+      }
+      this.ranks = [...start.ranks].sort((a, b) => a.rank - b.rank);
+      this.table = startTable(page, start);
+      const shown = start.ranks.length < page.incident.rows ? `the ${count(start.ranks.length)} ranks for which others waited most, and the slowest` : `${count(start.ranks.length)} ranks`;
+      this.root.append(el("p", "", start.text), el("h2", "", `Phases over ranks: ${shown}`), this.canvas, this.tip, this.legend, this.table.root);
+      this.canvas.addEventListener("mousemove", (event) => {
+        const at = this.ranks[this.at(event)];
+        this.tip.textContent = at ? this.text(start, at) : "";
+      });
+      this.canvas.addEventListener("click", (event) => {
+        const at = this.ranks[this.at(event)];
+        if (at)
+          page.select({ rank: at.rank, comm: -1, op: -1 });
+      });
+    }
+    text(start, rank) {
+      return `rank ${rank.rank} on ${rank.host || "an unknown host"}: ` + start.phases.map((phase, at) => `${phase.name} ${rank.seconds[at] < 0 ? "not recorded" : rank.seconds[at].toFixed(3) + " s"}`).join(", ");
+    }
+    step(width) {
+      return (width - LEFT3 - 8) / this.ranks.length;
+    }
+    at(event) {
+      return Math.floor((event.offsetX - LEFT3) / this.step(this.canvas.clientWidth));
+    }
+    draw() {
+      const { start } = this.page.incident.file, width = Math.max(200, this.root.clientWidth - 34), g = context(this.canvas, width, HEIGHT2), colors = palette();
+      if (!this.table || !start || !g)
+        return;
+      const sum = (rank) => rank.seconds.reduce((all, one) => all + Math.max(one, 0), 0);
+      const most = Math.max(1e-9, ...this.ranks.map(sum)), y = (seconds2) => TOP3 + (1 - seconds2 / most) * (HEIGHT2 - TOP3 - BELOW2), step = this.step(width);
+      g.clearRect(0, 0, width, HEIGHT2);
+      g.font = FONT;
+      g.textBaseline = "middle";
+      g.textAlign = "right";
+      for (let tick = 0; tick <= SCALE; tick++) {
+        g.fillStyle = colors.line;
+        g.fillRect(LEFT3, y(most * tick / SCALE), width - LEFT3 - 8, 1);
+        g.fillStyle = colors.faint;
+        g.fillText(`${(most * tick / SCALE).toPrecision(3)} s`, LEFT3 - 6, y(most * tick / SCALE));
+      }
+      g.textAlign = "left";
+      let free = 0;
+      this.ranks.forEach((rank, at) => {
+        const left = LEFT3 + at * step;
+        let from = 0;
+        rank.seconds.forEach((seconds2, phase) => {
+          if (seconds2 <= 0)
+            return;
+          g.fillStyle = colors.state[COLORS[phase % COLORS.length]];
+          g.fillRect(left, y(from + seconds2), Math.max(1, step - (step > 4 ? 1 : 0)), y(from) - y(from + seconds2));
+          from += seconds2;
+        });
+        if (rank.rank === this.page.place().rank) {
+          g.strokeStyle = colors.accent;
+          g.lineWidth = 2;
+          g.strokeRect(left, y(from), Math.max(2, step), y(0) - y(from));
+        }
+        if (left < free)
+          return;
+        g.fillStyle = colors.faint;
+        const name = fitText(g, String(rank.rank), 60);
+        g.fillText(name, left, HEIGHT2 - BELOW2 / 2);
+        free = left + g.measureText(name).width + 14;
+      });
+      this.legend.replaceChildren(...start.phases.map((phase, at) => {
+        const key = el("span", "key");
+        key.style.background = colors.state[COLORS[at % COLORS.length]];
+        return el("span", "", key, `${phase.name}: ` + (phase.ranks ? `median ${phase.median.toFixed(3)} s, longest ${phase.longest.toFixed(3)} s` + (phase.longestRank >= 0 ? ` (rank ${phase.longestRank})` : "") : "not recorded"));
+      }));
+      this.table.draw();
+    }
+  };
+
   // timeline.ts
-  var LEFT3 = 150;
-  var TOP3 = 26;
+  var LEFT4 = 150;
+  var TOP4 = 26;
   var MOST_ROWS = 120;
   var TimelineView = class {
     constructor(page) {
@@ -1917,7 +2030,7 @@
       this.port.set(early - this.first, this.last - this.first, 0, Math.min(this.rows.length, 40));
     }
     area() {
-      return { x: LEFT3, y: TOP3, w: Math.max(1, this.box.clientWidth - LEFT3 - 12), h: Math.max(1, this.box.clientHeight - TOP3) };
+      return { x: LEFT4, y: TOP4, w: Math.max(1, this.box.clientWidth - LEFT4 - 12), h: Math.max(1, this.box.clientHeight - TOP4) };
     }
     draw() {
       const g = context(this.canvas, this.box.clientWidth, this.box.clientHeight), colors = palette(), incident = this.page.incident;
@@ -1944,7 +2057,7 @@
         const h = Math.max(1, ch * step - (ch > 6 ? 2 : 0));
         if (culprit || rank === this.page.place().rank) {
           g.fillStyle = colors.band;
-          g.fillRect(0, y, a.w + LEFT3, h);
+          g.fillRect(0, y, a.w + LEFT4, h);
         }
         let drawn = Infinity;
         const names2 = [];
@@ -1980,7 +2093,7 @@
         if (ch * step >= 11 || culprit) {
           g.font = culprit ? BOLD : FONT;
           g.fillStyle = culprit ? colors.bad : colors.faint;
-          g.fillText(fitText(g, `${rank}  ${incident.host(row)}`, LEFT3 - 16), 8, y + h / 2);
+          g.fillText(fitText(g, `${rank}  ${incident.host(row)}`, LEFT4 - 16), 8, y + h / 2);
           g.font = FONT;
         }
       }
@@ -2048,7 +2161,8 @@
     ["ranks", "Ranks"],
     ["comms", "Communicators"],
     ["speed", "Speed"],
-    ["report", "Report"]
+    ["report", "Report"],
+    ["start", "Start"]
   ];
   var KEYS = [
     ["1 to 9", "views"],
@@ -2130,7 +2244,8 @@
       const nav = el("nav");
       VIEWS.forEach(([name, label], at) => {
         const tab = button(label, () => this.open(name), "tab");
-        tab.append(el("kbd", "", String(at + 1)));
+        if (at < 9)
+          tab.append(el("kbd", "", String(at + 1)));
         this.tabs.set(name, tab);
         nav.append(tab);
       });
@@ -2169,7 +2284,8 @@
         ranks: () => rankTable(this),
         comms: () => commTable(this),
         speed: () => new SpeedView(this),
-        report: () => this.report()
+        report: () => this.report(),
+        start: () => new StartView(this)
       };
       const view = make[name]();
       this.views.set(name, view);

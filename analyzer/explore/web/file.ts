@@ -25,11 +25,15 @@ export interface Speed {
   op: string; bytes: number; ranks: number; hosts: number; comms: number; rate: Rate; roof: number; roofName: string; clock: string; // roof: 0 not known
   hostRates: [string, ...Rate][]; hostsMeasured: number; // slowest first
 }
+export interface Start {
+  text: string; phases: { name: string; ranks: number; median: number; longest: number; longestRank: number }[]; // seconds
+  ranks: { rank: number; host: string; last: number; creations: number; late: number; seconds: number[] }[]; // seconds of each phase, -1: not recorded
+}
 export interface File {
   job: string; verdict: string; expected: number; note: string; sections: Section[]; findings: Finding[]; ranks: Partial<RankColumns>; missing: Runs;
   comms: Comm[]; waits: { classes: WaitClass[]; edges: [number, number, string, number][] }; mismatches: Mismatch[];
   stacks: { parent: number[]; frame: number[]; kind: number[]; ranks: Runs[]; own: number[] };
-  speeds: Speed[]; unknown: string[]; kinds: [string, number][]; states: [string, string][]; waitKinds: string[]; columns: Record<string, [string, string]>; texts: string[]; focus: Focus | null;
+  speeds: Speed[]; start: Start | null; unknown: string[]; kinds: [string, number][]; states: [string, string][]; waitKinds: string[]; columns: Record<string, [string, string]>; texts: string[]; focus: Focus | null;
   memberships: { ofRank: string; comm: string; issued: string; completed: string };
   calls: CallFile;
   lanes: string[]; grids: GridFile[] | null; // the first grid is every call in program order; null: the server has them, and the calls

@@ -8,13 +8,14 @@ import { MatrixView } from "./matrix";
 import { SearchBox } from "./search";
 import { SpeedView } from "./speed";
 import { StacksView } from "./stacks";
+import { StartView } from "./start";
 import { commTable, rankTable } from "./tables";
 import { TimelineView } from "./timeline";
 import { Page, Place, View } from "./view";
 
 const VIEWS: [string, string][] = [
   ["answer", "Answer"], ["matrix", "Matrix"], ["waits", "Wait-for"], ["timeline", "Timeline"], ["stacks", "Stacks"], ["ranks", "Ranks"],
-  ["comms", "Communicators"], ["speed", "Speed"], ["report", "Report"],
+  ["comms", "Communicators"], ["speed", "Speed"], ["report", "Report"], ["start", "Start"],
 ];
 const KEYS: [string, string][] = [
   ["1 to 9", "views"], ["w", "the whole job; again: back to the answer"], ["/", "search: rank, host, communicator, #call, function"],
@@ -82,7 +83,7 @@ class Main implements Page {
     const nav = el("nav");
     VIEWS.forEach(([name, label], at) => {
       const tab = button(label, () => this.open(name), "tab");
-      tab.append(el("kbd", "", String(at + 1)));
+      if (at < 9) tab.append(el("kbd", "", String(at + 1)));
       this.tabs.set(name, tab);
       nav.append(tab);
     });
@@ -112,7 +113,7 @@ class Main implements Page {
     if (made) return made;
     const make: Record<string, () => View> = {
       answer: () => new FocusView(this), matrix: () => new MatrixView(this), waits: () => new GraphView(this), stacks: () => new StacksView(this),
-      timeline: () => new TimelineView(this), ranks: () => rankTable(this), comms: () => commTable(this), speed: () => new SpeedView(this), report: () => this.report(),
+      timeline: () => new TimelineView(this), ranks: () => rankTable(this), comms: () => commTable(this), speed: () => new SpeedView(this), report: () => this.report(), start: () => new StartView(this),
     };
     const view = make[name]();
     this.views.set(name, view);

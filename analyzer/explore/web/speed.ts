@@ -5,7 +5,7 @@ import { Rate, Speed } from "./file";
 import { speedTable } from "./tables";
 import { Page, View } from "./view";
 
-const LEFT = 58, BELOW = 44, TOP = 14, SIZE_HEIGHT = 250, HOST_HEIGHT = 190, NEAR = 14;
+const LEFT = 72, BELOW = 44, TOP = 14, SIZE_HEIGHT = 250, HOST_HEIGHT = 190, NEAR = 14;
 const MARKS = ["●", "■", "▲", "◆", "▼", "○", "□", "△", "◇", "▽"];
 
 function scale(speed: Speed): string { return `${count(speed.ranks)} ranks` + (speed.hosts === 1 ? " on one host" : speed.hosts ? ` on ${count(speed.hosts)} hosts` : ""); }

@@ -1,6 +1,6 @@
 // Tables. A click on a column sorts by it, and a filter shows only rows that contain a text.
 import { runsCount, runsText } from "./data";
-import { Speed, WaitKind } from "./file";
+import { Speed, Start, WaitKind } from "./file";
 import { count, el, gigabytes, payload, percent, plural } from "./dom";
 import { Page, View } from "./view";
 
@@ -161,4 +161,16 @@ export function speedTable(speeds: Speed[], chosen: () => number, click: (speed:
     { name: "From", value: at => speeds[at].roofName }, { name: "Clock", value: at => speeds[at].clock },
   ];
   return new Table(columns, speeds.length, [0, false], () => false, () => at => at === chosen(), click, true);
+}
+
+export function startTable(page: Page, start: Start): View {
+  const seconds = (value: (at: number) => number) => ({ value: (at: number) => known(value(at)), text: (at: number) => (value(at) < 0 ? "" : value(at).toFixed(3)) });
+  const columns: Column[] = [
+    { name: "Rank", value: at => start.ranks[at].rank }, { name: "Host", value: at => start.ranks[at].host },
+    { name: "Last in", meaning: "Creations to which it came last, by a second or more", value: at => `${start.ranks[at].last}/${start.ranks[at].creations}` },
+    { name: "Late by s", meaning: "To these, together", ...seconds(at => start.ranks[at].late) },
+    ...start.phases.map((phase, nth) => ({ name: `${phase.name} s`, ...seconds(at => start.ranks[at].seconds[nth]) })),
+  ];
+  return new Table(columns, start.ranks.length, [3, true], () => false, () => at => start.ranks[at].rank === page.place().rank,
+    at => page.select({ rank: start.ranks[at].rank, comm: -1, op: -1 }), true);
 }

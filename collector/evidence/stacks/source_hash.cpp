@@ -1,7 +1,11 @@
 #include "collector/evidence/stacks/source_hash.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <sodium.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,17 +16,18 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/proc_stat.h"
 #include "analyzer/util/small_file.h"
-#include "analyzer/util/time_units.h"
+#include "analyzer/util/unique_fd.h"
 
 namespace lockstep {
 namespace {
 
 constexpr size_t kMostSource = size_t{4} << 20;
+constexpr int64_t kNsOfSecond = 1'000'000'000;
 
 int64_t Now(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
-  return now.tv_sec * kSecond + now.tv_nsec;
+  return now.tv_sec * kNsOfSecond + now.tv_nsec;
 }
 
 // By the wall clock.
@@ -30,19 +35,39 @@ std::optional<int64_t> StartedRealNs(pid_t pid) {
   const std::optional<ProcStat> stat = ReadProcStat(pid);
   const int64_t hertz = sysconf(_SC_CLK_TCK);
   if (!stat || hertz <= 0) return std::nullopt;
-  const auto since_boot = static_cast<int64_t>(stat->start_ticks) * (kSecond / hertz);
+  const auto since_boot = static_cast<int64_t>(stat->start_ticks) * (kNsOfSecond / hertz);
   return Now(CLOCK_REALTIME) - Now(CLOCK_BOOTTIME) + since_boot;
+}
+
+// Links in the path stay below the root. Before Linux 5.6 that is not possible, and only files of this process's own
+// root are opened.
+UniqueFd OpenBelow(int root, const std::string& path) {
+  constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  open_how how{};
+  how.flags = kFlags;
+  how.resolve = RESOLVE_IN_ROOT;
+  const long fd = syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
+  if (fd >= 0 || errno != ENOSYS) return UniqueFd(static_cast<int>(fd));
+  struct stat theirs {
+  }, ours{};
+  const bool same = fstat(root, &theirs) == 0 && stat("/", &ours) == 0 && theirs.st_dev == ours.st_dev &&
+                    theirs.st_ino == ours.st_ino;
+  return UniqueFd(same ? open(path.c_str(), kFlags) : -1);
 }
 
 }  // namespace
 
-std::string SourceHash(pid_t pid, const std::string& path) {
-  if (path.empty() || path[0] != '/') return "";
+int OpenRootOf(pid_t pid) {
+  return open(absl::StrCat("/proc/", pid, "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+std::string SourceHash(pid_t pid, int root, const std::string& path) {
+  if (root < 0 || path.empty() || path[0] != '/') return "";
   const std::optional<int64_t> started = StartedRealNs(pid);
-  const UniqueFd fd = OpenToRead(absl::StrCat("/proc/", pid, "/root", path));
+  const UniqueFd fd = OpenBelow(root, path);
   struct stat info {};
   if (!started || !fd.ok() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
-  if (info.st_mtim.tv_sec * kSecond + info.st_mtim.tv_nsec > *started) return "";
+  if (info.st_mtim.tv_sec * kNsOfSecond + info.st_mtim.tv_nsec > *started) return "";
   const absl::StatusOr<std::string> text = ReadWholeFile(fd.get(), path, kMostSource);
   if (!text.ok()) return "";
   unsigned char hash[crypto_hash_sha256_BYTES];

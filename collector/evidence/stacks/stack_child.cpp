@@ -207,6 +207,7 @@ class StackChild {
     }
     Take(maps, python ? &*python : nullptr);
     if (!Describe(python ? &*python : nullptr)) return 1;
+    root_ = UniqueFd(OpenRootOf(pid_));
     if (const std::string why = options_.drop_rights ? TakeOwnersRights(pid_) : ""; !why.empty()) {
       // A file that misleads the unwinder must never be read with root's rights.
       evidence_.set_stacks_refused(absl::StrCat(evidence_.stacks_refused(),
@@ -367,7 +368,7 @@ class StackChild {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       close(out_);  // else the reader of it would not see the end
       for (const std::string& path : sources_) {
-        const std::string line = SourceHash(pid_, path) + "\n";
+        const std::string line = SourceHash(pid_, root_.get(), path) + "\n";
         if (write(to.get(), line.data(), line.size()) < 0) break;
       }
       _exit(0);
@@ -419,6 +420,7 @@ class StackChild {
   std::map<pid_t, std::vector<PythonFrame>> described_;
   std::vector<std::vector<uint64_t>> pcs_;
   std::set<std::string> sources_;  // Python files with frames
+  UniqueFd root_;                  // of the process
 };
 
 }  // namespace
