@@ -21,7 +21,7 @@ class RasTest(FolderTest):
         master = str(free_port())
         for rank in range(ranks):
             environment = clean_environment(("LOCKSTEP", "NCCL"), RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
-                                            MASTER_PORT=master, STANDIN_WAIT="block", LD_LIBRARY_PATH=STANDIN, NCCL_RAS_ADDR=f"localhost:{self.port}")
+                                            MASTER_PORT=master, STANDIN_WAIT="block", LD_LIBRARY_PATH=STANDIN, NCCL_RAS_ADDR=f"localhost:{self.port}", NCCL_DEBUG="INFO")
             with open(self.path(f"{rank}.log"), "wb") as log:
                 process = subprocess.Popen([TRAINSIM, "--steps", "1000000", *layout, "--fault", fault], env=environment, stdin=subprocess.DEVNULL,
                                            stdout=log, stderr=log)
@@ -75,14 +75,17 @@ class RasTest(FolderTest):
 
     def test_members_that_do_not_answer_or_have_ended_are_reported(self):
         self.start("rank=1,step=20,kind=stall-host")
-        self.processes[1].send_signal(signal.SIGSTOP)
+        # Not the one that answers for all.
+        victim = next(process for rank, process in enumerate(self.processes)
+                      if "RAS client listening" not in pathlib.Path(self.path(f"{rank}.log")).read_text())
+        victim.send_signal(signal.SIGSTOP)
         text = self.ask("timeout 1", "status")
         self.assertIn("INCOMPLETE\n  Missing communicator data from 1 job process\n", text)
         missing = [rank for comm in self.told()["communicators"] for rank in comm["missing_ranks"]]
         self.assertEqual({(rank["pid"], rank["status"]["unresponsive"], rank["status"]["considered_dead"]) for rank in missing},
-                         {(self.processes[1].pid, True, False)})
-        self.processes[1].kill()
-        self.processes[1].wait()
+                         {(victim.pid, True, False)})
+        victim.kill()
+        victim.wait()
         self.assertIn("DEAD\n  1 job process is considered dead", self.ask("timeout 1", "status"))
         missing = [rank for comm in self.told()["communicators"] for rank in comm["missing_ranks"]]
         self.assertEqual({rank["status"]["considered_dead"] for rank in missing}, {True})
