@@ -82,9 +82,13 @@ def page(name):
         return file.read()
 
 
-def culprits(name):
+def verdict(name):
     with open(os.path.join(FOLDER, name + ".json"), encoding="utf-8") as file:
-        return json.load(file)["findings"][0]["culprit_ranks"]
+        return json.load(file)
+
+
+def culprits(name):
+    return verdict(name)["findings"][0]["culprit_ranks"]
 
 
 class FileTest(unittest.TestCase):
@@ -200,8 +204,7 @@ class BrowserTest(unittest.TestCase):
 
     def test_speed_is_a_share_of_what_is_possible(self):
         self.open("speed", "view=speed")
-        with open(os.path.join(FOLDER, "speed.json"), encoding="utf-8") as file:
-            speeds = json.load(file)["speeds"]
+        speeds = verdict("speed")["speeds"]
         known = [speed for speed in speeds if speed["roofline_bus_bytes_per_s"] > 0]
         self.assertGreater(len(known), 0)
         text = self.see("document.querySelector('main').textContent")
@@ -216,7 +219,7 @@ class BrowserTest(unittest.TestCase):
         self.assertIn(f"{chosen['hosts_measured']} hosts, the slowest first", self.see("document.querySelectorAll('.speed h2')[1].textContent"))
         self.assertGreater(self.see("""(() => { const c = document.querySelectorAll('.speed canvas')[1], p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
           let n = 0; for (let i = 3; i < p.length; i += 4) n += p[i] > 0; return n; })()"""), 1000)
-        self.open("flight_recorder", "view=speed")
+        self.open(next(name for name in JOBS if not verdict(name)["speeds"]), "view=speed")
         self.assertIn("Not measured", self.see("document.querySelector('main').textContent"))
         self.no_errors()
 

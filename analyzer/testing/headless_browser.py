@@ -89,7 +89,7 @@ class Browser:
         result = self.call("Runtime.evaluate", session, expression=expression, returnByValue=True)
         if "exceptionDetails" in result:
             raise RuntimeError(f"{expression[:80]}: {result['exceptionDetails']}")
-        return result["result"]["value"]
+        return result["result"].get("value")  # None for undefined
 
     def new_page(self, *domains):
         """Returns the session of a new, empty page that reports the events of
