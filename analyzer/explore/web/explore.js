@@ -1576,6 +1576,10 @@
   var HOST_HEIGHT = 190;
   var NEAR = 14;
   var MARKS = ["\u25CF", "\u25A0", "\u25B2", "\u25C6", "\u25BC", "\u25CB", "\u25A1", "\u25B3", "\u25C7", "\u25BD"];
+  var SHARE = { value: (speed, rate) => speed.roof > 0 ? rate / speed.roof : -1, label: (value) => `${(100 * value).toFixed(0)} %` };
+  function ratesUpTo(top) {
+    return { value: (_, rate) => rate / top, label: (value) => gigabytes(value * top) + (value < 1 ? "" : " GB/s") };
+  }
   function scale(speed) {
     return `${count(speed.ranks)} ranks` + (speed.hosts === 1 ? " on one host" : speed.hosts ? ` on ${count(speed.hosts)} hosts` : "");
   }
@@ -1635,15 +1639,6 @@
     get known() {
       return this.page.incident.file.speeds.some((speed) => speed.roof > 0);
     }
-    top() {
-      return this.known ? 1 : Math.max(...this.page.incident.file.speeds.map((speed) => speed.rate[3]));
-    }
-    value(speed, rate) {
-      return this.known ? speed.roof > 0 ? rate / speed.roof : -1 : rate / this.top();
-    }
-    label(value) {
-      return this.known ? `${(100 * value).toFixed(0)} %` : gigabytes(value * this.top());
-    }
     rateText(speed, [n, low, median, high]) {
       const all = `${gigabytes(median)} GB/s, 10 to 90 % of ${count(n)} calls: ${gigabytes(low)} to ${gigabytes(high)} GB/s`;
       return speed.roof > 0 ? `${percent(median / speed.roof)} of ${gigabytes(speed.roof)} GB/s (${speed.roofName}); ${all}` : `${all}; what is possible is not known`;
@@ -1668,7 +1663,7 @@
         this.drawHosts(width, colors, speed);
       this.table.draw();
     }
-    axes(g, width, height, colors) {
+    axes(g, width, height, colors, axis) {
       const y = (value) => TOP2 + (1 - Math.min(value, 1.05)) * (height - TOP2 - BELOW);
       g.font = FONT;
       g.textBaseline = "middle";
@@ -1682,7 +1677,7 @@
         g.stroke();
         g.globalAlpha = 1;
         g.fillStyle = colors.faint;
-        g.fillText(this.label(step / 4) + (this.known || step < 4 ? "" : " GB/s"), LEFT2 - 6, y(step / 4));
+        g.fillText(axis.label(step / 4), LEFT2 - 6, y(step / 4));
       }
       g.textAlign = "left";
       return y;
@@ -1692,7 +1687,8 @@
       if (!g)
         return;
       g.clearRect(0, 0, width, SIZE_HEIGHT);
-      const y = this.axes(g, width, SIZE_HEIGHT, colors), shown = speeds.filter((speed) => this.value(speed, 1) >= 0), sizes = shown.map((speed) => Math.log2(speed.bytes));
+      const axis = this.known ? SHARE : ratesUpTo(Math.max(...speeds.map((speed) => speed.rate[3])));
+      const y = this.axes(g, width, SIZE_HEIGHT, colors, axis), shown = speeds.filter((speed) => axis.value(speed, 1) >= 0), sizes = shown.map((speed) => Math.log2(speed.bytes));
       const first = Math.floor(Math.min(...sizes)), last = Math.max(first + 1, Math.ceil(Math.max(...sizes)));
       const x = (bytes2) => LEFT2 + 20 + (Math.log2(bytes2) - first) / (last - first) * (width - LEFT2 - 60);
       g.textAlign = "center";
@@ -1702,14 +1698,14 @@
       this.points = [];
       g.textBaseline = "middle";
       speeds.forEach((speed, at) => {
-        if (this.value(speed, 1) < 0)
+        if (axis.value(speed, 1) < 0)
           return;
-        const px = x(speed.bytes), [, low, median, high] = speed.rate, py = y(this.value(speed, median)), mark = MARKS[this.series.get(this.seriesOf(speed)) % MARKS.length];
+        const px = x(speed.bytes), [, low, median, high] = speed.rate, py = y(axis.value(speed, median)), mark = MARKS[this.series.get(this.seriesOf(speed)) % MARKS.length];
         g.strokeStyle = g.fillStyle = at === this.chosen ? colors.accent : colors.text;
         g.lineWidth = at === this.chosen ? 3 : 1.5;
         g.beginPath();
-        g.moveTo(px, y(this.value(speed, low)));
-        g.lineTo(px, y(this.value(speed, high)));
+        g.moveTo(px, y(axis.value(speed, low)));
+        g.lineTo(px, y(axis.value(speed, high)));
         g.stroke();
         g.fillText(mark, px, py);
         this.points.push([px, py, at]);
@@ -1732,11 +1728,12 @@
       return Math.min(60, (width - LEFT2 - 8) / this.page.incident.file.speeds[this.chosen].hostRates.length);
     }
     drawHosts(width, colors, speed) {
-      const g = context(this.byHost, width, HOST_HEIGHT), value = (rate) => this.known && speed.roof <= 0 ? 0 : this.value(speed, rate);
+      const g = context(this.byHost, width, HOST_HEIGHT), axis = speed.roof > 0 ? SHARE : ratesUpTo(Math.max(...speed.hostRates.map((rate) => rate[4])));
+      const value = (rate) => axis.value(speed, rate);
       if (!g)
         return;
       g.clearRect(0, 0, width, HOST_HEIGHT);
-      const y = this.axes(g, width, HOST_HEIGHT, colors), step = this.hostStep(width);
+      const y = this.axes(g, width, HOST_HEIGHT, colors, axis), step = this.hostStep(width);
       let free = 0;
       speed.hostRates.forEach(([host, , low, median, high], at) => {
         const left = LEFT2 + at * step, middle = left + step / 2;

@@ -8,6 +8,11 @@ import { Page, View } from "./view";
 const LEFT = 72, BELOW = 44, TOP = 14, SIZE_HEIGHT = 250, HOST_HEIGHT = 190, NEAR = 14;
 const MARKS = ["●", "■", "▲", "◆", "▼", "○", "□", "△", "◇", "▽"];
 
+// The vertical axis: from 0 to 1; below 0: not known.
+interface Axis { value(speed: Speed, rate: number): number; label(value: number): string }
+const SHARE: Axis = { value: (speed, rate) => (speed.roof > 0 ? rate / speed.roof : -1), label: value => `${(100 * value).toFixed(0)} %` };
+function ratesUpTo(top: number): Axis { return { value: (_, rate) => rate / top, label: value => gigabytes(value * top) + (value < 1 ? "" : " GB/s") }; }
+
 function scale(speed: Speed): string { return `${count(speed.ranks)} ranks` + (speed.hosts === 1 ? " on one host" : speed.hosts ? ` on ${count(speed.hosts)} hosts` : ""); }
 
 export class SpeedView implements View {
@@ -37,9 +42,6 @@ export class SpeedView implements View {
   private seriesOf(speed: Speed): string { return `${speed.op}, ${scale(speed)}`; }
   // Without any roofline, 100 % is unknown, and the axis has GB/s.
   private get known(): boolean { return this.page.incident.file.speeds.some(speed => speed.roof > 0); }
-  private top(): number { return this.known ? 1 : Math.max(...this.page.incident.file.speeds.map(speed => speed.rate[3])); }
-  private value(speed: Speed, rate: number): number { return this.known ? (speed.roof > 0 ? rate / speed.roof : -1) : rate / this.top(); }
-  private label(value: number): string { return this.known ? `${(100 * value).toFixed(0)} %` : gigabytes(value * this.top()); }
 
   private rateText(speed: Speed, [n, low, median, high]: Rate): string {
     const all = `${gigabytes(median)} GB/s, 10 to 90 % of ${count(n)} calls: ${gigabytes(low)} to ${gigabytes(high)} GB/s`;
@@ -65,7 +67,7 @@ export class SpeedView implements View {
     this.table.draw();
   }
 
-  private axes(g: CanvasRenderingContext2D, width: number, height: number, colors: Palette): (value: number) => number {
+  private axes(g: CanvasRenderingContext2D, width: number, height: number, colors: Palette, axis: Axis): (value: number) => number {
     const y = (value: number) => TOP + (1 - Math.min(value, 1.05)) * (height - TOP - BELOW);
     g.font = FONT;
     g.textBaseline = "middle";
@@ -79,7 +81,7 @@ export class SpeedView implements View {
       g.stroke();
       g.globalAlpha = 1;
       g.fillStyle = colors.faint;
-      g.fillText(this.label(step / 4) + (this.known || step < 4 ? "" : " GB/s"), LEFT - 6, y(step / 4));
+      g.fillText(axis.label(step / 4), LEFT - 6, y(step / 4));
     }
     g.textAlign = "left";
     return y;
@@ -89,7 +91,8 @@ export class SpeedView implements View {
     const g = context(this.bySize, width, SIZE_HEIGHT), { speeds } = this.page.incident.file;
     if (!g) return;
     g.clearRect(0, 0, width, SIZE_HEIGHT);
-    const y = this.axes(g, width, SIZE_HEIGHT, colors), shown = speeds.filter(speed => this.value(speed, 1) >= 0), sizes = shown.map(speed => Math.log2(speed.bytes));
+    const axis = this.known ? SHARE : ratesUpTo(Math.max(...speeds.map(speed => speed.rate[3])));
+    const y = this.axes(g, width, SIZE_HEIGHT, colors, axis), shown = speeds.filter(speed => axis.value(speed, 1) >= 0), sizes = shown.map(speed => Math.log2(speed.bytes));
     const first = Math.floor(Math.min(...sizes)), last = Math.max(first + 1, Math.ceil(Math.max(...sizes)));
     const x = (bytes: number) => LEFT + 20 + ((Math.log2(bytes) - first) / (last - first)) * (width - LEFT - 60);
     g.textAlign = "center";
@@ -98,13 +101,13 @@ export class SpeedView implements View {
     this.points = [];
     g.textBaseline = "middle";
     speeds.forEach((speed, at) => {
-      if (this.value(speed, 1) < 0) return;
-      const px = x(speed.bytes), [, low, median, high] = speed.rate, py = y(this.value(speed, median)), mark = MARKS[this.series.get(this.seriesOf(speed))! % MARKS.length];
+      if (axis.value(speed, 1) < 0) return;
+      const px = x(speed.bytes), [, low, median, high] = speed.rate, py = y(axis.value(speed, median)), mark = MARKS[this.series.get(this.seriesOf(speed))! % MARKS.length];
       g.strokeStyle = g.fillStyle = at === this.chosen ? colors.accent : colors.text;
       g.lineWidth = at === this.chosen ? 3 : 1.5;
       g.beginPath();
-      g.moveTo(px, y(this.value(speed, low)));
-      g.lineTo(px, y(this.value(speed, high)));
+      g.moveTo(px, y(axis.value(speed, low)));
+      g.lineTo(px, y(axis.value(speed, high)));
       g.stroke();
       g.fillText(mark, px, py);
       this.points.push([px, py, at]);
@@ -124,10 +127,11 @@ export class SpeedView implements View {
   private hostStep(width: number): number { return Math.min(60, (width - LEFT - 8) / this.page.incident.file.speeds[this.chosen].hostRates.length); }
 
   private drawHosts(width: number, colors: Palette, speed: Speed): void {
-    const g = context(this.byHost, width, HOST_HEIGHT), value = (rate: number) => (this.known && speed.roof <= 0 ? 0 : this.value(speed, rate));
+    const g = context(this.byHost, width, HOST_HEIGHT), axis = speed.roof > 0 ? SHARE : ratesUpTo(Math.max(...speed.hostRates.map(rate => rate[4])));
+    const value = (rate: number) => axis.value(speed, rate);
     if (!g) return;
     g.clearRect(0, 0, width, HOST_HEIGHT);
-    const y = this.axes(g, width, HOST_HEIGHT, colors), step = this.hostStep(width);
+    const y = this.axes(g, width, HOST_HEIGHT, colors, axis), step = this.hostStep(width);
     let free = 0;
     speed.hostRates.forEach(([host, , low, median, high], at) => {
       const left = LEFT + at * step, middle = left + step / 2;
