@@ -4,10 +4,10 @@ SELECT cluster, operation, size_class, ranks, hosts, incidents, round(slow / 1e9
 FROM (
   SELECT cluster, operation, size_class, ranks, hosts, uniq(real_ns) AS incidents, quantile(0.1)(bus_bytes_per_s) AS slow,
     quantile(0.5)(bus_bytes_per_s) AS usual, quantile(0.9)(bus_bytes_per_s) AS fast
-  FROM speeds
+  FROM speeds FINAL
   WHERE day >= today() - {days} AND bus_bytes_per_s > 0 AND ({cluster} = '' OR cluster = {cluster}) AND ({job} = '' OR job = {job})
   GROUP BY cluster, operation, size_class, ranks, hosts
 ) ANY LEFT JOIN (
-  SELECT operation, size_class, ranks, hosts, max(bus_bytes_per_s) AS best FROM speeds GROUP BY operation, size_class, ranks, hosts
+  SELECT operation, size_class, ranks, hosts, max(bus_bytes_per_s) AS best FROM speeds FINAL GROUP BY operation, size_class, ranks, hosts
 ) USING operation, size_class, ranks, hosts
 ORDER BY percent_of_best, incidents DESC, cluster, operation, size_class LIMIT {limit}
