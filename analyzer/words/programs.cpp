@@ -47,7 +47,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
     case REASON_AHEAD:
       words.what = absl::StrCat(
           "issued ", call,
-          detail.count() == 0   ? ", which has no matching call, while all other ranks are idle"
+          detail.count() == 0   ? ", which has no matching call, and no other rank is in an operation"
           : detail.count() == 1 ? ", which another member never issued"
                                 : absl::StrCat(", which ", CountText(detail.count()), " other members never issued"));
       words.rivals = {detail.flag() ? "all other members ended a step too early"

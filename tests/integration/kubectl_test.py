@@ -5,11 +5,11 @@ import json
 import os
 import shutil
 import subprocess
-import time
 import unittest
 
 import kubernetes_api
 import no_skip
+from at_rest import at_rest
 from support import LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, free_port, wait_for
 
 KUBECTL = shutil.which("kubectl")
@@ -34,7 +34,7 @@ class KubectlTest(FolderTest):
             with open(self.path("2.log")) as log:
                 return "fault" in log.read()
         self.assertTrue(wait_for(struck, 60))
-        time.sleep(1.5)  # the others come to their waits
+        self.assertTrue(wait_for(at_rest(pids["train-0"] + pids["train-1"]), 60))
         return pids
 
     def serve(self, labels, pods):

@@ -9,9 +9,9 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 import unittest
 
+from at_rest import at_rest
 from support import LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, free_port, wait_for
 
 
@@ -33,7 +33,7 @@ class RasTest(FolderTest):
         def struck():
             return any("fault" in pathlib.Path(self.path(f"{rank}.log")).read_text() for rank in range(ranks))
         self.assertTrue(wait_for(struck, 60))
-        time.sleep(1)  # the others come to their waits
+        self.assertTrue(wait_for(at_rest([process.pid for process in self.processes]), 60))
 
     def ask(self, *commands):
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as client:

@@ -9,9 +9,13 @@ import pathlib
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 from support import SOURCE, Skip, descendants
+
+sys.path.append(str(SOURCE / "tests/integration"))
+from at_rest import at_rest as at_rest_of  # noqa: E402
 
 TABLE = SOURCE / "results/attach.md"
 LEAST_RIGHT, MOST_SECONDS, SURE = 15, 15, 0.8
@@ -89,7 +93,11 @@ def play(outside, case, python):
             if time.monotonic() > until:
                 raise Skip("the job did not come to its fault")
             time.sleep(0.1)
-        time.sleep(2)  # the others come to their waits
+        # The rank at fault may go on: it may compute, or spin.
+        at_rest = at_rest_of([process.pid for process in job.processes] + [pid for process in job.processes for pid in descendants(process.pid)], but=1)
+        until = time.monotonic() + 30
+        while not at_rest() and time.monotonic() < until:
+            time.sleep(0.1)
         began = time.monotonic()
         result = subprocess.run([str(outside.build / "bin/lockstep"), "attach", "--job", "port-" + job.port, "--out", str(job.folder / "incident")],
                                 capture_output=True, text=True, timeout=120, cwd=job.folder)

@@ -127,7 +127,7 @@ class CircleLeavers {
   // Most ranks of the circle are not in the set.
   bool IsMinority(const RankSet& ranks) const { return (kManyAgainstOne + 1) * ranks.size() <= all_.size(); }
 
-  // RankSet of the circle that did not issue what is waited for at this node.
+  // Ranks of the circle that did not issue what is waited for at this node.
   RankSet Lacking(uint32_t node) const {
     RankSet lacking;
     for (const Edge& e : graph_.edges[node]) {
@@ -149,7 +149,7 @@ class CircleLeavers {
     return false;
   }
 
-  // RankSet that did not issue what the rank waits for in this queue.
+  // Ranks that did not issue what the rank waits for in this queue.
   RankSet WaitsFor(uint32_t queue) const {
     RankSet lacking;
     for (const Edge& in : graph_.edges[queue]) {
@@ -313,7 +313,7 @@ class CircleLeavers {
     return c;
   }
 
-  // RankSet that wait for a rank do not show what it should have called. Only ranks that issued the call do.
+  // Ranks that wait for a rank do not show what it should have called. Only ranks that issued the call do.
   void NameBothSides(const RankSet& issued, Cause* c) const {
     *c->detail.mutable_others() = c->evidence.back().detail()->others();
     c->kind = DEADLOCK_CYCLE;

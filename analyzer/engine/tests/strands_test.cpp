@@ -148,14 +148,20 @@ TEST(Strands, GroupsThatMayBeIntendedDoNotHideACause) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{8}) << Show(v);
 }
 
+// One of four ranks that are all in their `last` call.
+FrDump InCall(int last) {
+  FrDump dump;
+  dump.groups[0].ranks = {0, 1, 2, 3};
+  dump.groups[0].enqueued = last;
+  dump.groups[0].completed = last - 1;
+  for (int seq = 1; seq <= last; ++seq)
+    dump.entries.push_back({.seq = seq, .state = seq < last ? "completed" : "scheduled", .retired = seq < last});
+  return dump;
+}
+
 // Two dumps were taken half a second after the calls, before a watchdog could notice that they had completed.
 TEST(Strands, CompletionsThatNobodyCouldNoticeYetAreNotMissing) {
-  FrDump late;
-  late.groups[0].ranks = {0, 1, 2, 3};
-  late.groups[0].enqueued = 5;
-  late.groups[0].completed = 4;
-  for (int seq = 1; seq <= 5; ++seq)
-    late.entries.push_back({.seq = seq, .state = seq < 5 ? "completed" : "scheduled", .retired = seq < 5});
+  const FrDump late = InCall(5);
   FrDump early = late;
   early.groups[0].completed = -1;
   for (fr_test::FrEntry& e : early.entries) e.state = "scheduled", e.retired = false;
@@ -170,12 +176,7 @@ TEST(Strands, CompletionsThatNobodyCouldNoticeYetAreNotMissing) {
 // Rank 1's dump is from half a second after its last two calls. The others show that the first of them completed, and
 // all are in the second.
 TEST(Strands, NobodyWaitsForWhatWasNotNoticedYet) {
-  FrDump late;
-  late.groups[0].ranks = {0, 1, 2, 3};
-  late.groups[0].enqueued = 6;
-  late.groups[0].completed = 5;
-  for (int seq = 1; seq <= 6; ++seq)
-    late.entries.push_back({.seq = seq, .state = seq < 6 ? "completed" : "scheduled", .retired = seq < 6});
+  const FrDump late = InCall(6);
   FrDump early = late;
   early.groups[0].completed = 4;
   early.entries[4].state = "scheduled";
