@@ -34,6 +34,8 @@ TEST(LogLine, LaunchersPrefixesAreTakenOff) {
            Case{" 7: text", "text", -1, 7, -1},
            Case{"12: [rank9]:  File", " File", 9, 12, -1},
            Case{"[1,3]<stderr>:text", "text", -1, 3, -1},
+           Case{"[3]<stderr>:text", "text", -1, 3, -1},
+           Case{"[3]: text", "[3]: text", -1, -1, -1},
            Case{"[pod/job-2/main] [rank2]: text", "text", 2, -1, -1},
            Case{"worker-3  | text", "text", -1, -1, -1},
            Case{"(Worker pid=9, ip=10.0.0.1) text", "text", -1, -1, -1},

@@ -49,7 +49,71 @@ class Reader {
       const std::string plain = WithoutColors(whole);
       if (!Holds(plain, "\x1b")) return Take(plain, number);
     }
+    if (wrapped_.lines > 0 && Continue(whole)) return;
+    if (IsWrapped(whole)) {
+      wrapped_ = {std::string(whole), number, 1};
+    } else {
+      TakeWhole(whole, number);
+    }
+  }
+
+  void Finish() {
+    EndWrapped();
+    facts_.stalled = stalls_.Finish();
+    facts_.ras = ras_.Finish();
+    facts_.inspected = inspector_.Finish();
+    facts_.failed = launcher_.Finish();
+    facts_.terminated = launcher_.terminated();
+    facts_.raised = exceptions_.Finish();
+    for (PrintedStack& stack : stacks_.Finish()) facts_.stacks.push_back(std::move(stack));
+  }
+
+ private:
+  // A line of PyTorch's process group that a terminal, or whoever copied it, cut into several.
+  struct Wrapped {
+    std::string text;
+    int64_t number = 0;
+    int lines = 0;
+  };
+
+  // What a message begins with, and what it contains only behind that.
+  static bool IsWrapped(std::string_view text) {
+    constexpr std::pair<std::string_view, std::string_view> kWhole[] = {
+        {"Watchdog caught collective operation timeout", "before timing out"},
+        {"error or timeout) detected", "ast completed"},
+        {"failure detected by", "ast completed"},
+        {"imeout at NCCL work", "ast completed"},
+        {"a dump signal due to", "ast completed"},
+        {"] ProcessGroupNCCL'", " got stuck for "}};
+    if (!Holds(text, "ProcessGroupNCCL.cpp:")) return false;
+    return std::any_of(std::begin(kWhole), std::end(kWhole),
+                       [&](const auto& part) { return Holds(text, part.first) && !Holds(text, part.second); });
+  }
+
+  // Returns whether the line continues the one before.
+  bool Continue(std::string_view whole) {
+    constexpr int kMostLines = 4;
+    const bool begins = TakePrefixes(whole).prefixed || whole.starts_with('[') || whole.starts_with('#') ||
+                        Holds(whole, "ProcessGroupNCCL.cpp:") || fr::Strip(whole).empty();
+    if (begins || wrapped_.lines == kMostLines || wrapped_.text.size() + whole.size() > kMostLineBytes) {
+      EndWrapped();
+      return false;
+    }
+    wrapped_.text.append(whole);
+    ++wrapped_.lines;
+    if (!IsWrapped(wrapped_.text)) EndWrapped();
+    return true;
+  }
+
+  void EndWrapped() {
+    if (wrapped_.lines == 0) return;
+    const Wrapped wrapped = std::exchange(wrapped_, Wrapped());
+    TakeWhole(wrapped.text, wrapped.number);
+  }
+
+  void TakeWhole(std::string_view whole, int64_t number) {
     if (whole.starts_with('{')) inspector_.Take(whole, number);
+    if (stalls_.Take(whole, number)) return;
     const Line line = TakePrefixes(whole);
     Speaker who{line.rank, line.task, line.local};
     if (who.rank < 0) who.rank = RankAnywhere(whole);
@@ -95,16 +159,6 @@ class Reader {
     }
   }
 
-  void Finish() {
-    facts_.ras = ras_.Finish();
-    facts_.inspected = inspector_.Finish();
-    facts_.failed = launcher_.Finish();
-    facts_.terminated = launcher_.terminated();
-    facts_.raised = exceptions_.Finish();
-    for (PrintedStack& stack : stacks_.Finish()) facts_.stacks.push_back(std::move(stack));
-  }
-
- private:
   template <typename What>
   void Keep(What what, Speaker who, int64_t number, size_t most, std::vector<Said<What>>* out) {
     if (out->size() < most) {
@@ -226,6 +280,8 @@ class Reader {
   NoticeReader notices_;
   ExceptionReader exceptions_;
   InspectorReader inspector_;
+  StallReader stalls_;
+  Wrapped wrapped_;
   std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
   std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // maps process and address to the index in NcclProcess::comms
   size_t kept_ = 0;

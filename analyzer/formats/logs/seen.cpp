@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,11 +14,6 @@ namespace lockstep::logs {
 namespace {
 
 constexpr char kCollect[] = "Run `lockstep attach` while it hangs, or collect Flight Recorder dumps";
-
-// "ranks 0-2, 5".
-std::string RanksText(const std::set<int32_t>& ranks) {
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks({ranks.begin(), ranks.end()}));
-}
 
 // Watchdogs that do not return from a call, and processes without their store.
 void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
@@ -41,24 +37,34 @@ void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
     const std::string who = of.ranks.empty() ? "some ranks" : RanksText(of.ranks);
     switch (what) {
       case MonitorLine::What::kStuck:
-        ranks->Report(*of.path,
-                      absl::StrCat("the watchdogs of ", who, " were stuck",
-                                   of.seconds > 0 ? absl::StrCat(" for ", of.seconds, " s") : "",
-                                   ": a call of CUDA or NCCL did not return there. These lines name no operation, so "
-                                   "no rank is named. Native stacks of these processes show the call"));
+        ranks->Tell(*of.path,
+                    absl::StrCat("the watchdogs of ", who, " were stuck",
+                                 of.seconds > 0 ? absl::StrCat(" for ", of.seconds, " s") : "",
+                                 ": a call of CUDA or NCCL did not return there. These lines name no operation, so "
+                                 "no rank is named. Native stacks of these processes show the call"));
         break;
       case MonitorLine::What::kLocked:
-        ranks->Report(*of.path,
-                      absl::StrCat("Python's interpreter lock was not free on ", who,
-                                   ": a thread kept it in a call that did not return. Native stacks show it"));
+        ranks->Tell(*of.path, absl::StrCat("Python's interpreter lock was not free on ", who,
+                                           ": a thread kept it in a call that did not return. Native stacks show it"));
         break;
       case MonitorLine::What::kNoStore:
-        ranks->Report(*of.path, absl::StrCat(who,
-                                             " lost the store, because the process on the first host that serves it "
-                                             "had ended. This also happens at the normal end of a job"));
+        ranks->Tell(*of.path, absl::StrCat(who,
+                                           " lost the store, because the process on the first host that serves it "
+                                           "had ended. This also happens at the normal end of a job"));
         break;
     }
   }
+}
+
+const char* SaidBy(Notice::By by) {
+  switch (by) {
+    case Notice::By::kNccl: return "NCCL warned";
+    case Notice::By::kKernel: return "the kernel reported";
+    case Notice::By::kScheduler: return "the scheduler reported";
+    case Notice::By::kShell: return "the shell reported";
+    case Notice::By::kXla: return "XLA reported";
+  }
+  return "";
 }
 
 // Errors of processes, GPUs, hosts and links. Most of them have a cause that another line shows, so they name no
@@ -70,16 +76,17 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
     std::set<std::string> processes;        // those of no known rank
     const std::string* path = nullptr;
   };
-  std::map<std::pair<Notice::By, std::string>, Of> said;
+  std::map<std::tuple<bool, Notice::By, std::string>, Of> said;  // by whether it is about others, who said it, and text
   std::set<std::pair<std::string, int64_t>> ended;
   for (const FileFacts& file : files) {
     for (const auto& [what, who, number] : file.notices) {
       // Several lines of the kernel report one end.
-      if (what.exit_code != 0 && !ended.insert({what.host, what.pid}).second) continue;
-      Of& to = said[{what.by, what.text}];
+      if (what.by == Notice::By::kKernel && what.exit_code != 0 && !ended.insert({what.host, what.pid}).second)
+        continue;
+      Of& to = said[{what.of_others, what.by, what.text}];
       if (to.path == nullptr) to.path = &file.path;
       const int32_t rank = who.rank >= 0 ? who.rank : who.task >= 0 ? who.task : file.rank;
-      if (rank >= 0 && what.by == Notice::By::kNccl) {
+      if (rank >= 0 && what.by != Notice::By::kKernel && what.by != Notice::By::kScheduler) {
         to.ranks.insert(rank);
         continue;
       }
@@ -88,32 +95,48 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
       if (!at.empty()) {
         to.at.insert(&at);
       } else if (!what.host.empty()) {
-        to.processes.insert(what.pid > 0 ? absl::StrCat("process ", what.pid, " on ", what.host) : what.host);
+        const std::string gpu_text = what.gpu >= 0 ? absl::StrCat(" (GPU ", what.gpu, ")") : "";
+        to.processes.insert(what.pid > 0 ? absl::StrCat("process ", what.pid, " on ", what.host, gpu_text) : what.host);
       }
     }
   }
   constexpr int kMostShown = 8;
   std::map<Notice::By, int> shown;
   for (auto& [key, of] : said) {
-    if (++shown[key.first] > kMostShown) continue;
-    const char* const by = key.first == Notice::By::kNccl     ? "NCCL warned"
-                           : key.first == Notice::By::kKernel ? "the kernel reported"
-                                                              : "the scheduler reported";
+    const auto& [of_others, by, text] = key;
+    if (++shown[by] > kMostShown) continue;
     for (const std::set<int32_t>* at : of.at) of.ranks.insert(at->begin(), at->end());
-    const std::string about = !of.ranks.empty()       ? RanksText(of.ranks)
-                              : !of.processes.empty() ? *of.processes.begin()
-                                                      : "no rank that a line names";
-    ranks->Report(*of.path, absl::StrCat(by, ", about ", about, ": ", key.second));
+    std::string about = !of.ranks.empty() ? RanksText(of.ranks) : !of.processes.empty() ? *of.processes.begin() : "";
+    if (of.ranks.empty() && of.processes.size() > 1) absl::StrAppend(&about, " and ", of.processes.size() - 1, " more");
+    ranks->Tell(*of.path, absl::StrCat(SaidBy(by), about.empty() ? "" : ", about ", about, ": ", text));
   }
   for (const auto& [by, count] : shown) {
     if (count > kMostShown) ranks->Report(files[0].path, absl::StrCat(count - kMostShown, " more such lines"));
   }
 }
 
+// Barriers whose leader was gone, and tensors of Horovod of which different ranks miss different ones.
+void ReportLeaders(const std::vector<FileFacts>& files, Ranks* ranks) {
+  std::set<int32_t> arrived;
+  const std::string* path = nullptr;
+  for (const FileFacts& file : files) {
+    for (const auto& said : file.barriers) {
+      if (!said.what.missing.empty()) return;
+      if (said.what.arrived >= 0) arrived.insert(said.what.arrived);
+      path = &file.path;
+    }
+  }
+  if (!arrived.empty() && !arrived.contains(0))
+    ranks->Tell(*path, absl::StrCat(RanksText(arrived),
+                                    " reached monitored_barrier, and rank 0, which checks who comes, ended or gave up "
+                                    "before: its lines name the rank that is missing"));
+}
+
 }  // namespace
 
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks) {
   ReportMonitors(files, ranks);
+  ReportLeaders(files, ranks);
   ReportNotices(files, ranks);
   if (!ranks->ranks.empty()) return;
   std::set<int32_t> named;
@@ -124,7 +147,7 @@ void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks) {
         files[0].path,
         absl::StrCat("a log", named.empty() ? "" : absl::StrCat(" of ", RanksText(named)),
                      " without any timeout, exception, NCCL call or stack: it does not show a hang. ", kCollect));
-  } else if (!files.empty() && ranks->problems.empty()) {
+  } else if (!files.empty() && ranks->problems.empty() && ranks->told.empty()) {
     ranks->Report(files[0].path, absl::StrCat("a log that does not show how far any rank is. ", kCollect));
   }
 }
