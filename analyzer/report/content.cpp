@@ -286,11 +286,22 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     // What is missing, or what the data shows instead.
     const std::vector<std::string> problems = ProblemLines(verdict);
     told = !problems.empty();
+    // Ranks with an operation that a watchdog gave up on.
+    std::vector<int32_t> waited;
+    for (const Rank& rank : bundle.ranks) {
+      if (std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired; }))
+        waited.push_back(rank.rank);
+    }
     content.headline =
         verdict.ranks_read() == 0 ? "the data does not show how far any rank is"
-        : told                    ? absl::StrCat(who, " were read, and their data names no culprit")
-               : absl::StrCat(who, " were read, and their data shows no fault; other data is missing or unreadable");
-    if (told) absl::StrAppend(&content.headline, ". ", absl::StripSuffix(problems[0], "."));
+        : told || !waited.empty()
+            ? absl::StrCat(who, " were read, and their data names no culprit")
+            : absl::StrCat(who, " were read, and their data shows no fault; other data is missing or unreadable");
+    if (told) {
+      absl::StrAppend(&content.headline, ". ", absl::StripSuffix(problems[0], "."));
+    } else if (!waited.empty()) {
+      absl::StrAppend(&content.headline, ". ", RanksText(waited), " waited for others until a time limit");
+    }
     content.first.AddRow(
         "do", {"1. Add the data that is missing or could not be read, and analyze again: it may show the cause."});
   }

@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "analyzer/formats/logs/fingerprint.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/formats/logs/nccl_info.h"
 #include "analyzer/formats/logs/notices.h"
+#include "analyzer/formats/logs/read_file.h"
 #include "analyzer/formats/logs/stacks.h"
 #include "analyzer/formats/logs/watchdog.h"
 #include "analyzer/util/unique_fd.h"
@@ -253,6 +256,24 @@ TEST(PythonStacks, LinesOfRanksMayBeMixed) {
 }
 
 // The traceback of an exception is not the stack of a stuck process.
+TEST(PythonStacks, HeadingsNameTheirRank) {
+  const support::TempFolder folder;
+  const std::string path = folder.path() + "/stacks.txt";
+  std::string text;
+  for (const char* heading : {"======== rank 0 ========", "Rank 3:", "[rank7]"})
+    text += absl::StrCat(heading,
+                         "\nThread 9 (idle): \"MainThread\"\n    barrier (torch/distributed/c10d.py:3)\n"
+                         "    <module> (train.py:3)\n\n");
+  std::ofstream(path) << text << "rank 4 waits\n";
+  FileFacts facts;
+  ASSERT_TRUE(ReadFile(
+                  path, [] { return true; }, &facts)
+                  .ok());
+  std::vector<int32_t> ranks;
+  for (const PrintedStack& stack : facts.stacks) ranks.push_back(stack.rank);
+  EXPECT_THAT(ranks, ElementsAre(0, 3, 7));
+}
+
 TEST(PythonStacks, TracebacksOfExceptionsAreNone) {
   EXPECT_THAT(StacksIn({"Traceback (most recent call last):", "  File \"a.py\", line 1, in f", "    f()"}), IsEmpty());
 }

@@ -590,6 +590,24 @@ TEST_F(LogsTest, FewStacksInAnotherPlace) {
   EXPECT_EQ(Told().findings_size(), 0);
 }
 
+TEST_F(LogsTest, TwoRanksThatWaitAtDifferentPlaces) {
+  const auto stack = [](const std::string& call, const std::string& caller) {
+    return absl::StrCat("Thread 9 (idle): \"MainThread\"\n    ", call,
+                        " (torch/distributed/distributed_c10d.py:3696)\n    ", caller,
+                        " (trainer.py:140)\n    main (train.py:20)\n    <module> (train.py:30)\n");
+  };
+  Put("rank_0.txt", stack("barrier", "save_checkpoint"));
+  Put("rank_1.txt", stack("all_reduce", "train_step"));
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {0, 1});
+  EXPECT_LE(Told().findings(0).confidence(), 0.5);
+  EXPECT_THAT(Told().findings(0).summary(), HasSubstr("rank 0 in barrier < save_checkpoint (trainer.py:140)"));
+  EXPECT_THAT(Told().findings(0).summary(), HasSubstr("rank 1 in all_reduce < train_step (trainer.py:140)"));
+  EXPECT_EQ(Told().findings(0).activity(), "");  // waits for rank 1, not for a file
+  // Both wait at one place.
+  Put("rank_1.txt", stack("barrier", "save_checkpoint"));
+  EXPECT_EQ(Told().findings_size(), 0);
+}
+
 // faulthandler's lines of several processes in one file, under torchrun's prefix.
 TEST_F(LogsTest, StacksOfLocalRanksAreToldApart) {
   std::string log;

@@ -80,6 +80,16 @@ std::optional<Notice> NoticeReader::Take(std::string_view text) {
   // Without NCCL's own label, in the exception that it caused.
   if (line.starts_with("socketProgress: Connection closed by remote peer "))
     return Notice{.by = Notice::By::kNccl, .text = Printable(line, kMostNoticeText), .of_others = true};
+  // Ray: "A worker died or was killed ... Worker IP address: 10.0.0.3 Worker port: 1 Worker PID: 833 ..".
+  constexpr std::string_view kWorker = "Worker IP address: ";
+  const size_t worker = text.find(kWorker);
+  if (worker != std::string_view::npos && Holds(text, "worker died")) {
+    const std::string_view address = text.substr(worker + kWorker.size());
+    return Notice{.by = Notice::By::kScheduler,
+                  .text = "Ray: a worker died",
+                  .host = Printable(address.substr(0, address.find(' ')), fr::kMostNameColumns),
+                  .pid = std::max<int64_t>(NumberBehind(text, "Worker PID: ").value_or(0), 0)};
+  }
   const auto scheduler = [line] {
     return Notice{.by = Notice::By::kScheduler, .text = Printable(line, kMostNoticeText)};
   };

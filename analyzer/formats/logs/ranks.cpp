@@ -181,12 +181,15 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
                                   std::optional<Rank>* aborted_first) {
   NameFiles(&files);
   Ranks ranks;
+  std::set<std::pair<std::string, int64_t>> processes;
   for (const FileFacts& file : files) {
     ranks.said = std::max({ranks.said, file.world, file.ras.largest});
     for (const NcclProcess& process : file.nccl) {
+      processes.insert({process.host, process.pid});
       for (const NcclComm& comm : process.comms) ranks.said = std::max(ranks.said, comm.size);
     }
   }
+  ranks.said = std::max(ranks.said, static_cast<int32_t>(processes.size()));
   AddWatchdog(files, &ranks);
   AddFingerprints(files, &ranks);
   AddBarriers(files, &ranks);

@@ -127,7 +127,8 @@ class Reader {
       facts_.processes.push_back(*std::move(process));
     launcher_.Take(line.text);
     exceptions_.Take(line.text, who.rank, who.task, who.local, number);
-    stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task, line.local, number);
+    if (const int32_t heading = RankInHeading(line.text); heading >= 0) heading_ = heading;
+    stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task >= 0 ? line.task : heading_, line.local, number);
     if (Holds(line.text, "NCCL")) {
       if (const auto place = ParseNcclPlace(line.text)) {
         if (place->warning) Keep(WarningOf(*place), who, number, kMostNotices, &facts_.notices);
@@ -179,6 +180,21 @@ class Reader {
     if (site.empty() || !frame->torch) site = frame->place;
     if (!frame->torch) trace_of_ = SIZE_MAX;
     return true;
+  }
+
+  // "rank 3:", "==== rank3 ====": what people write above a stack. -1 for any other line.
+  static int32_t RankInHeading(std::string_view text) {
+    constexpr size_t kMostBytes = 120;
+    if (text.size() > kMostBytes) return -1;
+    const auto is_word = [](char c) { return fr::IsWord(c); };
+    const auto begin = std::find_if(text.begin(), text.end(), is_word);
+    const auto end = std::find_if(text.rbegin(), text.rend(), is_word).base();
+    if (begin >= end) return -1;
+    const std::string_view inside(&*begin, static_cast<size_t>(end - begin));
+    constexpr size_t kWord = 4;
+    if (fr::Lower(inside.substr(0, kWord)) != "rank") return -1;
+    int32_t rank = -1;
+    return fr::ParseNumber(fr::Strip(inside.substr(kWord)), &rank) && rank >= 0 && rank <= fr::kMaxRank ? rank : -1;
   }
 
   // Finds the rank anywhere in the line, because tools may put any text before a process's output.
@@ -281,6 +297,7 @@ class Reader {
   ExceptionReader exceptions_;
   InspectorReader inspector_;
   StallReader stalls_;
+  int32_t heading_ = -1;  // rank in the newest heading
   Wrapped wrapped_;
   std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
   std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // maps process and address to the index in NcclProcess::comms

@@ -219,6 +219,17 @@ TEST_F(SeenTest, TheHeadlineSaysWhatALogShowsApartFromProgress) {
                "collective-permute; run_id=15; op id:1` for 20 seconds and may be stuck. Expected 8 threads to "
                "join the rendezvous, but not all of them arrived on time.\n"),
       HasSubstr("XLA reported: This thread has been waiting for `rendezvous of collective-permute"));
+  EXPECT_THAT(
+      headline("(raylet) A worker died or was killed while executing a task by an unexpected system error. Node "
+               "ID: 1f Worker IP address: 10.2.3.4 Worker port: 10005 Worker PID: 833 Worker exit type: "
+               "SYSTEM_ERROR\n"),
+      HasSubstr("the scheduler reported, about process 833 on 10.2.3.4: Ray: a worker died"));
+  EXPECT_THAT(
+      headline("[rank10]:[E1013 03:22:49.6 ProcessGroupNCCL.cpp:1923] [PG ID 6 PG GUID 90(pp) Rank 1] [Rank 1] "
+               "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=COALESCED, "
+               "NumelIn=18446744073709551615, NumelOut=18446744073709551615, Timeout(ms)=600000) ran for 600096 "
+               "milliseconds before timing out.\n"),
+      ::testing::EndsWith("names no culprit. rank 10 waited for others until a time limit."));
   EXPECT_THAT(headline("RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting "
                        "for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"),
               HasSubstr("rank 1 reached monitored_barrier, and rank 0, which checks who comes, ended"));
