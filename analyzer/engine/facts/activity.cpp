@@ -260,8 +260,8 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     const Rank& rank = bundle.ranks[index];
     const ActivityView view = ClassifyActivity(rank.process);
     ++on_host[rank.host];
-    // In the wait for its peers, a rank does nothing, whatever it is about to do.
-    const bool waits = PlaceOfProcess(rank.process).where == Whereabouts::kWaits;
+    // In the wait for its peers, a rank does nothing else, whatever called the wait.
+    const bool waits = view.stall != Stall::kRendezvous && PlaceOfProcess(rank.process).where == Whereabouts::kWaits;
     if (view.stall != Stall::kUnknown && !waits) by_stall[view.stall].push_back({rank.rank, view.evidence});
     if (WaitsForFiles(view.stall) && !waits && !rank.host.empty()) ++waiting_for_files[rank.host];
     moving += view.moving == Moving::kYes;
