@@ -52,7 +52,7 @@ Notice WarningOf(const NcclPlace& place) {
   // What NCCL prints when the process at the other end of a connection is gone.
   constexpr std::string_view kOfOthers[] = {"Connection closed by ", "Connection reset by peer", "Connection refused",
                                             "Broken pipe",           "Socket recv failed",       "Socket send failed",
-                                            "Proxy Call to rank "};
+                                            "Proxy Call to rank ",   "Got completion from peer "};
   Notice out{.by = Notice::By::kNccl,
              .text = Printable(fr::Strip(place.text), kMostNoticeText),
              .host = Printable(place.host, fr::kMostNameColumns),

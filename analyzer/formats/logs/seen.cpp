@@ -3,10 +3,13 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/formats/logs/ranks.h"
 #include "analyzer/util/rank_text.h"
 
@@ -67,6 +70,50 @@ const char* SaidBy(Notice::By by) {
   return "";
 }
 
+// The other end of the connection that a warning of NCCL is about: "remote peer node7<51159>". Empty if it names none.
+std::string PeerIn(std::string_view text) {
+  for (const std::string_view key : {"remote peer ", "from peer "}) {
+    const size_t at = text.find(key);
+    if (at == std::string_view::npos) continue;
+    const std::string_view peer = text.substr(at + key.size());
+    return std::string(peer.substr(0, peer.find_first_of("< ")));
+  }
+  return "";
+}
+
+// How many processes lost their connections to which peers. The peer of most of them is where to look first.
+void ReportPeers(const std::vector<FileFacts>& files, Ranks* ranks) {
+  std::map<std::string, std::set<std::pair<std::string, int64_t>>> by_peer;
+  const std::string* path = nullptr;
+  for (const FileFacts& file : files) {
+    for (const auto& said : file.notices) {
+      if (said.what.by != Notice::By::kNccl) continue;
+      const std::string peer = PeerIn(said.what.text);
+      if (peer.empty()) continue;
+      by_peer[peer].insert({said.what.host, said.what.pid});
+      if (path == nullptr) path = &file.path;
+    }
+  }
+  std::vector<std::pair<size_t, std::string>> peers;
+  size_t most = 0;
+  for (const auto& [peer, processes] : by_peer) {
+    peers.emplace_back(processes.size(), peer);
+    most = std::max(most, processes.size());
+  }
+  if (most < 2) return;
+  std::sort(peers.begin(), peers.end(),
+            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  constexpr size_t kMostShown = 4;
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < std::min(kMostShown, peers.size()); ++i)
+    texts.push_back(absl::StrCat("to ", peers[i].second, " in ", CountText(static_cast<int64_t>(peers[i].first)),
+                                 peers[i].first == 1 ? " process" : " processes"));
+  ranks->Tell(
+      *path, absl::StrCat(
+                 "NCCL's connections failed ", absl::StrJoin(texts, ", "),
+                 peers.size() > kMostShown ? absl::StrCat(", and to ", peers.size() - kMostShown, " more peers") : ""));
+}
+
 // Errors of processes, GPUs, hosts and links. Most of them have a cause that another line shows, so they name no
 // culprit.
 void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
@@ -102,14 +149,18 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
   constexpr int kMostShown = 8;
   std::map<Notice::By, int> shown;
+  bool peers_told = false;
   for (auto& [key, of] : said) {
     const auto& [of_others, by, text] = key;
+    // A process's own failure comes first.
+    if (of_others && !std::exchange(peers_told, true)) ReportPeers(files, ranks);
     if (++shown[by] > kMostShown) continue;
     for (const std::set<int32_t>* at : of.at) of.ranks.insert(at->begin(), at->end());
     std::string about = !of.ranks.empty() ? RanksText(of.ranks) : !of.processes.empty() ? *of.processes.begin() : "";
     if (of.ranks.empty() && of.processes.size() > 1) absl::StrAppend(&about, " and ", of.processes.size() - 1, " more");
     ranks->Tell(*of.path, absl::StrCat(SaidBy(by), about.empty() ? "" : ", about ", about, ": ", text));
   }
+  if (!peers_told) ReportPeers(files, ranks);
   for (const auto& [by, count] : shown) {
     if (count > kMostShown) ranks->Report(files[0].path, absl::StrCat(count - kMostShown, " more such lines"));
   }

@@ -212,6 +212,11 @@ TEST_F(SeenTest, TheHeadlineSaysWhatALogShowsApartFromProgress) {
   EXPECT_THAT(headline("n7:984:13 [4] ib.c:1615 NCCL WARN NET/IB : Got completion from peer 10.1.1.2<44206> with "
                        "status=12 opcode=129 len=65536 vendor err 129 (Recv)\n"),
               HasSubstr("about process 984 on n7 (GPU 4): NET/IB : Got completion from peer 10.1.1.2<44206> with"));
+  EXPECT_THAT(
+      headline("n3:25:66 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n7<51159>\n"
+               "n3:26:66 [1] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n4<5>\n"
+               "n4:25:66 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n7<5>\n"),
+      HasSubstr("NCCL's connections failed to n7 in 2 processes, to n4 in 1 process."));
   EXPECT_THAT(headline("Last error:\nsocketProgress: Connection closed by remote peer n8<59116>\n"),
               HasSubstr("NCCL warned: socketProgress: Connection closed by remote peer n8<59116>"));
   EXPECT_THAT(
