@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/report/circumstances.h"
@@ -160,7 +161,8 @@ void AddSpeed(const Verdict& verdict, ReportBlock* block) {
   block->AddRow("rates", std::move(rates));
 }
 
-ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle) {
+// `told`: number of problems that the headline has.
+ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle, size_t told) {
   ReportBlock block;
   std::vector<int32_t> present, damaged;
   std::vector<const Rank*> unmarked;
@@ -191,6 +193,7 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle) {
   block.AddRow("clocks", ClockLines(verdict, bundle));
 
   std::vector<std::string> problems = ProblemLines(verdict);
+  problems.erase(problems.begin(), problems.begin() + static_cast<ptrdiff_t>(std::min(told, problems.size())));
   block.AddRow("problems", std::move(problems));
   std::vector<std::string> files;
   for (const std::string& folder : folders) {
@@ -259,6 +262,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   ReportContent content;
   content.verdict = VerdictWord(verdict);
   content.lasted = LastedText(verdict);
+  bool told = false;  // the headline has the first problem
   const std::string who =
       verdict.ranks_read() < verdict.ranks_expected()
           ? absl::StrCat(CountText(verdict.ranks_read()), " of ", CountText(verdict.ranks_expected()), " ranks")
@@ -279,10 +283,25 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
                          {"1. Read the row `blind`: it says what was not recorded. Then look in the stacks of all "
                           "ranks for a rank that is in a different place."});
   } else {
+    // What is missing, or what the data shows instead.
+    const std::vector<std::string> problems = ProblemLines(verdict);
+    told = !problems.empty();
+    // Ranks with an operation that a watchdog gave up on.
+    std::vector<int32_t> waited;
+    for (const Rank& rank : bundle.ranks) {
+      if (std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired; }))
+        waited.push_back(rank.rank);
+    }
     content.headline =
-        verdict.ranks_read() == 0
-            ? "the data does not show how far any rank is"
+        verdict.ranks_read() == 0 ? "the data does not show how far any rank is"
+        : told || !waited.empty()
+            ? absl::StrCat(who, " were read, and their data names no culprit")
             : absl::StrCat(who, " were read, and their data shows no fault; other data is missing or unreadable");
+    if (told) {
+      absl::StrAppend(&content.headline, ". ", absl::StripSuffix(problems[0], "."));
+    } else if (!waited.empty()) {
+      absl::StrAppend(&content.headline, ". ", RanksText(waited), " waited for others until a time limit");
+    }
     content.first.AddRow(
         "do", {"1. Add the data that is missing or could not be read, and analyze again: it may show the cause."});
   }
@@ -320,7 +339,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     alike.emplace_back();
   }
   for (size_t i = 0; i < alike.size(); ++i) AddLikewise(alike[i], i == 0 ? &content.first : &content.others[i - 1]);
-  content.data = DataBlock(verdict, bundle);
+  content.data = DataBlock(verdict, bundle, told ? 1 : 0);
   if (!verdict.findings().empty()) {
     const auto& culprits = verdict.findings(0).culprits();
     const bool known =

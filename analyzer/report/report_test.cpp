@@ -439,8 +439,19 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
               StartsWith("LATE  8 ranks: an operation takes long, and nothing shows a rank that delays it"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
-              StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault"));
+              StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; other data is missing"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Add the data that is missing"));
+  // The first problem is in the headline, and not below it again.
+  for (const char* text : {"cut off", "not a dump."}) {
+    DataProblem* const problem = verdict.add_problems();
+    problem->set_text(text);
+    problem->set_offset(-1);
+    problem->set_rank(-1);
+  }
+  const std::string text = ReportText(verdict, MakeBundle(7));
+  EXPECT_THAT(text, StartsWith("INCOMPLETE DATA  8 ranks were read, and their data names no culprit. cut off\n"));
+  EXPECT_EQ(text.find("cut off", text.find('\n')), std::string::npos);
+  EXPECT_THAT(text, HasSubstr("not a dump."));
   EXPECT_EQ(ExitStatus(verdict), 1);
   EXPECT_EQ(ExitStatus(MakeHung()), 1);
 }

@@ -145,8 +145,10 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = StackAdvice(finding);
       break;
     case REASON_ELSEWHERE_BY_STACK:
-      words.what = absl::StrCat(Pick(finding, "is ", "are "), detail.name(),
-                                Pick(finding, ", where no other rank is", ", where none of the others is"));
+      words.what = detail.has_other_name()
+                       ? absl::StrCat("wait at different places: ", detail.name(), ", and ", detail.other_name())
+                       : absl::StrCat(Pick(finding, "is ", "are "), detail.name(),
+                                      Pick(finding, ", where no other rank is", ", where none of the others is"));
       words.rivals = {"the stacks were taken at different times, while the job was running",
                       "the ranks have different roles there, and no Python stack shows what delays them"};
       words.tells_apart = "a record of the ranks' NCCL calls";

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/engine/facts/cause.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/evidence/activity_rules.h"
 #include "analyzer/evidence/frames.h"
 
@@ -259,8 +260,10 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     const Rank& rank = bundle.ranks[index];
     const ActivityView view = ClassifyActivity(rank.process);
     ++on_host[rank.host];
-    if (view.stall != Stall::kUnknown) by_stall[view.stall].push_back({rank.rank, view.evidence});
-    if (WaitsForFiles(view.stall) && !rank.host.empty()) ++waiting_for_files[rank.host];
+    // In the wait for its peers, a rank does nothing else, whatever called the wait.
+    const bool waits = view.stall != Stall::kRendezvous && PlaceOfProcess(rank.process).where == Whereabouts::kWaits;
+    if (view.stall != Stall::kUnknown && !waits) by_stall[view.stall].push_back({rank.rank, view.evidence});
+    if (WaitsForFiles(view.stall) && !waits && !rank.host.empty()) ++waiting_for_files[rank.host];
     moving += view.moving == Moving::kYes;
     still += view.moving == Moving::kNo;
     if (motion.kind() == Evidence::MOTION || view.moving == Moving::kUnknown) continue;

@@ -73,6 +73,15 @@ std::string CodePlaceOf(const Process& process) {
   return place.empty() ? "outside of all waits for peers" : absl::StrCat("in ", place);
 }
 
+// "rank 3 in barrier < save_checkpoint (trainer.py:140)".
+std::string WaitOf(const Rank& rank) {
+  google::protobuf::RepeatedPtrField<Frame> frames;
+  for (const std::string& text : rank.process.python_stack) *frames.Add() = ParseFrame(text);
+  const std::string place = CodePlace(frames);
+  return absl::StrCat("rank ", rank.rank, " in ", Function(rank.process.python_stack[0]),
+                      place.empty() ? "" : absl::StrCat(" < ", place));
+}
+
 // One rank has ended, is stopped or is outside of all waits, and others wait.
 std::vector<Cause> FromProcesses(const Facts& facts) {
   constexpr Grade kStopped = GRADE_GOOD, kOne = GRADE_FAIR, kUnsure = GRADE_WEAK, kMoving = GRADE_OPEN;
@@ -172,6 +181,25 @@ std::vector<Cause> FromStacks(const Facts& facts) {
     return PlaceOfProcess(facts.bundle.ranks[static_cast<size_t>(r)].process).moved;
   };
   if (std::any_of(parting.most.begin(), parting.most.end(), moves)) return {};
+  // Two halves that wait at different places: one of them took a wrong branch, and nothing shows which.
+  constexpr size_t kMostOfHalves = 4;
+  const size_t parted = parting.most.size() + parting.few.size();
+  const auto waits = [&](int32_t r) {
+    return PlaceOfProcess(facts.bundle.ranks[static_cast<size_t>(r)].process).where == Whereabouts::kWaits;
+  };
+  if (parting.few.size() == parting.most.size() && parted <= kMostOfHalves && parted == facts.bundle.ranks.size() &&
+      facts.bundle.ranks_expected <= static_cast<int32_t>(parted) && std::all_of(ranks.begin(), ranks.end(), waits)) {
+    Cause c;
+    c.kind = RANK_NOT_ARRIVED;
+    c.cause = "code mismatch";
+    c.ranks = ranks;
+    c.grade = GRADE_OPEN;
+    c.hypothesis = true;
+    c.reason = REASON_ELSEWHERE_BY_STACK;
+    c.detail.set_name(WaitOf(facts.bundle.ranks[static_cast<size_t>(parting.few[0])]));
+    c.detail.set_other_name(WaitOf(facts.bundle.ranks[static_cast<size_t>(parting.most[0])]));
+    return {std::move(c)};
+  }
   // One of three is the odd one; of more ranks, at most a quarter are.
   if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
   const Rank& odd = facts.bundle.ranks[static_cast<size_t>(parting.few[0])];

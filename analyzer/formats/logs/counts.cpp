@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/logs/ranks.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep::logs {
 namespace {
@@ -131,6 +133,25 @@ std::string Behind(const RasComm& comm) {
   return Named(least->ranks[0], comm.size);
 }
 
+// "in communicator 0x1a of 32, 30 ranks have launched 640 AllGather, 2 ranks (12, 13) 641".
+std::string CountsText(const RasComm& comm) {
+  constexpr size_t kMostClasses = 4;
+  std::vector<std::string> texts;
+  for (const RasClass& of : comm.classes) {
+    if (texts.size() == kMostClasses) {
+      texts.push_back("..");
+      break;
+    }
+    std::vector<int32_t> listed;
+    for (const RasRank& rank : of.ranks) listed.push_back(rank.rank);
+    texts.push_back(absl::StrCat(of.count, of.count == 1 ? " rank" : " ranks",
+                                 listed.empty() ? "" : absl::StrCat(" (", FoldRanks(std::move(listed)), ")"),
+                                 texts.empty() ? " launched " : " ", of.launched,
+                                 texts.empty() ? comm.op.empty() ? " operations" : " " + comm.op : ""));
+  }
+  return absl::StrCat("on communicator ", comm.id, ", ", absl::StrJoin(texts, ", "));
+}
+
 // Reports ranks that do not answer ncclras, or are in another state than the others. They are numbered within a
 // communicator, and nothing shows which calls they are in.
 void ReportOdd(const FileFacts& file, Ranks* ranks) {
@@ -141,7 +162,7 @@ void ReportOdd(const FileFacts& file, Ranks* ranks) {
                              : dead              ? "is dead"
                                                  : "did not answer";
     std::string text = absl::StrCat("ncclras: ", Named(odd.rank, odd.size), " ", what);
-    if (told.insert(text).second) ranks->Report(file.path, std::move(text));
+    if (told.insert(text).second) ranks->Tell(file.path, std::move(text));
   }
 }
 
@@ -171,7 +192,7 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     ReportOdd(file, ranks);
   }
   if (reports.empty() && equal != nullptr && !odd) {
-    ranks->Report(
+    ranks->Tell(
         equal->path,
         "a report of ncclras in which the ranks of each communicator launched the same number of operations. This "
         "names no rank: the job runs, or a GPU, the network or a call with other arguments stops all of "
@@ -198,10 +219,11 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     const std::string where = absl::StrCat("line ", last.comm->number, ": ");
     // In a running job, ranks differ by an operation or two at any moment.
     if (of.size() < 2 || of[of.size() - 2].comm->classes != last.comm->classes) {
-      ranks->Report(last.file->path,
-                    absl::StrCat(where, of.size() < 2 ? "a single report of ncclras does not show whether counts still "
-                                                        "grow: add a second one, taken ten seconds later"
-                                                      : "the counts of ncclras still grew between its reports"));
+      ranks->Tell(last.file->path,
+                  of.size() < 2 ? absl::StrCat(where, CountsText(*last.comm),
+                                               ". A single report of ncclras does not show whether counts still grow: "
+                                               "add a second one, taken ten seconds later")
+                                : absl::StrCat(where, "the counts of ncclras still grew between its reports"));
       continue;
     }
     int64_t size = last.comm->size, sum = 0, least = INT64_MAX;
@@ -219,12 +241,11 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     const bool pair = members.size() == 2;
     if (pair || crossed.contains(last.comm->id)) {
       const std::string who = pair ? absl::StrCat("ranks ", members[0], " and ", members[1]) : std::string("ranks");
-      ranks->Report(
-          last.file->path,
-          absl::StrCat(where, who, " launched different calls on communicator ", last.comm->id, " (",
-                       last.comm->op.empty() ? "operations" : last.comm->op,
-                       "): one of them skipped or added a call, made a call of another kind, or is elsewhere. ",
-                       Behind(*last.comm), " launched least"));
+      ranks->Tell(last.file->path,
+                  absl::StrCat(where, who, " launched different calls on communicator ", last.comm->id, " (",
+                               last.comm->op.empty() ? "operations" : last.comm->op,
+                               "): one of them skipped or added a call, made a call of another kind, or is elsewhere. ",
+                               Behind(*last.comm), " launched least"));
       continue;
     }
     const bool numbered =

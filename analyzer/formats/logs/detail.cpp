@@ -71,6 +71,15 @@ class Members {
 
 constexpr char kDiffering[] = "the group whose calls differ";
 
+// "AllGather #12 of [20, 10]".
+std::string TextOf(const Fingerprint& print) {
+  const ring::CallKind kind = fr::ParseOpName(print.op).kind;
+  const bool named = kind != ring::CallKind::kNone && kind != ring::CallKind::kOtherCollective;
+  return absl::StrCat(named ? ring::CallName(kind) : print.op.c_str(),
+                      print.seq == kUnknown ? "" : absl::StrCat(" #", print.seq),
+                      print.shape.empty() ? "" : absl::StrCat(" of ", print.shape));
+}
+
 }  // namespace
 
 void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
@@ -96,10 +105,11 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
       add(said.what.other, said.what.other_call, file.path, false);
       if (reported || (!members.unclear() && members.RankOf(said.what.other) >= 0)) continue;
       reported = true;
-      ranks->Report(file.path, absl::StrCat("line ", said.number, ": members ", said.what.own, " and ", said.what.other,
-                                            " of a process group make different calls, and nothing shows which ranks "
-                                            "of the job they are: add the lines of all ranks, with torchrun's or "
-                                            "srun's labels"));
+      ranks->Tell(file.path, absl::StrCat("line ", said.number, ": members ", said.what.own, " and ", said.what.other,
+                                          " of a process group make different calls (", TextOf(said.what.own_call),
+                                          " and ", TextOf(said.what.other_call),
+                                          "), and nothing shows which ranks of the job they are: add the lines of all "
+                                          "ranks, with torchrun's or srun's labels"));
     }
   }
   if (members.unclear()) return;
@@ -144,8 +154,28 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
 }
 
+namespace {
+
+// An operation that nothing else counts. Ranks are in it (true) or did not come; the file names them.
+void AddOnly(const std::map<int32_t, std::pair<bool, const std::string*>>& came, const std::string& group,
+             ring::CallKind kind, const std::string& name, Ranks* ranks) {
+  for (const auto& [rank, how] : came) {
+    const auto& [arrived, path] = how;
+    fr::FileData* const data = ranks->Of(rank, *path);
+    if (!arrived) {
+      fr::UsedGroup& used = data->used[Ranks::GroupOf(data, group, "")];
+      used.progress.issued = used.collectives = used.progress.completed = kNone;
+      continue;
+    }
+    Ranks::AddStuck(data, group, kind, name);
+    data->rank.captured_ns = 0;
+  }
+}
+
+}  // namespace
+
 void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
-  std::map<int32_t, std::pair<bool, const std::string*>> came;  // the rank, and the file that names it
+  std::map<int32_t, std::pair<bool, const std::string*>> came;
   for (const FileFacts& file : files) {
     for (const auto& said : file.barriers) {
       for (const int32_t rank : said.what.missing) came.insert_or_assign(rank, std::pair(false, &file.path));
@@ -153,18 +183,32 @@ void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
     }
   }
   if (std::none_of(came.begin(), came.end(), [](const auto& entry) { return !entry.second.first; })) return;
-  for (const auto& [rank, how] : came) {
-    const auto& [arrived, path] = how;
-    fr::FileData* const data = ranks->Of(rank, *path);
-    // A separate group, because these barriers are in no group's counters.
-    if (!arrived) {
-      fr::UsedGroup& used = data->used[Ranks::GroupOf(data, "monitored_barrier", "")];
-      used.progress.issued = used.collectives = used.progress.completed = kNone;
-      continue;
-    }
-    Ranks::AddStuck(data, "monitored_barrier", ring::CallKind::kBarrier, "monitored_barrier");
-    data->rank.captured_ns = 0;
+  AddOnly(came, "monitored_barrier", ring::CallKind::kBarrier, "monitored_barrier", ranks);
+}
+
+void AddStalled(const std::vector<FileFacts>& files, Ranks* ranks) {
+  const FileFacts* newest = nullptr;
+  for (const FileFacts& file : files) {
+    if (!file.stalled.missing.empty()) newest = &file;
   }
+  if (newest == nullptr) return;
+  const auto& missing = newest->stalled.missing;
+  const auto& [tensor, first] = *missing.begin();
+  const std::string where = absl::StrCat("line ", newest->stalled.number, ": Horovod waits: ");
+  if (std::any_of(missing.begin(), missing.end(), [&](const auto& of) { return of.second != first; })) {
+    const auto other = std::find_if(missing.begin(), missing.end(), [&](const auto& of) { return of.second != first; });
+    ranks->Tell(newest->path,
+                absl::StrCat(where, RanksText(first), " did not submit ", tensor, ", and ", RanksText(other->second),
+                             " did not submit ", other->first, ": the ranks submit different tensors"));
+    return;
+  }
+  std::map<int32_t, std::pair<bool, const std::string*>> came;
+  for (const int32_t rank : first) came.try_emplace(rank, false, &newest->path);
+  // Some rank has submitted the tensor. Ranks are numbered from 0, so the lowest other number is the number of one.
+  int32_t arrived = 0;
+  while (first.contains(arrived)) ++arrived;
+  came.try_emplace(arrived, true, &newest->path);
+  AddOnly(came, "Horovod", ring::CallKind::kOtherCollective, tensor, ranks);
 }
 
 }  // namespace lockstep::logs

@@ -61,6 +61,7 @@ class Ends {
     const auto before = [](const FailedWorker& a, const FailedWorker& b) {
       return a.time.empty() == b.time.empty() ? a.time < b.time : b.time.empty();
     };
+    std::map<int32_t, End> shells;  // ends that shells told, by rank
     for (const FileFacts& file : files_) {
       for (const FailedWorker& worker : file.failed) {
         if (reported_.worker != nullptr && !before(worker, *reported_.worker)) continue;
@@ -69,14 +70,17 @@ class Ends {
         if (rank >= 0) reported_ = {.rank = rank, .file = &file, .worker = &worker};
       }
       for (const auto& said : file.notices) {
-        if (said.what.exit_code == 0 || killed_.killed != nullptr) continue;
+        if (said.what.exit_code == 0) continue;
+        if (said.what.by == Notice::By::kShell) {
+          const int32_t rank = FirstKnown({said.who.rank, said.who.task, file.rank});
+          if (rank >= 0) shells.try_emplace(rank, End{.rank = rank, .file = &file, .killed = &said.what});
+          continue;
+        }
         const int32_t rank = RankOfProcess(said.what.host, said.what.pid);
-        if (rank >= 0) killed_ = {.rank = rank, .file = &file, .killed = &said.what};
+        if (rank >= 0 && killed_.killed == nullptr) killed_ = {.rank = rank, .file = &file, .killed = &said.what};
       }
       for (const Raised& raised : file.raised) {
-        int32_t rank = raised.rank;
-        for (const int32_t other : {raised.task, file.rank, RankOfLocal(file, raised.local)})
-          rank = rank < 0 ? other : rank;
+        const int32_t rank = FirstKnown({raised.rank, raised.task, file.rank, RankOfLocal(file, raised.local)});
         if (rank < 0) {
           // A launcher's own exception only reports its workers.
           if (!raised.of_others) unplaced_.push_back({.file = &file, .raised = &raised});
@@ -85,6 +89,8 @@ class Ends {
         }
       }
     }
+    // If several were killed, a launcher may have killed the others.
+    if (shells.size() == 1 && killed_.killed == nullptr) killed_ = shells.begin()->second;
     // The watchdog ended such a process, so the exception of its main thread is a consequence.
     std::erase_if(own_, [&](const auto& entry) { return out_.waited.contains(entry.first); });
   }
@@ -239,11 +245,11 @@ class Ends {
       aborted.path = reported_.file->path;
       aborted.source = Source::kFlightRecorder;
       Put(reported_, &aborted);
-      out_.Report(reported_.file->path,
-                  absl::StrCat("the launcher saw rank ", reported_.rank,
-                               " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, "
-                               "and no line shows whether this rank waited: add the lines before its end"),
-                  reported_.rank);
+      out_.Tell(reported_.file->path,
+                absl::StrCat("the launcher saw rank ", reported_.rank,
+                             " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, "
+                             "and no line shows whether this rank waited: add the lines before its end"),
+                reported_.rank);
     }
     const auto list = [](const std::map<int32_t, End>& ends) {
       std::vector<End> out;
@@ -251,7 +257,7 @@ class Ends {
       return out;
     };
     const auto say = [&](const std::vector<End>& ends, const std::string& what) {
-      if (!ends.empty()) out_.Report(ends[0].file->path, absl::StrCat(what, ": ", Texts(ends)));
+      if (!ends.empty()) out_.Tell(ends[0].file->path, absl::StrCat(what, ": ", Texts(ends)));
     };
     say(list(own_), own_.size() > 1 ? "several ranks ended with an exception, and no line shows which was the first"
                                     : "a rank ended with an exception that is not in the log");

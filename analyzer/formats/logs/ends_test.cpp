@@ -118,6 +118,9 @@ TEST_F(EndsTest, LaunchersNameTheFirstRank) {
   for (const char* report :
        {"mpirun noticed that process rank 2 with PID 4711 on node gpu07 exited on signal 9 (Killed).\n",
         "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGKILL\n",
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 2 (pid: 812) of binary: "
+        "/usr/bin/python\n",
+        "[0]<stderr>:step 7\n[2]<stderr>:Killed\n[0]<stderr>:Aborted (core dumped)\n",
         "[rank: 2] Child process with PID 13117 terminated with code -9. Forcefully terminating all other processes\n",
         "[2026-11-20 10:01:40,620] [ERROR] [launch.py:325] ['python', '-u', 'train.py', '--local_rank=2'] exits with "
         "return code = -9\n"}) {
@@ -130,6 +133,19 @@ TEST_F(EndsTest, LaunchersNameTheFirstRank) {
       "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. "
       "The first process to do so was:\n\n  Process name: [[47834,1],2]\n  Exit code:    3\n------\n");
   ExpectOnly(Told(), RANK_DEAD, {2});
+}
+
+TEST_F(EndsTest, TheShellOfARankTellsHowItEnded) {
+  for (const char* end : {"Killed", "Segmentation fault (core dumped)", "Bus error (core dumped)"}) {
+    Put("rank_0.log", "step 7\n");
+    Put("rank_1.log", absl::StrCat("step 7\n", end, "\n"));
+    Put("rank_2.log", "step 7\nAborted (core dumped)\n");
+    ExpectOnly(Told(), RANK_DEAD, {1});
+  }
+  // A launcher kills those that remain.
+  Put("rank_1.log", "step 7\nKilled\n");
+  Put("rank_2.log", "step 7\nKilled\n");
+  EXPECT_THAT(Said(), HasSubstr("the shell reported, about ranks 1, 2: Killed"));
 }
 
 // On several hosts, a local rank does not identify a rank of the job.

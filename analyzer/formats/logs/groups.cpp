@@ -51,13 +51,6 @@ class BareRanks {
   bool by_task_ = false, by_file_ = false;
 };
 
-int32_t FirstKnown(std::initializer_list<int32_t> ranks) {
-  for (const int32_t rank : ranks) {
-    if (rank >= 0) return rank;
-  }
-  return -1;
-}
-
 // Decides whether labels (tasks, local ranks, files) are the ranks: all lines that have both a label and a rank must
 // agree, for several ranks.
 class Labels {
@@ -123,6 +116,7 @@ class Watchdogs {
       }
     }
     bare_count_as_job_ &= numbers.size() < 2;
+    PlaceByOthers();
     for (auto& [rank, of] : ranks_) PlaceBare(rank, &of);
     ClaimCounted();
     for (auto& [rank, of] : ranks_) {
@@ -271,6 +265,31 @@ class Watchdogs {
     if (!line.call_site.empty()) group->call_site = line.call_site;
     if (line.seq >= 0 && (group->timeouts.size() < kMostTimeouts || group->timeouts.contains(line.seq)))
       group->timeouts[line.seq] = &line;
+  }
+
+  // If a rank prints no line with a group, its operation is in the group of which other ranks print the same one.
+  void PlaceByOthers() {
+    using Call = std::tuple<int64_t, std::string, int64_t, int64_t>;
+    const auto call = [](const WatchdogLine& line) {
+      return Call(line.seq, line.op, line.elements_in, line.elements_out);
+    };
+    std::map<Call, std::set<std::string>> groups;
+    for (const auto& [rank, of] : ranks_) {
+      for (const auto& [name, group] : of.groups) {
+        for (const auto& [seq, line] : group.timeouts) groups[call(*line)].insert(name);
+      }
+    }
+    for (auto& [rank, of] : ranks_) {
+      if (!of.groups.empty()) continue;
+      std::map<std::string, Progress> placed;
+      std::erase_if(of.bare, [&](const Said<WatchdogLine>* said) {
+        const auto known = groups.find(call(said->what));
+        if (said->what.seq < 0 || known == groups.end() || known->second.size() != 1) return false;
+        Merge(said->what, &placed[*known->second.begin()]);
+        return true;
+      });
+      of.groups = std::move(placed);
+    }
   }
 
   // Assigns lines without a group, even if no later line names it, to the only group whose counters fit.

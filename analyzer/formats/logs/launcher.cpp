@@ -111,6 +111,7 @@ void LauncherReader::TakeOneLine(std::string_view text) {
   } else if (const auto elastic = Behind(text, "failed (exitcode: "); !elastic.empty()) {
     // torchrun: "failed (exitcode: -9) local_rank: 3 (pid: 4003) of binary: /usr/bin/python"
     worker.exit_code = LeadingNumber(elastic).value_or(0);
+    worker.local = RankBehind(elastic, "local_rank: ");
     worker.pid = NumberBehind(elastic, "(pid: ").value_or(0);
   } else if (const auto shell = Behind(text, ": line "); !shell.empty()) {
     // bash: "slurm_script: line 28: 4003 Killed                  python train.py"

@@ -35,12 +35,11 @@ bool TakeBracket(Line* line) {
     line->text = rest;
     return true;
   }
-  // mpirun: [job,rank]<stream>:
-  if (const size_t comma = inside.find(','); comma != std::string_view::npos) {
-    const size_t end = rest.find(">:");
-    const bool stream = rest.starts_with("<stdout") || rest.starts_with("<stderr") || rest.starts_with("<stddiag");
-    if (!stream || end == std::string_view::npos || !LeadingNumber(inside)) return false;
-    line->task = AsRank(LeadingNumber(inside.substr(comma + 1)));
+  // mpirun: [job,rank]<stream>:, horovodrun: [rank]<stream>:
+  if (rest.starts_with("<stdout") || rest.starts_with("<stderr") || rest.starts_with("<stddiag")) {
+    const size_t end = rest.find(">:"), comma = inside.find(',');
+    if (end == std::string_view::npos || !LeadingNumber(inside)) return false;
+    line->task = AsRank(LeadingNumber(comma == std::string_view::npos ? inside : inside.substr(comma + 1)));
     line->text = rest.substr(end + 2);
     return true;
   }

@@ -18,8 +18,9 @@ constexpr size_t kMostLineBytes = 64u << 10;
 // A line without its launcher's prefix. A number is -1 if the prefix does not have it.
 struct Line {
   std::string_view text;
-  int32_t rank = -1;      // "[rank3]:", printed by PyTorch itself
-  int32_t task = -1;      // "3: " of srun, "[1,3]<stderr>:" of mpirun: the rank if each task is one
+  int32_t rank = -1;  // "[rank3]:", printed by PyTorch itself
+  int32_t task =
+      -1;  // "3: " of srun, "[1,3]<stderr>:" of mpirun, "[3]<stderr>:" of horovodrun: the rank if each task is one
   int32_t local = -1;     // "[default3]:" of torchrun: the rank if the job has one host
   std::string_view pod;   // of kubectl; empty if not printed
   int64_t number = 0;     // in its file, from 1

@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "analyzer/formats/logs/fingerprint.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/formats/logs/nccl_info.h"
 #include "analyzer/formats/logs/notices.h"
+#include "analyzer/formats/logs/read_file.h"
 #include "analyzer/formats/logs/stacks.h"
 #include "analyzer/formats/logs/watchdog.h"
 #include "analyzer/util/unique_fd.h"
@@ -34,6 +37,8 @@ TEST(LogLine, LaunchersPrefixesAreTakenOff) {
            Case{" 7: text", "text", -1, 7, -1},
            Case{"12: [rank9]:  File", " File", 9, 12, -1},
            Case{"[1,3]<stderr>:text", "text", -1, 3, -1},
+           Case{"[3]<stderr>:text", "text", -1, 3, -1},
+           Case{"[3]: text", "[3]: text", -1, -1, -1},
            Case{"[pod/job-2/main] [rank2]: text", "text", 2, -1, -1},
            Case{"worker-3  | text", "text", -1, -1, -1},
            Case{"(Worker pid=9, ip=10.0.0.1) text", "text", -1, -1, -1},
@@ -251,6 +256,24 @@ TEST(PythonStacks, LinesOfRanksMayBeMixed) {
 }
 
 // The traceback of an exception is not the stack of a stuck process.
+TEST(PythonStacks, HeadingsNameTheirRank) {
+  const support::TempFolder folder;
+  const std::string path = folder.path() + "/stacks.txt";
+  std::string text;
+  for (const char* heading : {"======== rank 0 ========", "Rank 3:", "[rank7]"})
+    text += absl::StrCat(heading,
+                         "\nThread 9 (idle): \"MainThread\"\n    barrier (torch/distributed/c10d.py:3)\n"
+                         "    <module> (train.py:3)\n\n");
+  std::ofstream(path) << text << "rank 4 waits\n";
+  FileFacts facts;
+  ASSERT_TRUE(ReadFile(
+                  path, [] { return true; }, &facts)
+                  .ok());
+  std::vector<int32_t> ranks;
+  for (const PrintedStack& stack : facts.stacks) ranks.push_back(stack.rank);
+  EXPECT_THAT(ranks, ElementsAre(0, 3, 7));
+}
+
 TEST(PythonStacks, TracebacksOfExceptionsAreNone) {
   EXPECT_THAT(StacksIn({"Traceback (most recent call last):", "  File \"a.py\", line 1, in f", "    f()"}), IsEmpty());
 }

@@ -312,6 +312,51 @@ TEST_F(LogsTest, AnOperationBelongsToTheGroupOfTheNextLine) {
 }
 
 // Group 1 has ranks 0 to 2 of four. No line shows whether rank 3 is in it.
+TEST_F(LogsTest, LinesThatATerminalCutBelongTogether) {
+  std::string log;
+  for (const int rank : {0, 1, 3}) {
+    std::string caught = Of(rank) + Caught(rank, 7);
+    caught.insert(caught.find("OpTy") + 4, "\n");
+    caught.insert(caught.find("WorkNCCL("), "\n");
+    std::string counters =
+        Of(rank) + "[E1120 10:00:01.6 ProcessGroupNCCL.cpp:1664] [PG 0 (default_pg) Rank " + absl::StrCat(rank) +
+        "] Exception (either an error or timeout) detected \nby watchdog at work: 7, last enqueued NCCL "
+        "work: 7, last completed NCCL work: 6.\n";
+    log += caught + counters;
+  }
+  Put("log", "world_size=4\n" + log);
+  ExpectOnly(Told(), RANK_NO_DATA, {2});
+  EXPECT_THAT(Show(Told()), HasSubstr("AllReduce"));
+  // The rest of a line that was cut off is none of the next message.
+  Put("log", "world_size=4\n" + log + Of(2) +
+                 " [E1120 10:00:01.7 ProcessGroupNCCL.cpp:632] [Rank 2] Watchdog caught "
+                 "collective operation timeout: \n" +
+                 Of(2) + "Traceback (most recent call last):\n" + Of(2) +
+                 "  File \"/app/train.py\", line 20, in step\n" + Of(2) + "    step()\n" + Of(2) + "ValueError: 3\n");
+  ExpectOnly(Told(), RANK_DEAD, {2});
+}
+
+// This release names the group only in a second line, which is missing for two ranks.
+TEST_F(LogsTest, AnOperationBelongsToTheGroupThatAnotherRankNames) {
+  std::string log = "world_size=5\n";
+  for (const int rank : {0, 1, 2, 4}) log += Of(rank) + Caught(rank, 1580);
+  log += Of(0) +
+         "[PG 1 Rank 0] Exception (either an error or timeout) detected by watchdog at work: 1580, last enqueued "
+         "NCCL work: 1582, last completed NCCL work: 1579.\n";
+  Put("log", log);
+  const Bundle bundle = Load();
+  ASSERT_EQ(bundle.comms.size(), 1u);
+  ExpectOnly(Analyze(bundle), RANK_NO_DATA, {3});
+}
+
+TEST_F(LogsTest, CommunicatorsOfNcclTellHowManyRanksThereAre) {
+  std::string log =
+      "n1:29:30 [0] NCCL INFO comm 0x55f0 rank 0 nranks 3 cudaDev 0 busId 41000 commId 0xf3 - Init COMPLETE\n";
+  for (const int rank : {0, 1, 2}) log += TimedOut(rank, 1);
+  Put("log", log);
+  ExpectOnly(Told(), COLLECTIVE_STUCK, {0, 1, 2});
+}
+
 TEST_F(LogsTest, AGroupThatIsCountedMayHaveMoreRanksOfTheJob) {
   std::string log = "world_size=4\n";
   for (int rank : {0, 1, 2}) log += Of(rank) + Caught(rank, 5) + Of(rank) + Counters("1", rank, 5, 4);
@@ -542,6 +587,24 @@ TEST_F(LogsTest, FewStacksInAnotherPlace) {
   EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("norm (model.py:30)"));
   // Half of the ranks have another role.
   for (int rank = 0; rank < 4; ++rank) Put(absl::StrCat("rank_", rank, ".txt"), PySpy("norm"));
+  EXPECT_EQ(Told().findings_size(), 0);
+}
+
+TEST_F(LogsTest, TwoRanksThatWaitAtDifferentPlaces) {
+  const auto stack = [](const std::string& call, const std::string& caller) {
+    return absl::StrCat("Thread 9 (idle): \"MainThread\"\n    ", call,
+                        " (torch/distributed/distributed_c10d.py:3696)\n    ", caller,
+                        " (trainer.py:140)\n    main (train.py:20)\n    <module> (train.py:30)\n");
+  };
+  Put("rank_0.txt", stack("barrier", "save_checkpoint"));
+  Put("rank_1.txt", stack("all_reduce", "train_step"));
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {0, 1});
+  EXPECT_LE(Told().findings(0).confidence(), 0.5);
+  EXPECT_THAT(Told().findings(0).summary(), HasSubstr("rank 0 in barrier < save_checkpoint (trainer.py:140)"));
+  EXPECT_THAT(Told().findings(0).summary(), HasSubstr("rank 1 in all_reduce < train_step (trainer.py:140)"));
+  EXPECT_EQ(Told().findings(0).activity(), "");  // waits for rank 1, not for a file
+  // Both wait at one place.
+  Put("rank_1.txt", stack("barrier", "save_checkpoint"));
   EXPECT_EQ(Told().findings_size(), 0);
 }
 

@@ -1,6 +1,8 @@
 #include "analyzer/formats/logs/notices.h"
 
+#include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <utility>
 
 #include "analyzer/evidence/kernel_line.h"
@@ -16,9 +18,11 @@ constexpr size_t kMostNoticeText = 200;
 std::optional<Notice> OfKernel(std::string_view text) {
   const std::optional<KernelLine> line = ParseKernelLine({text.data(), text.size()});
   if (!line) return std::nullopt;
-  Notice out{Notice::By::kKernel, Printable(line->event.text(), kMostNoticeText),
-             line->host,          line->event.pid(),
-             line->event.pci(),   0};
+  Notice out{.by = Notice::By::kKernel,
+             .text = Printable(line->event.text(), kMostNoticeText),
+             .host = line->host,
+             .pid = line->event.pid(),
+             .pci = line->event.pci()};
   switch (line->event.kind()) {
     case HardwareEvent::OUT_OF_MEMORY:
       // Several lines report one end; some of them without the process.
@@ -45,31 +49,66 @@ std::string_view WordBefore(std::string_view text, size_t* at) {
 }  // namespace
 
 Notice WarningOf(const NcclPlace& place) {
-  return {Notice::By::kNccl,
-          Printable(fr::Strip(place.text), kMostNoticeText),
-          Printable(place.host, fr::kMostNameColumns),
-          place.pid,
-          "",
-          0};
+  // What NCCL prints when the process at the other end of a connection is gone.
+  constexpr std::string_view kOfOthers[] = {"Connection closed by ", "Connection reset by peer", "Connection refused",
+                                            "Broken pipe",           "Socket recv failed",       "Socket send failed",
+                                            "Proxy Call to rank ",   "Got completion from peer "};
+  Notice out{.by = Notice::By::kNccl,
+             .text = Printable(fr::Strip(place.text), kMostNoticeText),
+             .host = Printable(place.host, fr::kMostNameColumns),
+             .pid = place.pid,
+             .gpu = place.gpu};
+  out.of_others = std::any_of(std::begin(kOfOthers), std::end(kOfOthers),
+                              [&](std::string_view part) { return Holds(place.text, part); });
+  return out;
 }
 
 std::optional<Notice> NoticeReader::Take(std::string_view text) {
   if (std::optional<Notice> notice = OfKernel(text)) return notice;
   constexpr std::string_view kName = "Name:", kFailed = "error: Node failure on ", kKilled = "OOMKilled";
-  Notice out{Notice::By::kScheduler, Printable(fr::Strip(text), kMostNoticeText), "", 0, "", 0};
+  // A shell tells how its command ended.
+  constexpr std::pair<std::string_view, int64_t> kEnds[] = {
+      {"Killed", -SIGKILL}, {"Segmentation fault", -SIGSEGV}, {"Bus error", -SIGBUS}};
+  const std::string_view line = fr::Strip(text);
+  for (const auto& [end, code] : kEnds) {
+    if (line.starts_with(end) && (line.size() == end.size() || line.substr(end.size()) == " (core dumped)"))
+      return Notice{.by = Notice::By::kShell, .text = std::string(end), .exit_code = code};
+  }
+  const size_t waiting = text.find("This thread has been waiting for");
+  if (waiting != std::string_view::npos && Holds(text, "may be stuck"))
+    return Notice{.by = Notice::By::kXla, .text = Printable(text.substr(waiting), kMostNoticeText)};
+  // Without NCCL's own label, in the exception that it caused.
+  if (line.starts_with("socketProgress: Connection closed by remote peer "))
+    return Notice{.by = Notice::By::kNccl, .text = Printable(line, kMostNoticeText), .of_others = true};
+  // Ray: "A worker died or was killed ... Worker IP address: 10.0.0.3 Worker port: 1 Worker PID: 833 ..".
+  constexpr std::string_view kWorker = "Worker IP address: ";
+  const size_t worker = text.find(kWorker);
+  if (worker != std::string_view::npos && Holds(text, "worker died")) {
+    const std::string_view address = text.substr(worker + kWorker.size());
+    return Notice{.by = Notice::By::kScheduler,
+                  .text = "Ray: a worker died",
+                  .host = Printable(address.substr(0, address.find(' ')), fr::kMostNameColumns),
+                  .pid = std::max<int64_t>(NumberBehind(text, "Worker PID: ").value_or(0), 0)};
+  }
+  const auto scheduler = [line] {
+    return Notice{.by = Notice::By::kScheduler, .text = Printable(line, kMostNoticeText)};
+  };
   if (text.starts_with(kName)) pod_ = Printable(fr::Strip(text.substr(kName.size())), fr::kMostNameColumns);
   if (const size_t failed = text.find(kFailed); failed != std::string_view::npos) {
+    Notice out = scheduler();
     out.host = Printable(fr::Strip(text.substr(failed + kFailed.size())), fr::kMostNameColumns);
     return out;
   }
   if (size_t at = text.find(kKilled); at != std::string_view::npos) {
     // kubectl describe: "Reason: OOMKilled"; kubectl get: name, how many containers are ready, status.
+    Notice out = scheduler();
     const std::string_view before = WordBefore(text, &at);
     out.host = before == "Reason:" ? pod_ : Printable(WordBefore(text, &at), fr::kMostNameColumns);
     if (before == "Reason:" && !pod_.empty()) out.text = pod_ + ": " + std::string(kKilled);
     return out;
   }
-  if (Holds(text, "oom_kill event") || Holds(text, "oom-kill event") || Holds(text, "DUE TO NODE FAILURE")) return out;
+  if (Holds(text, "oom_kill event") || Holds(text, "oom-kill event") || Holds(text, "DUE TO NODE FAILURE"))
+    return scheduler();
   return std::nullopt;
 }
 

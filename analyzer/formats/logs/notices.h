@@ -12,13 +12,16 @@
 namespace lockstep::logs {
 
 struct Notice {
-  enum class By { kNccl, kKernel, kScheduler } by = By::kNccl;
+  enum class By { kNccl, kKernel, kScheduler, kShell, kXla } by = By::kNccl;
   std::string text;
-  std::string host;  // empty if not printed
-  int64_t pid = 0;   // 0 if not printed
-  std::string pci;   // of a GPU or another device; empty if not printed
+  std::string host = "";  // empty if not printed
+  int64_t pid = 0;        // 0 if not printed
+  int32_t gpu = -1;       // number in its process; -1 if not printed
+  std::string pci = "";   // of a GPU or another device; empty if not printed
   // How the process ended, if the line reports the end of one; else 0. If negative, the signal.
   int64_t exit_code = 0;
+  // NCCL reports that another process ended or did not answer.
+  bool of_others = false;
 };
 
 Notice WarningOf(const NcclPlace& place);

@@ -8,6 +8,7 @@
 #include "analyzer/formats/fr/identity.h"
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/logs/line.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep::logs {
 namespace {
@@ -33,6 +34,17 @@ void NameFiles(std::vector<FileFacts>* files) {
 }
 
 }  // namespace
+
+int32_t FirstKnown(std::initializer_list<int32_t> ranks) {
+  for (const int32_t rank : ranks) {
+    if (rank >= 0) return rank;
+  }
+  return -1;
+}
+
+std::string RanksText(const std::set<int32_t>& ranks) {
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks({ranks.begin(), ranks.end()}));
+}
 
 fr::FileData* Ranks::Of(int32_t rank, const std::string& path) {
   const auto [at, fresh] = ranks.try_emplace(rank);
@@ -105,6 +117,10 @@ void Ranks::Report(const std::string& path, std::string text, int32_t rank, bool
   problems.push_back({.path = path, .text = std::move(text), .rank = rank, .note = note});
 }
 
+void Ranks::Tell(const std::string& path, std::string text, int32_t rank) {
+  told.push_back({.path = path, .text = std::move(text), .rank = rank});
+}
+
 namespace {
 
 // The program's own module, or what Python runs after it. Other threads begin in threading.py as well.
@@ -165,10 +181,19 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
                                   std::optional<Rank>* aborted_first) {
   NameFiles(&files);
   Ranks ranks;
-  for (const FileFacts& file : files) ranks.said = std::max(ranks.said, file.world);
+  std::set<std::pair<std::string, int64_t>> processes;
+  for (const FileFacts& file : files) {
+    ranks.said = std::max({ranks.said, file.world, file.ras.largest});
+    for (const NcclProcess& process : file.nccl) {
+      processes.insert({process.host, process.pid});
+      for (const NcclComm& comm : process.comms) ranks.said = std::max(ranks.said, comm.size);
+    }
+  }
+  ranks.said = std::max(ranks.said, static_cast<int32_t>(processes.size()));
   AddWatchdog(files, &ranks);
   AddFingerprints(files, &ranks);
   AddBarriers(files, &ranks);
+  AddStalled(files, &ranks);
   AddCalls(files, &ranks);
   AddCounts(files, &ranks);
   AddCompleted(files, &ranks);
@@ -230,11 +255,14 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
     out.push_back(std::move(data));
   }
   if (unsized) {
-    ranks.Report(files[0].path,
-                 "no line shows how many ranks the job has: the operation that the others wait in may miss a rank that "
-                 "is in no log");
+    ranks.Tell(files[0].path,
+               absl::StrCat(ranks.waited.empty() ? "ranks waited" : RanksText(ranks.waited) + " waited",
+                            " until a time limit, and no line shows how many ranks the job has: a rank that is in no "
+                            "log may be the one that they waited for"));
   }
-  for (Problem& problem : ranks.problems) problems->push_back(std::move(problem));
+  for (std::vector<Problem>* from : {&ranks.told, &ranks.problems}) {
+    for (Problem& problem : *from) problems->push_back(std::move(problem));
+  }
   *aborted_first = std::move(ranks.aborted_first);
   return out;
 }

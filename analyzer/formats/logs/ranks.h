@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -28,6 +29,12 @@ constexpr size_t kMostGroupsOfRank = 1024;
 // contain: the largest jobs once, and a few members for each communicator of a rank.
 constexpr int64_t MostListed(size_t memberships) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(memberships); }
 
+// The first that is not negative; -1 if all are.
+int32_t FirstKnown(std::initializer_list<int32_t> ranks);
+
+// "ranks 0-2, 5".
+std::string RanksText(const std::set<int32_t>& ranks);
+
 // Ranks under construction.
 class Ranks {
  public:
@@ -39,6 +46,8 @@ class Ranks {
   // Adds the first and only operation of a group, which the rank does not leave.
   static void AddStuck(fr::FileData* rank, const std::string& group, ring::CallKind kind, const std::string& name);
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false);
+  // The same for a fact about the hang. These come before problems of reading.
+  void Tell(const std::string& path, std::string text, int32_t rank = -1);
 
   int32_t world = 0;               // minimum number of ranks in the job
   bool sized = false;              // the number is complete
@@ -54,7 +63,7 @@ class Ranks {
 
   std::map<int32_t, fr::FileData> ranks;
   std::optional<Rank> aborted_first;  // see Records
-  std::vector<Problem> problems;
+  std::vector<Problem> told, problems;
 
  private:
   // By host without its domain, process and GPU, each of which may be missing.
@@ -67,6 +76,8 @@ void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks);
 void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks);
 // Ranks that did not reach a monitored barrier.
 void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks);
+// Tensors that Horovod waits for.
+void AddStalled(const std::vector<FileFacts>& files, Ranks* ranks);
 // Calls that NCCL printed.
 void AddCalls(const std::vector<FileFacts>& files, Ranks* ranks);
 // Counts of operations that ncclras reported.

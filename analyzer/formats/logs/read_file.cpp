@@ -49,7 +49,71 @@ class Reader {
       const std::string plain = WithoutColors(whole);
       if (!Holds(plain, "\x1b")) return Take(plain, number);
     }
+    if (wrapped_.lines > 0 && Continue(whole)) return;
+    if (IsWrapped(whole)) {
+      wrapped_ = {std::string(whole), number, 1};
+    } else {
+      TakeWhole(whole, number);
+    }
+  }
+
+  void Finish() {
+    EndWrapped();
+    facts_.stalled = stalls_.Finish();
+    facts_.ras = ras_.Finish();
+    facts_.inspected = inspector_.Finish();
+    facts_.failed = launcher_.Finish();
+    facts_.terminated = launcher_.terminated();
+    facts_.raised = exceptions_.Finish();
+    for (PrintedStack& stack : stacks_.Finish()) facts_.stacks.push_back(std::move(stack));
+  }
+
+ private:
+  // A line of PyTorch's process group that a terminal, or whoever copied it, cut into several.
+  struct Wrapped {
+    std::string text;
+    int64_t number = 0;
+    int lines = 0;
+  };
+
+  // What a message begins with, and what it contains only behind that.
+  static bool IsWrapped(std::string_view text) {
+    constexpr std::pair<std::string_view, std::string_view> kWhole[] = {
+        {"Watchdog caught collective operation timeout", "before timing out"},
+        {"error or timeout) detected", "ast completed"},
+        {"failure detected by", "ast completed"},
+        {"imeout at NCCL work", "ast completed"},
+        {"a dump signal due to", "ast completed"},
+        {"] ProcessGroupNCCL'", " got stuck for "}};
+    if (!Holds(text, "ProcessGroupNCCL.cpp:")) return false;
+    return std::any_of(std::begin(kWhole), std::end(kWhole),
+                       [&](const auto& part) { return Holds(text, part.first) && !Holds(text, part.second); });
+  }
+
+  // Returns whether the line continues the one before.
+  bool Continue(std::string_view whole) {
+    constexpr int kMostLines = 4;
+    const bool begins = TakePrefixes(whole).prefixed || whole.starts_with('[') || whole.starts_with('#') ||
+                        Holds(whole, "ProcessGroupNCCL.cpp:") || fr::Strip(whole).empty();
+    if (begins || wrapped_.lines == kMostLines || wrapped_.text.size() + whole.size() > kMostLineBytes) {
+      EndWrapped();
+      return false;
+    }
+    wrapped_.text.append(whole);
+    ++wrapped_.lines;
+    if (!IsWrapped(wrapped_.text)) EndWrapped();
+    return true;
+  }
+
+  void EndWrapped() {
+    if (wrapped_.lines == 0) return;
+    const Wrapped wrapped = std::exchange(wrapped_, Wrapped());
+    TakeWhole(wrapped.text, wrapped.number);
+  }
+
+  void TakeWhole(std::string_view whole, int64_t number) {
     if (whole.starts_with('{')) inspector_.Take(whole, number);
+    if (stalls_.Take(whole, number)) return;
     const Line line = TakePrefixes(whole);
     Speaker who{line.rank, line.task, line.local};
     if (who.rank < 0) who.rank = RankAnywhere(whole);
@@ -63,7 +127,8 @@ class Reader {
       facts_.processes.push_back(*std::move(process));
     launcher_.Take(line.text);
     exceptions_.Take(line.text, who.rank, who.task, who.local, number);
-    stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task, line.local, number);
+    if (const int32_t heading = RankInHeading(line.text); heading >= 0) heading_ = heading;
+    stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task >= 0 ? line.task : heading_, line.local, number);
     if (Holds(line.text, "NCCL")) {
       if (const auto place = ParseNcclPlace(line.text)) {
         if (place->warning) Keep(WarningOf(*place), who, number, kMostNotices, &facts_.notices);
@@ -95,16 +160,6 @@ class Reader {
     }
   }
 
-  void Finish() {
-    facts_.ras = ras_.Finish();
-    facts_.inspected = inspector_.Finish();
-    facts_.failed = launcher_.Finish();
-    facts_.terminated = launcher_.terminated();
-    facts_.raised = exceptions_.Finish();
-    for (PrintedStack& stack : stacks_.Finish()) facts_.stacks.push_back(std::move(stack));
-  }
-
- private:
   template <typename What>
   void Keep(What what, Speaker who, int64_t number, size_t most, std::vector<Said<What>>* out) {
     if (out->size() < most) {
@@ -125,6 +180,21 @@ class Reader {
     if (site.empty() || !frame->torch) site = frame->place;
     if (!frame->torch) trace_of_ = SIZE_MAX;
     return true;
+  }
+
+  // "rank 3:", "==== rank3 ====": what people write above a stack. -1 for any other line.
+  static int32_t RankInHeading(std::string_view text) {
+    constexpr size_t kMostBytes = 120;
+    if (text.size() > kMostBytes) return -1;
+    const auto is_word = [](char c) { return fr::IsWord(c); };
+    const auto begin = std::find_if(text.begin(), text.end(), is_word);
+    const auto end = std::find_if(text.rbegin(), text.rend(), is_word).base();
+    if (begin >= end) return -1;
+    const std::string_view inside(&*begin, static_cast<size_t>(end - begin));
+    constexpr size_t kWord = 4;
+    if (fr::Lower(inside.substr(0, kWord)) != "rank") return -1;
+    int32_t rank = -1;
+    return fr::ParseNumber(fr::Strip(inside.substr(kWord)), &rank) && rank >= 0 && rank <= fr::kMaxRank ? rank : -1;
   }
 
   // Finds the rank anywhere in the line, because tools may put any text before a process's output.
@@ -226,6 +296,9 @@ class Reader {
   NoticeReader notices_;
   ExceptionReader exceptions_;
   InspectorReader inspector_;
+  StallReader stalls_;
+  int32_t heading_ = -1;  // rank in the newest heading
+  Wrapped wrapped_;
   std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
   std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // maps process and address to the index in NcclProcess::comms
   size_t kept_ = 0;

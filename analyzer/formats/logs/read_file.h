@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "analyzer/formats/logs/exceptions.h"
 #include "analyzer/formats/logs/fingerprint.h"
+#include "analyzer/formats/logs/horovod.h"
 #include "analyzer/formats/logs/inspector.h"
 #include "analyzer/formats/logs/launcher.h"
 #include "analyzer/formats/logs/nccl_info.h"
@@ -81,6 +82,7 @@ struct FileFacts {
   std::vector<Said<BarrierLine>> barriers;
   std::vector<NcclProcess> nccl;
   std::vector<InspectorComm> inspected;
+  StalledTensors stalled;
   RasReports ras;
   std::vector<RankProcess> processes;
   std::vector<PrintedStack> stacks;
@@ -97,7 +99,7 @@ struct FileFacts {
   bool Empty() const {
     return watchdog.empty() && monitors.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() &&
            inspected.empty() && ras.largest == 0 && ras.comms.empty() && stacks.empty() && failed.empty() &&
-           notices.empty() && raised.empty() && ras.odd.empty() && processes.empty();
+           notices.empty() && raised.empty() && ras.odd.empty() && processes.empty() && stalled.missing.empty();
   }
 };
 

@@ -3,9 +3,13 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/formats/logs/ranks.h"
 #include "analyzer/util/rank_text.h"
 
@@ -13,11 +17,6 @@ namespace lockstep::logs {
 namespace {
 
 constexpr char kCollect[] = "Run `lockstep attach` while it hangs, or collect Flight Recorder dumps";
-
-// "ranks 0-2, 5".
-std::string RanksText(const std::set<int32_t>& ranks) {
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks({ranks.begin(), ranks.end()}));
-}
 
 // Watchdogs that do not return from a call, and processes without their store.
 void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
@@ -41,24 +40,78 @@ void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
     const std::string who = of.ranks.empty() ? "some ranks" : RanksText(of.ranks);
     switch (what) {
       case MonitorLine::What::kStuck:
-        ranks->Report(*of.path,
-                      absl::StrCat("the watchdogs of ", who, " were stuck",
-                                   of.seconds > 0 ? absl::StrCat(" for ", of.seconds, " s") : "",
-                                   ": a call of CUDA or NCCL did not return there. These lines name no operation, so "
-                                   "no rank is named. Native stacks of these processes show the call"));
+        ranks->Tell(*of.path,
+                    absl::StrCat("the watchdogs of ", who, " were stuck",
+                                 of.seconds > 0 ? absl::StrCat(" for ", of.seconds, " s") : "",
+                                 ": a call of CUDA or NCCL did not return there. These lines name no operation, so "
+                                 "no rank is named. Native stacks of these processes show the call"));
         break;
       case MonitorLine::What::kLocked:
-        ranks->Report(*of.path,
-                      absl::StrCat("Python's interpreter lock was not free on ", who,
-                                   ": a thread kept it in a call that did not return. Native stacks show it"));
+        ranks->Tell(*of.path, absl::StrCat("Python's interpreter lock was not free on ", who,
+                                           ": a thread kept it in a call that did not return. Native stacks show it"));
         break;
       case MonitorLine::What::kNoStore:
-        ranks->Report(*of.path, absl::StrCat(who,
-                                             " lost the store, because the process on the first host that serves it "
-                                             "had ended. This also happens at the normal end of a job"));
+        ranks->Tell(*of.path, absl::StrCat(who,
+                                           " lost the store, because the process on the first host that serves it "
+                                           "had ended. This also happens at the normal end of a job"));
         break;
     }
   }
+}
+
+const char* SaidBy(Notice::By by) {
+  switch (by) {
+    case Notice::By::kNccl: return "NCCL warned";
+    case Notice::By::kKernel: return "the kernel reported";
+    case Notice::By::kScheduler: return "the scheduler reported";
+    case Notice::By::kShell: return "the shell reported";
+    case Notice::By::kXla: return "XLA reported";
+  }
+  return "";
+}
+
+// The other end of the connection that a warning of NCCL is about: "remote peer node7<51159>". Empty if it names none.
+std::string PeerIn(std::string_view text) {
+  for (const std::string_view key : {"remote peer ", "from peer "}) {
+    const size_t at = text.find(key);
+    if (at == std::string_view::npos) continue;
+    const std::string_view peer = text.substr(at + key.size());
+    return std::string(peer.substr(0, peer.find_first_of("< ")));
+  }
+  return "";
+}
+
+// How many processes lost their connections to which peers. The peer of most of them is where to look first.
+void ReportPeers(const std::vector<FileFacts>& files, Ranks* ranks) {
+  std::map<std::string, std::set<std::pair<std::string, int64_t>>> by_peer;
+  const std::string* path = nullptr;
+  for (const FileFacts& file : files) {
+    for (const auto& said : file.notices) {
+      if (said.what.by != Notice::By::kNccl) continue;
+      const std::string peer = PeerIn(said.what.text);
+      if (peer.empty()) continue;
+      by_peer[peer].insert({said.what.host, said.what.pid});
+      if (path == nullptr) path = &file.path;
+    }
+  }
+  std::vector<std::pair<size_t, std::string>> peers;
+  size_t most = 0;
+  for (const auto& [peer, processes] : by_peer) {
+    peers.emplace_back(processes.size(), peer);
+    most = std::max(most, processes.size());
+  }
+  if (most < 2) return;
+  std::sort(peers.begin(), peers.end(),
+            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  constexpr size_t kMostShown = 4;
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < std::min(kMostShown, peers.size()); ++i)
+    texts.push_back(absl::StrCat("to ", peers[i].second, " in ", CountText(static_cast<int64_t>(peers[i].first)),
+                                 peers[i].first == 1 ? " process" : " processes"));
+  ranks->Tell(
+      *path, absl::StrCat(
+                 "NCCL's connections failed ", absl::StrJoin(texts, ", "),
+                 peers.size() > kMostShown ? absl::StrCat(", and to ", peers.size() - kMostShown, " more peers") : ""));
 }
 
 // Errors of processes, GPUs, hosts and links. Most of them have a cause that another line shows, so they name no
@@ -70,16 +123,17 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
     std::set<std::string> processes;        // those of no known rank
     const std::string* path = nullptr;
   };
-  std::map<std::pair<Notice::By, std::string>, Of> said;
+  std::map<std::tuple<bool, Notice::By, std::string>, Of> said;  // by whether it is about others, who said it, and text
   std::set<std::pair<std::string, int64_t>> ended;
   for (const FileFacts& file : files) {
     for (const auto& [what, who, number] : file.notices) {
       // Several lines of the kernel report one end.
-      if (what.exit_code != 0 && !ended.insert({what.host, what.pid}).second) continue;
-      Of& to = said[{what.by, what.text}];
+      if (what.by == Notice::By::kKernel && what.exit_code != 0 && !ended.insert({what.host, what.pid}).second)
+        continue;
+      Of& to = said[{what.of_others, what.by, what.text}];
       if (to.path == nullptr) to.path = &file.path;
       const int32_t rank = who.rank >= 0 ? who.rank : who.task >= 0 ? who.task : file.rank;
-      if (rank >= 0 && what.by == Notice::By::kNccl) {
+      if (rank >= 0 && what.by != Notice::By::kKernel && what.by != Notice::By::kScheduler) {
         to.ranks.insert(rank);
         continue;
       }
@@ -88,32 +142,52 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
       if (!at.empty()) {
         to.at.insert(&at);
       } else if (!what.host.empty()) {
-        to.processes.insert(what.pid > 0 ? absl::StrCat("process ", what.pid, " on ", what.host) : what.host);
+        const std::string gpu_text = what.gpu >= 0 ? absl::StrCat(" (GPU ", what.gpu, ")") : "";
+        to.processes.insert(what.pid > 0 ? absl::StrCat("process ", what.pid, " on ", what.host, gpu_text) : what.host);
       }
     }
   }
   constexpr int kMostShown = 8;
   std::map<Notice::By, int> shown;
+  bool peers_told = false;
   for (auto& [key, of] : said) {
-    if (++shown[key.first] > kMostShown) continue;
-    const char* const by = key.first == Notice::By::kNccl     ? "NCCL warned"
-                           : key.first == Notice::By::kKernel ? "the kernel reported"
-                                                              : "the scheduler reported";
+    const auto& [of_others, by, text] = key;
+    // A process's own failure comes first.
+    if (of_others && !std::exchange(peers_told, true)) ReportPeers(files, ranks);
+    if (++shown[by] > kMostShown) continue;
     for (const std::set<int32_t>* at : of.at) of.ranks.insert(at->begin(), at->end());
-    const std::string about = !of.ranks.empty()       ? RanksText(of.ranks)
-                              : !of.processes.empty() ? *of.processes.begin()
-                                                      : "no rank that a line names";
-    ranks->Report(*of.path, absl::StrCat(by, ", about ", about, ": ", key.second));
+    std::string about = !of.ranks.empty() ? RanksText(of.ranks) : !of.processes.empty() ? *of.processes.begin() : "";
+    if (of.ranks.empty() && of.processes.size() > 1) absl::StrAppend(&about, " and ", of.processes.size() - 1, " more");
+    ranks->Tell(*of.path, absl::StrCat(SaidBy(by), about.empty() ? "" : ", about ", about, ": ", text));
   }
+  if (!peers_told) ReportPeers(files, ranks);
   for (const auto& [by, count] : shown) {
     if (count > kMostShown) ranks->Report(files[0].path, absl::StrCat(count - kMostShown, " more such lines"));
   }
+}
+
+// Barriers whose leader was gone, and tensors of Horovod of which different ranks miss different ones.
+void ReportLeaders(const std::vector<FileFacts>& files, Ranks* ranks) {
+  std::set<int32_t> arrived;
+  const std::string* path = nullptr;
+  for (const FileFacts& file : files) {
+    for (const auto& said : file.barriers) {
+      if (!said.what.missing.empty()) return;
+      if (said.what.arrived >= 0) arrived.insert(said.what.arrived);
+      path = &file.path;
+    }
+  }
+  if (!arrived.empty() && !arrived.contains(0))
+    ranks->Tell(*path, absl::StrCat(RanksText(arrived),
+                                    " reached monitored_barrier, and rank 0, which checks who comes, ended or gave up "
+                                    "before: its lines name the rank that is missing"));
 }
 
 }  // namespace
 
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks) {
   ReportMonitors(files, ranks);
+  ReportLeaders(files, ranks);
   ReportNotices(files, ranks);
   if (!ranks->ranks.empty()) return;
   std::set<int32_t> named;
@@ -124,7 +198,7 @@ void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks) {
         files[0].path,
         absl::StrCat("a log", named.empty() ? "" : absl::StrCat(" of ", RanksText(named)),
                      " without any timeout, exception, NCCL call or stack: it does not show a hang. ", kCollect));
-  } else if (!files.empty() && ranks->problems.empty()) {
+  } else if (!files.empty() && ranks->problems.empty() && ranks->told.empty()) {
     ranks->Report(files[0].path, absl::StrCat("a log that does not show how far any rank is. ", kCollect));
   }
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/logs/ranks.h"
+#include "analyzer/report/report.h"
 #include "analyzer/testing/log_folder.h"
 
 namespace lockstep {
@@ -195,6 +196,75 @@ TEST(LogRanks, PlacesAreFoundByProcessGpuOrHost) {
 }
 
 // This is not a timing test: looking at each place or text for each line would not end.
+// Without the progress of any rank, the headline says what the log shows.
+TEST_F(SeenTest, TheHeadlineSaysWhatALogShowsApartFromProgress) {
+  const auto headline = [this](const std::string& log) {
+    Put("log", log);
+    const Bundle bundle = Load();
+    std::string text = VerdictText(Analyze(bundle), bundle, TextStyle{.width = 1000});
+    return text.substr(0, text.find('\n'));
+  };
+  const std::string memory = headline(
+      "n3:25:66 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n3-ib<51159>\n"
+      "n3:28:61 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n");
+  EXPECT_THAT(memory,
+              ::testing::EndsWith("NCCL warned, about process 28 on n3 (GPU 3): Cuda failure 'out of memory'."));
+  EXPECT_THAT(headline("n7:984:13 [4] ib.c:1615 NCCL WARN NET/IB : Got completion from peer 10.1.1.2<44206> with "
+                       "status=12 opcode=129 len=65536 vendor err 129 (Recv)\n"),
+              HasSubstr("about process 984 on n7 (GPU 4): NET/IB : Got completion from peer 10.1.1.2<44206> with"));
+  EXPECT_THAT(
+      headline("n3:25:66 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n7<51159>\n"
+               "n3:26:66 [1] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n4<5>\n"
+               "n4:25:66 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n7<5>\n"),
+      HasSubstr("NCCL's connections failed to n7 in 2 processes, to n4 in 1 process."));
+  EXPECT_THAT(headline("Last error:\nsocketProgress: Connection closed by remote peer n8<59116>\n"),
+              HasSubstr("NCCL warned: socketProgress: Connection closed by remote peer n8<59116>"));
+  EXPECT_THAT(
+      headline("E0213 12:41:17.931882   59040 rendezvous.cc:98] This thread has been waiting for `rendezvous of "
+               "collective-permute; run_id=15; op id:1` for 20 seconds and may be stuck. Expected 8 threads to "
+               "join the rendezvous, but not all of them arrived on time.\n"),
+      HasSubstr("XLA reported: This thread has been waiting for `rendezvous of collective-permute"));
+  EXPECT_THAT(
+      headline("(raylet) A worker died or was killed while executing a task by an unexpected system error. Node "
+               "ID: 1f Worker IP address: 10.2.3.4 Worker port: 10005 Worker PID: 833 Worker exit type: "
+               "SYSTEM_ERROR\n"),
+      HasSubstr("the scheduler reported, about process 833 on 10.2.3.4: Ray: a worker died"));
+  EXPECT_THAT(
+      headline("[rank10]:[E1013 03:22:49.6 ProcessGroupNCCL.cpp:1923] [PG ID 6 PG GUID 90(pp) Rank 1] [Rank 1] "
+               "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=COALESCED, "
+               "NumelIn=18446744073709551615, NumelOut=18446744073709551615, Timeout(ms)=600000) ran for 600096 "
+               "milliseconds before timing out.\n"),
+      ::testing::EndsWith("names no culprit. rank 10 waited for others until a time limit."));
+  EXPECT_THAT(headline("RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting "
+                       "for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"),
+              HasSubstr("rank 1 reached monitored_barrier, and rank 0, which checks who comes, ended"));
+}
+
+TEST_F(SeenTest, TensorsThatHorovodWaitsFor) {
+  const std::string begin =
+      "[2023-06-26 07:23:58.47: W horovod/common/stall_inspector.cc:107] One or more tensors were submitted to be "
+      "reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 "
+      "seconds. This may indicate that different ranks are trying to submit different tensors.\n";
+  Put("log", begin + "Missing ranks:\n1: [grad/mul_0, grad/mul_1 ...]\nstep 7\n");
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {1});
+  EXPECT_THAT(Show(Told()), HasSubstr("grad/mul_0"));
+  // Every line has the label of the process that prints it.
+  Put("log", "[0] " + begin + "[0] Missing ranks:\n[0] 0: [bias, weight ...]\n[0] 1: [bias, weight ...]\n");
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {0, 1});
+  // Releases before 0.16, in a container.
+  Put("log", "job.worker.1  | " + begin +
+                 "job.worker.1  | Stalled ops:HorovodAllreduce_mul_1_0 [missing ranks: 2, 5]\n" +
+                 "job.worker.1  | HorovodAllreduce_mul_2_0 [missing ranks: 2, 5]\n");
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {2, 5});
+  // The newest warning counts.
+  Put("log", begin + "Missing ranks:\n1: [grad/mul_0]\n" + begin + "Missing ranks:\n3: [grad/mul_9]\n");
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {3});
+  Put("log", begin + "Missing ranks:\n0: [grad/mul_0]\n1: [grad/mul_1]\n");
+  EXPECT_THAT(Said(),
+              HasSubstr("rank 0 did not submit grad/mul_0, and rank 1 did not submit grad/mul_1: the ranks submit "
+                        "different tensors"));
+}
+
 TEST(LogRanks, ManyPlacesLinesAndTextsTakeLinearTime) {
   constexpr int kMany = 300'000;
   logs::Ranks ranks;
@@ -209,7 +279,7 @@ TEST(LogRanks, ManyPlacesLinesAndTextsTakeLinearTime) {
     files[0].notices.push_back({notice, {}, i});
   }
   logs::AddSeen(files, &ranks);
-  EXPECT_THAT(ranks.problems[0].text, HasSubstr(absl::StrCat("about ranks 0-", kMany - 1, ": 0")));
+  EXPECT_THAT(ranks.told[0].text, HasSubstr(absl::StrCat("about ranks 0-", kMany - 1, ": 0")));
 
   fr::FileData* const data = ranks.Of(0, "log");
   for (int i = 0; i < kMany; ++i) logs::Ranks::Intern(data, absl::StrCat("operation ", i));
