@@ -28,7 +28,8 @@ Place PlaceOfFinding(const Model& model, const Finding& finding);
 // The changes to try at another rank, if `remedy` helps at a suspect.
 std::vector<Remedy> RivalsOf(const Remedy& remedy, Host host);
 
-void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Job* job);
+// `variant` is one of `recorded.job`.
+void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Variant* variant);
 
 bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b);
 

@@ -98,11 +98,12 @@ class Trial {
   // The first collective that stays open on each communicator of the suspects: an earlier call is missing or too many.
   std::vector<Place> OpenPlaces() const {
     constexpr size_t kMostPlaces = 8;
-    const Recorded recorded = ReadRecorded(view_.model, graph_, Order::kByStream, {});
+    const Recorded recorded = ReadCounted(Order::kByStream, {});
+    if (recorded.too_large) return {Place()};
     const std::vector<uint32_t> suspects = ProgramsOf(recorded, answer_.suspects);
     std::vector<Place> places;
     std::set<uint32_t> seen;
-    for (const Meeting& m : PlayCounted(recorded.job).meetings) {
+    for (const Meeting& m : PlayCounted(Variant(recorded.job)).meetings) {
       const Job::Comm& comm = recorded.job.comms[m.comm];
       if (m.complete || m.sender >= 0 || comm.bundle_comm == kNoIndex || places.size() == kMostPlaces) continue;
       const bool theirs = std::any_of(comm.members.begin(), comm.members.end(), [&](int32_t member) {
@@ -114,13 +115,19 @@ class Trial {
     return places;
   }
 
-  Outcome PlayCounted(const Job& job) const {
-    Outcome outcome = Play(job, agree_);
+  Recorded ReadCounted(Order order, const std::vector<Place>& from) const {
+    Recorded recorded = ReadRecorded(view_.model, graph_, order, from);
+    parts_ += recorded.calls + recorded.job.slots;
+    return recorded;
+  }
+
+  Outcome PlayCounted(const Variant& variant) const {
+    Outcome outcome = Play(variant, agree_);
     parts_ += outcome.parts;
     return outcome;
   }
 
-  bool Completes(const Job& job) const { return PlayCounted(job).completes(); }
+  bool Completes(const Variant& variant) const { return PlayCounted(variant).completes(); }
 
   bool LimitReached() const { return parts_ > options_.most_parts; }
 
@@ -131,7 +138,7 @@ class Trial {
     std::vector<Place> from = {remedy.place};
     const std::vector<Given> given = others_corrected ? OtherFindings() : std::vector<Given>();
     for (const Given& other : given) from.push_back(other.remedy.place);
-    Recorded recorded = ReadRecorded(view_.model, graph_, order, from);
+    Recorded recorded = ReadCounted(order, from);
     if (recorded.too_large) return Keep(1, Proof::NOT_PROVED, Proof::TOO_MANY_CALLS);
     const std::vector<uint32_t> suspects = ProgramsOf(recorded, answer_.suspects);
     // The suspects left no data: what they did is what their peers still wait for.
@@ -153,17 +160,19 @@ class Trial {
                  [&](int32_t rank) { return without.contains(rank); });
     if (!unseen.empty()) return Keep(6, Proof::NOT_JUDGED, Proof::NO_CALLS_OF, unseen);
     if (!blind.empty()) return Keep(6, Proof::NOT_JUDGED, Proof::GPU_UNKNOWN, blind);
-    for (const Given& other : given) {
-      for (const uint32_t p : ProgramsOf(recorded, other.ranks)) {
-        if (std::find(suspects.begin(), suspects.end(), p) == suspects.end())
-          Apply(other.remedy, p, recorded, &recorded.job);
+    if (!given.empty()) {
+      Variant corrected(recorded.job);
+      for (const Given& other : given) {
+        for (const uint32_t p : ProgramsOf(recorded, other.ranks)) {
+          if (!std::binary_search(suspects.begin(), suspects.end(), p)) Apply(other.remedy, p, recorded, &corrected);
+        }
       }
+      corrected.WriteTo(&recorded.job);
+      Arrange(&recorded.job);
     }
-    const Outcome base = PlayCounted(recorded.job);
+    const Outcome base = PlayCounted(Variant(recorded.job));
     if (base.too_large) return Keep(1, Proof::NOT_PROVED, Proof::TOO_MANY_CALLS);
-    size_t calls = 0;
-    for (const Program& program : recorded.job.programs) calls += program.calls.size();
-    if (calls == 0)
+    if (recorded.calls == 0)
       return Keep(2, Proof::NOT_JUDGED,
                   std::all_of(view_.model.bundle.ranks.begin(), view_.model.bundle.ranks.end(),
                               [](const Rank& rank) { return rank.ops.empty(); })
@@ -181,17 +190,14 @@ class Trial {
       return Keep(2, Proof::NOT_JUDGED, Proof::CALLS_NOT_RECORDED, idle);
     Proof next;
     next.set_ranks(static_cast<int64_t>(recorded.seen));
-    next.set_calls(static_cast<int64_t>(calls));
+    next.set_calls(static_cast<int64_t>(recorded.calls));
     next.set_correction(remedy.change);
     next.mutable_corrected_ranks()->Assign(answer_.suspects.begin(), answer_.suspects.end());
     // Corrects the suspects, first together and then one by one. The number of calls that are missing or too many is
     // unknown.
     const bool counted = remedy.change == Proof::ADD_CALLS || remedy.change == Proof::REMOVE_CALLS;
-    Job job;
     for (;; ++remedy.calls) {
-      job = recorded.job;
-      for (const uint32_t s : suspects) Apply(remedy, s, recorded, &job);
-      const Outcome outcome = PlayCounted(job);
+      const Outcome outcome = PlayCounted(Corrected(remedy, suspects, kNoIndex, recorded));
       next.set_corrected_calls(remedy.calls);
       if (outcome.completes()) break;
       if (remedy.calls == 1) Stuck(recorded, outcome, &next);
@@ -210,25 +216,26 @@ class Trial {
     Ranks rivals, excluded;
     // Another rank without data may have kept its peers waiting just as well.
     for (auto p = static_cast<uint32_t>(recorded.seen); by_absence && p < recorded.ranks.size(); ++p) {
-      if (std::find(suspects.begin(), suspects.end(), p) != suspects.end() || LimitReached()) continue;
+      if (LimitReached()) break;
+      if (std::binary_search(suspects.begin(), suspects.end(), p)) continue;
       next.set_candidates(next.candidates() + 1);
-      Job tried = job;
-      tried.programs[p].host = Host::kHalted;
+      Variant tried = Corrected(remedy, suspects, kNoIndex, recorded);
+      tried.Change(p).host = Host::kHalted;
       if (!Completes(tried)) rivals.push_back(recorded.ranks[p]);
+    }
+    std::vector<std::pair<int32_t, int32_t>> unlike;
+    for (const Meeting& m : base.meetings) {
+      if (!m.agree && m.unlike.first >= 0) unlike.push_back(m.unlike);
     }
     for (const uint32_t c : candidates) {
       if (LimitReached()) return Keep(5, Proof::NOT_PROVED, Proof::LIMIT_REACHED, {}, &next);
       next.set_candidates(next.candidates() + 1);
       // Two other ranks still differ, whatever one rank changes.
-      if (std::any_of(base.meetings.begin(), base.meetings.end(), [&](const Meeting& m) {
-            return !m.agree && m.unlike.first >= 0 && m.unlike.first != static_cast<int32_t>(c) &&
-                   m.unlike.second != static_cast<int32_t>(c);
-          }))
+      if (std::any_of(unlike.begin(), unlike.end(),
+                      [p = static_cast<int32_t>(c)](const auto& pair) { return pair.first != p && pair.second != p; }))
         continue;
       for (const Remedy& other : RivalsOf(remedy, recorded.job.programs[c].host)) {
-        Job tried = recorded.job;
-        Apply(other, c, recorded, &tried);
-        if (!Completes(tried)) continue;
+        if (!Completes(Corrected(other, {c}, kNoIndex, recorded))) continue;
         const bool edit = recorded.job.programs[c].host != Host::kHalted;
         (edit && Excluded(suspects, c) ? excluded : rivals).push_back(recorded.ranks[c]);
         break;
@@ -245,6 +252,17 @@ class Trial {
     return true;
   }
 
+  // The job with each of these programs corrected, except one.
+  static Variant Corrected(const Remedy& remedy, const std::vector<uint32_t>& programs, uint32_t except,
+                           const Recorded& recorded) {
+    Variant variant(recorded.job);
+    for (const uint32_t p : programs) {
+      if (p != except) Apply(remedy, p, recorded, &variant);
+    }
+    return variant;
+  }
+
+  // Ascending.
   static std::vector<uint32_t> ProgramsOf(const Recorded& recorded, const std::vector<int32_t>& ranks) {
     const absl::flat_hash_set<int32_t> wanted(ranks.begin(), ranks.end());
     std::vector<uint32_t> programs;
@@ -274,13 +292,8 @@ class Trial {
     Ranks alone;
     for (size_t i = 0; i < suspects.size(); ++i) {
       if (LimitReached() || i == options_.most_candidates) return Proof::TOO_MANY_NAMED;
-      Job one = recorded.job, rest = recorded.job;
-      Apply(remedy, suspects[i], recorded, &one);
-      for (const uint32_t s : suspects) {
-        if (s != suspects[i]) Apply(remedy, s, recorded, &rest);
-      }
-      if (Completes(one)) alone.push_back(recorded.ranks[suspects[i]]);
-      if (Completes(rest)) spared->push_back(recorded.ranks[suspects[i]]);
+      if (Completes(Corrected(remedy, {suspects[i]}, kNoIndex, recorded))) alone.push_back(recorded.ranks[suspects[i]]);
+      if (Completes(Corrected(remedy, suspects, suspects[i], recorded))) spared->push_back(recorded.ranks[suspects[i]]);
     }
     proof->set_any_one(alone.size() == suspects.size());
     return proof->any_one() || spared->empty() ? Proof::WHY_UNSPECIFIED : Proof::NOT_ALL_NEEDED;
@@ -305,7 +318,7 @@ class Trial {
                                    const std::vector<uint32_t>& suspects) const {
     std::vector<uint32_t> first, others;
     for (uint32_t p = 0; p < recorded.seen; ++p) {
-      if (!base.meets[p] || std::find(suspects.begin(), suspects.end(), p) != suspects.end()) continue;
+      if (!base.meets[p] || std::binary_search(suspects.begin(), suspects.end(), p)) continue;
       const bool halted = recorded.job.programs[p].host == Host::kHalted;
       (halted ? first : others).push_back(p);
     }
