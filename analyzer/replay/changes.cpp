@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/engine/facts/mismatch.h"
@@ -164,6 +165,27 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Var
       return;
     default: return;
   }
+}
+
+bool OrdersDiffer(const Program& a, const Program& b) {
+  // Collectives by communicator and number.
+  const auto each = [](const Program& program, auto visit) {
+    absl::flat_hash_map<uint32_t, uint32_t> numbers;
+    for (const Call& call : program.calls) {
+      if (call.peer < 0) visit(std::pair(call.comm, numbers[call.comm]++));
+    }
+  };
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, size_t> places;
+  each(a, [&](const auto& call) { places.try_emplace(call, places.size()); });
+  size_t last = 0;
+  bool differ = false;
+  each(b, [&](const auto& call) {
+    const auto place = places.find(call);
+    if (place == places.end()) return;
+    differ |= place->second < last;
+    last = std::max(last, place->second);
+  });
+  return differ;
 }
 
 bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b) {

@@ -31,6 +31,9 @@ std::vector<Remedy> RivalsOf(const Remedy& remedy, Host host);
 // `variant` is one of `recorded.job`.
 void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Variant* variant);
 
+// Returns whether the programs make two collectives in opposite orders.
+bool OrdersDiffer(const Program& a, const Program& b);
+
 bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b);
 
 }  // namespace lockstep::replay

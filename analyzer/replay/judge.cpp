@@ -98,8 +98,9 @@ class Trial {
   // The first collective that stays open on each communicator of the suspects: an earlier call is missing or too many.
   std::vector<Place> OpenPlaces() const {
     constexpr size_t kMostPlaces = 8;
-    const Recorded recorded = ReadCounted(Order::kByStream, {});
+    Recorded recorded = ReadCounted(Order::kByStream, {});
     if (recorded.too_large) return {Place()};
+    Arrange(&recorded.job);
     const std::vector<uint32_t> suspects = ProgramsOf(recorded, answer_.suspects);
     std::vector<Place> places;
     std::set<uint32_t> seen;
@@ -117,7 +118,8 @@ class Trial {
 
   Recorded ReadCounted(Order order, const std::vector<Place>& from) const {
     Recorded recorded = ReadRecorded(view_.model, graph_, order, from);
-    parts_ += recorded.calls + recorded.job.slots;
+    parts_ += recorded.calls;
+    for (const Job::Comm& comm : recorded.job.comms) parts_ += comm.members.size();
     return recorded;
   }
 
@@ -160,6 +162,7 @@ class Trial {
                  [&](int32_t rank) { return without.contains(rank); });
     if (!unseen.empty()) return Keep(6, Proof::NOT_JUDGED, Proof::NO_CALLS_OF, unseen);
     if (!blind.empty()) return Keep(6, Proof::NOT_JUDGED, Proof::GPU_UNKNOWN, blind);
+    Arrange(&recorded.job);
     if (!given.empty()) {
       Variant corrected(recorded.job);
       for (const Given& other : given) {
@@ -237,7 +240,7 @@ class Trial {
       for (const Remedy& other : RivalsOf(remedy, recorded.job.programs[c].host)) {
         if (!Completes(Corrected(other, {c}, kNoIndex, recorded))) continue;
         const bool edit = recorded.job.programs[c].host != Host::kHalted;
-        (edit && Excluded(suspects, c) ? excluded : rivals).push_back(recorded.ranks[c]);
+        (edit && Excluded(suspects, c, recorded.job) ? excluded : rivals).push_back(recorded.ranks[c]);
         break;
       }
     }
@@ -331,7 +334,11 @@ class Trial {
   }
 
   // Returns whether ranks with the same role made the candidate's calls, and not those of the suspects.
-  bool Excluded(const std::vector<uint32_t>& suspects, uint32_t candidate) {
+  bool Excluded(const std::vector<uint32_t>& suspects, uint32_t candidate, const Job& job) {
+    // Few ranks issued calls in the order of the ranks that the finding names.
+    if (view_.verdict.findings(0).reason() == REASON_OUT_OF_ORDER && !answer_.instead)
+      return std::all_of(suspects.begin(), suspects.end(),
+                         [&](uint32_t s) { return OrdersDiffer(job.programs[s], job.programs[candidate]); });
     if (!differs_) {
       differs_.emplace();
       for (const Divergence& d : FindDivergences(view_.model)) differs_->insert(static_cast<uint32_t>(d.rank));

@@ -48,7 +48,6 @@ class Reader {
     for (size_t r = 0; r < out_.seen && !out_.too_large; ++r) AddCompleted(r);
     if (graph_ != nullptr) AddUnfinished();
     for (const Program& program : out_.job.programs) out_.calls += program.calls.size();
-    if (!out_.too_large) Arrange(&out_.job);
     return std::move(out_);
   }
 
