@@ -193,4 +193,25 @@ bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b) {
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED;
 }
 
+Siblings::Siblings(const Model& model) : model_(model) {
+  for (uint32_t c = 0; c < model.comms.size(); ++c) of_class_[model.comms[c].klass].push_back(c);
+}
+
+bool Siblings::Differ(uint32_t comm, int32_t member, const Op& op, size_t* work) const {
+  constexpr size_t kFew = 3, kEnough = 64;
+  size_t all = 0, unlike = 0;
+  for (const uint32_t c : of_class_.at(model_.comms[comm].klass)) {
+    const std::vector<Member>& members = model_.comms[c].members;
+    ++*work;
+    if (c == comm || static_cast<size_t>(member) >= members.size() || all == kEnough) continue;
+    const Member& m = members[static_cast<size_t>(member)];
+    const Op* theirs = ring::IsPointToPoint(op.kind) ? model_.FindPointToPoint(m, op.kind, op.root_or_peer, op.seq)
+                                                     : model_.FindCollective(m, op.seq);
+    if (theirs == nullptr) continue;
+    ++all;
+    unlike += !CallsAgree(model_.bundle, op, *theirs);
+  }
+  return all >= kFew && 2 * unlike > all;
+}
+
 }  // namespace lockstep::replay

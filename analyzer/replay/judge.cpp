@@ -226,6 +226,7 @@ class Trial {
       tried.Change(p).host = Host::kHalted;
       if (!Completes(tried)) rivals.push_back(recorded.ranks[p]);
     }
+    if (by_absence) AddUnlike(recorded, suspects, &rivals);
     std::vector<std::pair<int32_t, int32_t>> unlike;
     for (const Meeting& m : base.meetings) {
       if (!m.agree && m.unlike.first >= 0) unlike.push_back(m.unlike);
@@ -245,14 +246,37 @@ class Trial {
       }
     }
     std::sort(rivals.begin(), rivals.end());
+    rivals.erase(std::unique(rivals.begin(), rivals.end()), rivals.end());
     std::sort(excluded.begin(), excluded.end());
     next.mutable_rivals()->Assign(rivals.begin(), rivals.end());
     next.mutable_excluded()->Assign(excluded.begin(), excluded.end());
-    if (rivals.empty() || nearness_ < 5) answer_.assumed = Assumed(recorded, order, given);
+    if (rivals.empty() || nearness_ < 5) answer_.assumed = Assumed(recorded, order, given, by_absence);
     if (!rivals.empty()) return Keep(5, Proof::NOT_PROVED, Proof::OTHERS_HELP, {}, &next);
     answer_.proof = std::move(next);
     answer_.proof.set_result(Proof::PROVED);
     return true;
+  }
+
+  // Adds ranks that may have kept a suspect without data waiting: a rank is in a call with it, nobody else is, and
+  // ranks at the same place of similar communicators passed other arguments.
+  void AddUnlike(const Recorded& recorded, const std::vector<uint32_t>& suspects, Ranks* rivals) const {
+    const Siblings siblings(view_.model);
+    const auto suspect = [&](int32_t program) {
+      return program >= 0 && std::binary_search(suspects.begin(), suspects.end(), static_cast<uint32_t>(program));
+    };
+    for (uint32_t p = 0; p < recorded.seen && !LimitReached(); ++p) {
+      for (const Call& call : recorded.job.programs[p].calls) {
+        const Job::Comm& comm = recorded.job.comms[call.comm];
+        if (call.op == nullptr || call.member < 0 || comm.bundle_comm == kNoIndex) continue;
+        const bool alone = call.peer >= 0
+                               ? static_cast<size_t>(call.peer) < comm.members.size() &&
+                                     suspect(comm.members[static_cast<size_t>(call.peer)])
+                               : comm.known == 2 && std::any_of(comm.members.begin(), comm.members.end(), suspect);
+        if (!alone || !siblings.Differ(comm.bundle_comm, call.member, *call.op, &parts_)) continue;
+        rivals->push_back(recorded.ranks[p]);
+        break;
+      }
+    }
   }
 
   // The job with each of these programs corrected, except one.
@@ -378,7 +402,8 @@ class Trial {
     }
   }
 
-  std::vector<std::string> Assumed(const Recorded& recorded, Order order, const std::vector<Given>& given) const {
+  std::vector<std::string> Assumed(const Recorded& recorded, Order order, const std::vector<Given>& given,
+                                   bool by_absence) const {
     std::vector<std::string> assumed;
     assumed.push_back("a rank that waits makes the calls that its peers wait for, once its own have completed");
     if (order == Order::kByCommunicator)
@@ -399,6 +424,9 @@ class Trial {
     for (uint32_t p = static_cast<uint32_t>(recorded.seen); p < recorded.ranks.size(); ++p) {
       if (!suspects.contains(recorded.ranks[p])) unseen.push_back(recorded.ranks[p]);
     }
+    if (by_absence)
+      assumed.push_back(
+          absl::StrCat("calls with ", Named(answer_.suspects), " have the arguments that these, without data, passed"));
     if (unseen.empty()) return assumed;
     std::sort(unseen.begin(), unseen.end());
     assumed.push_back(absl::StrCat(Named(unseen), ", without data, made every call that its peers wait for"));

@@ -84,16 +84,20 @@ class Memo {
     return true;
   }
   // nullptr if the number is unused. A number can be in both if the array grew past it.
-  const Value* Find(uint64_t index) const {
-    if (index < near_.size() && near_[index].type != Type::kMissing) return &near_[index];
-    const auto found = far_.find(index);
-    return found == far_.end() ? nullptr : &found->second;
+  [[gnu::always_inline]] const Value* Find(uint64_t index) const {
+    if (index < near_.size() && near_[index].type != Type::kMissing) [[likely]]
+      return &near_[index];
+    return FindFar(index);
   }
   uint64_t puts() const { return puts_; }  // MEMOIZE uses it as the next number
 
  private:
   // Numbers up to this far beyond those of a counting writer are in an array, others in a map.
   static constexpr uint64_t kSlack = 4096;
+  [[gnu::noinline]] const Value* FindFar(uint64_t index) const {
+    const auto found = far_.find(index);
+    return found == far_.end() ? nullptr : &found->second;
+  }
   std::vector<Value> near_;
   absl::flat_hash_map<uint64_t, Value> far_;
   uint64_t puts_ = 0;
@@ -233,8 +237,8 @@ class PickleReader {
   // Local variables keep the positions in registers.
   bool Execute() {
     const uint8_t* at = at_;
-    Value* top = top_;
-    const auto number = [&](auto* out) {
+    Value *top = top_, *limit = stack_.data() + stack_.size();
+    const auto number = [&](auto* out) __attribute__((always_inline)) {
       static_assert(std::endian::native == std::endian::little);
       if (static_cast<size_t>(end_ - at) < sizeof(*out)) [[unlikely]] {
         FailShort(at, sizeof(*out));
@@ -244,11 +248,11 @@ class PickleReader {
       at += sizeof(*out);
       return true;
     };
-    const auto push = [&](Type type, int64_t integer) {
+    const auto push = [&](Type type, int64_t integer) __attribute__((always_inline)) {
       *top++ = Simple(type, integer);
       return true;
     };
-    const auto get = [&](uint64_t index) {
+    const auto get = [&](uint64_t index) __attribute__((always_inline)) {
       const Value* value = memo_.Find(index);
       if (value != nullptr) [[likely]] {
         *top++ = *value;
@@ -257,11 +261,18 @@ class PickleReader {
       FailGet(index);
       return false;
     };
-    const auto put = [&](uint64_t index) {
+    const auto put = [&](uint64_t index) __attribute__((always_inline)) {
       if (!HasTop(top)) return false;
       if (memo_.Put(index, top[-1])) [[likely]]
         return true;
       RefuseMemo();
+      return false;
+    };
+    const auto make = [&](Type type) __attribute__((always_inline)) {
+      *top++ = document_.NewContainer(type);
+      if (!document_.full()) [[likely]]
+        return true;
+      RefuseSize();
       return false;
     };
     uint8_t one = 0;
@@ -271,10 +282,11 @@ class PickleReader {
     bool mine = true;
     for (bool good = true; good && mine;) {
       // An opcode pushes at most one value.
-      if (top == stack_.data() + stack_.size()) [[unlikely]] {
+      if (top == limit) [[unlikely]] {
         top_ = top;
         if (!Grow()) return false;
         top = top_;
+        limit = stack_.data() + stack_.size();
       }
       op_at_ = at;
       if (at == end_) [[unlikely]] {
@@ -301,6 +313,16 @@ class PickleReader {
           marks_.push_back(static_cast<size_t>(top - stack_.data()));
           push(Type::kMark, 0);
           break;
+        case Opcode::kLong1:
+          good = number(&one);
+          if (good && one == 8) {
+            good = number(&eight) && push(Type::kInt, static_cast<int64_t>(eight));
+          } else if (good) {
+            mine = false;
+          }
+          break;
+        case Opcode::kEmptyList: good = make(Type::kList); break;
+        case Opcode::kEmptyDict: good = make(Type::kDict); break;
         default: mine = false;
       }
     }
@@ -393,9 +415,7 @@ class PickleReader {
       case Opcode::kShortBinBytes: return String(1, Type::kBytes);
       case Opcode::kBinBytes8:
       case Opcode::kByteArray8: return String(8, Type::kBytes);
-      case Opcode::kEmptyList: return PushMade(document_.NewContainer(Type::kList));
       case Opcode::kEmptyTuple: return PushMade(document_.NewContainer(Type::kTuple));
-      case Opcode::kEmptyDict: return PushMade(document_.NewContainer(Type::kDict));
       case Opcode::kAppend: return ExtendByTop(Type::kList, 1);
       case Opcode::kAppends: return Extend(Type::kList);
       case Opcode::kSetItem: return ExtendByTop(Type::kDict, 2);
