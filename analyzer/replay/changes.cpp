@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -23,32 +22,21 @@ bool IsExchange(const Finding& finding) {
 }
 
 // Removes the program's sends and receives that have no match.
-void DropUnmet(uint32_t program, Job* job) {
-  using Lane = std::tuple<uint32_t, int32_t, int32_t>;  // communicator, sender, receiver
-  const auto lane_of = [&](uint32_t p, const Call& call) {
-    const auto& members = job->comms[call.comm].members;
-    const auto me =
-        static_cast<int32_t>(std::find(members.begin(), members.end(), static_cast<int32_t>(p)) - members.begin());
-    return call.send ? Lane(call.comm, me, call.peer) : Lane(call.comm, call.peer, me);
-  };
-  absl::flat_hash_map<Lane, std::pair<uint32_t, uint32_t>> sides;  // sends, receives
-  for (uint32_t p = 0; p < job->programs.size(); ++p) {
-    for (const Call& call : job->programs[p].calls) {
-      const auto& members = job->comms[call.comm].members;
-      if (call.peer < 0 || static_cast<size_t>(call.peer) >= members.size()) continue;
-      if (p != program && members[call.peer] != static_cast<int32_t>(program)) continue;
-      auto& [sends, recvs] = sides[lane_of(p, call)];
-      ++(call.send ? sends : recvs);
-    }
-  }
-  auto& calls = job->programs[program].calls;
+void DropUnmet(const Job& job, Program* program) {
+  absl::flat_hash_map<uint32_t, uint32_t> dropped;  // by lane
+  auto& calls = program->calls;
+  std::vector<bool> unmet(calls.size());
   for (size_t i = calls.size(); i-- > 0;) {
-    if (calls[i].peer < 0) continue;
-    auto& [sends, recvs] = sides[lane_of(program, calls[i])];
-    if (calls[i].send ? sends <= recvs : recvs <= sends) continue;
-    --(calls[i].send ? sends : recvs);
-    calls.erase(calls.begin() + static_cast<std::ptrdiff_t>(i));
+    if (calls[i].lane == kNoIndex) continue;
+    const Job::Lane& lane = job.lanes[calls[i].lane];
+    if (static_cast<size_t>(calls[i].peer) >= job.comms[lane.comm].members.size()) continue;
+    const uint32_t mine = calls[i].send ? lane.sends : lane.recvs, theirs = calls[i].send ? lane.recvs : lane.sends;
+    uint32_t& gone = dropped[calls[i].lane];
+    if (mine - gone <= theirs) continue;
+    ++gone;
+    unmet[i] = true;
   }
+  std::erase_if(calls, [&](const Call& call) { return unmet[static_cast<size_t>(&call - calls.data())]; });
 }
 
 }  // namespace
@@ -114,11 +102,11 @@ std::vector<Remedy> RivalsOf(const Remedy& remedy, Host host) {
   return rivals;
 }
 
-void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Job* job) {
-  Program& of = job->programs[program];
+void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Variant* variant) {
+  Program& of = variant->Change(program);
   const uint32_t comm =
       remedy.place.comm < recorded.job_comms.size() ? recorded.job_comms[remedy.place.comm] : kNoIndex;
-  const int64_t number = comm == kNoIndex ? 0 : remedy.place.seq - job->comms[comm].first;
+  const int64_t number = comm == kNoIndex ? 0 : remedy.place.seq - recorded.job.comms[comm].first;
   switch (remedy.change) {
     case Proof::UNSEEN_CALLS: of.host = Host::kFree; return;
     case Proof::CONTINUE:
@@ -133,15 +121,22 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Job
       for (Call& call : of.calls) call.blocked = false;
       return;
     case Proof::ADD_CALLS:
-      if (comm != kNoIndex)
-        of.calls.insert(FindNumber(&of, comm, number), static_cast<size_t>(remedy.calls), {.comm = comm});
-      return;
-    case Proof::REMOVE_CALLS:
       if (comm == kNoIndex) return;
-      for (int n = 0; n < remedy.calls; ++n) {
-        if (const auto call = FindNumber(&of, comm, number); call != of.calls.end()) of.calls.erase(call);
-      }
+      if (const auto member = recorded.job.member_of.find({comm, program}); member != recorded.job.member_of.end())
+        of.calls.insert(FindNumber(&of, comm, number), static_cast<size_t>(remedy.calls),
+                        {.comm = comm, .member = member->second});
       return;
+    case Proof::REMOVE_CALLS: {
+      if (comm == kNoIndex) return;
+      int left = remedy.calls;
+      const auto from = FindNumber(&of, comm, number);
+      of.calls.erase(std::remove_if(from, of.calls.end(),
+                                    [&](const Call& call) {
+                                      return left > 0 && call.comm == comm && call.peer < 0 && left-- > 0;
+                                    }),
+                     of.calls.end());
+      return;
+    }
     case Proof::SAME_ARGUMENTS:
       if (comm == kNoIndex) return;
       if (remedy.place.exchange) {
@@ -166,15 +161,57 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Job
         call.queue = kOwnQueue;
         call.unit = 0;
       }
-      DropUnmet(program, job);
+      DropUnmet(recorded.job, &of);
       return;
     default: return;
   }
 }
 
+bool OrdersDiffer(const Program& a, const Program& b) {
+  // Collectives by communicator and number.
+  const auto each = [](const Program& program, auto visit) {
+    absl::flat_hash_map<uint32_t, uint32_t> numbers;
+    for (const Call& call : program.calls) {
+      if (call.peer < 0) visit(std::pair(call.comm, numbers[call.comm]++));
+    }
+  };
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, size_t> places;
+  each(a, [&](const auto& call) { places.try_emplace(call, places.size()); });
+  size_t last = 0;
+  bool differ = false;
+  each(b, [&](const auto& call) {
+    const auto place = places.find(call);
+    if (place == places.end()) return;
+    differ |= place->second < last;
+    last = std::max(last, place->second);
+  });
+  return differ;
+}
+
 bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b) {
   if (ring::IsPointToPoint(a.kind) || ring::IsPointToPoint(b.kind)) return ExchangeFits(a, b);
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED;
+}
+
+Siblings::Siblings(const Model& model) : model_(model) {
+  for (uint32_t c = 0; c < model.comms.size(); ++c) of_class_[model.comms[c].klass].push_back(c);
+}
+
+bool Siblings::Differ(uint32_t comm, int32_t member, const Op& op, size_t* work) const {
+  constexpr size_t kFew = 3, kEnough = 64;
+  size_t all = 0, unlike = 0;
+  for (const uint32_t c : of_class_.at(model_.comms[comm].klass)) {
+    const std::vector<Member>& members = model_.comms[c].members;
+    ++*work;
+    if (c == comm || static_cast<size_t>(member) >= members.size() || all == kEnough) continue;
+    const Member& m = members[static_cast<size_t>(member)];
+    const Op* theirs = ring::IsPointToPoint(op.kind) ? model_.FindPointToPoint(m, op.kind, op.root_or_peer, op.seq)
+                                                     : model_.FindCollective(m, op.seq);
+    if (theirs == nullptr) continue;
+    ++all;
+    unlike += !CallsAgree(model_.bundle, op, *theirs);
+  }
+  return all >= kFew && 2 * unlike > all;
 }
 
 }  // namespace lockstep::replay

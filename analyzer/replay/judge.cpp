@@ -98,11 +98,13 @@ class Trial {
   // The first collective that stays open on each communicator of the suspects: an earlier call is missing or too many.
   std::vector<Place> OpenPlaces() const {
     constexpr size_t kMostPlaces = 8;
-    const Recorded recorded = ReadRecorded(view_.model, graph_, Order::kByStream, {});
+    Recorded recorded = ReadCounted(Order::kByStream, {});
+    if (recorded.too_large) return {Place()};
+    Arrange(&recorded.job);
     const std::vector<uint32_t> suspects = ProgramsOf(recorded, answer_.suspects);
     std::vector<Place> places;
     std::set<uint32_t> seen;
-    for (const Meeting& m : PlayCounted(recorded.job).meetings) {
+    for (const Meeting& m : PlayCounted(Variant(recorded.job)).meetings) {
       const Job::Comm& comm = recorded.job.comms[m.comm];
       if (m.complete || m.sender >= 0 || comm.bundle_comm == kNoIndex || places.size() == kMostPlaces) continue;
       const bool theirs = std::any_of(comm.members.begin(), comm.members.end(), [&](int32_t member) {
@@ -114,13 +116,20 @@ class Trial {
     return places;
   }
 
-  Outcome PlayCounted(const Job& job) const {
-    Outcome outcome = Play(job, agree_);
+  Recorded ReadCounted(Order order, const std::vector<Place>& from) const {
+    Recorded recorded = ReadRecorded(view_.model, graph_, order, from);
+    parts_ += recorded.calls;
+    for (const Job::Comm& comm : recorded.job.comms) parts_ += comm.members.size();
+    return recorded;
+  }
+
+  Outcome PlayCounted(const Variant& variant) const {
+    Outcome outcome = Play(variant, agree_);
     parts_ += outcome.parts;
     return outcome;
   }
 
-  bool Completes(const Job& job) const { return PlayCounted(job).completes(); }
+  bool Completes(const Variant& variant) const { return PlayCounted(variant).completes(); }
 
   bool LimitReached() const { return parts_ > options_.most_parts; }
 
@@ -131,7 +140,7 @@ class Trial {
     std::vector<Place> from = {remedy.place};
     const std::vector<Given> given = others_corrected ? OtherFindings() : std::vector<Given>();
     for (const Given& other : given) from.push_back(other.remedy.place);
-    Recorded recorded = ReadRecorded(view_.model, graph_, order, from);
+    Recorded recorded = ReadCounted(order, from);
     if (recorded.too_large) return Keep(1, Proof::NOT_PROVED, Proof::TOO_MANY_CALLS);
     const std::vector<uint32_t> suspects = ProgramsOf(recorded, answer_.suspects);
     // The suspects left no data: what they did is what their peers still wait for.
@@ -153,17 +162,20 @@ class Trial {
                  [&](int32_t rank) { return without.contains(rank); });
     if (!unseen.empty()) return Keep(6, Proof::NOT_JUDGED, Proof::NO_CALLS_OF, unseen);
     if (!blind.empty()) return Keep(6, Proof::NOT_JUDGED, Proof::GPU_UNKNOWN, blind);
-    for (const Given& other : given) {
-      for (const uint32_t p : ProgramsOf(recorded, other.ranks)) {
-        if (std::find(suspects.begin(), suspects.end(), p) == suspects.end())
-          Apply(other.remedy, p, recorded, &recorded.job);
+    Arrange(&recorded.job);
+    if (!given.empty()) {
+      Variant corrected(recorded.job);
+      for (const Given& other : given) {
+        for (const uint32_t p : ProgramsOf(recorded, other.ranks)) {
+          if (!std::binary_search(suspects.begin(), suspects.end(), p)) Apply(other.remedy, p, recorded, &corrected);
+        }
       }
+      corrected.WriteTo(&recorded.job);
+      Arrange(&recorded.job);
     }
-    const Outcome base = PlayCounted(recorded.job);
+    const Outcome base = PlayCounted(Variant(recorded.job));
     if (base.too_large) return Keep(1, Proof::NOT_PROVED, Proof::TOO_MANY_CALLS);
-    size_t calls = 0;
-    for (const Program& program : recorded.job.programs) calls += program.calls.size();
-    if (calls == 0)
+    if (recorded.calls == 0)
       return Keep(2, Proof::NOT_JUDGED,
                   std::all_of(view_.model.bundle.ranks.begin(), view_.model.bundle.ranks.end(),
                               [](const Rank& rank) { return rank.ops.empty(); })
@@ -181,17 +193,14 @@ class Trial {
       return Keep(2, Proof::NOT_JUDGED, Proof::CALLS_NOT_RECORDED, idle);
     Proof next;
     next.set_ranks(static_cast<int64_t>(recorded.seen));
-    next.set_calls(static_cast<int64_t>(calls));
+    next.set_calls(static_cast<int64_t>(recorded.calls));
     next.set_correction(remedy.change);
     next.mutable_corrected_ranks()->Assign(answer_.suspects.begin(), answer_.suspects.end());
     // Corrects the suspects, first together and then one by one. The number of calls that are missing or too many is
     // unknown.
     const bool counted = remedy.change == Proof::ADD_CALLS || remedy.change == Proof::REMOVE_CALLS;
-    Job job;
     for (;; ++remedy.calls) {
-      job = recorded.job;
-      for (const uint32_t s : suspects) Apply(remedy, s, recorded, &job);
-      const Outcome outcome = PlayCounted(job);
+      const Outcome outcome = PlayCounted(Corrected(remedy, suspects, kNoIndex, recorded));
       next.set_corrected_calls(remedy.calls);
       if (outcome.completes()) break;
       if (remedy.calls == 1) Stuck(recorded, outcome, &next);
@@ -210,41 +219,77 @@ class Trial {
     Ranks rivals, excluded;
     // Another rank without data may have kept its peers waiting just as well.
     for (auto p = static_cast<uint32_t>(recorded.seen); by_absence && p < recorded.ranks.size(); ++p) {
-      if (std::find(suspects.begin(), suspects.end(), p) != suspects.end() || LimitReached()) continue;
+      if (LimitReached()) break;
+      if (std::binary_search(suspects.begin(), suspects.end(), p)) continue;
       next.set_candidates(next.candidates() + 1);
-      Job tried = job;
-      tried.programs[p].host = Host::kHalted;
+      Variant tried = Corrected(remedy, suspects, kNoIndex, recorded);
+      tried.Change(p).host = Host::kHalted;
       if (!Completes(tried)) rivals.push_back(recorded.ranks[p]);
+    }
+    if (by_absence) AddUnlike(recorded, suspects, &rivals);
+    std::vector<std::pair<int32_t, int32_t>> unlike;
+    for (const Meeting& m : base.meetings) {
+      if (!m.agree && m.unlike.first >= 0) unlike.push_back(m.unlike);
     }
     for (const uint32_t c : candidates) {
       if (LimitReached()) return Keep(5, Proof::NOT_PROVED, Proof::LIMIT_REACHED, {}, &next);
       next.set_candidates(next.candidates() + 1);
       // Two other ranks still differ, whatever one rank changes.
-      if (std::any_of(base.meetings.begin(), base.meetings.end(), [&](const Meeting& m) {
-            return !m.agree && m.unlike.first >= 0 && m.unlike.first != static_cast<int32_t>(c) &&
-                   m.unlike.second != static_cast<int32_t>(c);
-          }))
+      if (std::any_of(unlike.begin(), unlike.end(),
+                      [p = static_cast<int32_t>(c)](const auto& pair) { return pair.first != p && pair.second != p; }))
         continue;
       for (const Remedy& other : RivalsOf(remedy, recorded.job.programs[c].host)) {
-        Job tried = recorded.job;
-        Apply(other, c, recorded, &tried);
-        if (!Completes(tried)) continue;
+        if (!Completes(Corrected(other, {c}, kNoIndex, recorded))) continue;
         const bool edit = recorded.job.programs[c].host != Host::kHalted;
-        (edit && Excluded(suspects, c) ? excluded : rivals).push_back(recorded.ranks[c]);
+        (edit && Excluded(suspects, c, recorded.job) ? excluded : rivals).push_back(recorded.ranks[c]);
         break;
       }
     }
     std::sort(rivals.begin(), rivals.end());
+    rivals.erase(std::unique(rivals.begin(), rivals.end()), rivals.end());
     std::sort(excluded.begin(), excluded.end());
     next.mutable_rivals()->Assign(rivals.begin(), rivals.end());
     next.mutable_excluded()->Assign(excluded.begin(), excluded.end());
-    if (rivals.empty() || nearness_ < 5) answer_.assumed = Assumed(recorded, order, given);
+    if (rivals.empty() || nearness_ < 5) answer_.assumed = Assumed(recorded, order, given, by_absence);
     if (!rivals.empty()) return Keep(5, Proof::NOT_PROVED, Proof::OTHERS_HELP, {}, &next);
     answer_.proof = std::move(next);
     answer_.proof.set_result(Proof::PROVED);
     return true;
   }
 
+  // Adds ranks that may have kept a suspect without data waiting: a rank is in a call with it, nobody else is, and
+  // ranks at the same place of similar communicators passed other arguments.
+  void AddUnlike(const Recorded& recorded, const std::vector<uint32_t>& suspects, Ranks* rivals) const {
+    const Siblings siblings(view_.model);
+    const auto suspect = [&](int32_t program) {
+      return program >= 0 && std::binary_search(suspects.begin(), suspects.end(), static_cast<uint32_t>(program));
+    };
+    for (uint32_t p = 0; p < recorded.seen && !LimitReached(); ++p) {
+      for (const Call& call : recorded.job.programs[p].calls) {
+        const Job::Comm& comm = recorded.job.comms[call.comm];
+        if (call.op == nullptr || call.member < 0 || comm.bundle_comm == kNoIndex) continue;
+        const bool alone = call.peer >= 0
+                               ? static_cast<size_t>(call.peer) < comm.members.size() &&
+                                     suspect(comm.members[static_cast<size_t>(call.peer)])
+                               : comm.known == 2 && std::any_of(comm.members.begin(), comm.members.end(), suspect);
+        if (!alone || !siblings.Differ(comm.bundle_comm, call.member, *call.op, &parts_)) continue;
+        rivals->push_back(recorded.ranks[p]);
+        break;
+      }
+    }
+  }
+
+  // The job with each of these programs corrected, except one.
+  static Variant Corrected(const Remedy& remedy, const std::vector<uint32_t>& programs, uint32_t except,
+                           const Recorded& recorded) {
+    Variant variant(recorded.job);
+    for (const uint32_t p : programs) {
+      if (p != except) Apply(remedy, p, recorded, &variant);
+    }
+    return variant;
+  }
+
+  // Ascending.
   static std::vector<uint32_t> ProgramsOf(const Recorded& recorded, const std::vector<int32_t>& ranks) {
     const absl::flat_hash_set<int32_t> wanted(ranks.begin(), ranks.end());
     std::vector<uint32_t> programs;
@@ -274,13 +319,8 @@ class Trial {
     Ranks alone;
     for (size_t i = 0; i < suspects.size(); ++i) {
       if (LimitReached() || i == options_.most_candidates) return Proof::TOO_MANY_NAMED;
-      Job one = recorded.job, rest = recorded.job;
-      Apply(remedy, suspects[i], recorded, &one);
-      for (const uint32_t s : suspects) {
-        if (s != suspects[i]) Apply(remedy, s, recorded, &rest);
-      }
-      if (Completes(one)) alone.push_back(recorded.ranks[suspects[i]]);
-      if (Completes(rest)) spared->push_back(recorded.ranks[suspects[i]]);
+      if (Completes(Corrected(remedy, {suspects[i]}, kNoIndex, recorded))) alone.push_back(recorded.ranks[suspects[i]]);
+      if (Completes(Corrected(remedy, suspects, suspects[i], recorded))) spared->push_back(recorded.ranks[suspects[i]]);
     }
     proof->set_any_one(alone.size() == suspects.size());
     return proof->any_one() || spared->empty() ? Proof::WHY_UNSPECIFIED : Proof::NOT_ALL_NEEDED;
@@ -305,7 +345,7 @@ class Trial {
                                    const std::vector<uint32_t>& suspects) const {
     std::vector<uint32_t> first, others;
     for (uint32_t p = 0; p < recorded.seen; ++p) {
-      if (!base.meets[p] || std::find(suspects.begin(), suspects.end(), p) != suspects.end()) continue;
+      if (!base.meets[p] || std::binary_search(suspects.begin(), suspects.end(), p)) continue;
       const bool halted = recorded.job.programs[p].host == Host::kHalted;
       (halted ? first : others).push_back(p);
     }
@@ -318,7 +358,11 @@ class Trial {
   }
 
   // Returns whether ranks with the same role made the candidate's calls, and not those of the suspects.
-  bool Excluded(const std::vector<uint32_t>& suspects, uint32_t candidate) {
+  bool Excluded(const std::vector<uint32_t>& suspects, uint32_t candidate, const Job& job) {
+    // Few ranks issued calls in the order of the ranks that the finding names.
+    if (view_.verdict.findings(0).reason() == REASON_OUT_OF_ORDER && !answer_.instead)
+      return std::all_of(suspects.begin(), suspects.end(),
+                         [&](uint32_t s) { return OrdersDiffer(job.programs[s], job.programs[candidate]); });
     if (!differs_) {
       differs_.emplace();
       for (const Divergence& d : FindDivergences(view_.model)) differs_->insert(static_cast<uint32_t>(d.rank));
@@ -358,7 +402,8 @@ class Trial {
     }
   }
 
-  std::vector<std::string> Assumed(const Recorded& recorded, Order order, const std::vector<Given>& given) const {
+  std::vector<std::string> Assumed(const Recorded& recorded, Order order, const std::vector<Given>& given,
+                                   bool by_absence) const {
     std::vector<std::string> assumed;
     assumed.push_back("a rank that waits makes the calls that its peers wait for, once its own have completed");
     if (order == Order::kByCommunicator)
@@ -379,6 +424,9 @@ class Trial {
     for (uint32_t p = static_cast<uint32_t>(recorded.seen); p < recorded.ranks.size(); ++p) {
       if (!suspects.contains(recorded.ranks[p])) unseen.push_back(recorded.ranks[p]);
     }
+    if (by_absence)
+      assumed.push_back(
+          absl::StrCat("calls with ", Named(answer_.suspects), " have the arguments that these, without data, passed"));
     if (unseen.empty()) return assumed;
     std::sort(unseen.begin(), unseen.end());
     assumed.push_back(absl::StrCat(Named(unseen), ", without data, made every call that its peers wait for"));

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <ctime>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -210,6 +212,34 @@ TEST(JudgeTest, OneRankOfACycleIsEnough) {
   }
 }
 
+// Four pairs use two communicators, and rank 1 uses its own two in the opposite order. A change at rank 0 would also
+// end its circle, but three other pairs show which order is usual.
+TEST(JudgeTest, TheOrderOfOtherPairsDecides) {
+  testing::Job job(1, 1, 8, 0);
+  job.comms = {JobComm{"world", {0, 1, 2, 3, 4, 5, 6, 7}}};
+  job.ranks.assign(8, JobRank());
+  for (int pair = 0; pair < 4; ++pair) {
+    const std::vector<int32_t> members = {2 * pair, 2 * pair + 1};
+    for (const char* name : {"a_", "b_"}) job.comms.push_back(JobComm{absl::StrCat(name, pair), members});
+    for (const int32_t rank : members) {
+      const int first = rank == 1 ? 2 : 1;
+      for (const int comm : {0, 2 * pair + first, 2 * pair + 3 - first, -1, 0, -1}) {
+        testing::Call call;
+        if (comm >= 0) {
+          call.comm = comm;
+          call.kind = CallKind::kAllReduce;
+          call.count = 64;
+          call.reduction = 0;
+        }
+        job.ranks[rank].program.push_back(call);
+      }
+    }
+  }
+  const Bundle bundle = job.Run();
+  ExpectProved(bundle, ORDER_INVERSION, {1});
+  EXPECT_THAT(Ask(bundle).proof.excluded(), ::testing::ElementsAre(0));
+}
+
 // The hosts call in the same order, but one GPU takes up the second operation first.
 TEST(JudgeTest, GpusThatTakeOperationsUpInDifferentOrders) {
   testing::Job job(1, 1, 4, 0);
@@ -368,6 +398,49 @@ TEST(JudgeTest, AProofChangesNothingElse) {
   EXPECT_EQ(verdict.findings(0).proof().result(), Proof::PROVED);
   verdict.mutable_findings(0)->clear_proof();
   EXPECT_EQ(verdict.SerializeAsString(), Analyze(bundle).SerializeAsString());
+}
+
+// The last two members of a communicator that claims many have sent to all others and wait for each other.
+TEST(JudgeTest, ManyExchangesInALargeCommunicatorTakeLinearTime) {
+  constexpr int32_t kMembers = 20'000;
+  testing::Job job(1, 1, 2, 0);
+  job.comms = {JobComm{"pp", {0, 1}}};
+  job.ranks.assign(2, JobRank());
+  for (int r = 0; r < 2; ++r) {
+    testing::Call call;
+    call.comm = 0;
+    call.count = 64;
+    call.root_or_peer = 1 - r;
+    for (const CallKind kind : {CallKind::kRecv, CallKind::kSend}) {
+      call.kind = kind;
+      job.ranks[r].program.push_back(call);
+      job.ranks[r].program.push_back({});
+    }
+  }
+  Bundle bundle = job.Run();
+  bundle.known_stalled = true;
+  Communicator& comm = bundle.comms[0];
+  comm.size = kMembers;
+  comm.members.resize(kMembers);
+  std::iota(comm.members.begin(), comm.members.end(), 2);
+  comm.members[kMembers - 2] = 0;
+  comm.members[kMembers - 1] = 1;
+  for (Rank& rank : bundle.ranks) {
+    rank.memberships[0].member_rank += kMembers - 2;
+    ASSERT_EQ(rank.ops.size(), 1u);
+    Op op = rank.ops[0];
+    op.root_or_peer += kMembers - 2;
+    rank.ops[0] = op;
+    op.kind = CallKind::kSend;
+    for (int32_t peer = 0; peer < kMembers - 2; ++peer) {
+      op.root_or_peer = peer;
+      ++op.index;
+      rank.ops.push_back(op);
+    }
+  }
+  const std::clock_t began = std::clock();
+  Ask(bundle, {.suspects = {0, 1}});
+  EXPECT_LT(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC, 4);
 }
 
 TEST(JudgeTest, ALargeJobIsNotTried) {

@@ -46,7 +46,13 @@ class Reader {
     }
     AddComms();
     for (size_t r = 0; r < out_.seen && !out_.too_large; ++r) AddCompleted(r);
-    if (graph_ == nullptr) return std::move(out_);
+    if (graph_ != nullptr) AddUnfinished();
+    for (const Program& program : out_.job.programs) out_.calls += program.calls.size();
+    return std::move(out_);
+  }
+
+ private:
+  void AddUnfinished() {
     for (size_t r = 0; r < out_.seen && !out_.too_large; ++r) AddOtherSides(r);
     for (size_t r = 0; r < out_.seen && !out_.too_large; ++r) AddInFlight(r);
     AddCreations();
@@ -56,10 +62,8 @@ class Reader {
       out_.blind[r] = Blind(r);
       out_.job.programs[r].host = out_.blind[r] ? Host::kFree : Host::kHalted;
     }
-    return std::move(out_);
   }
 
- private:
   // The rank waits for its GPU, and no record shows the operation that it waits for.
   bool Blind(size_t r) const {
     const Rank& rank = model_.bundle.ranks[r];

@@ -27,7 +27,8 @@ struct Place {
 };
 
 struct Recorded {
-  Job job;                          // programs in the order of Bundle::ranks, then those of ranks without data
+  Job job;           // not yet arranged; programs in the order of Bundle::ranks, then those of ranks without data
+  size_t calls = 0;  // of all programs
   std::vector<int32_t> ranks;       // global rank of each program
   std::vector<uint32_t> job_comms;  // by index into Bundle::comms; kNoIndex: no call on it is in flight
   size_t unseen() const { return ranks.size() - seen; }

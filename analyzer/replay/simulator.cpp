@@ -1,11 +1,8 @@
 #include "analyzer/replay/simulator.h"
 
 #include <algorithm>
-#include <tuple>
+#include <numeric>
 #include <utility>
-
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/node_hash_map.h"
 
 namespace lockstep::replay {
 namespace {
@@ -15,23 +12,50 @@ struct State {
   uint32_t known = 0, unfinished = 0;  // parts with a call; of these, unfinished in the record
   const Op* first = nullptr;
   int32_t first_program = -1;
-  uint32_t sized = 0;           // calls of an all-to-all with known sizes
-  uint64_t balance = 0;         // elements that these send minus elements that they receive
-  std::vector<uint32_t> units;  // units that have a part of this meeting
+  uint32_t sized = 0;    // calls of an all-to-all with known sizes
+  uint64_t balance = 0;  // elements that these send minus elements that they receive
 };
 
 // Calls that start together: those of a group, or a single call.
 struct Batch {
-  uint32_t program = 0, queue = kOwnQueue;
+  uint32_t program = 0;
+  uint32_t first_call = 0, calls = 0;
   uint32_t next = kNoIndex;  // next batch in the same queue
   uint32_t open = 0;         // number of the batch's calls that are still open
   bool blocked = false, front = true;
-  std::vector<uint32_t> meetings;
+};
+
+// Lists of numbers, one behind the other in one array.
+class Lists {
+ public:
+  explicit Lists(size_t count) : begins_(count + 1) {}
+  // First counts, then fills.
+  void Count(size_t list) { ++begins_[list + 1]; }
+  void Counted() {
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    items_.resize(begins_.back());
+    filled_.assign(begins_.begin(), begins_.end() - 1);
+  }
+  void Add(size_t list, uint32_t item) { items_[filled_[list]++] = item; }
+  struct Range {
+    const uint32_t *first, *last;
+    const uint32_t* begin() const { return first; }
+    const uint32_t* end() const { return last; }
+    bool empty() const { return first == last; }
+  };
+  Range operator[](size_t list) const { return {items_.data() + begins_[list], items_.data() + begins_[list + 1]}; }
+
+ private:
+  std::vector<uint32_t> begins_, filled_, items_;
 };
 
 class Player {
  public:
-  Player(const Job& job, const Agree& agree) : job_(job), agree_(agree) {}
+  Player(const Variant& variant, const Agree& agree)
+      : job_(variant.job), agree_(agree), owed_(variant.job.programs.size()), units_of_(0) {
+    programs_.reserve(job_.programs.size());
+    for (uint32_t p = 0; p < job_.programs.size(); ++p) programs_.push_back(&variant.Of(p));
+  }
 
   Outcome Play() {
     if (!Number()) {
@@ -43,9 +67,9 @@ class Player {
     for (uint32_t u = 0; u < units_.size(); ++u) {
       if (units_[u].front) Reach(u);
     }
-    for (uint32_t p = 0; p < job_.programs.size(); ++p) {
-      if (job_.programs[p].host == Host::kFree) GoOn(p);
-      if (job_.programs[p].host == Host::kWaits && open_calls_[p] == 0) GoOn(p);
+    for (uint32_t p = 0; p < programs_.size(); ++p) {
+      if (programs_[p]->host == Host::kFree) GoOn(p);
+      if (programs_[p]->host == Host::kWaits && open_calls_[p] == 0) GoOn(p);
     }
     while (!ready_.empty()) {
       const uint32_t meeting = ready_.back();
@@ -57,50 +81,28 @@ class Player {
   }
 
  private:
-  using Lane = std::tuple<uint32_t, int32_t, int32_t>;  // communicator, sender, receiver
   struct Sides {
     uint32_t first = 0, sends = 0, recvs = 0;
   };
 
-  // The program's member in a communicator. Calls on one communicator are mostly consecutive, so the last is cached.
-  struct Part {
-    uint32_t comm = kNoIndex;
-    int32_t place = -1;        // position among the members; -1: none
-    uint32_t collectives = 0;  // so far
-  };
-  Part& PartOf(uint32_t comm, uint32_t program) {
-    if (last_ == nullptr || last_->comm != comm || last_program_ != program) {
-      last_ = &parts_.try_emplace({comm, program}, Part{comm}).first->second;
-      last_program_ = program;
-    }
-    return *last_;
-  }
-  static Lane LaneOf(const Call& call, int32_t me) {
-    return call.send ? Lane(call.comm, me, call.peer) : Lane(call.comm, call.peer, me);
-  }
+  uint32_t SlotOf(const Call& call) const { return job_.comms[call.comm].slot + static_cast<uint32_t>(call.member); }
 
   // Counts the meetings and assigns their places. Returns false if there are too many.
   bool Number() {
     size_t& parts = out_.parts;
-    for (uint32_t c = 0; c < job_.comms.size(); ++c) {
-      const auto& members = job_.comms[c].members;
-      for (size_t m = 0; m < members.size(); ++m) {
-        if (members[m] >= 0) parts_[{c, static_cast<uint32_t>(members[m])}] = {c, static_cast<int32_t>(m), 0};
-      }
-      parts += members.size();
-      if (parts > kMostParts) return false;
-    }
+    parts = job_.slots;
+    if (parts > kMostParts) return false;
+    done_.assign(job_.slots, 0);
     most_.assign(job_.comms.size(), 0);
     first_.assign(job_.comms.size(), 0);
-    for (uint32_t p = 0; p < job_.programs.size(); ++p) {
-      for (const Call& call : job_.programs[p].calls) {
-        Part& part = PartOf(call.comm, p);
-        if (part.place < 0) continue;
-        if (call.peer < 0) {
-          most_[call.comm] = std::max(most_[call.comm], ++part.collectives);
+    lanes_.resize(job_.lanes.size());
+    for (const Program* program : programs_) {
+      for (const Call& call : program->calls) {
+        if (call.member < 0) continue;
+        if (call.lane == kNoIndex) {
+          most_[call.comm] = std::max(most_[call.comm], ++done_[SlotOf(call)]);
         } else {
-          Sides& sides = lanes_[LaneOf(call, part.place)];
-          ++(call.send ? sides.sends : sides.recvs);
+          ++(call.send ? lanes_[call.lane].sends : lanes_[call.lane].recvs);
         }
         if (++parts > kMostParts) return false;
       }
@@ -109,18 +111,12 @@ class Player {
       parts += size_t{most_[c]} * job_.comms[c].members.size();
       if (parts > kMostParts) return false;
       first_[c] = static_cast<uint32_t>(out_.meetings.size());
-      const auto known = std::count_if(job_.comms[c].members.begin(), job_.comms[c].members.end(),
-                                       [](int32_t program) { return program >= 0; });
-      for (uint32_t n = 0; n < most_[c]; ++n) Add({.comm = c, .number = n}, static_cast<uint32_t>(known));
+      for (uint32_t n = 0; n < most_[c]; ++n) Add({.comm = c, .number = n}, job_.comms[c].known);
     }
-    std::vector<Lane> order;  // the same outcome in each run
-    for (const auto& [lane, sides] : lanes_) order.push_back(lane);
-    std::sort(order.begin(), order.end());
-    for (const Lane& lane : order) {
-      Sides& sides = lanes_[lane];
-      sides.first = static_cast<uint32_t>(out_.meetings.size());
-      const auto& [comm, sender, receiver] = lane;
-      for (uint32_t n = 0; n < std::max(sides.sends, sides.recvs); ++n)
+    for (size_t l = 0; l < lanes_.size(); ++l) {
+      const auto& [comm, sender, receiver, all_sends, all_recvs] = job_.lanes[l];
+      lanes_[l].first = static_cast<uint32_t>(out_.meetings.size());
+      for (uint32_t n = 0; n < std::max(lanes_[l].sends, lanes_[l].recvs); ++n)
         Add({.comm = comm, .sender = sender, .receiver = receiver, .number = n}, 2);
     }
     return true;
@@ -133,78 +129,95 @@ class Player {
 
   // Puts each rank's calls into units and queues.
   void Connect() {
-    open_calls_.assign(job_.programs.size(), 0);
-    for (auto& [key, part] : parts_) part.collectives = 0;
-    absl::flat_hash_map<std::pair<Lane, bool>, uint32_t> exchanged;
-    for (uint32_t p = 0; p < job_.programs.size(); ++p) {
-      absl::flat_hash_map<uint32_t, uint32_t> last;  // unit of each queue
+    open_calls_.assign(programs_.size(), 0);
+    std::vector<uint32_t> made(job_.slots);
+    std::vector<std::pair<uint32_t, uint32_t>> exchanged(lanes_.size());                    // sends, receives
+    std::vector<std::pair<uint32_t, uint32_t>> last(job_.queues, std::pair(kNoIndex, 0u));  // program, its unit
+    for (uint32_t p = 0; p < programs_.size(); ++p) {
       uint32_t group = 0;
-      for (const Call& call : job_.programs[p].calls) {
-        Part& part = PartOf(call.comm, p);
-        if (part.place < 0) continue;
+      bool first = true;
+      for (const Call& call : programs_[p]->calls) {
+        if (call.member < 0) continue;
         uint32_t meeting = 0;
-        if (call.peer < 0) {
-          meeting = first_[call.comm] + part.collectives++;
+        if (call.lane == kNoIndex) {
+          meeting = first_[call.comm] + made[SlotOf(call)]++;
         } else {
-          const Lane lane = LaneOf(call, part.place);
-          meeting = lanes_[lane].first + exchanged[{lane, call.send}]++;
+          auto& [sends, recvs] = exchanged[call.lane];
+          meeting = lanes_[call.lane].first + (call.send ? sends : recvs)++;
         }
-        if (call.unit == 0 || call.unit != group || units_.empty() || units_.back().program != p) {
+        if (call.unit == 0 || call.unit != group || first) {
           const auto unit = static_cast<uint32_t>(units_.size());
-          units_.push_back({.program = p, .queue = call.queue, .meetings = {}});
+          units_.push_back({.program = p, .first_call = static_cast<uint32_t>(calls_.size())});
           if (call.queue != kOwnQueue) {
-            const auto [before, first] = last.try_emplace(call.queue, unit);
-            units_[unit].front = first;
-            if (!first) units_[std::exchange(before->second, unit)].next = unit;
+            const auto before = std::exchange(last[call.queue], {p, unit});
+            units_[unit].front = before.first != p;
+            if (before.first == p) units_[before.second].next = unit;
           }
         }
+        first = false;
         group = call.unit;
         Batch& unit = units_.back();
         unit.blocked |= call.blocked;
-        unit.meetings.push_back(meeting);
+        ++unit.calls;
         ++unit.open;
+        calls_.push_back(meeting);
         ++open_calls_[p];
-        State& state = states_[meeting];
-        state.units.push_back(static_cast<uint32_t>(units_.size() - 1));
-        ++state.known;
-        state.unfinished += call.unfinished;
-        if (call.op == nullptr) continue;
-        if (call.op->kind == ring::CallKind::kAlltoAll && call.op->input_elements >= 0 &&
-            call.op->output_elements >= 0) {
-          ++state.sized;
-          state.balance += static_cast<uint64_t>(call.op->input_elements - call.op->output_elements);
-        }
-        if (state.first == nullptr) {
-          state.first = call.op;
-          state.first_program = static_cast<int32_t>(p);
-        } else if (!agree_(*state.first, *call.op) && std::exchange(out_.meetings[meeting].agree, false)) {
-          out_.meetings[meeting].unlike = {state.first_program, static_cast<int32_t>(p)};
-        }
+        Compare(call, p, meeting);
       }
+    }
+    units_of_ = Lists(states_.size());
+    for (const uint32_t meeting : calls_) units_of_.Count(meeting);
+    units_of_.Counted();
+    for (uint32_t u = 0; u < units_.size(); ++u) {
+      for (uint32_t c = 0; c < units_[u].calls; ++c) units_of_.Add(calls_[units_[u].first_call + c], u);
     }
     // All members of an all-to-all together send what they receive.
     for (size_t m = 0; m < states_.size(); ++m)
       out_.meetings[m].agree &= states_[m].balance == 0 || states_[m].sized < states_[m].need;
   }
 
-  // Finds the calls that others need from each rank and that it did not make.
-  void Owe() {
-    owed_.resize(job_.programs.size());
+  void Compare(const Call& call, uint32_t program, uint32_t meeting) {
+    State& state = states_[meeting];
+    ++state.known;
+    state.unfinished += call.unfinished;
+    if (call.op == nullptr) return;
+    if (call.op->kind == ring::CallKind::kAlltoAll && call.op->input_elements >= 0 && call.op->output_elements >= 0) {
+      ++state.sized;
+      state.balance += static_cast<uint64_t>(call.op->input_elements - call.op->output_elements);
+    }
+    if (state.first == nullptr) {
+      state.first = call.op;
+      state.first_program = static_cast<int32_t>(program);
+    } else if (!agree_(*state.first, *call.op) && std::exchange(out_.meetings[meeting].agree, false)) {
+      out_.meetings[meeting].unlike = {state.first_program, static_cast<int32_t>(program)};
+    }
+  }
+
+  // Calls owe(program, meeting) for each call that others need from a program and that it did not make.
+  template <typename Owes>
+  void EachOwed(Owes owe) const {
     for (uint32_t c = 0; c < job_.comms.size(); ++c) {
-      for (const int32_t program : job_.comms[c].members) {
-        if (program < 0) continue;
-        const auto p = static_cast<uint32_t>(program);
-        for (uint32_t n = PartOf(c, p).collectives; n < most_[c]; ++n) owed_[p].push_back(first_[c] + n);
+      const Job::Comm& comm = job_.comms[c];
+      for (size_t m = 0; m < comm.members.size(); ++m) {
+        if (comm.members[m] < 0) continue;
+        for (uint32_t n = done_[comm.slot + m]; n < most_[c]; ++n)
+          owe(static_cast<size_t>(comm.members[m]), first_[c] + n);
       }
     }
-    for (const auto& [lane, sides] : lanes_) {
-      const auto& [comm, sender, receiver] = lane;
-      const auto& members = job_.comms[comm].members;
-      const int32_t lacking = sides.sends < sides.recvs ? sender : receiver;
+    for (size_t l = 0; l < lanes_.size(); ++l) {
+      const Sides& sides = lanes_[l];
+      const auto& members = job_.comms[job_.lanes[l].comm].members;
+      const int32_t lacking = sides.sends < sides.recvs ? job_.lanes[l].sender : job_.lanes[l].receiver;
       if (lacking < 0 || static_cast<size_t>(lacking) >= members.size() || members[lacking] < 0) continue;
       for (uint32_t n = std::min(sides.sends, sides.recvs); n < std::max(sides.sends, sides.recvs); ++n)
-        owed_[members[lacking]].push_back(sides.first + n);
+        owe(static_cast<size_t>(members[lacking]), sides.first + n);
     }
+  }
+
+  void Owe() {
+    EachOwed([this](size_t program, uint32_t) { owed_.Count(program); });
+    owed_.Counted();
+    EachOwed([this](size_t program, uint32_t meeting) { owed_.Add(program, meeting); });
   }
 
   void Arrive(uint32_t meeting) {
@@ -213,8 +226,9 @@ class Player {
   }
 
   void Reach(uint32_t unit) {
-    if (units_[unit].blocked) return;
-    for (const uint32_t meeting : units_[unit].meetings) Arrive(meeting);
+    const Batch& batch = units_[unit];
+    if (batch.blocked) return;
+    for (uint32_t c = 0; c < batch.calls; ++c) Arrive(calls_[batch.first_call + c]);
   }
 
   void GoOn(uint32_t program) {
@@ -223,28 +237,29 @@ class Player {
 
   void Complete(uint32_t meeting) {
     out_.meetings[meeting].complete = true;
-    for (const uint32_t u : states_[meeting].units) {
-      const Batch& unit = units_[u];
-      const Program& program = job_.programs[unit.program];
-      if (--units_[u].open == 0 && unit.next != kNoIndex) Reach(unit.next);
-      if (--open_calls_[unit.program] == 0 && program.host == Host::kWaits) GoOn(unit.program);
+    for (const uint32_t u : units_of_[meeting]) {
+      Batch& unit = units_[u];
+      if (--unit.open == 0 && unit.next != kNoIndex) Reach(unit.next);
+      if (--open_calls_[unit.program] == 0 && programs_[unit.program]->host == Host::kWaits) GoOn(unit.program);
     }
   }
 
   void Report() {
-    out_.owes.resize(job_.programs.size());
-    out_.meets.resize(job_.programs.size());
-    for (size_t p = 0; p < owed_.size(); ++p) {
-      out_.owes[p] = !owed_[p].empty();
-      out_.meets[p] = open_calls_[p] > 0 || std::any_of(owed_[p].begin(), owed_[p].end(),
-                                                        [&](uint32_t m) { return !out_.meetings[m].complete; });
+    out_.owes.resize(programs_.size());
+    out_.meets.resize(programs_.size());
+    for (size_t p = 0; p < programs_.size(); ++p) {
+      const Lists::Range owed = owed_[p];
+      out_.owes[p] = !owed.empty();
+      out_.meets[p] = open_calls_[p] > 0 ||
+                      std::any_of(owed.begin(), owed.end(), [&](uint32_t m) { return !out_.meetings[m].complete; });
     }
     for (size_t m = 0; m < states_.size(); ++m) {
       const State& state = states_[m];
+      const Lists::Range units = units_of_[m];
       // All calls of a group complete together.
       out_.meetings[m].unfinished =
           state.unfinished > 0 && state.unfinished == state.need &&
-          std::all_of(state.units.begin(), state.units.end(), [&](uint32_t u) { return units_[u].open == 0; });
+          std::all_of(units.begin(), units.end(), [&](uint32_t u) { return units_[u].open == 0; });
       out_.open += !out_.meetings[m].complete;
     }
   }
@@ -252,20 +267,69 @@ class Player {
   const Job& job_;
   const Agree& agree_;
   Outcome out_;
-  absl::node_hash_map<std::pair<uint32_t, uint32_t>, Part> parts_;  // by communicator, program
-  Part* last_ = nullptr;
-  uint32_t last_program_ = 0;
-  absl::flat_hash_map<Lane, Sides> lanes_;
+  std::vector<const Program*> programs_;
+  std::vector<uint32_t> done_;          // collectives, by slot
   std::vector<uint32_t> most_, first_;  // collectives of each communicator; its first meeting
+  std::vector<Sides> lanes_;            // as Job::lanes
   std::vector<State> states_;           // as Outcome::meetings
   std::vector<Batch> units_;
-  std::vector<std::vector<uint32_t>> owed_;  // meetings, by program
-  std::vector<uint32_t> open_calls_;         // by program
+  std::vector<uint32_t> calls_;       // meetings, by unit
+  Lists owed_, units_of_;             // meetings, by program; units, by meeting
+  std::vector<uint32_t> open_calls_;  // by program
   std::vector<uint32_t> ready_;
 };
 
 }  // namespace
 
-Outcome Play(const Job& job, const Agree& agree) { return Player(job, agree).Play(); }
+void Arrange(Job* job) {
+  job->slots = job->queues = 0;
+  job->lanes.clear();
+  job->member_of.clear();
+  for (uint32_t c = 0; c < job->comms.size(); ++c) {
+    Job::Comm& comm = job->comms[c];
+    comm.slot = job->slots;
+    comm.known = 0;
+    job->slots += static_cast<uint32_t>(comm.members.size());
+    for (size_t m = 0; m < comm.members.size(); ++m) {
+      if (comm.members[m] < 0) continue;
+      ++comm.known;
+      job->member_of[{c, static_cast<uint32_t>(comm.members[m])}] = static_cast<int32_t>(m);
+    }
+  }
+  const auto each_call = [job](auto visit) {
+    for (uint32_t p = 0; p < job->programs.size(); ++p) {
+      for (Call& call : job->programs[p].calls) visit(p, &call);
+    }
+  };
+  absl::flat_hash_map<std::pair<uint32_t, std::pair<int32_t, int32_t>>, uint32_t> known;
+  each_call([&](uint32_t program, Call* call) {
+    const auto member = job->member_of.find({call->comm, program});
+    call->member = member == job->member_of.end() ? -1 : member->second;
+    call->lane = kNoIndex;
+    if (call->queue != kOwnQueue) job->queues = std::max(job->queues, call->queue + 1);
+    if (call->peer < 0 || call->member < 0) return;
+    const auto ends = call->send ? std::pair(call->member, call->peer) : std::pair(call->peer, call->member);
+    const auto [lane, fresh] = known.try_emplace({call->comm, ends}, static_cast<uint32_t>(job->lanes.size()));
+    if (fresh) job->lanes.push_back({call->comm, ends.first, ends.second, 0, 0});
+    call->lane = lane->second;
+    ++(call->send ? job->lanes[call->lane].sends : job->lanes[call->lane].recvs);
+  });
+  // In the order of their ends, whatever program made the first call.
+  std::vector<uint32_t> order(job->lanes.size()), place(job->lanes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [job](uint32_t a, uint32_t b) { return job->lanes[a] < job->lanes[b]; });
+  std::vector<Job::Lane> sorted;
+  sorted.reserve(order.size());
+  for (const uint32_t lane : order) {
+    place[lane] = static_cast<uint32_t>(sorted.size());
+    sorted.push_back(job->lanes[lane]);
+  }
+  job->lanes = std::move(sorted);
+  each_call([&](uint32_t, Call* call) {
+    if (call->lane != kNoIndex) call->lane = place[call->lane];
+  });
+}
+
+Outcome Play(const Variant& variant, const Agree& agree) { return Player(variant, agree).Play(); }
 
 }  // namespace lockstep::replay

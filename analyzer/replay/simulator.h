@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/model/bundle.h"
 
 namespace lockstep::replay {
@@ -27,6 +28,9 @@ struct Call {
   bool by_host = false;        // `blocked` only because its process is gone or stopped
   bool unfinished = false;     // in the record
   const Op* op = nullptr;      // its arguments; null: unknown, and taken to agree with all others
+  // Set by Arrange:
+  int32_t member = -1;       // of the communicator; -1: the program is none, and the call is ignored
+  uint32_t lane = kNoIndex;  // for a call with a peer: index into Job::lanes
 };
 
 // What the rank's process does after it has issued all its own calls.
@@ -46,9 +50,46 @@ struct Job {
     std::vector<int32_t> members;  // indexes into `programs`; -1: unknown, and ignored
     uint32_t bundle_comm = kNoIndex;
     int64_t first = 0;  // sequence number of the first replayed collective
+    // Set by Arrange:
+    uint32_t slot = 0;   // of the first member, among the members of all communicators
+    uint32_t known = 0;  // members that are not -1
+  };
+  // Sends from one member to another, and their receives.
+  struct Lane {
+    uint32_t comm = 0;
+    int32_t sender = -1, receiver = -1;  // members
+    uint32_t sends = 0, recvs = 0;
+    auto operator<=>(const Lane&) const = default;
   };
   std::deque<Program> programs;  // references stay valid while programs are added
   std::vector<Comm> comms;
+  // Set by Arrange:
+  std::vector<Lane> lanes;
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, int32_t> member_of;  // communicator, program
+  uint32_t slots = 0, queues = 0;                                         // number of members; of queues
+};
+
+// Finds the places that every play of the job uses. Takes time linear in calls and members.
+void Arrange(Job* job);
+
+// A job of which some programs are changed. Copies only these.
+class Variant {
+ public:
+  explicit Variant(const Job& of) : job(of) {}
+  const Program& Of(uint32_t program) const {
+    const auto it = changed_.find(program);
+    return it == changed_.end() ? job.programs[program] : it->second;
+  }
+  // The reference is valid until the next call.
+  Program& Change(uint32_t program) { return changed_.try_emplace(program, Of(program)).first->second; }
+  void WriteTo(Job* to) {
+    for (auto& [program, changed] : changed_) to->programs[program] = std::move(changed);
+  }
+
+  const Job& job;
+
+ private:
+  absl::flat_hash_map<uint32_t, Program> changed_;
 };
 
 // Matching calls: one collective, or a send and its receive.
@@ -78,6 +119,7 @@ inline constexpr size_t kMostParts = size_t{1} << 21;  // maximum number of memb
 // Returns whether the arguments of two matching calls agree.
 using Agree = std::function<bool(const Op&, const Op&)>;
 
-Outcome Play(const Job& job, const Agree& agree);
+// `variant.job` must be arranged.
+Outcome Play(const Variant& variant, const Agree& agree);
 
 }  // namespace lockstep::replay

@@ -24,7 +24,10 @@ Call Send(int32_t peer, uint32_t unit = 0) { return {.peer = peer, .send = true,
 
 Call Recv(int32_t peer, uint32_t unit = 0) { return {.peer = peer, .queue = 0, .unit = unit}; }
 
-Outcome Played(const Job& job) { return Play(job, SameCount); }
+Outcome Played(Job job) {
+  Arrange(&job);
+  return Play(Variant(job), SameCount);
+}
 
 TEST(SimulatorTest, ACollectiveCompletesWhenEveryMemberHasArrived) {
   Job job = JobOf(3, 1);

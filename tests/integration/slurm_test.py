@@ -17,6 +17,7 @@ import no_skip
 
 import slurm_cluster
 
+from at_rest import at_rest
 from support import BUILD, LOCKSTEP, SOURCE, TRAINSIM, FolderTest, free_port
 
 MISSING = slurm_cluster.missing()
@@ -100,7 +101,7 @@ class SlurmTest(FolderTest):
 
     def srun(self, *arguments):
         script = ("export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID MASTER_ADDR=127.0.0.1 "
-                  f"MASTER_PORT={free_port()} LOCKSTEP_GPU=full; exec {TRAINSIM} " + " ".join(arguments))
+                  f"MASTER_PORT={free_port()} LOCKSTEP_GPU=full STANDIN_WAIT=block; exec {TRAINSIM} " + " ".join(arguments))
         environment = {**self.cluster.environment, "TMPDIR": "/tmp"}
         for name in [name for name in environment if name.startswith("LOCKSTEP_")]:
             del environment[name]
@@ -110,6 +111,19 @@ class SlurmTest(FolderTest):
                                        start_new_session=True)
         self.processes.append(process)
         return process
+
+    def ranks(self):
+        """Returns the processes of this test's jobs."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    ours = self.folder.encode() in file.read()
+                if ours and os.readlink(f"/proc/{pid}/exe") == os.path.realpath(TRAINSIM):
+                    found.append(int(pid))
+            except OSError:
+                continue
+        return found
 
     def story(self):
         text = "".join(f"{path}\n" for path in sorted(glob.glob(f"{self.out}/**", recursive=True))) + self.cluster.logs()
@@ -176,7 +190,7 @@ class SlurmTest(FolderTest):
         self.start(scripts=False)
         self.srun("--tp", "2", "--dp", "4", "--steps", "1000000", "--fault", "rank=5,step=20,kind=stall-host,comm=dp")
         self.wait(lambda: "fault" in "".join(self.lines("srun.log")), "the fault")
-        time.sleep(2)  # the others come to their waits
+        self.wait(at_rest(self.ranks()), "the waits of the other ranks", 60)
         with open(os.path.join(self.folder, "nodes"), "w") as file:
             file.write("n2\n")
         told = subprocess.run([LOCKSTEP, "attach", "--hosts", "nodes", "--launch", "srun --overlap --jobid=1 -N1 -n1 -w",

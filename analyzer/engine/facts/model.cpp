@@ -332,10 +332,24 @@ const Op* Model::FindCollective(const Member& member, int64_t seq) const {
 const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t peer, int64_t seq) const {
   if (member.rank_index < 0) return nullptr;
   const Rank& rank = bundle.ranks[member.rank_index];
+  const bool framework = rank.source == Source::kFlightRecorder;  // its numbers are not per peer and direction
+  constexpr uint64_t kMostReadings = 4;
+  Exchanges& exchanges = exchanges_[member.rank_index];
+  if (exchanges.made || exchanges.read > kMostReadings * rank.ops.size()) {
+    const Lanes& lanes = MakeExchanges(member.rank_index, &exchanges);
+    const auto lane = lanes.find({member.membership, kind, peer});
+    if (lane == lanes.end()) return nullptr;
+    if (framework) return &rank.ops[lane->second.front()];
+    const auto after = std::upper_bound(lane->second.begin(), lane->second.end(), seq,
+                                        [&](int64_t number, uint32_t i) { return number < rank.ops[i].seq; });
+    const Op* found = after == lane->second.begin() ? nullptr : &rank.ops[*(after - 1)];
+    return found != nullptr && found->seq == seq ? found : nullptr;
+  }
   auto fits = [&](const Op& op) {
+    ++exchanges.read;
     return op.membership == member.membership && op.kind == kind && op.root_or_peer == peer;
   };
-  if (rank.source == Source::kFlightRecorder) {  // the numbers of its sends and receives are not per peer and direction
+  if (framework) {
     const Op* found = nullptr;
     for (const Unit& unit : ranks[member.rank_index].in_flight) {
       for (uint32_t i : unit.ops) {
@@ -359,6 +373,25 @@ const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t p
     }
   }
   return nullptr;
+}
+
+const Model::Lanes& Model::MakeExchanges(int32_t rank_index, Exchanges* exchanges) const {
+  if (std::exchange(exchanges->made, true)) return exchanges->lanes;
+  const Rank& rank = bundle.ranks[rank_index];
+  const bool framework = rank.source == Source::kFlightRecorder;
+  const auto add = [&](uint32_t i) {
+    const Op& op = rank.ops[i];
+    if (IsPointToPoint(op.kind)) exchanges->lanes[{op.membership, op.kind, op.root_or_peer}].push_back(i);
+  };
+  if (framework) {
+    for (const Unit& unit : ranks[rank_index].in_flight) std::for_each(unit.ops.begin(), unit.ops.end(), add);
+  } else {
+    for (uint32_t i = 0; i < rank.ops.size(); ++i) add(i);
+  }
+  const auto number = [&](uint32_t i) { return framework ? rank.ops[i].record_id : rank.ops[i].seq; };
+  for (auto& [key, lane] : exchanges->lanes)
+    std::stable_sort(lane.begin(), lane.end(), [&](uint32_t a, uint32_t b) { return number(a) < number(b); });
+  return exchanges->lanes;
 }
 
 const Model::Lanes& Model::LanesOf(int32_t rank_index) const {

@@ -123,12 +123,21 @@ class Model {
   void SetHost(size_t index, bool dead);
   bool ProvenIncomplete(const Rank& rank, const Op& op) const;
   void Classify(const Communicator& comm, CommView* view) const;
-  // Sends to (receives from) each peer that a framework recorded, in order. Groups whose first records were overwritten
-  // have no entry.
+  // Sends to (receives from) each peer, as indexes into Rank::ops.
   using Lanes = absl::flat_hash_map<std::tuple<uint32_t, ring::CallKind, int32_t>,
                                     std::vector<uint32_t>>;  // membership, kind, peer
+  // Those that a framework recorded, in order. Groups whose first records were overwritten have no entry.
   const Lanes& LanesOf(int32_t rank_index) const;
   mutable absl::flat_hash_map<int32_t, Lanes> lanes_;  // built on first use
+  // Those that FindPointToPoint finds, in the order of its numbers. Most requests are for one of the newest records, so
+  // a rank's table is made only after searches have read its records several times.
+  struct Exchanges {
+    uint64_t read = 0;  // records, in all searches
+    bool made = false;
+    Lanes lanes;
+  };
+  const Lanes& MakeExchanges(int32_t rank_index, Exchanges* exchanges) const;
+  mutable absl::flat_hash_map<int32_t, Exchanges> exchanges_;
   const AnalyzeOptions options_;
   std::vector<bool> shares_process_;  // for each rank: whether another rank is in the same process
   bool anyone_runs_ = false;

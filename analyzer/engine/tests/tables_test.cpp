@@ -226,5 +226,54 @@ TEST(Tables, AGroupWithSeveralPeersMeasuresNoPair) {
   EXPECT_EQ(pairs(3, 3), 0u) << "both are in one group";
 }
 
+// After many searches a table answers; it must find the records that reading them finds.
+TEST(Tables, SendsAreTheSameAfterManySearches) {
+  std::mt19937 random(5);
+  std::vector<std::vector<Op>> calls(kMembers);
+  for (int32_t r = 0; r < kMembers; ++r) {
+    std::map<std::pair<CallKind, int32_t>, int64_t> numbers;
+    for (int i = 0; i < 400; ++i) {
+      Op op;
+      op.kind = random() % 2 == 0 ? CallKind::kSend : CallKind::kRecv;
+      op.root_or_peer = static_cast<int32_t>(random() % kMembers);
+      op.seq = ++numbers[{op.kind, op.root_or_peer}] + 100;
+      calls[static_cast<size_t>(r)].push_back(op);
+    }
+  }
+  for (const Source source : {Source::kRing, Source::kFlightRecorder}) {
+    Bundle bundle = BundleOf(calls);
+    for (Rank& rank : bundle.ranks) {
+      rank.source = source;
+      for (Op& op : rank.ops) {
+        op.record_id = op.index;
+        if (op.index > 300) op.state = OpState::kEnqueued;
+      }
+    }
+    const Model model(bundle, {});
+    std::vector<std::vector<const Op*>> rounds(3);
+    for (auto& found : rounds) {
+      for (int64_t seq = 90; seq < 180; ++seq) {
+        for (int32_t peer = -1; peer <= kMembers; ++peer) {
+          for (const CallKind kind : {CallKind::kSend, CallKind::kRecv})
+            found.push_back(model.FindPointToPoint(model.comms[0].members[1], kind, peer, seq));
+        }
+      }
+    }
+    size_t at = 0, known = 0;
+    for (int64_t seq = 90; seq < 180; ++seq) {
+      for (int32_t peer = -1; peer <= kMembers; ++peer) {
+        for (const CallKind kind : {CallKind::kSend, CallKind::kRecv}) {
+          const Model fresh(bundle, {});  // has not searched yet
+          const Op* found = fresh.FindPointToPoint(fresh.comms[0].members[1], kind, peer, seq);
+          known += found != nullptr;
+          for (const auto& round : rounds) EXPECT_EQ(round[at], found) << seq << " with " << peer;
+          ++at;
+        }
+      }
+    }
+    EXPECT_GT(known, 100u);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/formats/fr/loader.h"
+#include "analyzer/formats/fr/packed.h"
 #include "analyzer/testing/fr_dumps.h"
 
 namespace lockstep {
@@ -288,6 +289,14 @@ TEST(FrPacked, AFileThatUnpacksTooLargeIsRefused) {
   const Bundle bundle = LoadFiles({folder.Write("rank_0.gz", whole)});
   EXPECT_THAT(bundle.ranks, IsEmpty());
   EXPECT_THAT(bundle.problems, Contains(Field(&Problem::text, HasSubstr("more than 256 MiB"))));
+}
+
+TEST(FrPacked, UnpackingUsesNoMoreMemoryThanItsLimit) {
+  const std::string packed = Gzip(std::string(40u << 20, '\0'));
+  std::string out;
+  int64_t written_ns = 0;
+  EXPECT_TRUE(absl::IsResourceExhausted(fr::Gunzip(packed, 33u << 20, &out, &written_ns)));
+  EXPECT_LE(out.capacity(), 34u << 20);
 }
 
 }  // namespace

@@ -203,8 +203,10 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   op.thread = ThreadOf(field(Key::kThreadId));
 
   const auto integer = [&](Key key, int64_t missing) {
+    const Value& value = field(key);
+    if (value.type == Type::kInt) return value.integer;
     int64_t out = missing;
-    return ToInteger(document_, field(key), &out) ? out : missing;
+    return ToInteger(document_, value, &out) ? out : missing;
   };
   const auto counter = [&](Key key, int64_t missing) {
     const int64_t out = integer(key, missing);
@@ -352,8 +354,9 @@ EntryReader::Shape EntryReader::ReadShape(const Value& sizes) {
     scratch_.push_back(0);
     int64_t product = 1;
     document_.ForEach(tensor, [&](const Value& dimension) {
-      int64_t number = -1;
-      if (!ToInteger(document_, dimension, &number) || number < 0) known = false;
+      int64_t number = dimension.integer;
+      if (dimension.type != Type::kInt && !ToInteger(document_, dimension, &number)) number = -1;
+      if (number < 0) known = false;
       scratch_.push_back(number);
       if (product >= 0 && __builtin_mul_overflow(product, std::max<int64_t>(number, 0), &product)) product = -1;
       return true;

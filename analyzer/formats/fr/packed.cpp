@@ -10,6 +10,7 @@ namespace lockstep::fr {
 namespace {
 
 constexpr size_t kMostFiles = 1u << 20;
+constexpr size_t kMostRatio = 1032;  // of deflate
 
 // Little-endian number at `at`; 0 past the end.
 uint32_t Number(std::string_view bytes, size_t at, int size) {
@@ -21,14 +22,18 @@ uint32_t Number(std::string_view bytes, size_t at, int size) {
 
 // `window` is passed to inflateInit2. Several streams may follow each other, as after `cat a.gz b.gz`.
 absl::Status Inflate(std::string_view bytes, int window, size_t most, std::string* out) {
+  // A growing string would hold up to three times its size.
+  constexpr size_t kPiece = 1u << 16;
+  const size_t whole = std::min(most, bytes.size() * kMostRatio) + kPiece;
   out->clear();
+  out->reserve(whole);
   z_stream stream = {};
   if (inflateInit2(&stream, window) != Z_OK) return absl::ResourceExhaustedError("no memory to unpack it");
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream.avail_in = static_cast<uInt>(bytes.size());
   int result = Z_OK;
   while (result == Z_OK && out->size() <= most) {
-    const size_t filled = out->size(), room = std::max<size_t>(1u << 16, std::min(filled, most));
+    const size_t filled = out->size(), room = std::min(std::max(kPiece, filled), whole - filled);
     out->resize(filled + room);
     stream.next_out = reinterpret_cast<Bytef*>(out->data() + filled);
     stream.avail_out = static_cast<uInt>(room);

@@ -1,5 +1,6 @@
 #include "analyzer/formats/fr/pickle.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -83,16 +84,20 @@ class Memo {
     return true;
   }
   // nullptr if the number is unused. A number can be in both if the array grew past it.
-  const Value* Find(uint64_t index) const {
-    if (index < near_.size() && near_[index].type != Type::kMissing) return &near_[index];
-    const auto found = far_.find(index);
-    return found == far_.end() ? nullptr : &found->second;
+  [[gnu::always_inline]] const Value* Find(uint64_t index) const {
+    if (index < near_.size() && near_[index].type != Type::kMissing) [[likely]]
+      return &near_[index];
+    return FindFar(index);
   }
   uint64_t puts() const { return puts_; }  // MEMOIZE uses it as the next number
 
  private:
   // Numbers up to this far beyond those of a counting writer are in an array, others in a map.
   static constexpr uint64_t kSlack = 4096;
+  [[gnu::noinline]] const Value* FindFar(uint64_t index) const {
+    const auto found = far_.find(index);
+    return found == far_.end() ? nullptr : &found->second;
+  }
   std::vector<Value> near_;
   absl::flat_hash_map<uint64_t, Value> far_;
   uint64_t puts_ = 0;
@@ -104,10 +109,14 @@ class PickleReader {
       : begin_(reinterpret_cast<const uint8_t*>(bytes.data())),
         at_(begin_),
         end_(begin_ + bytes.size()),
-        document_(*document) {}
+        document_(*document),
+        stack_(1024),
+        top_(stack_.data()) {}
 
   ParseError Run() {
-    while (!done_ && error_.text.empty()) Step();
+    while (!done_ && error_.text.empty()) {
+      if (Execute()) Step();
+    }
     if (error_.text.empty() || error_.refused) return error_;
     CloseOpen();
     return error_;
@@ -124,68 +133,69 @@ class PickleReader {
     Fail(std::move(text), like);
     error_.refused = true;
   }
-
-  bool Need(uint64_t size) {
-    if (static_cast<uint64_t>(end_ - at_) >= size) [[likely]]
-      return true;
-    return FailShort(size);
+  [[gnu::noinline, gnu::cold]] void FailShort(const uint8_t* at, uint64_t size) {
+    Fail(absl::StrCat("the file ends inside an item: ", size, " bytes wanted, ", end_ - at, " left"), "inside an item");
   }
-  [[gnu::noinline, gnu::cold]] bool FailShort(uint64_t size) {
-    Fail(absl::StrCat("the file ends inside an item: ", size, " bytes wanted, ", end_ - at_, " left"),
-         "inside an item");
-    return false;
+  [[gnu::noinline, gnu::cold]] void FailGet(uint64_t index) {
+    Fail(absl::StrCat("memo entry ", index, " is used but was never stored"), "memo entry");
   }
-
-  // A little-endian number of `size` <= 8 bytes.
-  [[gnu::always_inline]] bool Number(unsigned size, uint64_t* out) {
-    if (!Need(size)) return false;
-    uint64_t value = 0;
-    std::memcpy(&value, at_, size);
-    static_assert(std::endian::native == std::endian::little);
-    at_ += size;
-    *out = value;
-    return true;
-  }
-
-  void Push(const Value& value) {
-    if (stack_.size() >= kMaxValues) [[unlikely]]
-      return RefuseSize();
-    stack_.push_back(value);
-  }
-  // Strings and containers use memory of the document, even if they are popped at once.
-  void PushMade(const Value& value) {
-    if (document_.full()) [[unlikely]]
-      return RefuseSize();
-    Push(value);
+  [[gnu::noinline, gnu::cold]] void FailTop() { Fail("an operation without a value to work on"); }
+  [[gnu::noinline, gnu::cold]] void RefuseMemo() {
+    Refuse(absl::StrCat("more than ", kMaxValues, " memo entries in one file"));
   }
   [[gnu::noinline, gnu::cold]] void RefuseSize() {
     Refuse(absl::StrCat("more than ", kMaxValues, " values or ", kMaxContainers, " containers in one file"));
   }
-  void PushInt(int64_t integer) {
-    Value value;
-    value.type = Type::kInt;
-    value.integer = integer;
-    Push(value);
+
+  bool Need(uint64_t size) {
+    if (static_cast<uint64_t>(end_ - at_) >= size) [[likely]]
+      return true;
+    FailShort(at_, size);
+    return false;
   }
-  void PushSimple(Type type, int64_t integer = 0) {
+  // A little-endian number of `size` <= 8 bytes.
+  bool Number(unsigned size, uint64_t* out) {
+    if (!Need(size)) return false;
+    *out = 0;
+    std::memcpy(out, at_, size);
+    at_ += size;
+    return true;
+  }
+
+  static Value Simple(Type type, int64_t integer) {
     Value value;
     value.type = type;
     value.integer = integer;
-    Push(value);
+    return value;
   }
 
-  bool Top(Value* out) {
-    if (stack_.empty() || stack_.back().type == Type::kMark) {
-      Fail("an operation without a value to work on");
+  size_t Depth() const { return static_cast<size_t>(top_ - stack_.data()); }
+  // Makes room for one more value. Returns false if there are too many.
+  [[gnu::noinline]] bool Grow() {
+    const size_t depth = Depth();
+    if (depth >= kMaxValues) {
+      RefuseSize();
       return false;
     }
-    *out = stack_.back();
+    stack_.resize(std::min<size_t>(2 * stack_.size(), kMaxValues + 1));
+    top_ = stack_.data() + depth;
     return true;
   }
-  bool PopValue(Value* out) {
-    if (!Top(out)) return false;
-    stack_.pop_back();
-    return true;
+  void CutTo(size_t depth) { top_ = stack_.data() + depth; }
+  // Execute has made room for one value.
+  void Push(Type type, int64_t integer) { *top_++ = Simple(type, integer); }
+  // Strings and containers use memory of the document, even if they are popped at once.
+  void PushMade(const Value& value) {
+    if (document_.full()) [[unlikely]]
+      return RefuseSize();
+    *top_++ = value;
+  }
+
+  bool HasTop(const Value* top) {
+    if (top > stack_.data() && top[-1].type != Type::kMark) [[likely]]
+      return true;
+    FailTop();
+    return false;
   }
   // Position of the first value above the topmost mark.
   bool AboveMark(size_t* out) {
@@ -198,11 +208,11 @@ class PickleReader {
   }
   // Cuts the stack down to the topmost mark, and removes it too.
   void DropMark() {
-    stack_.resize(marks_.back());
+    CutTo(marks_.back());
     marks_.pop_back();
   }
 
-  [[gnu::always_inline]] void String(unsigned length_size, Type type) {
+  void String(unsigned length_size, Type type) {
     uint64_t length = 0;
     if (!Number(length_size, &length) || !Need(length)) return;
     PushMade(document_.NewString({reinterpret_cast<const char*>(at_), static_cast<size_t>(length)}, type));
@@ -213,62 +223,139 @@ class PickleReader {
     uint64_t length = 0;
     if (!Number(length_size, &length) || !Need(length)) return;
     if (length > 8) {
-      PushSimple(Type::kBigInt);
+      Push(Type::kBigInt, 0);
     } else {
       uint64_t bits = 0;
       std::memcpy(&bits, at_, length);
       if (length > 0 && length < 8 && (at_[length - 1] & 0x80) != 0) bits |= ~uint64_t{0} << (8 * length);
-      PushInt(static_cast<int64_t>(bits));
+      Push(Type::kInt, static_cast<int64_t>(bits));
     }
     at_ += length;
   }
 
-  void Float() {
-    uint64_t bits = 0;
-    if (!Number(8, &bits)) return;
-    Value value;
-    value.type = Type::kDouble;
-    value.real = std::bit_cast<double>(__builtin_bswap64(bits));
-    Push(value);
+  // Executes the opcodes that make up most of a dump, up to one of another kind (returns true) or an error (false).
+  // Local variables keep the positions in registers.
+  bool Execute() {
+    const uint8_t* at = at_;
+    Value *top = top_, *limit = stack_.data() + stack_.size();
+    const auto number = [&](auto* out) __attribute__((always_inline)) {
+      static_assert(std::endian::native == std::endian::little);
+      if (static_cast<size_t>(end_ - at) < sizeof(*out)) [[unlikely]] {
+        FailShort(at, sizeof(*out));
+        return false;
+      }
+      std::memcpy(out, at, sizeof(*out));
+      at += sizeof(*out);
+      return true;
+    };
+    const auto push = [&](Type type, int64_t integer) __attribute__((always_inline)) {
+      *top++ = Simple(type, integer);
+      return true;
+    };
+    const auto get = [&](uint64_t index) __attribute__((always_inline)) {
+      const Value* value = memo_.Find(index);
+      if (value != nullptr) [[likely]] {
+        *top++ = *value;
+        return true;
+      }
+      FailGet(index);
+      return false;
+    };
+    const auto put = [&](uint64_t index) __attribute__((always_inline)) {
+      if (!HasTop(top)) return false;
+      if (memo_.Put(index, top[-1])) [[likely]]
+        return true;
+      RefuseMemo();
+      return false;
+    };
+    const auto make = [&](Type type) __attribute__((always_inline)) {
+      *top++ = document_.NewContainer(type);
+      if (!document_.full()) [[likely]]
+        return true;
+      RefuseSize();
+      return false;
+    };
+    uint8_t one = 0;
+    uint16_t two = 0;
+    uint32_t four = 0;
+    uint64_t eight = 0;
+    bool mine = true;
+    for (bool good = true; good && mine;) {
+      // An opcode pushes at most one value.
+      if (top == limit) [[unlikely]] {
+        top_ = top;
+        if (!Grow()) return false;
+        top = top_;
+        limit = stack_.data() + stack_.size();
+      }
+      op_at_ = at;
+      if (at == end_) [[unlikely]] {
+        Fail("the file ends before the pickle does");
+        break;
+      }
+      switch (static_cast<Opcode>(*at++)) {
+        case Opcode::kBinGet: good = number(&one) && get(one); break;
+        case Opcode::kLongBinGet: good = number(&four) && get(four); break;
+        case Opcode::kBinPut: good = number(&one) && put(one); break;
+        case Opcode::kLongBinPut: good = number(&four) && put(four); break;
+        case Opcode::kMemoize: good = put(memo_.puts()); break;
+        case Opcode::kNone: push(Type::kNone, 0); break;
+        case Opcode::kNewTrue: push(Type::kBool, 1); break;
+        case Opcode::kNewFalse: push(Type::kBool, 0); break;
+        case Opcode::kBinInt1: good = number(&one) && push(Type::kInt, one); break;
+        case Opcode::kBinInt2: good = number(&two) && push(Type::kInt, two); break;
+        case Opcode::kBinInt: good = number(&four) && push(Type::kInt, static_cast<int32_t>(four)); break;
+        case Opcode::kBinFloat:
+          good = number(&eight) && push(Type::kDouble, 0);
+          if (good) top[-1].real = std::bit_cast<double>(__builtin_bswap64(eight));
+          break;
+        case Opcode::kMark:
+          marks_.push_back(static_cast<size_t>(top - stack_.data()));
+          push(Type::kMark, 0);
+          break;
+        case Opcode::kLong1:
+          good = number(&one);
+          if (good && one == 8) {
+            good = number(&eight) && push(Type::kInt, static_cast<int64_t>(eight));
+          } else if (good) {
+            mine = false;
+          }
+          break;
+        case Opcode::kEmptyList: good = make(Type::kList); break;
+        case Opcode::kEmptyDict: good = make(Type::kDict); break;
+        default: mine = false;
+      }
+    }
+    at_ = mine ? at : op_at_;
+    top_ = top;
+    return !mine;
   }
 
-  void Put(uint64_t index) {
-    Value top;
-    if (!Top(&top)) return;
-    if (!memo_.Put(index, top)) Refuse(absl::StrCat("more than ", kMaxValues, " memo entries in one file"));
-  }
-  void Get(uint64_t index) {
-    const Value* value = memo_.Find(index);
-    if (value == nullptr)
-      return Fail(absl::StrCat("memo entry ", index, " is used but was never stored"), "memo entry");
-    Push(*value);
-  }
-
-  // Creates a container from everything above the mark, or from the topmost `count` values.
-  void Collect(Type type, size_t from) {
-    if (type == Type::kDict && (stack_.size() - from) % 2 != 0) return Fail("a dictionary with a key but no value");
-    Value container = document_.NewContainer(type);
-    Store(container, from);
-    stack_.resize(from);
+  // Creates a container from everything above the mark, or from the topmost values.
+  bool Collect(Type type, size_t from, size_t down_to) {
+    if (type == Type::kDict && (Depth() - from) % 2 != 0) {
+      Fail("a dictionary with a key but no value");
+      return false;
+    }
+    const Value container = document_.NewContainer(type);
+    if (!Store(container, from)) return false;
+    CutTo(down_to);
+    PushMade(container);
+    return true;
   }
   void CollectMarked(Type type) {
     size_t from = 0;
-    if (!AboveMark(&from)) return;
-    Collect(type, from);
-    if (!error_.text.empty()) return;
-    DropMark();
-    PushMade(Value{type, Key::kOther, static_cast<uint32_t>(document_.container_count() - 1), {}});
+    if (AboveMark(&from) && Collect(type, from, from - 1)) marks_.pop_back();
   }
   void CollectTop(size_t count) {
-    size_t floor = marks_.empty() ? 0 : marks_.back() + 1;
-    if (stack_.size() < floor + count) return Fail("a tuple of more values than there are");
-    Collect(Type::kTuple, stack_.size() - count);
-    PushMade(Value{Type::kTuple, Key::kOther, static_cast<uint32_t>(document_.container_count() - 1), {}});
+    const size_t floor = marks_.empty() ? 0 : marks_.back() + 1;
+    if (Depth() < floor + count) return Fail("a tuple of more values than there are");
+    Collect(Type::kTuple, Depth() - count, Depth() - count);
   }
-  void Store(const Value& container, size_t from) {
-    if (!document_.Append(container.index, stack_.data() + from, stack_.size() - from)) {
-      Refuse(absl::StrCat("more than ", kMaxValues, " values in one file"));
-    }
+  bool Store(const Value& container, size_t from) {
+    if (document_.Append(container.index, stack_.data() + from, Depth() - from)) return true;
+    Refuse(absl::StrCat("more than ", kMaxValues, " values in one file"));
+    return false;
   }
 
   // Moves the values above the mark into the container below it.
@@ -276,32 +363,23 @@ class PickleReader {
     size_t from = 0;
     if (!AboveMark(&from)) return;
     if (from < 2 || stack_[from - 2].type != type) return Fail("items without a list or dictionary to put them in");
-    if (type == Type::kDict && (stack_.size() - from) % 2 != 0) return Fail("a dictionary with a key but no value");
+    if (type == Type::kDict && (Depth() - from) % 2 != 0) return Fail("a dictionary with a key but no value");
     Store(stack_[from - 2], from);
     DropMark();
   }
   void ExtendByTop(Type type, size_t count) {
-    size_t floor = marks_.empty() ? 0 : marks_.back() + 1;
-    if (stack_.size() < floor + count + 1) return Fail("an item without a list or dictionary to put it in");
-    size_t from = stack_.size() - count;
+    const size_t floor = marks_.empty() ? 0 : marks_.back() + 1;
+    if (Depth() < floor + count + 1) return Fail("an item without a list or dictionary to put it in");
+    const size_t from = Depth() - count;
     if (stack_[from - 1].type != type) return Fail("an item without a list or dictionary to put it in");
     Store(stack_[from - 1], from);
-    stack_.resize(from);
+    CutTo(from);
   }
 
-  void Stop() {
-    Value top;
-    if (!Top(&top)) return;
-    document_.root = top;
-    done_ = true;
-  }
-
+  // Executes an opcode that Execute does not.
   void Step() {
-    op_at_ = at_;
-    if (at_ == end_) return Fail("the file ends before the pickle does");
-    uint8_t op = *at_++;
+    const uint8_t op = *at_++;
     uint64_t number = 0;
-    Value value;
     size_t from = 0;
     switch (static_cast<Opcode>(op)) {
       case Opcode::kProto:
@@ -309,33 +387,25 @@ class PickleReader {
           Fail(absl::StrCat("pickle protocol ", number, " is newer than 5"), "protocol");
         return;
       case Opcode::kFrame: Number(8, &number); return;  // only a hint for buffering
-      case Opcode::kMark: marks_.push_back(stack_.size()); return PushSimple(Type::kMark);
-      case Opcode::kStop: return Stop();
+      case Opcode::kStop:
+        if (!HasTop(top_)) return;
+        document_.root = top_[-1];
+        done_ = true;
+        return;
       case Opcode::kPop:
-        if (!stack_.empty() && stack_.back().type == Type::kMark) return DropMark();
-        PopValue(&value);
+        if (top_ > stack_.data() && top_[-1].type == Type::kMark) return DropMark();
+        if (HasTop(top_)) --top_;
         return;
       case Opcode::kPopMark:
         if (AboveMark(&from)) DropMark();
         return;
       case Opcode::kDup:
-        if (Top(&value)) Push(value);
-        return;
-      case Opcode::kNone: return PushSimple(Type::kNone);
-      case Opcode::kNewTrue: return PushSimple(Type::kBool, 1);
-      case Opcode::kNewFalse: return PushSimple(Type::kBool, 0);
-      case Opcode::kBinInt:
-        if (Number(4, &number)) PushInt(static_cast<int32_t>(static_cast<uint32_t>(number)));
-        return;
-      case Opcode::kBinInt1:
-        if (Number(1, &number)) PushInt(static_cast<int64_t>(number));
-        return;
-      case Opcode::kBinInt2:
-        if (Number(2, &number)) PushInt(static_cast<int64_t>(number));
+        if (!HasTop(top_)) return;
+        *top_ = top_[-1];
+        ++top_;
         return;
       case Opcode::kLong1: return Long(1);
       case Opcode::kLong4: return Long(4);
-      case Opcode::kBinFloat: return Float();
       case Opcode::kBinUnicode: return String(4, Type::kString);
       case Opcode::kShortBinUnicode: return String(1, Type::kString);
       case Opcode::kBinUnicode8: return String(8, Type::kString);
@@ -345,9 +415,7 @@ class PickleReader {
       case Opcode::kShortBinBytes: return String(1, Type::kBytes);
       case Opcode::kBinBytes8:
       case Opcode::kByteArray8: return String(8, Type::kBytes);
-      case Opcode::kEmptyList: return PushMade(document_.NewContainer(Type::kList));
       case Opcode::kEmptyTuple: return PushMade(document_.NewContainer(Type::kTuple));
-      case Opcode::kEmptyDict: return PushMade(document_.NewContainer(Type::kDict));
       case Opcode::kAppend: return ExtendByTop(Type::kList, 1);
       case Opcode::kAppends: return Extend(Type::kList);
       case Opcode::kSetItem: return ExtendByTop(Type::kDict, 2);
@@ -358,19 +426,7 @@ class PickleReader {
       case Opcode::kTuple1: return CollectTop(1);
       case Opcode::kTuple2: return CollectTop(2);
       case Opcode::kTuple3: return CollectTop(3);
-      case Opcode::kBinPut:
-        if (Number(1, &number)) Put(number);
-        return;
-      case Opcode::kLongBinPut:
-        if (Number(4, &number)) Put(number);
-        return;
-      case Opcode::kMemoize: return Put(memo_.puts());
-      case Opcode::kBinGet:
-        if (Number(1, &number)) Get(number);
-        return;
-      case Opcode::kLongBinGet:
-        if (Number(4, &number)) Get(number);
-        return;
+      default: break;
     }
     for (const auto& [code, name] : kCodeRunning) {
       if (code != op) continue;
@@ -386,22 +442,22 @@ class PickleReader {
   // After damage: moves waiting items on the stack into their containers, from the innermost outwards, and marks these
   // as partial. An empty container there was about to be filled.
   void CloseOpen() {
-    if (!stack_.empty() && Document::IsContainer(stack_.back()) && document_.Size(stack_.back()) == 0) {
-      document_.SetPartial(stack_.back().index);
+    if (Depth() > 0 && Document::IsContainer(top_[-1]) && document_.Size(top_[-1]) == 0) {
+      document_.SetPartial(top_[-1].index);
     }
     while (!marks_.empty()) {
       size_t mark = marks_.back();
       if (mark > 0) Fill(stack_[mark - 1], mark + 1);
       DropMark();
     }
-    if (stack_.empty()) return;
+    if (Depth() == 0) return;
     Fill(stack_[0], 1);
     document_.root = stack_[0];
   }
   void Fill(const Value& container, size_t from) {
     if (container.type != Type::kDict && container.type != Type::kList) return;
     document_.SetPartial(container.index);
-    size_t count = stack_.size() - from;
+    size_t count = Depth() - from;
     if (container.type == Type::kDict) count -= count % 2;
     document_.Append(container.index, stack_.data() + from, count);
   }
@@ -411,7 +467,8 @@ class PickleReader {
   const uint8_t* end_;
   const uint8_t* op_at_ = nullptr;
   Document& document_;
-  std::vector<Value> stack_;
+  std::vector<Value> stack_;  // the values up to top_
+  Value* top_;
   std::vector<size_t> marks_;
   Memo memo_;
   bool done_ = false;

@@ -87,7 +87,7 @@ Value Document::NewContainer(Type type) {
   Value value;
   value.type = type;
   value.index = static_cast<uint32_t>(containers_.size());
-  containers_.push_back({UINT32_MAX, UINT32_MAX});
+  containers_.emplace_back();
   return value;
 }
 
@@ -95,24 +95,21 @@ bool Document::Append(uint32_t index, const Value* values, size_t count) {
   if (count == 0) return true;
   if (full() || count > kMaxValues) return false;
   Container& container = containers_[index];
-  uint64_t first = pool_.size();
-  pool_.insert(pool_.end(), values, values + count);
-  container.size += static_cast<uint32_t>(count);
-  if (container.last_chunk != UINT32_MAX) {
-    Chunk& last = chunks_[container.last_chunk];
-    if (last.first + last.count == first) {
-      last.count += static_cast<uint32_t>(count);
-      return true;
-    }
-  }
-  uint32_t chunk = static_cast<uint32_t>(chunks_.size());
-  chunks_.push_back({first, static_cast<uint32_t>(count), UINT32_MAX});
-  if (container.last_chunk == UINT32_MAX) {
-    container.first_chunk = chunk;
+  const auto first = static_cast<uint32_t>(pool_.size()), added = static_cast<uint32_t>(count);
+  if (count == 1) {  // most containers of a dump have one item
+    pool_.push_back(*values);
   } else {
-    chunks_[container.last_chunk].next = chunk;
+    pool_.insert(pool_.end(), values, values + count);
   }
-  container.last_chunk = chunk;
+  Chunk* last = container.last == UINT32_MAX ? &container.begin : &chunks_[container.last];
+  if (container.size == 0) last->first = first;
+  container.size += added;
+  if (last->first + last->count == first) {
+    last->count += added;
+    return true;
+  }
+  last->next = container.last = static_cast<uint32_t>(chunks_.size());
+  chunks_.push_back({first, added, UINT32_MAX});
   return true;
 }
 

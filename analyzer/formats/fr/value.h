@@ -134,24 +134,25 @@ class Document {
 
  private:
   struct Chunk {
-    uint64_t first;
-    uint32_t count;
-    uint32_t next;
+    uint32_t first = 0, count = 0;
+    uint32_t next = UINT32_MAX;  // in chunks_
   };
   struct Container {
-    uint32_t first_chunk, last_chunk;
+    Chunk begin;
+    uint32_t last = UINT32_MAX;  // in chunks_; UINT32_MAX: `begin`
     uint32_t size = 0;
     bool partial = false;
   };
 
   template <typename Visit>
   void Walk(uint32_t container, uint32_t step, Visit visit) const {
-    for (uint32_t at = containers_[container].first_chunk; at != UINT32_MAX; at = chunks_[at].next) {
-      const Chunk& chunk = chunks_[at];
-      const Value* values = pool_.data() + chunk.first;
-      for (uint32_t i = 0; i + step <= chunk.count; i += step) {
+    for (const Chunk* chunk = &containers_[container].begin;;) {
+      const Value* values = pool_.data() + chunk->first;
+      for (uint32_t i = 0; i + step <= chunk->count; i += step) {
         if (!visit(values + i)) return;
       }
+      if (chunk->next == UINT32_MAX) return;
+      chunk = &chunks_[chunk->next];
     }
   }
 
