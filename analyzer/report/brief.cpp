@@ -167,11 +167,12 @@ Head HeadOf(const ReportContent& content, size_t width) {
     if (fits(absl::StrCat(sentence, "."))) return head;
   }
   for (size_t cut = sentence.size(); cut > kLeast; --cut) {
-    for (const absl::string_view part : {": ", "; ", ", and ", ", in "}) {
+    for (const absl::string_view part : {": ", "; ", ", and ", ", in ", " on the group of "}) {
       if (absl::string_view(sentence).substr(cut, part.size()) != part ||
           !fits(absl::StrCat(sentence.substr(0, cut), ".")))
         continue;
-      head.rest = {sentence.substr(cut + (part == ", in " ? 2 : part.size()))};
+      const size_t dropped = part == ", in " ? 2 : part[0] == ' ' ? 1 : part.size();  // "in" and "on" stay
+      head.rest = {sentence.substr(cut + dropped)};
       return head;
     }
   }
@@ -260,7 +261,8 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
                              const Head& head) {
   std::vector<BriefRow> rows;
   rows.emplace_back("do", Lines(content.first, "do"), 8, 2);
-  rows.emplace_back("why", BriefWhy(verdict, content, head), 5);
+  const size_t more = head.rest.empty() && head.pid.empty() ? 0 : 2;  // what the first lines leave out
+  rows.emplace_back("why", BriefWhy(verdict, content, head), 5 + more);
   if (verdict.findings().empty()) {
     rows.emplace_back("blind", Lines(content.first, "blind"), 6);
   } else {

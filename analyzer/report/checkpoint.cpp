@@ -26,9 +26,9 @@ std::vector<std::string> CheckpointLines(const Verdict& verdict) {
         mount.ranks() == 1 ? " is" : " are", " in a checkpoint on ",
         mount.mount().empty() ? "an unknown mount" : Printable(mount.mount(), 120));
     if (mount.longest_ns() > 0) {
-      absl::StrAppend(&line, ", for ", DurationText(mount.median_ns()));
-      if (mount.ranks() > 1)
-        absl::StrAppend(&line, " (median; rank ", mount.longest_rank(), ": ", DurationText(mount.longest_ns()), ")");
+      const std::string median = DurationText(mount.median_ns()), longest = DurationText(mount.longest_ns());
+      absl::StrAppend(&line, ", for ", median);
+      if (longest != median) absl::StrAppend(&line, " (median; rank ", mount.longest_rank(), ": ", longest, ")");
     }
     if (mount.sampled() > 1) {
       absl::StrAppend(
