@@ -68,7 +68,7 @@ void AddCheckpoints(const Bundle& bundle, Verdict* verdict) {
     if (ClassifyActivity(rank.process).stall != Stall::kCheckpoint) continue;
     const size_t file = CheckpointFile(rank.process);
     const std::vector<std::string>&files = rank.process.written_files, &of = rank.process.written_mounts;
-    const auto [it, fresh] = mounts.try_emplace(file < of.size() ? of[file] : "");
+    const auto [it, fresh] = mounts.try_emplace(file < files.size() && file < of.size() ? of[file] : "");
     if (fresh) {
       it->second.out.set_mount(it->first);
       it->second.out.set_longest_rank(-1);

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -166,14 +167,18 @@ Head HeadOf(const ReportContent& content, size_t width) {
     sentence.erase(pid, bracket - pid);
     if (fits(absl::StrCat(sentence, "."))) return head;
   }
-  for (size_t cut = sentence.size(); cut > kLeast; --cut) {
-    for (const absl::string_view part : {": ", "; ", ", and ", ", in ", " on the group of "}) {
-      if (absl::string_view(sentence).substr(cut, part.size()) != part ||
-          !fits(absl::StrCat(sentence.substr(0, cut), ".")))
-        continue;
-      const size_t dropped = part == ", in " ? 2 : part[0] == ' ' ? 1 : part.size();  // "in" and "on" stay
-      head.rest = {sentence.substr(cut + dropped)};
-      return head;
+  // "in" and "on" stay with what follows. The name of a group is cut off only where no clause can be.
+  const std::vector<std::pair<absl::string_view, size_t>> clauses = {{": ", 2}, {"; ", 2}, {", and ", 6}, {", in ", 2}},
+                                                          groups = {{" on the group of ", 1}};
+  for (const auto& parts : {clauses, groups}) {
+    for (size_t cut = sentence.size(); cut > kLeast; --cut) {
+      for (const auto& [part, dropped] : parts) {
+        if (absl::string_view(sentence).substr(cut, part.size()) != part ||
+            !fits(absl::StrCat(sentence.substr(0, cut), ".")))
+          continue;
+        head.rest = {sentence.substr(cut + dropped)};
+        return head;
+      }
     }
   }
   fits(absl::StrCat(sentence, "."));
@@ -261,7 +266,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
                              const Head& head) {
   std::vector<BriefRow> rows;
   rows.emplace_back("do", Lines(content.first, "do"), 8, 2);
-  const size_t more = head.rest.empty() && head.pid.empty() ? 0 : 2;  // what the first lines leave out
+  const size_t more = head.rest.empty() && head.pid.empty() ? 0 : 1;  // what the first lines leave out
   rows.emplace_back("why", BriefWhy(verdict, content, head), 5 + more);
   if (verdict.findings().empty()) {
     rows.emplace_back("blind", Lines(content.first, "blind"), 6);

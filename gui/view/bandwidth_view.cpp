@@ -40,7 +40,7 @@ BandwidthView::BandwidthView(Navigator* navigator, QWidget* parent) : View(navig
   auto* top = new QHBoxLayout;
   top->setContentsMargins(6, 4, 6, 0);
   top->addWidget(picture_);
-  top->addWidget(chooser_);
+  top->addWidget(chooser_, 1);
   top->addWidget(summary_, 1);
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);
@@ -127,6 +127,7 @@ void BandwidthView::SetSeries(int series) {
   if (series == series_) return;
   series_ = series;
   pane_->Show(document_, series);
+  if (!by_size_) chooser_->setCurrentIndex(series);
   Summarize();
 }
 
@@ -134,6 +135,7 @@ void BandwidthView::SetSpeed(int speed) {
   if (speed == speed_) return;
   speed_ = speed;
   speed_pane_->Show(document_, speed);
+  if (by_size_) chooser_->setCurrentIndex(speed);
   Summarize();
 }
 

@@ -205,3 +205,67 @@ TEST(BandwidthViewTest, WhatWasNotMeasuredSaysWhy) {
 
 }  // namespace
 }  // namespace lockstep::gui
+// TEMP-BEGIN
+#include <QApplication>
+namespace lockstep::gui {
+namespace {
+TEST(TempShots, All) {
+  ViewFacts facts = Two();
+  int n = 0;
+  for (const char* op : {"AllReduce", "AllGather", "ReduceScatter", "AlltoAll"}) {
+    for (int p = 14 + n; p < 31; p += 2) {
+      Speed* s = facts.mutable_verdict()->add_speeds();
+      s->set_operation(op);
+      s->set_bytes(int64_t{1} << p);
+      s->set_ranks(n == 3 ? 8 : 1024);
+      s->set_hosts(n == 3 ? 1 : 128);
+      s->set_operations(1200);
+      const double x = 390e9 * (p - 12) / (p - 2.0) * (1 - 0.15 * n);
+      s->set_bus_bytes_per_s(x);
+      s->set_low_bus_bytes_per_s(x * 0.8);
+      s->set_high_bus_bytes_per_s(x * 1.15);
+      s->set_roofline_bus_bytes_per_s(n == 3 ? 0 : 400e9);
+      if (n != 3) s->set_roofline("line rate 400 Gbit/s for each GPU, detected (200 on gpu012)");
+      s->set_hosts_measured(128);
+      for (int h = 0; n != 3 && h < 64; ++h) {
+        HostSpeed* row = s->add_by_host();
+        row->set_host("gpu" + std::to_string(100 + h) + ".cluster.example");
+        row->set_operations(50);
+        const double y = x * (0.5 + h / 128.0);
+        row->set_bus_bytes_per_s(y);
+        row->set_low_bus_bytes_per_s(y * 0.7);
+        row->set_high_bus_bytes_per_s(std::min(y * 1.2, 410e9));
+      }
+    }
+    ++n;
+  }
+  Navigator navigator;
+  BandwidthView view(&navigator);
+  view.resize(1280, 800);
+  view.SetDocument(Made(facts));
+  view.SetBySize(true);
+  view.show();
+  QTest::keyClick(view.speed_pane(), Qt::Key_Right);
+  const QString to = qEnvironmentVariable("SHOTS");
+  view.grab().save(to + "-shares.png");
+  view.SetSpeed(30);
+  view.grab().save(to + "-unknown.png");
+  view.resize(500, 320);
+  view.grab().save(to + "-small.png");
+  view.resize(1280, 800);
+  QPalette dark;
+  dark.setColor(QPalette::Window, QColor(30, 30, 34));
+  dark.setColor(QPalette::Base, QColor(30, 30, 34));
+  dark.setColor(QPalette::WindowText, Qt::white);
+  view.setPalette(dark);
+  view.SetSpeed(2);
+  view.grab().save(to + "-dark.png");
+  view.setPalette(QPalette());
+  ViewFacts none = facts;
+  for (Speed& s : *none.mutable_verdict()->mutable_speeds()) s.set_roofline_bus_bytes_per_s(0);
+  view.SetDocument(Made(none));
+  view.grab().save(to + "-rates.png");
+}
+}  // namespace
+}  // namespace lockstep::gui
+// TEMP-END

@@ -32,6 +32,15 @@ QString SizeTick(double power) {
   return QString("%1 %2").arg(std::exp2(power - 10.0 * unit), 0, 'g', 4).arg(kUnits[unit]);
 }
 
+// The smallest number above `most` of which the labels, its quarters, are round.
+double RoundTop(double most) {
+  const double quarter = std::max(most, 1.0) / kSpeedTicks, unit = std::pow(10, std::floor(std::log10(quarter)));
+  for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
+    if (unit * factor >= quarter) return kSpeedTicks * unit * factor;
+  }
+  return kSpeedTicks * unit * 10;
+}
+
 // Series differ in shape, not by color alone.
 void DrawMark(QPainter* painter, const QPointF& at, int series, const QColor& color, double radius) {
   QPainterPath path;
@@ -116,7 +125,7 @@ SpeedPane::Axis SpeedPane::SizeAxis() const {
   Axis axis;
   if (speeds_.shares) return axis;
   for (const SpeedRow& row : speeds_.rows) axis.top = std::max(axis.top, row.rate.high);
-  axis.top = std::max(axis.top, 1.0);
+  axis.top = RoundTop(axis.top);
   return axis;
 }
 
@@ -125,7 +134,7 @@ SpeedPane::Axis SpeedPane::HostAxis() const {
   const SpeedRow* row = Row();
   if (row == nullptr || row->possible > 0) return axis;
   for (const HostSpeedRow& host : row->hosts) axis.top = std::max(axis.top, host.rate.high);
-  axis.top = std::max(axis.top, 1.0);
+  axis.top = RoundTop(axis.top);
   return axis;
 }
 
@@ -252,6 +261,9 @@ void SpeedPane::DrawLegend(const Drawing& d, double top) const {
   double left = SizePlot(size()).left();
   for (size_t i = 0; i < speeds_.series.size(); ++i) {
     const QString& text = speeds_.series[i];
+    if (std::none_of(speeds_.rows.begin(), speeds_.rows.end(),
+                     [&](const SpeedRow& row) { return row.series == text && IsPlotted(row); }))
+      continue;
     const double wide = d.metrics.horizontalAdvance(text) + 3 * radius + 6;
     const bool last = left + wide > right - 16;
     if (!last)
