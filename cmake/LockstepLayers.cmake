@@ -38,11 +38,11 @@ lockstep_folder(analyzer/engine/rules USES analyzer/engine/calibration analyzer/
 lockstep_folder(analyzer/engine/slow USES analyzer/engine/facts analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/engine USES analyzer/words analyzer/engine/slow analyzer/engine/rules analyzer/engine/facts analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/report USES analyzer/words analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/report/html USES analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/report/html USES analyzer/words analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/export USES analyzer/report analyzer/engine/facts analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/viewdata USES analyzer/words analyzer/replay analyzer/engine analyzer/engine/facts analyzer/report analyzer/load analyzer/formats/lsi analyzer/formats/lsd
   analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/explore USES analyzer/viewdata analyzer/formats/lsi analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/explore USES analyzer/words analyzer/viewdata analyzer/formats/lsi analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/mcp USES analyzer/words analyzer/replay analyzer/settings analyzer/load analyzer/engine analyzer/export analyzer/report analyzer/evidence analyzer/model analyzer/util
   proto recorder/ring)
 lockstep_folder(analyzer/serve USES analyzer/settings analyzer/replay analyzer/explore analyzer/viewdata analyzer/load analyzer/formats/lsi analyzer/engine analyzer/report/html analyzer/report

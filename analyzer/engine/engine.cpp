@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "analyzer/engine/blind.h"
+#include "analyzer/engine/checkpoint.h"
 #include "analyzer/engine/facts/clock.h"
 #include "analyzer/engine/facts/exits.h"
 #include "analyzer/engine/facts/factor.h"
@@ -49,6 +50,14 @@ bool MayBeNetwork(Reason reason) {
     case REASON_EXITED_WHILE_OTHERS_WAIT: return true;
     default: return false;
   }
+}
+
+// The launcher reported how its process ended, and nothing else of the rank was read.
+bool OnlyEndKnown(const Rank& rank) {
+  const Process& process = rank.process;
+  return rank.memberships.empty() && rank.ops.empty() && rank.threads.empty() && process.evidence == nullptr &&
+         process.stack.empty() && (process.python_stack.empty() || !process.exception.empty()) &&
+         (process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone);
 }
 
 void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdict* verdict) {
@@ -147,6 +156,8 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   verdict.set_job(bundle.job);
   verdict.set_stalled_ns(bundle.stalled_ns);
   verdict.set_ranks_read(static_cast<int32_t>(bundle.ranks.size()));
+  verdict.set_ranks_only_ended(
+      static_cast<int32_t>(std::count_if(bundle.ranks.begin(), bundle.ranks.end(), OnlyEndKnown)));
   verdict.set_ranks_expected(std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size())));
   for (const Problem& p : bundle.problems) {
     auto* out = verdict.add_problems();
@@ -205,6 +216,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   slow->clocks.Fill(&verdict);
   slow->slowness.Fill(&verdict);
   ExplainStartUp(bundle, &verdict);
+  AddCheckpoints(bundle, &verdict);
   SayWhatIsNotWrapped(bundle, &verdict);
   SayWhatHadNoRoom(bundle.ranks, &verdict);
   if (causes.empty() && !bundle.ranks.empty() && !OnlyProcessesKnown(bundle))

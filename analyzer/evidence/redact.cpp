@@ -441,6 +441,11 @@ bool Redactor::IsDone(const ProcessEvidence& evidence) const {
   return level == level_ || level == RedactLevel::kStacks;
 }
 
+std::string Redactor::Mount(std::string_view mount) const {
+  const size_t type = std::min(mount.rfind(" ("), mount.size());
+  return Path(mount.substr(0, type)) + std::string(mount.substr(type));
+}
+
 void Redactor::Redact(ProcessState* process) const {
   if (!on()) return;
   if (!process->has_evidence() || !IsDone(process->evidence())) {
@@ -451,6 +456,7 @@ void Redactor::Redact(ProcessState* process) const {
   }
   process->set_stack_refused(Text(process->stack_refused()));
   for (std::string& file : *process->mutable_written_files()) file = Path(file);
+  for (std::string& mount : *process->mutable_written_mounts()) mount = Mount(mount);
 }
 
 void Redactor::Redact(Process* process) const {
@@ -479,6 +485,7 @@ void Redactor::Redact(Process* process) const {
   process->stack_refused = Text(process->stack_refused);
   process->exception = Text(process->exception);
   for (std::string& file : process->written_files) file = Path(file);
+  for (std::string& mount : process->written_mounts) mount = Mount(mount);
 }
 
 void Redactor::Redact(Bundle* bundle) const {

@@ -38,6 +38,8 @@ class Redactor {
 
   // A field that contains one path.
   std::string Path(std::string_view path) const;
+  // "/mnt/lustre (lustre)": keeps the type.
+  std::string Mount(std::string_view mount) const;
   // Free text: redacts words that look like paths. A folder name with blanks is more than one word.
   std::string Text(std::string_view text) const;
   // A line of the kernel's log; at kStacks, also redacts the names of programs and threads.

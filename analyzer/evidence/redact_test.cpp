@@ -106,6 +106,7 @@ TEST(Redact, EveryFieldIsClassified) {
       {"lockstep.ProcessState.python_stack", kName},
       {"lockstep.ProcessState.stack_later", kName},
       {"lockstep.ProcessState.written_files", kPath},
+      {"lockstep.ProcessState.written_mounts", kPath},
       {"lockstep.StackModule.path", kPath},
       {"lockstep.StackModule.build_id", kNever},
       {"lockstep.StackFrame.function", kName},
@@ -206,11 +207,13 @@ TEST(Redact, TheSameActivityIsFound) {
     }
     Process process;
     process.written_files = {"/lustre/acme/CKPT-7/shard_0"};
+    process.written_mounts = {"/lustre/acme (lustre)"};
     process.state = "D";
     ASSERT_EQ(ClassifyActivity(process).stall, Stall::kCheckpoint);
     redactor->Redact(&process);
     EXPECT_EQ(ClassifyActivity(process).stall, Stall::kCheckpoint) << process.written_files[0];
     EXPECT_THAT(process.written_files[0], Not(HasSubstr("lustre")));
+    EXPECT_THAT(process.written_mounts[0], MatchesRegex("[0-9a-f/]+ .lustre."));
     Process native;
     native.stack = {"llvm::acme::Pass (acme.cpp:3)", "main (main.cpp:1)"};
     redactor->Redact(&native);

@@ -19,11 +19,13 @@
 #include "analyzer/explore/explore.h"
 #include "analyzer/explore/grids.h"
 #include "analyzer/report/report.h"
+#include "analyzer/report/words.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/viewdata/parts.h"
 #include "analyzer/viewdata/state.h"
 #include "analyzer/viewdata/words.h"
+#include "analyzer/words/start_up.h"
 
 namespace lockstep {
 namespace {
@@ -447,7 +449,7 @@ Json StartOf(const ViewFacts& facts) {
   const StartUp& start = facts.verdict().start_up();
   Json phases = Json::array(), ranks = Json::array();
   for (const StartUpPhase& phase : start.phases()) {
-    phases.push_back({{"name", Clean(phase.name())},
+    phases.push_back({{"name", Clean(PhaseText(phase.name()))},
                       {"ranks", phase.ranks()},
                       {"median", seconds(phase.median_ns())},
                       {"longest", seconds(phase.longest_ns())},
@@ -497,7 +499,7 @@ std::string WholeData(const Bundle& bundle, const ViewFacts& facts, const Lanes&
   }
   Json data = {{"job", Clean(bundle.job)},
                {"verdict", VerdictName(facts.verdict().verdict())},
-               {"expected", facts.verdict().ranks_expected()},
+               {"read", RanksReadText(facts.verdict())},
                {"note", parts.note},
                {"sections", Sections(facts)},
                {"findings", Findings(bundle, facts)},

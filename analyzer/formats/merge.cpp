@@ -138,7 +138,7 @@ void BundleBuilder::AddComm(CommFacts facts, std::vector<MemberSpan> members) {
 }
 
 void BundleBuilder::AddPlace(const HostPlace& place) {
-  if (place.host.empty() || (place.rack.empty() && place.leaf_switch.empty())) return;
+  if (place.host.empty() || (place.rack.empty() && place.leaf_switch.empty() && place.network.ports == 0)) return;
   HostPlace& known = places_[place.host];
   known.host = place.host;
   // If a host has two files, the smaller text wins, so that their order does not matter.
@@ -146,6 +146,8 @@ void BundleBuilder::AddPlace(const HostPlace& place) {
     if (!(place.*member).empty() && ((known.*member).empty() || place.*member < known.*member))
       known.*member = place.*member;
   }
+  const auto rate = [](const HostNetwork& n) { return std::tie(n.port_mbits, n.ports, n.gpus); };
+  if (rate(place.network) > rate(known.network)) known.network = place.network;
 }
 
 void BundleBuilder::ExpectRanks(int64_t ranks) {
@@ -220,7 +222,10 @@ void TakeLook(Process* from, Process* to) {
   to->stack_later = std::move(from->stack_later);
   to->python_stack = std::move(from->python_stack);
   to->stack_refused = std::move(from->stack_refused);
-  if (to->written_files.empty()) to->written_files = std::move(from->written_files);
+  if (to->written_files.empty()) {
+    to->written_files = std::move(from->written_files);
+    to->written_mounts = std::move(from->written_mounts);
+  }
   if (to->sample_gap_ns > 0 || from->sample_gap_ns == 0) return;
   to->sample_gap_ns = from->sample_gap_ns;
   to->cpu_ns_between_samples = from->cpu_ns_between_samples;

@@ -192,12 +192,13 @@ struct Process {
   std::string wchan;
   std::vector<std::string> stack;
   std::string stack_refused;
-  bool consequence = false;                // ended because the job was being ended
-  std::string exception;                   // Python exception that ended it: "ValueError: .."; empty if unknown
-  std::vector<std::string> python_stack;   // innermost frame first, of `exception` if there is one; empty if not taken
-  std::vector<std::string> stack_later;    // the native stack one sample later; empty if not taken
-  std::vector<std::string> written_files;  // regular files open for writing
-  uint32_t threads_in_d = 0;               // threads in uninterruptible sleep
+  bool consequence = false;                 // ended because the job was being ended
+  std::string exception;                    // Python exception that ended it: "ValueError: .."; empty if unknown
+  std::vector<std::string> python_stack;    // innermost frame first, of `exception` if there is one; empty if not taken
+  std::vector<std::string> stack_later;     // the native stack one sample later; empty if not taken
+  std::vector<std::string> written_files;   // regular files open for writing
+  std::vector<std::string> written_mounts;  // parallel to written_files: "/mnt/lustre (lustre)"; empty: unknown
+  uint32_t threads_in_d = 0;                // threads in uninterruptible sleep
   std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null if not taken
 };
 
@@ -281,9 +282,16 @@ struct Problem {
 // `like` of problems that a ring's reader and a dump's writer report about one rank's data.
 inline constexpr char kDamagedRank[] = "damaged rank";
 
+// The network ports of a host that have the rate of its fastest active one; 0 if unknown.
+struct HostNetwork {
+  uint32_t port_mbits = 0, ports = 0;
+  uint32_t gpus = 0;  // of the host, whether a job uses them or not
+};
+
 // The position of a host, from dump headers or a topology file; empty if unknown.
 struct HostPlace {
   std::string host, rack, leaf_switch;
+  HostNetwork network = {};  // only from dump headers
 };
 
 struct Bundle {

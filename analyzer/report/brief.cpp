@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -138,8 +139,58 @@ bool SaysCondition(const Finding& finding) {
   }
 }
 
-std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content) {
-  std::vector<std::string> items;
+// The first lines of the text. The advice must begin on the third line, so what takes more than two is left out.
+struct Head {
+  std::vector<std::string> lines;
+  bool says_waiting = true;
+  std::string pid;                // left out: "PID 48211"
+  std::vector<std::string> rest;  // the end of the sentence, left out
+};
+
+Head HeadOf(const ReportContent& content, size_t width) {
+  constexpr size_t kMost = 5, kShort = 2, kLeast = 40;
+  Head head;
+  const auto fits = [&](const std::string& sentence) {
+    std::string text;
+    AppendWrapped(absl::StrCat(content.verdict, content.lasted.empty() ? "" : " ", content.lasted, "  "), sentence,
+                  kTextColumn, width, LongWords::kCut, &text);
+    head.lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+    return head.lines.size() <= kShort;
+  };
+  std::string sentence = content.headline;
+  if (fits(absl::StrCat(sentence, ".", content.waiting.empty() ? "" : " ", content.waiting))) return head;
+  head.says_waiting = content.waiting.empty();
+  if (fits(absl::StrCat(sentence, "."))) return head;
+  const size_t bracket = sentence.find(')'), pid = sentence.rfind(", PID ", bracket);
+  if (bracket != sentence.npos && pid != sentence.npos && sentence.find('(') < pid) {
+    head.pid = sentence.substr(pid + 2, bracket - pid - 2);
+    sentence.erase(pid, bracket - pid);
+    if (fits(absl::StrCat(sentence, "."))) return head;
+  }
+  // "in" and "on" stay with what follows. The name of a group is cut off only where no clause can be.
+  const std::vector<std::pair<absl::string_view, size_t>> clauses = {{": ", 2}, {"; ", 2}, {", and ", 6}, {", in ", 2}},
+                                                          groups = {{" on the group of ", 1}};
+  for (const auto& parts : {clauses, groups}) {
+    for (size_t cut = sentence.size(); cut > kLeast; --cut) {
+      for (const auto& [part, dropped] : parts) {
+        if (absl::string_view(sentence).substr(cut, part.size()) != part ||
+            !fits(absl::StrCat(sentence.substr(0, cut), ".")))
+          continue;
+        head.rest = {sentence.substr(cut + dropped)};
+        return head;
+      }
+    }
+  }
+  fits(absl::StrCat(sentence, "."));
+  if (head.lines.size() > kMost) {
+    head.lines.resize(kMost);
+    head.lines.back() = absl::StrCat(head.lines.back().substr(0, head.lines.back().rfind(' ')), " ..");
+  }
+  return head;
+}
+
+std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content, const Head& head) {
+  std::vector<std::string> items = head.rest;
   const auto add_row = [&](const ReportBlock& block, std::string_view label, size_t most) {
     const ReportRow* row = block.Find(label);
     for (size_t i = 0; row != nullptr && i < std::min(row->lines.size(), most); ++i) items.push_back(row->lines[i]);
@@ -153,8 +204,11 @@ std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& c
         items.push_back(Printable(item.text(), 300));
     }
     const ReportRow* state = content.first.Find("state");
-    if (finding.culprits_size() == 1 && !SaysCondition(finding) && state != nullptr && !state->lines.empty())
-      items.push_back(absl::StrCat("rank ", finding.culprits(0).rank(), ": ", state->lines[0]));
+    const bool stated =
+        finding.culprits_size() == 1 && !SaysCondition(finding) && state != nullptr && !state->lines.empty();
+    if (stated || !head.pid.empty())
+      items.push_back(absl::StrCat("rank ", finding.culprits(0).rank(), ": ", head.pid,
+                                   stated && !head.pid.empty() ? ", " : "", stated ? state->lines[0] : ""));
   }
   std::vector<std::string> not_it;
   for (const NotTheCause& ruled_out : verdict.ruled_out()) {
@@ -208,12 +262,12 @@ void AddOthers(const Verdict& verdict, const ReportContent& content, std::vector
                        1);
 }
 
-// `say_waiting`: the headline does not say how many ranks wait.
 std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const ReportContent& content,
-                             bool say_waiting) {
+                             const Head& head) {
   std::vector<BriefRow> rows;
   rows.emplace_back("do", Lines(content.first, "do"), 8, 2);
-  rows.emplace_back("why", BriefWhy(verdict, content), 5);
+  const size_t more = head.rest.empty() && head.pid.empty() ? 0 : 1;  // what the first lines leave out
+  rows.emplace_back("why", BriefWhy(verdict, content, head), 5 + more);
   if (verdict.findings().empty()) {
     rows.emplace_back("blind", Lines(content.first, "blind"), 6);
   } else {
@@ -222,7 +276,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     const int links = content.others.empty() ? 2 : 1;
     const size_t lines = kMostLinkLines * static_cast<size_t>(links);
     std::vector<std::string> chain = BriefChain(finding, links);
-    if (chain.empty() && say_waiting && !content.waiting.empty()) chain.push_back(content.waiting);
+    if (chain.empty() && !head.says_waiting) chain.push_back(content.waiting);
     rows.emplace_back("chain", std::move(chain), lines, lines);
     if (std::string rest = RestOfChain(finding, links); !rest.empty())
       rows.emplace_back("", std::vector<std::string>{std::move(rest)}, 2);
@@ -234,6 +288,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     rows.emplace_back("", BriefProof(finding), 3, 0);
     AddOthers(verdict, content, &rows);
   }
+  rows.emplace_back("saving", Lines(content.first, "saving"), 4);
   rows.emplace_back("code", Lines(content.first, "code"), 4);
   rows.emplace_back("speed", Lines(content.data, "speed"), 4, 0);
   rows.emplace_back("before", Lines(content.first, "before"), 2);
@@ -250,30 +305,6 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     rows.emplace_back("keep", std::vector<std::string>{absl::StrCat("copy ", what, " before you restart the job")}, 2);
   }
   return rows;
-}
-
-// `waiting`: how many ranks wait. Sets it to nothing if it is left out, because it would take a third line: the advice
-// must not stand below that.
-std::vector<std::string> HeadLines(const ReportContent& content, size_t width, std::string* waiting) {
-  constexpr size_t kMost = 5, kShort = 2;
-  const auto lay = [&] {
-    std::string text;
-    AppendWrapped(absl::StrCat(content.verdict, content.lasted.empty() ? "" : " ", content.lasted, "  "),
-                  absl::StrCat(content.headline, ".", waiting->empty() ? "" : " ", *waiting), kTextColumn, width,
-                  LongWords::kCut, &text);
-    std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
-    return lines;
-  };
-  std::vector<std::string> lines = lay();
-  if (!waiting->empty() && lines.size() > kShort) {
-    waiting->clear();
-    lines = lay();
-  }
-  if (lines.size() > kMost) {
-    lines.resize(kMost);
-    lines.back() = absl::StrCat(lines.back().substr(0, lines.back().rfind(' ')), " ..");
-  }
-  return lines;
 }
 
 std::string Colored(const std::vector<std::string>& lines, const ReportContent& content, VerdictKind kind) {
@@ -305,9 +336,9 @@ std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Text
 std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Before& before, const TextStyle& style) {
   ReportContent content = BuildReport(verdict, bundle);
   AddBeforeRow(before, &content);
-  std::string waiting = content.waiting;
-  std::vector<std::string> lines = HeadLines(content, style.width, &waiting);
-  std::vector<BriefRow> rows = RowsOf(verdict, bundle, content, waiting.empty());
+  const Head head = HeadOf(content, style.width);
+  std::vector<std::string> lines = head.lines;
+  std::vector<BriefRow> rows = RowsOf(verdict, bundle, content, head);
   const size_t room = kScreenLines - lines.size();
   std::vector<BriefRow*> by_length;
   for (BriefRow& row : rows) {

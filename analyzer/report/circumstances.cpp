@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/code.h"
+#include "analyzer/report/roofline.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/nccl_version.h"
 #include "analyzer/words/words.h"
@@ -90,6 +91,8 @@ Verdict WithCircumstances(const Verdict& verdict, const Bundle& bundle) {
   if (std::string framework = Framework(bundle); !framework.empty()) out.set_framework(std::move(framework));
   if (std::string nccl = NcclVersions(bundle); !nccl.empty()) out.set_nccl_version(std::move(nccl));
   SetCodeDifferences(bundle, &out);
+  SetLineRate(bundle, &out);
+  SetRooflines({}, &out);
   if (bundle.ranks.empty() || std::any_of(bundle.ranks.begin(), bundle.ranks.end(), SeesGpu)) return out;
   for (Finding& finding : *out.mutable_findings()) {
     if (finding.reason() == REASON_UNSPECIFIED) continue;
@@ -115,9 +118,7 @@ std::vector<std::string> CircumstanceTexts(const Verdict& verdict) {
                                  TimeText(verdict.hung_since_real_ns())));
   if (verdict.captured_real_ns() > 0)
     texts.push_back(absl::StrCat("data taken ", TimeText(verdict.captured_real_ns())));
-  if (verdict.ranks_expected() > 0)
-    texts.push_back(absl::StrCat(CountText(verdict.ranks_read()), " of ", CountText(verdict.ranks_expected()),
-                                 verdict.ranks_expected() == 1 ? " rank read" : " ranks read"));
+  if (verdict.ranks_expected() > 0) texts.push_back(RanksReadText(verdict));
   if (!verdict.tool_version().empty()) texts.push_back(absl::StrCat("lockstep ", verdict.tool_version()));
   if (!verdict.nccl_version().empty()) texts.push_back(absl::StrCat("NCCL ", verdict.nccl_version()));
   if (!verdict.framework().empty()) texts.push_back(Printable(verdict.framework(), 80));

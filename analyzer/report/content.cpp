@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/report/checkpoint.h"
 #include "analyzer/report/circumstances.h"
 #include "analyzer/report/code.h"
 #include "analyzer/report/finding.h"
@@ -178,9 +179,7 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle, size_t told)
       folders.insert(slash == std::string::npos ? "." : slash == 0 ? "/" : rank.path.substr(0, slash));
   }
   std::vector<std::string> lines;
-  lines.push_back(verdict.ranks_expected() > 0 ? absl::StrCat(CountText(verdict.ranks_read()), " of ",
-                                                              CountText(verdict.ranks_expected()), " ranks")
-                                               : absl::StrCat(CountText(verdict.ranks_read()), " ranks"));
+  lines.push_back(RanksReadText(verdict));
   const std::vector<int32_t> missing = MissingRanks(verdict.ranks_expected(), present);
   if (!missing.empty()) lines.push_back(MissingText(verdict, missing));
   if (!damaged.empty()) lines.push_back(absl::StrCat("parts could not be read: ", RanksText(damaged)));
@@ -320,6 +319,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   ReportBlock late;
   late.AddRow("blind", BlindLines(verdict));
   late.AddRow("code", CodeLines(verdict));
+  late.AddRow("saving", CheckpointLines(verdict));
   rows.insert(before("do"), late.rows.begin(), late.rows.end());
   // Eight pipelines that are stuck in the same way appear once.
   std::map<decltype(LikenessOf(Finding())), size_t> known;  // 0 for the first finding, n for others[n - 1]

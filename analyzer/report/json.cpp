@@ -135,6 +135,7 @@ Verdict Finished(const Verdict& verdict, const Before& before) {
       Sort(link.mutable_waits_for());
     }
     for (Evidence& item : *finding.mutable_evidence()) Sort(item.mutable_ranks());
+    finding.set_headline(Headline(finding));
   }
   for (DataProblem& problem : *out.mutable_problems()) problem.clear_like();
   std::stable_sort(out.mutable_problems()->begin(), out.mutable_problems()->end(),

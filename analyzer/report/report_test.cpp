@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/report/checkpoint.h"
 #include "analyzer/report/start.h"
 #include "analyzer/report/words.h"
 #include "analyzer/testing/report_samples.h"
@@ -146,7 +148,7 @@ TEST(Report, TextSaysWhoWhatAndWhyFirst) {
   EXPECT_THAT(lines, Contains("  sure     high; would be refuted by its own record of it"));
   EXPECT_THAT(lines, Contains("  do       1. Look at the stacks."));
   EXPECT_THAT(lines, Contains("           2. Restart."));
-  EXPECT_THAT(lines, Contains("  DATA     8 of 8 ranks"));
+  EXPECT_THAT(lines, Contains("  DATA     8 of 8 ranks read"));
   EXPECT_THAT(lines, Contains("  files    /incident"));
 }
 
@@ -367,9 +369,9 @@ TEST(Report, TheStartOfTheJobByPhaseAndRank) {
   Bundle bundle;
   const Verdict verdict = MakeRich(&bundle);
   const std::string text = StartUpReport(verdict);
-  EXPECT_THAT(text, HasSubstr("\ncoming                12.000     51.000  rank 3         rank 7, 4.000\n"));
-  EXPECT_THAT(text, HasSubstr("\nbetween               12.000     51.000  rank 3         -\n"));
-  EXPECT_THAT(text, HasSubstr("\nfirst operations  not recorded\n"));
+  EXPECT_THAT(text, HasSubstr("\ncreating communicators        12.000     51.000  rank 3         rank 7, 4.000\n"));
+  EXPECT_THAT(text, HasSubstr("\nbetween creations             12.000     51.000  rank 3         -\n"));
+  EXPECT_THAT(text, HasSubstr("\nfirst operations          not recorded\n"));
   EXPECT_THAT(
       text,
       HasSubstr("\n      7     2/6     4.000      0.000     3.000     6.000     9.000    12.000         -  node1\n"));
@@ -380,8 +382,8 @@ TEST(Report, TheStartOfTheJobByPhaseAndRank) {
     EXPECT_LE(end - at, 120u) << text.substr(at, end - at);
   }
   const std::string html = ReportHtml(verdict, bundle);
-  EXPECT_THAT(html,
-              HasSubstr("<b>coming</b><small>median rank 12 s, longest 51 s (rank 3); last: rank 7 by 4.0 s</small>"));
+  EXPECT_THAT(html, HasSubstr("<b>creating communicators</b><small>median rank 12 s, longest 51 s (rank 3); last: rank "
+                              "7 by 4.0 s</small>"));
   EXPECT_THAT(
       html,
       HasSubstr(
@@ -421,6 +423,78 @@ TEST(Report, TextNamesWhoseDataIsMissingAndWhetherThatMatters) {
   EXPECT_THAT(text, HasSubstr("no data of ranks 6, 7: nothing shows that they are the cause"));
   verdict.mutable_findings(0)->add_culprit_ranks(7);
   EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("no data of rank 7, which others wait for; no data of rank 6"));
+}
+
+TEST(Report, TheHeadlineNamesTheHostsOfASet) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  const auto add = [&](int32_t rank, const char* host) {
+    finding->add_culprit_ranks(rank);
+    Culprit* culprit = finding->add_culprits();
+    culprit->set_rank(rank);
+    culprit->set_host(host);
+  };
+  add(6, "node0");
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("HUNG 31 s  ranks 5, 6 (both on node0)"));
+  EXPECT_THAT(nlohmann::json::parse(ReportJson(verdict))["findings"][0]["headline"],
+              StartsWith("ranks 5, 6 (both on node0)"));
+  EXPECT_THAT(ReportHtml(verdict, MakeBundle(8)), HasSubstr("ranks 5, 6 (both on node0)"));
+  add(7, "node0");
+  EXPECT_THAT(Headline(*finding), StartsWith("ranks 5-7 (all on node0)"));
+  add(8, "node1");
+  EXPECT_THAT(Headline(*finding), StartsWith("ranks 5-8 (on node0, node1)"));
+  add(16, "node2");
+  add(24, "node3");
+  EXPECT_THAT(Headline(*finding), StartsWith("ranks 5-8, 16, 24 (on 4 hosts)"));
+  finding->mutable_culprits(0)->clear_host();
+  EXPECT_THAT(Headline(*finding), Not(HasSubstr("on 4 hosts")));
+}
+
+TEST(Report, AdviceBeginsOnTheThirdLine) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  finding->set_place("long_name_of_a_function (a_long_name_of_a_file.py:1024)");
+  finding->set_summary("never entered AllReduce #41 on dp_1, and nothing shows an operation that ended after it");
+  const std::vector<std::string> lines = Lines(VerdictText(verdict, MakeBundle(8)));
+  EXPECT_THAT(lines[2], StartsWith("  do ")) << absl::StrJoin(lines, "\n");
+  // What did not fit is in the row `why`.
+  EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("why      nothing shows an operation"));
+  EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("rank 5: PID 105"));
+}
+
+TEST(Report, OfARankOnlyTheEndMayBeKnown) {
+  Verdict verdict = MakeHung();
+  verdict.set_ranks_only_ended(1);
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("7 of 8 ranks read (of 1 more only the end is known)"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("7 of 8 ranks read (of 1 more only the end is known)"));
+}
+
+TEST(Report, CheckpointsAreToldByMount) {
+  Verdict verdict = MakeHung();
+  CheckpointMount* mount = verdict.add_checkpoint();
+  mount->set_mount("/mnt/lustre\x1b (lustre)");
+  mount->set_ranks(64);
+  mount->set_hosts(8);
+  mount->set_longest_ns(41'000'000'000);
+  mount->set_longest_rank(5);
+  mount->set_median_ns(34'000'000'000);
+  mount->set_sampled(64);
+  mount->set_bytes_per_s(2e9);
+  mount->set_slowest_bytes_per_s(0);
+  mount->set_slowest_rank(9);
+  mount->set_slowest_host("n2");
+  mount->set_slowest_file("/mnt/lustre/9.distcp");
+  CheckpointMount* unknown = verdict.add_checkpoint();
+  unknown->set_ranks(1);
+  unknown->set_longest_rank(-1);
+  unknown->set_slowest_rank(-1);
+  unknown->set_bytes_per_s(-1);
+  EXPECT_THAT(CheckpointLines(verdict),
+              ElementsAre("64 ranks on 8 hosts are in a checkpoint on /mnt/lustre? (lustre), for 34 s (median; rank 5: "
+                          "41 s); I/O together 2.00 GB/s, the least by rank 9 (n2): no I/O, /mnt/lustre/9.distcp",
+                          "1 rank is in a checkpoint on an unknown mount"));
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("\n  saving   64 ranks on 8 hosts"));
+  EXPECT_EQ(nlohmann::json::parse(ReportJson(verdict))["checkpoint"][1]["mount"], "");
 }
 
 TEST(Report, HealthyAndIncompleteAreOneClearLine) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/model/topology.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/paths.h"
 #include "analyzer/util/small_file.h"
@@ -147,6 +149,14 @@ double LineBound(const Speed& speed, double line_bits_per_s) {
   return 0;
 }
 
+std::string DetectedText(const LineRate& rate) {
+  std::string text = absl::StrFormat("line rate %.4g Gbit/s for each GPU, detected", rate.bits_per_s() / 1e9);
+  if (!rate.lowest_host().empty())
+    absl::StrAppend(
+        &text, absl::StrFormat(" (%.4g on %s)", rate.lowest_bits_per_s() / 1e9, Printable(rate.lowest_host(), 40)));
+  return text;
+}
+
 std::string ShareRange(const Speed& speed, double low, double high) {
   return absl::StrFormat("%.0f to %.0f %%", 100 * ShareOf(speed, low), 100 * ShareOf(speed, high));
 }
@@ -205,7 +215,8 @@ absl::StatusOr<Roofline> ReadRoofline(int64_t line_gbits, const std::vector<std:
 
 void SetRooflines(const Roofline& roofline, Verdict* verdict) {
   for (Speed& speed : *verdict->mutable_speeds()) {
-    if (speed.roofline_bus_bytes_per_s() > 0) continue;
+    if (speed.roofline_bus_bytes_per_s() > 0 && !speed.roofline_detected()) continue;
+    speed.set_roofline_detected(false);
     double most = 0;
     if (const RooflineCurve* curve = CurveFor(roofline, speed); curve != nullptr && !curve->points.empty()) {
       most = At(*curve, speed.bytes());
@@ -215,16 +226,48 @@ void SetRooflines(const Roofline& roofline, Verdict* verdict) {
       most = LineBound(speed, roofline.line_bits_per_s);
       speed.set_roofline(absl::StrFormat("line rate %.4g Gbit/s for each GPU", roofline.line_bits_per_s / 1e9));
     }
+    if (!(most > 0) && verdict->has_line_rate()) {
+      most = LineBound(speed, verdict->line_rate().bits_per_s());
+      speed.set_roofline(DetectedText(verdict->line_rate()));
+      speed.set_roofline_detected(most > 0);
+    }
     for (const BestEver& best : roofline.archive) {
       if (most > 0 || best.operation != speed.operation() || best.ranks != speed.ranks() ||
           best.hosts != speed.hosts() || best.size_class != std::bit_floor(static_cast<uint64_t>(speed.bytes())))
         continue;
       most = std::max(best.bus_bytes_per_s, speed.bus_bytes_per_s());
-      speed.set_roofline(absl::StrCat("best of ", CountText(best.incidents), " in the archive"));
+      speed.set_roofline(
+          most > best.bus_bytes_per_s
+              ? absl::StrCat("this incident itself, faster than ", CountText(best.incidents), " in the archive")
+              : absl::StrCat("best of ", CountText(best.incidents), " in the archive"));
     }
     speed.set_roofline_bus_bytes_per_s(most);
     if (!(most > 0)) speed.clear_roofline();
   }
+}
+
+void SetLineRate(const Bundle& bundle, Verdict* verdict) {
+  std::map<std::string, int64_t> ranks_on;
+  for (const Rank& rank : bundle.ranks) {
+    if (!rank.host.empty()) ++ranks_on[rank.host];
+  }
+  LineRate found;
+  std::string lowest;
+  for (const auto& [host, ranks] : ranks_on) {
+    const HostPlace* place = FindPlace(bundle, host);
+    if (place == nullptr || place->network.ports == 0) continue;
+    const HostNetwork& network = place->network;
+    const double rate = 1e6 * network.port_mbits * network.ports /
+                        (network.gpus > 0 ? static_cast<double>(network.gpus) : static_cast<double>(ranks));
+    found.set_hosts(found.hosts() + 1);
+    found.set_bits_per_s(std::max(found.bits_per_s(), rate));
+    if (!lowest.empty() && rate >= found.lowest_bits_per_s()) continue;
+    found.set_lowest_bits_per_s(rate);
+    lowest = host;
+  }
+  if (found.hosts() == 0) return;
+  if (found.lowest_bits_per_s() < found.bits_per_s()) found.set_lowest_host(lowest);
+  *verdict->mutable_line_rate() = std::move(found);
 }
 
 double ShareOf(const Speed& speed, double bus_bytes_per_s) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/model/bundle.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
@@ -46,6 +47,10 @@ absl::StatusOr<Roofline> ReadRoofline(int64_t line_gbits, const std::vector<std:
 // Sets the roofline of each speed that has none yet. A curve of nccl-tests comes first, then the line rate, then
 // the archive. An operation that none of them bounds stays without one.
 void SetRooflines(const Roofline& roofline, Verdict* verdict);
+
+// Sets Verdict::line_rate: what the hosts of the ranks reported of their networks. SetRooflines uses it where no line
+// rate is given.
+void SetLineRate(const Bundle& bundle, Verdict* verdict);
 
 // The share of the roofline that `bus_bytes_per_s` is; negative if the roofline is unknown.
 double ShareOf(const Speed& speed, double bus_bytes_per_s);

@@ -138,10 +138,53 @@ TEST(Roofline, TestsComeBeforeTheLineRateAndTheArchiveIsLast) {
   const Speed gather = With(roofline, MakeSpeed("AllGather", 1500, 4, 2, 1e9));
   EXPECT_DOUBLE_EQ(gather.roofline_bus_bytes_per_s(), 9e9);
   EXPECT_EQ(gather.roofline(), "best of 41 in the archive");
-  // A speed above the best ever is the best.
-  EXPECT_DOUBLE_EQ(With(roofline, MakeSpeed("AllGather", 1024, 4, 2, 18e9)).roofline_bus_bytes_per_s(), 18e9);
+  // A speed above the best ever is the best, and the archive does not have it.
+  const Speed best = With(roofline, MakeSpeed("AllGather", 1024, 4, 2, 18e9));
+  EXPECT_DOUBLE_EQ(best.roofline_bus_bytes_per_s(), 18e9);
+  EXPECT_EQ(best.roofline(), "this incident itself, faster than 41 in the archive");
   roofline.line_bits_per_s = 400e9;
   EXPECT_THAT(With(roofline, MakeSpeed("AllGather", 1500, 4, 2, 1e9)).roofline(), HasSubstr("400 Gbit/s"));
+}
+
+TEST(Roofline, TheLineRateIsDetectedUnlessItIsGiven) {
+  Bundle bundle;
+  for (int r = 0; r < 6; ++r) bundle.ranks.emplace_back().host = r < 2 ? "n1" : r < 4 ? "n2" : "n3";
+  Verdict verdict;
+  *verdict.add_speeds() = MakeSpeed("AllReduce", 1 << 30, 16, 2, 100e9);
+  *verdict.add_speeds() = MakeSpeed("AllReduce", 1 << 20, 8, 1, 100e9);
+  SetLineRate(bundle, &verdict);
+  SetRooflines({}, &verdict);
+  EXPECT_FALSE(verdict.has_line_rate());
+  EXPECT_EQ(verdict.speeds(0).roofline_bus_bytes_per_s(), 0) << "not known is not a number";
+
+  // Of n3 nothing is known. A host without GPUs of its own has as many as it has ranks.
+  bundle.places = {{"n1", "", "", {400'000, 8, 8}}, {"n2", "", "", {200'000, 4, 0}}, {"n3", "", ""}};
+  SetLineRate(bundle, &verdict);
+  EXPECT_EQ(verdict.line_rate().hosts(), 2);
+  EXPECT_EQ(verdict.line_rate().bits_per_s(), 400e9);
+  EXPECT_EQ(verdict.line_rate().lowest_host(), "") << "both have 400 Gbit/s for a GPU";
+  bundle.places[1].network.gpus = 8;
+  SetLineRate(bundle, &verdict);
+  SetRooflines({}, &verdict);
+  EXPECT_EQ(verdict.line_rate().lowest_host(), "n2");
+  EXPECT_EQ(verdict.speeds(0).roofline(), "line rate 400 Gbit/s for each GPU, detected (100 on n2)");
+  EXPECT_DOUBLE_EQ(verdict.speeds(0).roofline_bus_bytes_per_s(), 8 * 400e9 / 8);
+  EXPECT_TRUE(verdict.speeds(0).roofline_detected());
+  EXPECT_EQ(verdict.speeds(1).roofline_bus_bytes_per_s(), 0) << "NVLink is not the network";
+  EXPECT_FALSE(verdict.speeds(1).roofline_detected());
+
+  // A given rate counts, also later; an archive does not replace the detected one.
+  Roofline archive;
+  archive.archive.push_back({"AllReduce", 1 << 30, 16, 2, 5e9, 3});
+  SetRooflines(archive, &verdict);
+  EXPECT_TRUE(verdict.speeds(0).roofline_detected());
+  Roofline given;
+  given.line_bits_per_s = 200e9;
+  SetRooflines(given, &verdict);
+  EXPECT_EQ(verdict.speeds(0).roofline(), "line rate 200 Gbit/s for each GPU");
+  EXPECT_FALSE(verdict.speeds(0).roofline_detected());
+  SetRooflines({}, &verdict);
+  EXPECT_EQ(verdict.speeds(0).roofline(), "line rate 200 Gbit/s for each GPU");
 }
 
 TEST(Roofline, TheTextsSayTheShareOrThatItIsUnknown) {

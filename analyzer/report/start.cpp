@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/printable.h"
+#include "analyzer/words/start_up.h"
 
 namespace lockstep {
 namespace {
@@ -19,10 +20,10 @@ double Seconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 // For each phase, the usual time, the slowest rank and the last one; then the ranks that others waited for most.
 void AppendPhases(const StartUp& start, std::string* out) {
   if (start.phases().empty()) return;
-  absl::StrAppend(out, absl::StrFormat("\n%-17s %10s %10s  %-14s %s\n", "phase of a rank", "median s", "longest s",
+  absl::StrAppend(out, absl::StrFormat("\n%-25s %10s %10s  %-14s %s\n", "phase of a rank", "median s", "longest s",
                                        "by", "last to arrive, by s"));
   for (const StartUpPhase& phase : start.phases()) {
-    std::string line = absl::StrFormat("%-17s ", Printable(phase.name(), 17));
+    std::string line = absl::StrFormat("%-25s ", Printable(PhaseText(phase.name()), 25));
     if (phase.ranks() == 0) {
       absl::StrAppend(&line, "not recorded");
     } else {

@@ -1,6 +1,7 @@
 #include "analyzer/report/words.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -104,6 +105,23 @@ std::string AtPlace(const Finding& finding) {
   return nowhere;
 }
 
+// " (both on node-3)", " (on node-1, node-2)"; empty if the host of any of them is unknown.
+std::string OnHosts(const Finding& finding) {
+  constexpr size_t kFew = 3;
+  if (finding.culprits_size() != finding.culprit_ranks_size()) return "";
+  std::set<std::string> hosts;
+  for (const Culprit& culprit : finding.culprits()) {
+    if (culprit.host().empty()) return "";
+    hosts.insert(Printable(culprit.host(), 64));
+  }
+  if (hosts.empty()) return "";
+  const char* of = hosts.size() > 1 ? "" : finding.culprits_size() == 2 ? "both " : "all ";
+  return absl::StrCat(" (", of, "on ",
+                      hosts.size() > kFew ? absl::StrCat(CountText(static_cast<int64_t>(hosts.size())), " hosts")
+                                          : absl::StrJoin(hosts, ", "),
+                      ")");
+}
+
 }  // namespace
 
 bool HasOwnRow(const Evidence& evidence) {
@@ -114,6 +132,17 @@ bool HasOwnRow(const Evidence& evidence) {
 std::string ShareText(int32_t part, int32_t whole) {
   if (part < whole) return absl::StrCat(CountText(part), " of the ", CountText(whole));
   return whole == 2 ? "both" : absl::StrCat("all ", CountText(whole));
+}
+
+std::string RanksReadText(const Verdict& verdict) {
+  const int32_t read = verdict.ranks_read() - verdict.ranks_only_ended();
+  const bool one = verdict.ranks_expected() == 1 || (verdict.ranks_expected() == 0 && read == 1);
+  std::string text = absl::StrCat(
+      CountText(read), verdict.ranks_expected() > 0 ? absl::StrCat(" of ", CountText(verdict.ranks_expected())) : "",
+      one ? " rank read" : " ranks read");
+  if (verdict.ranks_only_ended() > 0)
+    absl::StrAppend(&text, " (of ", CountText(verdict.ranks_only_ended()), " more only the end is known)");
+  return text;
 }
 
 std::string WaitingText(const Finding& finding) {
@@ -135,7 +164,7 @@ std::string Headline(const Finding& finding) {
     who = CulpritText(finding.culprits(0));
   } else {
     who = RanksText(ranks);
-    if (!common.empty()) absl::StrAppend(&who, ", ", CountText(share), " of them on ", common);
+    who += common.empty() ? OnHosts(finding) : absl::StrCat(", ", CountText(share), " of them on ", common);
   }
   std::string what = Printable(finding.summary());
   if (what.empty()) {

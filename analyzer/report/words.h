@@ -42,7 +42,7 @@ std::string CommName(const CommunicatorRef& comm);
 std::string CommonText(const Finding& finding);
 
 // One sentence: which rank, where in the code, and what it did not do. A host or switch that all culprits share
-// precedes their ranks.
+// precedes their ranks; other hosts follow them, if they are known and few: "ranks 8, 9 (both on node-3)".
 std::string Headline(const Finding& finding);
 
 // Whether the report has a separate row for it ("state", "stack").
@@ -50,6 +50,9 @@ bool HasOwnRow(const Evidence& evidence);
 
 // "3 of the 8", "all 8", "both": how many of them, before a noun.
 std::string ShareText(int32_t part, int32_t whole);
+
+// "63 of 64 ranks read (of 1 more only the end is known)".
+std::string RanksReadText(const Verdict& verdict);
 
 // "7 other ranks are waiting for it."; empty if none is.
 std::string WaitingText(const Finding& finding);

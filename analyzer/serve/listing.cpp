@@ -96,15 +96,18 @@ void FillRow(int folder, Listed* row) {
   row->verdict = Text(verdict, "verdict", 40);
   row->job = Text(verdict, "job", 100);
   if (row->job.empty()) row->job = Text(manifest, "job", 100);
-  row->read = Number(verdict, "ranks_read");
-  row->expected = std::max(Number(verdict, "ranks_expected"), row->read);
+  const int64_t read = Number(verdict, "ranks_read");
+  row->expected = std::max(Number(verdict, "ranks_expected"), read);
+  row->read = std::max<int64_t>(read - Number(verdict, "ranks_only_ended"), 0);
   const json& findings = Member(verdict, "findings");
   if (findings.is_array() && !findings.empty()) {
     std::vector<int32_t> ranks;
     for (const json& rank : Member(findings[0], "culprit_ranks")) {
       if (rank.is_number_integer()) ranks.push_back(rank.get<int32_t>());
     }
-    row->sentence = absl::StrCat(ranks.empty() ? "" : RanksText(ranks) + ": ", Text(findings[0], "summary", 300));
+    row->sentence = Text(findings[0], "headline", 300);
+    if (row->sentence.empty())  // of an older version
+      row->sentence = absl::StrCat(ranks.empty() ? "" : RanksText(ranks) + ": ", Text(findings[0], "summary", 300));
     row->host = Hosts(findings[0]);
   } else if (verdict.is_object()) {
     row->sentence = "no finding";

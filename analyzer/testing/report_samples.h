@@ -287,7 +287,7 @@ inline Verdict MakeRich(Bundle* out) {
     creation->set_members_entered(i == 5 ? 7 : 8);
     creation->set_serial(i > 0);
   }
-  for (const char* name : {"coming", "waiting", "roots", "splits", "between", "first operations"}) {
+  for (const char* name : {"before", "waiting", "creating", "splitting", "between", "first operations"}) {
     StartUpPhase* phase = verdict.mutable_start_up()->add_phases();
     phase->set_name(name);
     phase->set_ranks(name[0] == 'f' ? 0 : 8);

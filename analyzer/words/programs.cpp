@@ -18,7 +18,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
   words.refuted_by = kByDesign;
   switch (finding.reason()) {
     case REASON_SKIPPED:
-      words.what = absl::StrCat("skipped ", call, ", and continued");
+      words.what = absl::StrCat("skipped ", call);
       words.advice = {kBranch};
       break;
     case REASON_EXTRA:

@@ -14,16 +14,6 @@ constexpr int kNamesShown = 2;
 
 std::string TenthsOfSeconds(int64_t ns) { return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9); }
 
-// "coming" is a name for programs.
-std::string PhaseText(const std::string& name) {
-  return name == "coming"    ? "before the first creation"
-         : name == "waiting" ? "waiting for other ranks"
-         : name == "roots"   ? "creating root communicators"
-         : name == "splits"  ? "splitting"
-         : name == "between" ? "between creations"
-                             : name;
-}
-
 std::string NamesOf(const Creation& creation) {
   if (creation.names().empty())
     return creation.parent().empty() ? "" : absl::StrCat("no group, from ", creation.parent());
@@ -68,6 +58,15 @@ std::string StartUpText(const StartUp& start) {
 }
 
 }  // namespace
+
+std::string PhaseText(const std::string& name) {
+  return name == "before"      ? "before the first creation"
+         : name == "waiting"   ? "waiting for other ranks"
+         : name == "creating"  ? "creating communicators"
+         : name == "splitting" ? "splitting communicators"
+         : name == "between"   ? "between creations"
+                               : name;
+}
 
 void PutIntoWords(StartUp* start) {
   for (Creation& creation : *start->mutable_creations()) creation.mutable_communicator()->set_name(NamesOf(creation));

@@ -1,9 +1,14 @@
 // English for the start of a job.
 #pragma once
 
+#include <string>
+
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
+
+// What a rank does in a phase: StartUpPhase::name has one word for tables and programs.
+std::string PhaseText(const std::string& name);
 
 // Fills the text and the names of what each creation made.
 void PutIntoWords(StartUp* start);

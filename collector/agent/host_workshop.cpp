@@ -23,6 +23,7 @@
 #include "collector/common/rank_set.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/evidence.h"
+#include "collector/host/host_network.h"
 #include "collector/host/proc.h"
 #include "collector/incident/incident.h"
 #include "collector/rings/snapshot_merge.h"
@@ -261,6 +262,9 @@ class Workshop final : public HostWorkshop {
     header.set_boot_id(options_.boot_id);
     header.set_rack(options_.rack);
     header.set_leaf_switch(options_.leaf_switch);
+    header.set_port_mbits(ThisHostNetwork().port_mbits);
+    header.set_ports(ThisHostNetwork().ports);
+    header.set_gpus(ThisHostNetwork().gpus);
     header.set_job(order->request.job().job());
     header.set_step(order->request.job().step());
     header.set_restart_count(order->request.job().restart_count());

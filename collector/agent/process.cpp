@@ -30,6 +30,7 @@
 #include "collector/common/say.h"
 #include "collector/evidence/evidence.h"
 #include "collector/host/environment.h"
+#include "collector/host/host_network.h"
 #include "collector/host/proc.h"
 #include "collector/rings/finder.h"
 #include "collector/rings/ring_retention.h"
@@ -119,6 +120,7 @@ class AgentProcess {
     source.host = options_.host;
     source.boot_id = BootId();
     source.version = LOCKSTEP_VERSION;
+    ThisHostNetwork();  // read it now, because a broken adapter may answer late
     const RackAndSwitch place = PlaceOf(CurrentEnvironment());
     source.rack = place.rack;
     source.leaf_switch = place.leaf_switch;

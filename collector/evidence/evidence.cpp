@@ -215,7 +215,9 @@ void EvidenceJob::Finish() {
     const SleepingThreads sleeping = ReadThreadsInD(pid_);
     process->set_threads_in_d(sleeping.count);
     if (stat->state != 'D' && !sleeping.wchan.empty()) process->set_wchan(CleanUtf8(sleeping.wchan, 256));
-    for (const std::string& file : ReadWrittenFiles(pid_)) process->add_written_files(CleanUtf8(file, 4096));
+    WrittenFiles files = ReadWrittenFiles(pid_);
+    for (const std::string& file : files.paths) process->add_written_files(CleanUtf8(file, 4096));
+    for (std::string& mount : files.mounts) process->add_written_mounts(std::move(mount));
     *evidence->mutable_memory() = ReadMemoryState(pid_);
     evidence->mutable_memory()->set_cgroup(CleanUtf8(evidence->memory().cgroup(), 1024));
     const Activity now = before_.valid ? ReadActivity(pid_) : Activity();

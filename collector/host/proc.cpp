@@ -15,9 +15,25 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/bundle.h"
 #include "analyzer/util/folders.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep {
 namespace {
+
+// The kernel writes space, tab, newline and backslash as "\\040".
+std::string WithoutEscapes(absl::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const absl::string_view digits = text.substr(std::min(i + 1, text.size()), 3);
+    if (text[i] != '\\' || digits.size() < 3 || digits.find_first_not_of("01234567") != digits.npos) {
+      out.push_back(text[i]);
+      continue;
+    }
+    out.push_back(static_cast<char>((digits[0] - '0') * 64 + (digits[1] - '0') * 8 + (digits[2] - '0')));
+    i += 3;
+  }
+  return out;
+}
 
 std::string ProcPath(pid_t pid, const char* name) { return absl::StrCat("/proc/", pid, "/", name); }
 
@@ -145,9 +161,25 @@ SleepingThreads ReadThreadsInD(pid_t pid) {
   return found;
 }
 
-std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit) {
+std::map<int64_t, std::string> ParseMounts(std::string_view mountinfo) {
+  std::map<int64_t, std::string> mounts;
+  for (absl::string_view line : absl::StrSplit(absl::string_view(mountinfo.data(), mountinfo.size()), '\n')) {
+    // "36 35 98:0 /root /mount\\040point rw,noatime master:1 - ext3 /dev/sda1 rw"; the number of "master:1" varies.
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
+    int64_t number = 0;
+    if (words.size() < 8 || words[4].substr(0, 1) != "/" || !absl::SimpleAtoi(words[0], &number)) continue;
+    const auto dash = std::find(words.begin() + 6, words.end(), "-");
+    if (words.end() - dash < 2) continue;
+    mounts[number] = CleanUtf8(absl::StrCat(WithoutEscapes(words[4]), " (", *(dash + 1), ")"), 512);
+  }
+  return mounts;
+}
+
+WrittenFiles ReadWrittenFiles(pid_t pid, size_t limit) {
   constexpr int kMostDescriptors = 1024;
-  std::vector<std::string> files;
+  constexpr size_t kMostMountBytes = 4 << 20;
+  WrittenFiles files;
+  std::map<int64_t, std::string> mounts;
   int looked = 0;
   for (const int fd : NumbersIn(ProcPath(pid, "fd"))) {
     if (++looked > kMostDescriptors) break;
@@ -159,13 +191,17 @@ std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit) {
     for (absl::string_view folder : {"/dev/", "/proc/", "/sys/", "/memfd:"})
       device |= name.substr(0, folder.size()) == folder;
     if (device) continue;
-    int64_t flags = 0;  // "pos:\t0\nflags:\t0100001\n"
+    int64_t flags = 0, mount = -1;  // "pos:\t0\nflags:\t0100001\nmnt_id:\t29\n"
     for (absl::string_view line : absl::StrSplit(ReadSmallFile(absl::StrCat(ProcPath(pid, "fdinfo"), "/", fd)), '\n')) {
       if (line.substr(0, 6) == "flags:") flags = strtoll(std::string(line.substr(6)).c_str(), nullptr, 8);
+      if (line.substr(0, 7) == "mnt_id:") mount = strtoll(std::string(line.substr(7)).c_str(), nullptr, 10);
     }
     if ((flags & O_ACCMODE) == O_RDONLY) continue;
-    files.emplace_back(name);
-    if (files.size() >= limit) break;
+    if (files.paths.empty()) mounts = ParseMounts(ReadSmallFile(ProcPath(pid, "mountinfo"), kMostMountBytes));
+    files.paths.emplace_back(name);
+    const auto found = mounts.find(mount);
+    files.mounts.push_back(found == mounts.end() ? "" : found->second);
+    if (files.paths.size() >= limit) break;
   }
   return files;
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/util/clock.h"
@@ -60,10 +61,15 @@ struct SleepingThreads {
   std::string wchan;
 };
 SleepingThreads ReadThreadsInD(pid_t pid);
-// Returns files on disk that are open for writing, at most `limit`, among the process's first 1,024 descriptors. Asks
-// the kernel only for names and flags. Never accesses the files, because an access to a file on a dead server would
-// never return.
-std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit = 32);
+// Files on disk that are open for writing, at most `limit`, among the process's first 1,024 descriptors, and the mount
+// of each: "/mnt/lustre (lustre)", as the process sees it; empty if unknown. Asks the kernel only for names, flags and
+// numbers of mounts. Never accesses the files, because an access to a file on a dead server would never return.
+struct WrittenFiles {
+  std::vector<std::string> paths, mounts;
+};
+WrittenFiles ReadWrittenFiles(pid_t pid, size_t limit = 32);
+// The mounts of a /proc/PID/mountinfo by their number.
+std::map<int64_t, std::string> ParseMounts(std::string_view mountinfo);
 
 // Whether the process has mapped a file whose name starts with `prefix` ("libnccl"); nullopt if the maps are
 // unreadable.

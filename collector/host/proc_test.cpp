@@ -80,15 +80,35 @@ TEST(ProcTest, FilesOpenForWritingAreListed) {
   char real[4096];
   const ssize_t size = readlink(("/proc/self/fd/" + std::to_string(out)).c_str(), real, sizeof real);
   ASSERT_GT(size, 0);
-  const std::vector<std::string> files = ReadWrittenFiles(getpid());
-  EXPECT_EQ(std::count(files.begin(), files.end(), std::string(real, static_cast<size_t>(size))), 1);
+  const auto [files, mounts] = ReadWrittenFiles(getpid());
+  const auto found = std::find(files.begin(), files.end(), std::string(real, static_cast<size_t>(size)));
+  ASSERT_NE(found, files.end());
+  ASSERT_EQ(mounts.size(), files.size());
+  // The mount is a folder of the path; what the kernel says of it needs no access to the file.
+  const std::string mount = mounts[static_cast<size_t>(found - files.begin())];
+  const size_t type = mount.rfind(" (");
+  ASSERT_NE(type, mount.npos) << mount;
+  EXPECT_EQ(found->compare(0, type, mount, 0, type), 0) << *found << " on " << mount;
+  EXPECT_EQ(mount.back(), ')');
   for (const std::string& file : files) EXPECT_EQ(file.find("proc_test_input"), file.npos);
-  EXPECT_LE(ReadWrittenFiles(getpid(), 1).size(), 1u);
+  EXPECT_LE(ReadWrittenFiles(getpid(), 1).paths.size(), 1u);
   close(out);
   close(in);
   unlink(written.c_str());
   unlink(read_only.c_str());
   EXPECT_EQ(ReadThreadsInD(getpid()).count, 0u);
+}
+
+TEST(ProcTest, HostileMountNamesAreText) {
+  const std::map<int64_t, std::string> mounts = ParseMounts(
+      "36 35 98:0 / /mnt/a\\040b\\012c\\134040 rw,noatime - nfs4 server:/x rw\n"
+      "37 35 0:33 / /scratch rw shared:9 master:1 - lustre 10.0.0.1@o2ib:/fs rw\n"
+      "38 35 0:34 / - rw - tmpfs x rw\n"
+      "39 35 0:35 / /short\nx 35 0:35 / /number rw - ext4 y rw\n40 1 0:1 / /\\04 rw - ext4 y rw");
+  ASSERT_EQ(mounts.size(), 3u);
+  EXPECT_EQ(mounts.at(36), "/mnt/a b\nc\\040 (nfs4)");
+  EXPECT_EQ(mounts.at(37), "/scratch (lustre)");
+  EXPECT_EQ(mounts.at(40), "/\\04 (ext4)");
 }
 
 TEST(ProcTest, TwoLooksReturnTwoStacks) {

@@ -67,8 +67,11 @@ void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process
   process->wchan = ReadWchan(pid);
   process->threads_in_d = threads.count;
   if (stat->state != 'D' && !threads.wchan.empty()) process->wchan = threads.wchan;
-  process->written_files = ReadWrittenFiles(pid);
+  WrittenFiles files = ReadWrittenFiles(pid);
+  process->written_files = std::move(files.paths);
+  process->written_mounts = std::move(files.mounts);
   for (std::string& file : process->written_files) file = HostRedaction().Path(file);
+  for (std::string& mount : process->written_mounts) mount = HostRedaction().Mount(mount);
   // Better stacks than the kernel's were already taken.
   if (process->evidence != nullptr && !process->stack.empty()) {
     if (!older_.valid || now.mono_ns - older_.mono_ns >= kOldestSample) older_ = now;

@@ -154,6 +154,9 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
     if (place != bundle.places.end() && place->host == host) {
       header.set_rack(place->rack);
       header.set_leaf_switch(place->leaf_switch);
+      header.set_port_mbits(place->network.port_mbits);
+      header.set_ports(place->network.ports);
+      header.set_gpus(place->network.gpus);
     }
     header.set_boot_id(bundle.ranks[ranks[0]].boot_id);
     header.set_job(facts.job);

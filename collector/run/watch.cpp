@@ -19,6 +19,7 @@
 #include "collector/common/say.h"
 #include "collector/detect/decision_log.h"
 #include "collector/host/environment.h"
+#include "collector/host/host_network.h"
 #include "collector/host/proc.h"
 
 namespace lockstep {
@@ -54,6 +55,7 @@ Watch::Watch(const WatchOptions& options, Agent* agent)
       detector_(options.limits),
       desync_(kHashPoints) {
   host_ = HostName();
+  ThisHostNetwork();  // read it now, because a broken adapter may answer late
   if (options.group) shared_.SetGroup(*options.group);
   if (!options.hook.command.empty()) hook_ = std::make_unique<VerdictHook>(options.hook);
 }
@@ -163,9 +165,8 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   HostRedaction().Redact(&gathered.bundle);
   // All rings are on this host.
   const RackAndSwitch place = PlaceOf(CurrentEnvironment());
-  if (!gathered.bundle.ranks.empty() && (!place.rack.empty() || !place.leaf_switch.empty())) {
-    gathered.bundle.places = {{gathered.bundle.ranks[0].host, place.rack, place.leaf_switch}};
-  }
+  if (!gathered.bundle.ranks.empty())
+    gathered.bundle.places = {{gathered.bundle.ranks[0].host, place.rack, place.leaf_switch, ThisHostNetwork()}};
   AnalyzeOptions options;
   options.late_after_ns = options_.limits.late_after;
   gathered.verdict = replay::Conclude(gathered.bundle, options);

@@ -1,15 +1,18 @@
-// Bus bandwidth of each rank for one kind and size of operation, as 0 to 100 % of the best seen. Ranks far below the
-// others are marked. A click selects the rank, its communicator and its slowest operation.
+// Bus bandwidth in two pictures. By rank: each rank for one kind and size of operation, as 0 to 100 % of the best seen.
+// Ranks far below the others are marked. A click selects the rank, its communicator and its slowest operation. By size
+// and host: see SpeedPane.
 #pragma once
 
 #include "gui/view/view.h"
 
 class QComboBox;
 class QLabel;
+class QStackedWidget;
 
 namespace lockstep::gui {
 
 class BandwidthPane;
+class SpeedPane;
 
 class BandwidthView : public View {
   Q_OBJECT
@@ -26,15 +29,27 @@ class BandwidthView : public View {
   void CentreOnSelection() override;
 
   BandwidthPane* pane() const { return pane_; }
+  SpeedPane* speed_pane() const { return speed_pane_; }
   int series() const { return series_; }
   void SetSeries(int series);
+  int speed() const { return speed_; }
+  void SetSpeed(int speed);
+  bool by_size() const { return by_size_; }
+  void SetBySize(bool by_size);
 
  private:
+  void FillChooser();
+  void Summarize();
+  QString SpeedTable(QChar separator) const;
+
   DocumentPtr document_;
-  int series_ = -1;
-  QComboBox* chooser_;
+  int series_ = -1, speed_ = -1;
+  bool by_size_ = false;
+  QComboBox *picture_, *chooser_;
   QLabel* summary_;
+  QStackedWidget* stack_;
   BandwidthPane* pane_;
+  SpeedPane* speed_pane_;
 };
 
 }  // namespace lockstep::gui

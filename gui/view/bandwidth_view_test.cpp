@@ -9,14 +9,23 @@
 #include "analyzer/testing/job.h"
 #include "gui/testing/facts.h"
 #include "gui/view/bandwidth_pane.h"
+#include "gui/view/speed_pane.h"
 
 namespace lockstep::gui {
 namespace {
 
-DocumentPtr Made(const ViewFacts& facts) {
-  static const Bundle& bundle = *new Bundle(lockstep::testing::Job(2, 2, 2, 4).Run());
-  return testing::OpenWith(bundle, facts);
+const Bundle& Ran() {
+  static const Bundle& bundle = []() -> const Bundle& {
+    auto* made = new Bundle(lockstep::testing::Job(2, 2, 2, 4).Run());
+    for (Rank& rank : made->ranks) rank.host = rank.rank < 4 ? "node1" : "node2";
+    return *made;
+  }();
+  return bundle;
 }
+
+DocumentPtr Made(const ViewFacts& facts) { return testing::OpenWith(Ran(), facts); }
+
+std::string HostOf(int32_t rank) { return Ran().ranks[static_cast<size_t>(rank)].host; }
 
 ViewFacts Two() {
   ViewFacts facts;
@@ -62,7 +71,7 @@ TEST(BandwidthViewTest, TheSeriesWithOutliersIsShownAndTheyAreSelected) {
   EXPECT_EQ(view.Csv().count('\n'), 9);
   QTest::keyClick(view.pane(), Qt::Key_PageUp);
   EXPECT_EQ(view.series(), 0);
-  EXPECT_EQ(view.findChild<QComboBox*>()->currentIndex(), 0);
+  EXPECT_EQ(view.findChild<QComboBox*>("operations")->currentIndex(), 0);
   view.grab();
 }
 
@@ -101,6 +110,76 @@ TEST(BandwidthViewTest, ThousandsOfRanksKeepTheirOutlier) {
   view.Fit();
 }
 
+// Two operations on two hosts; of the second it is not known what is possible.
+ViewFacts WithSpeeds() {
+  ViewFacts facts = Two();
+  const std::string host = HostOf(5);
+  for (const double possible : {100e9, 0.0}) {
+    Speed* speed = facts.mutable_verdict()->add_speeds();
+    speed->set_operation("AllReduce");
+    speed->set_bytes(possible > 0 ? 64 << 20 : 1 << 20);
+    speed->set_ranks(8);
+    speed->set_hosts(2);
+    speed->set_operations(40);
+    speed->set_bus_bytes_per_s(50e9);
+    speed->set_low_bus_bytes_per_s(25e9);
+    speed->set_high_bus_bytes_per_s(75e9);
+    speed->set_roofline_bus_bytes_per_s(possible);
+    speed->set_roofline("line rate 200 Gbit/s for each GPU, detected");
+    speed->set_hosts_measured(2);
+    for (const std::string& name : {host, std::string("a host of another job")}) {
+      HostSpeed* row = speed->add_by_host();
+      row->set_host(name);
+      row->set_operations(20);
+      row->set_low_bus_bytes_per_s(10e9);
+      row->set_bus_bytes_per_s(name == host ? 20e9 : 60e9);
+      row->set_high_bus_bytes_per_s(70e9);
+    }
+  }
+  return facts;
+}
+
+TEST(BandwidthViewTest, BySizeAndHostTheRooflineIsShownAndHostsAreSelected) {
+  Navigator navigator;
+  BandwidthView view(&navigator);
+  view.resize(1280, 800);
+  view.SetDocument(Made(WithSpeeds()));
+  view.show();
+  EXPECT_FALSE(view.by_size());
+  view.SetBySize(true);
+  SpeedPane* pane = view.speed_pane();
+  EXPECT_EQ(view.speed(), 0);
+  // Half of what is possible is at half of the height.
+  const QString text = pane->TextAt(pane->PointAt(0));
+  EXPECT_TRUE(text.contains("50 % of 100.0 GB/s (line rate 200 Gbit/s for each GPU, detected)")) << text.toStdString();
+  EXPECT_TRUE(pane->TextAt(pane->HostAt(1)).startsWith("a host of another job"))
+      << pane->TextAt(pane->HostAt(1)).toStdString();
+  QTest::mouseClick(pane, Qt::LeftButton, {}, pane->HostAt(0).toPoint());
+  EXPECT_TRUE(navigator.selection().ranks.Contains(5));
+  EXPECT_LT(navigator.selection().ranks.size(), 8);
+  const RankIntervals before = navigator.selection().ranks;
+  QTest::keyClick(pane, Qt::Key_Right);
+  QTest::keyClick(pane, Qt::Key_Return);
+  EXPECT_EQ(navigator.selection().ranks, before) << "no rank is on this host";
+  // Only a row with a roofline is in the picture, but both can be chosen.
+  EXPECT_EQ(pane->SpeedNear(pane->PointAt(1)), -1);
+  QTest::keyClick(pane, Qt::Key_PageDown);
+  EXPECT_EQ(view.speed(), 1);
+  EXPECT_TRUE(pane->TextAt(pane->HostAt(0)).endsWith("what is possible is not known"));
+  EXPECT_EQ(view.CopyText().count('\n'), 7);
+  EXPECT_TRUE(view.Csv().contains(",not known")) << view.Csv().toStdString();
+  QImage image(640, 400, QImage::Format_RGB32);
+  QPainter painter(&image);
+  EXPECT_TRUE(view.Paint(&painter, image.size()));
+  painter.end();
+  view.SetDocument(Made({}));
+  EXPECT_FALSE(pane->NotMeasured().isEmpty());
+  QTest::keyClick(pane, Qt::Key_Right);
+  QTest::keyClick(pane, Qt::Key_Return);
+  EXPECT_EQ(view.CopyText(), QString());
+  view.grab();
+}
+
 TEST(BandwidthViewTest, WhatWasNotMeasuredSaysWhy) {
   Navigator navigator;
   BandwidthView view(&navigator);
@@ -126,3 +205,67 @@ TEST(BandwidthViewTest, WhatWasNotMeasuredSaysWhy) {
 
 }  // namespace
 }  // namespace lockstep::gui
+// TEMP-BEGIN
+#include <QApplication>
+namespace lockstep::gui {
+namespace {
+TEST(TempShots, All) {
+  ViewFacts facts = Two();
+  int n = 0;
+  for (const char* op : {"AllReduce", "AllGather", "ReduceScatter", "AlltoAll"}) {
+    for (int p = 14 + n; p < 31; p += 2) {
+      Speed* s = facts.mutable_verdict()->add_speeds();
+      s->set_operation(op);
+      s->set_bytes(int64_t{1} << p);
+      s->set_ranks(n == 3 ? 8 : 1024);
+      s->set_hosts(n == 3 ? 1 : 128);
+      s->set_operations(1200);
+      const double x = 390e9 * (p - 12) / (p - 2.0) * (1 - 0.15 * n);
+      s->set_bus_bytes_per_s(x);
+      s->set_low_bus_bytes_per_s(x * 0.8);
+      s->set_high_bus_bytes_per_s(x * 1.15);
+      s->set_roofline_bus_bytes_per_s(n == 3 ? 0 : 400e9);
+      if (n != 3) s->set_roofline("line rate 400 Gbit/s for each GPU, detected (200 on gpu012)");
+      s->set_hosts_measured(128);
+      for (int h = 0; n != 3 && h < 64; ++h) {
+        HostSpeed* row = s->add_by_host();
+        row->set_host("gpu" + std::to_string(100 + h) + ".cluster.example");
+        row->set_operations(50);
+        const double y = x * (0.5 + h / 128.0);
+        row->set_bus_bytes_per_s(y);
+        row->set_low_bus_bytes_per_s(y * 0.7);
+        row->set_high_bus_bytes_per_s(std::min(y * 1.2, 410e9));
+      }
+    }
+    ++n;
+  }
+  Navigator navigator;
+  BandwidthView view(&navigator);
+  view.resize(1280, 800);
+  view.SetDocument(Made(facts));
+  view.SetBySize(true);
+  view.show();
+  QTest::keyClick(view.speed_pane(), Qt::Key_Right);
+  const QString to = qEnvironmentVariable("SHOTS");
+  view.grab().save(to + "-shares.png");
+  view.SetSpeed(30);
+  view.grab().save(to + "-unknown.png");
+  view.resize(500, 320);
+  view.grab().save(to + "-small.png");
+  view.resize(1280, 800);
+  QPalette dark;
+  dark.setColor(QPalette::Window, QColor(30, 30, 34));
+  dark.setColor(QPalette::Base, QColor(30, 30, 34));
+  dark.setColor(QPalette::WindowText, Qt::white);
+  view.setPalette(dark);
+  view.SetSpeed(2);
+  view.grab().save(to + "-dark.png");
+  view.setPalette(QPalette());
+  ViewFacts none = facts;
+  for (Speed& s : *none.mutable_verdict()->mutable_speeds()) s.set_roofline_bus_bytes_per_s(0);
+  view.SetDocument(Made(none));
+  view.grab().save(to + "-rates.png");
+}
+}  // namespace
+}  // namespace lockstep::gui
+// TEMP-END

@@ -19,7 +19,7 @@ enum class Marks : uint8_t { kOff, kDone, kFull, kTimed };
 // A process as an outside observer sees it.
 struct ProcessFacts {
   std::string state = "S";  // state letter in /proc
-  std::vector<std::string> python_stack, stack, stack_later, written_files;
+  std::vector<std::string> python_stack, stack, stack_later, written_files, written_mounts;
   uint32_t threads_in_d = 0;
   int64_t cpu_ns = -1, io_bytes = -1;  // difference between two samples
   std::string wchan;

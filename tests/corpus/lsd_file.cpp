@@ -226,6 +226,7 @@ class LsdFile {
     for (const std::string& line : facts.stack_later) p->add_stack_later(line);
     for (const std::string& line : facts.python_stack) p->add_python_stack(line);
     for (const std::string& line : facts.written_files) p->add_written_files(line);
+    for (const std::string& line : facts.written_mounts) p->add_written_mounts(line);
     p->set_threads_in_d(facts.threads_in_d);
   }
 

@@ -66,6 +66,7 @@ ProcessFacts CheckpointFacts(int32_t rank, bool writes) {
     char file[64];
     __builtin_snprintf(file, sizeof(file), "/checkpoints/iter_0004000/__%d_0.distcp", rank);
     facts.written_files = {file};
+    facts.written_mounts = {"/checkpoints (nfs4)"};
   }
   return facts;
 }

@@ -139,13 +139,6 @@ bool DriverWait(const Process& process) {
   });
 }
 
-const std::string* CheckpointFile(const Process& process) {
-  for (const std::string& file : process.written_files) {
-    if (HoldsAny(absl::AsciiStrToLower(file), kCheckpointPaths)) return &file;
-  }
-  return nullptr;
-}
-
 bool Writes(const Process& process) {
   for (size_t i = 0; i < process.stack.size() && i < kMaxFrames; ++i) {
     if (HoldsAny(process.stack[i], kWrites)) return true;
@@ -202,6 +195,14 @@ const char* MovingName(Moving moving) {
   return moving == Moving::kYes ? "moving" : moving == Moving::kNo ? "not moving" : "";
 }
 
+size_t CheckpointFile(const Process& process) {
+  size_t file = 0;
+  while (file < process.written_files.size() &&
+         !HoldsAny(absl::AsciiStrToLower(process.written_files[file]), kCheckpointPaths))
+    ++file;
+  return file;
+}
+
 ActivityView ClassifyActivity(const Process& process) {
   ActivityView view;
   Motion(process, &view);
@@ -213,7 +214,8 @@ ActivityView ClassifyActivity(const Process& process) {
   const Match python = InnermostPython(process.python_stack);
   const std::string wait = StorageWait(process);
   const bool storage = !wait.empty() || (view.uninterruptible && !DriverWait(process));
-  const std::string* file = CheckpointFile(process);
+  const size_t open = CheckpointFile(process);
+  const std::string* file = open < process.written_files.size() ? &process.written_files[open] : nullptr;
 
   Detail detail;
   // Certain native frames come first: a collection or a wait for the lock can occur at any Python line. So does a wait

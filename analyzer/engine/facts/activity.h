@@ -29,6 +29,9 @@ const char* MovingName(Moving moving);
 
 ActivityView ClassifyActivity(const Process& process);
 
+// Index into Process::written_files of the file that is a checkpoint's by its name; their number if there is none.
+size_t CheckpointFile(const Process& process);
+
 // Returns whether one fault may stall both ranks: both show the same, or one shows nothing, or both wait for files.
 bool SameStall(Stall a, Stall b);
 

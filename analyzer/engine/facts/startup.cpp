@@ -48,7 +48,8 @@ struct Call {
 
 // In the order of StartUp.phases.
 enum Phase { kComing, kWaiting, kRoots, kSplits, kBetween, kFirstOperations, kPhases };
-constexpr const char* kPhaseNames[kPhases] = {"coming", "waiting", "roots", "splits", "between", "first operations"};
+constexpr const char* kPhaseNames[kPhases] = {"before",    "waiting", "creating",
+                                              "splitting", "between", "first operations"};
 constexpr int64_t kNotRecorded = -1;
 
 struct RankPhases {

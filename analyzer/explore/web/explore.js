@@ -2234,7 +2234,7 @@
       const head = el("header", "", el("h1", "", chip, " " + title));
       const facts = [
         file.job && `job ${file.job}`,
-        this.incident.rows > 0 && `${count(this.incident.rows)} of ${count(Math.max(file.expected, this.incident.rows))} ranks read`,
+        this.incident.rows > 0 && file.read,
         file.findings.length > 1 && `${file.findings.length} findings`,
         file.note
       ].filter(Boolean).join(" \xB7 ");

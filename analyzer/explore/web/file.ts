@@ -30,7 +30,7 @@ export interface Start {
   ranks: { rank: number; host: string; last: number; creations: number; late: number; seconds: number[] }[]; // seconds of each phase, -1: not recorded
 }
 export interface File {
-  job: string; verdict: string; expected: number; note: string; sections: Section[]; findings: Finding[]; ranks: Partial<RankColumns>; missing: Runs;
+  job: string; verdict: string; read: string; note: string; sections: Section[]; findings: Finding[]; ranks: Partial<RankColumns>; missing: Runs;
   comms: Comm[]; waits: { classes: WaitClass[]; edges: [number, number, string, number][] }; mismatches: Mismatch[];
   stacks: { parent: number[]; frame: number[]; kind: number[]; ranks: Runs[]; own: number[] };
   speeds: Speed[]; start: Start | null; unknown: string[]; kinds: [string, number][]; states: [string, string][]; waitKinds: string[]; columns: Record<string, [string, string]>; texts: string[]; focus: Focus | null;

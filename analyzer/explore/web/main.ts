@@ -1,7 +1,7 @@
 // The page: the verdict at the top, one view below it, the selected rank on the right.
 import { Incident, readIncident } from "./data";
 import { fillDetails } from "./details";
-import { button, count, el } from "./dom";
+import { button, el } from "./dom";
 import { FocusView } from "./focus";
 import { GraphView } from "./graph";
 import { MatrixView } from "./matrix";
@@ -77,7 +77,7 @@ class Main implements Page {
     document.title = `${file.verdict} ${file.job} - Lockstep`;
     const title = section?.title ?? "", chip = el("span", healthy ? "chip ok" : "chip", file.verdict);
     const head = el("header", "", el("h1", "", chip, " " + title));
-    const facts = [file.job && `job ${file.job}`, this.incident.rows > 0 && `${count(this.incident.rows)} of ${count(Math.max(file.expected, this.incident.rows))} ranks read`,
+    const facts = [file.job && `job ${file.job}`, this.incident.rows > 0 && file.read,
       file.findings.length > 1 && `${file.findings.length} findings`,
       file.note].filter(Boolean).join(" · ");
     const nav = el("nav");

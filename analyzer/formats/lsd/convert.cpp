@@ -99,6 +99,7 @@ void Encode(const Process& from, ProcessState* out) {
   AddLines(from.python_stack, 1024, out->mutable_python_stack());
   AddLines(from.stack_later, 1024, out->mutable_stack_later());
   AddLines(from.written_files, 4096, out->mutable_written_files());
+  AddLines(from.written_mounts, 512, out->mutable_written_mounts());
   if (from.evidence) *out->mutable_evidence() = *from.evidence;
 }
 
@@ -109,6 +110,7 @@ void Decode(const ProcessState& from, Process* out) {
   out->python_stack.assign(from.python_stack().begin(), from.python_stack().end());
   out->stack_later.assign(from.stack_later().begin(), from.stack_later().end());
   out->written_files.assign(from.written_files().begin(), from.written_files().end());
+  out->written_mounts.assign(from.written_mounts().begin(), from.written_mounts().end());
   if (from.has_evidence()) {
     auto evidence = std::make_shared<ProcessEvidence>(from.evidence());
     BoundEvidence(evidence.get());

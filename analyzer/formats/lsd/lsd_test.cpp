@@ -71,6 +71,7 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
   for (const std::string& frame : p.python_stack) out << " p<" << frame;
   for (const std::string& frame : p.stack_later) out << " l<" << frame;
   for (const std::string& file : p.written_files) out << " w<" << file;
+  for (const std::string& mount : p.written_mounts) out << " m<" << mount;
   out << ' ' << p.threads_in_d;
   for (const Membership& m : rank.memberships) {
     const Communicator& c = bundle.comms.at(m.comm);
@@ -198,6 +199,7 @@ class RandomBundle {
     if (Coin()) rank.process.python_stack = {"forward (model.py:9)", "train (train.py:1)"};
     if (Coin()) rank.process.stack_later = {"read"};
     if (Coin()) rank.process.written_files = {"/ckpt/step10/rank0.pt"};
+    if (Coin()) rank.process.written_mounts = {"/ckpt (lustre)"};
     rank.process.threads_in_d = static_cast<uint32_t>(Number(0, 3));
     rank.process.consequence = Coin();
     rank.captured_ns = Big();

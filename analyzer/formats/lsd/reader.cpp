@@ -597,7 +597,8 @@ void LsdFile::Deliver(BundleBuilder* builder) {
   }
   for (auto& [facts, members] : comms_) builder->AddComm(std::move(facts), std::move(members));
   builder->ExpectRanks(header_.ranks_expected());
-  builder->AddPlace({header_.host(), header_.rack(), header_.leaf_switch()});
+  builder->AddPlace(
+      {header_.host(), header_.rack(), header_.leaf_switch(), {header_.port_mbits(), header_.ports(), header_.gpus()}});
   for (const std::string& problem : header_.problems()) carried_.push_back({path_, -1, problem, -1});
   if (damages_ > kMaxProblemsPerFile)
     problems_.push_back({.path = path_,

@@ -8,6 +8,7 @@
 #include "analyzer/report/html/parts.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
+#include "analyzer/words/start_up.h"
 
 namespace lockstep {
 namespace {
@@ -142,7 +143,8 @@ void AppendStartPhases(const StartUp& start, std::string* out) {
   int64_t widest = 1;
   for (const StartUpPhase& phase : start.phases()) widest = std::max(widest, phase.longest_ns());
   for (const StartUpPhase& phase : start.phases()) {
-    absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(phase.name(), 40), "</b><small>");
+    absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(PhaseText(phase.name()), 40),
+                    "</b><small>");
     if (phase.ranks() == 0) {
       absl::StrAppend(out, "not recorded</small></div><div class=\"meter none\"></div></div>\n");
       continue;

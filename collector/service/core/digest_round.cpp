@@ -315,7 +315,10 @@ void DigestRound::TakeEvidence(const HostEvidence& evidence) {
       process.cpu_ns_between_samples = seen.cpu_ns_between_samples;
       process.io_bytes_between_samples = seen.io_bytes_between_samples;
     }
-    if (process.written_files.empty()) process.written_files = std::move(seen.written_files);
+    if (process.written_files.empty()) {
+      process.written_files = std::move(seen.written_files);
+      process.written_mounts = std::move(seen.written_mounts);
+    }
     if (seen.evidence != nullptr) process.evidence = std::move(seen.evidence);
   }
 }

@@ -1,0 +1,13 @@
+// Ranks that are in a checkpoint, by the file system that they write to.
+#pragma once
+
+#include "analyzer/model/bundle.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// Sets Verdict::checkpoint. A rank is in a checkpoint if its stack or its open files say so (facts/activity.h). Its
+// mount is known if the checkpoint's file was open when the process was sampled.
+void AddCheckpoints(const Bundle& bundle, Verdict* verdict);
+
+}  // namespace lockstep

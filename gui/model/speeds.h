@@ -1,0 +1,50 @@
+// Bus bandwidth over message size and over hosts, compared with what is possible: Verdict::speeds, checked and in
+// words.
+#pragma once
+
+#include <QString>
+#include <QStringList>
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/verdict.pb.h"
+
+namespace lockstep::gui {
+
+// Bytes per second, of the slowest tenth of the calls, the median and the fastest tenth.
+struct SpeedRange {
+  double low = 0, median = 0, high = 0;
+  int64_t operations = 0;
+};
+
+struct HostSpeedRow {
+  QString host;
+  SpeedRange rate;
+};
+
+struct SpeedRow {
+  QString name;    // "AllReduce of 64 MiB, 64 ranks on 8 hosts"
+  QString series;  // "AllReduce, 64 ranks on 8 hosts": rows that differ only in size
+  QString roofline;
+  double possible = 0;  // bytes per second; 0 unknown
+  int64_t bytes = 0;
+  SpeedRange rate;
+  std::vector<HostSpeedRow> hosts;  // slowest first
+  int hosts_measured = 0;
+};
+
+struct Speeds {
+  std::vector<SpeedRow> rows;
+  std::vector<QString> series;  // of the rows, without repetition
+  bool shares = false;          // of some row it is known what is possible
+  QString note;                 // what 100 % is, or why there is no 100 %
+};
+
+// NaN and negative values count as 0.
+Speeds SpeedsOf(const Verdict& verdict);
+
+// "46 % of 50.0 GB/s, line rate 400 Gbit/s for each GPU, detected" or "what is possible is not known"; and the range.
+QString SpeedText(const SpeedRow& row, const SpeedRange& rate);
+
+}  // namespace lockstep::gui

@@ -1,0 +1,69 @@
+// The second picture of BandwidthView: bus bandwidth over message size, and below it over the hosts of one operation,
+// as shares of what is possible.
+#pragma once
+
+#include <QPointF>
+#include <QRect>
+#include <QWidget>
+
+#include <functional>
+
+#include "gui/model/document.h"
+#include "gui/model/navigator.h"
+#include "gui/model/speeds.h"
+#include "gui/view/theme.h"
+
+namespace lockstep::gui {
+
+class SpeedPane : public QWidget {
+  Q_OBJECT
+
+ public:
+  SpeedPane(Navigator* navigator, QWidget* parent);
+
+  std::function<void(int)> on_speed;  // another row of Speeds was chosen
+
+  void Show(DocumentPtr document, int speed);
+  const Speeds& speeds() const { return speeds_; }
+  QPointF PointAt(int speed) const;        // its median, on the widget
+  QPointF HostAt(int host) const;          // the middle of its column, on the widget
+  int SpeedNear(const QPointF& at) const;  // -1: none
+  int HostNear(const QPointF& at) const;   // -1: none
+  QString TextAt(const QPointF& at) const;
+  void Draw(QPainter* painter, const QSize& size, bool whole) const;
+  QString NotMeasured() const;  // why there is nothing to see; empty if there is something
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  bool event(QEvent* event) override;
+
+ private:
+  struct Drawing;
+  struct Axis;
+  const SpeedRow* Row() const;
+  Axis SizeAxis() const;
+  Axis HostAxis() const;
+  QRect SizePlot(const QSize& size) const;
+  QRect HostPlot(const QSize& size) const;
+  double XOfSize(int64_t bytes, const QRect& plot) const;
+  bool IsPlotted(const SpeedRow& row) const { return !speeds_.shares || row.possible > 0; }
+  void DrawScale(const Drawing& d, const QRect& plot, const Axis& axis) const;
+  void DrawSizes(const Drawing& d, const QRect& plot) const;
+  void DrawHosts(const Drawing& d, const QRect& plot, bool whole) const;
+  void DrawLegend(const Drawing& d, double top) const;
+  QString HostTitle() const;
+  void SelectHost(int host);
+  void SetCursor(int host);
+
+  Navigator* navigator_;
+  DocumentPtr document_;
+  Speeds speeds_;
+  int speed_ = -1;
+  int cursor_ = -1;                          // a host of the chosen row
+  double first_power_ = 0, last_power_ = 1;  // of two: the sizes on the axis
+};
+
+}  // namespace lockstep::gui
