@@ -118,7 +118,11 @@ class Aligner {
   // Returns which of two programs does at that place what both have done there before: 0 the first, 1 the second, -1
   // unknown.
   int Precedent(const Comparison& c) const {
-    for (size_t length : kContexts) {
+    // What follows a repeated call depends on how often it was repeated.
+    size_t run = 1;
+    while (run < c.i && SamePlace((*c.a)[c.i - run - 1], (*c.a)[c.i - 1])) ++run;
+    for (const size_t context : kContexts) {
+      const size_t length = std::max(context, run + 1);
       if (c.i < length || c.j < length) return -1;
       int votes[2] = {0, 0};
       for (const auto& [segment, end] : {std::pair(c.a, c.i), std::pair(c.b, c.j)}) {
@@ -265,6 +269,48 @@ const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
   return nullptr;
 }
 
+// Returns whether most other members of the communicator in question made these two calls in the order of the rank that
+// differs. Then the rank left nothing out and added nothing: its communicator has its own number of rounds.
+bool FellowsAgree(const Model& model, const Divergence& d) {
+  constexpr int kEnough = 64;
+  if (d.own == nullptr || d.type == Divergence::Type::kChanged || !IsCollective(d.own->kind) ||
+      !IsCollective(d.sibling->kind))
+    return false;
+  const Rank &rank = model.bundle.ranks[static_cast<size_t>(d.rank)],
+             &sibling = model.bundle.ranks[static_cast<size_t>(d.sibling_rank)];
+  const uint32_t of_own = model.CommOf(rank, *d.own);
+  const std::string &own = model.comms[of_own].klass, &other = model.comms[model.CommOf(sibling, *d.sibling)].klass;
+  if (own == other) return false;
+  // The rank's own communicator of a class.
+  const auto comm_of = [&](const Rank& r, const std::string& klass) -> const Membership* {
+    const auto at = std::find_if(r.memberships.begin(), r.memberships.end(), [&](const Membership& ms) {
+      return ms.member_rank >= 0 && model.comms[ms.comm].klass == klass;
+    });
+    return at == r.memberships.end() ? nullptr : &*at;
+  };
+  const Membership* in = comm_of(rank, other);
+  if (in == nullptr) return false;
+  int agree = 0, disagree = 0;
+  for (const Member& m : model.comms[d.type == Divergence::Type::kExtra ? of_own : in->comm].members) {
+    if (m.rank_index < 0 || m.rank_index == d.rank || m.membership == kNoIndex) continue;
+    const Rank& theirs = model.bundle.ranks[static_cast<size_t>(m.rank_index)];
+    const Membership *x = comm_of(theirs, own), *y = comm_of(theirs, other);
+    if (x == nullptr || y == nullptr) continue;
+    const Member &of_x = model.comms[x->comm].members[static_cast<size_t>(x->member_rank)],
+                 &of_y = model.comms[y->comm].members[static_cast<size_t>(y->member_rank)];
+    const Op *first = model.FindCollective(of_x, d.own->seq), *second = model.FindCollective(of_y, d.sibling->seq);
+    if (first != nullptr && second != nullptr) {
+      ++(first < second ? agree : disagree);
+    } else if (first != nullptr && of_y.arrived < d.sibling->seq) {
+      ++agree;
+    } else if (second != nullptr && of_x.arrived < d.own->seq) {
+      ++disagree;
+    }
+    if (agree + disagree == kEnough) break;
+  }
+  return agree > disagree;
+}
+
 // For a call on a communicator, its members are better evidence than ranks with the same role. If all members did the
 // same, it is legal, whatever the corresponding communicators do: a replica may have its own number of rounds. If they
 // differ, the rank that agrees with the majority has left nothing out and added nothing; wrongly aligned records would
@@ -297,6 +343,7 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
   std::map<std::pair<uint32_t, int64_t>, const Op*> majorities;
   std::map<uint32_t, size_t> seen_in;  // number of members with data, by communicator
   std::erase_if(*found, [&](const Divergence& d) {
+    if (FellowsAgree(model, d)) return true;
     const Call call = call_of(d);
     const std::set<int32_t>& ranks = alike[call.key];
     for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(d.rank)].memberships) {
