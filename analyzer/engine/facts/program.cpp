@@ -371,12 +371,13 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
   });
 }
 
-// How many ranks of a family made each call of the reference that others left out. Counts the reference and the ranks
-// that never leave it. A rank that stopped before a place agrees with both sides and is evidence for neither.
+// The ranks of a family that made each call of the reference that others left out: the reference and the ranks that
+// never leave it. A rank that stopped before a place agrees with both sides and is evidence for neither.
 class Makers {
  public:
-  Makers(const Aligner& aligner, const std::vector<Program>& family, const Program& ref,
-         const std::vector<Divergence>& differ) {
+  Makers(const Model& model, const Aligner& aligner, const std::vector<Program>& family, const Program& ref,
+         const std::vector<Divergence>& differ)
+      : model_(model) {
     absl::flat_hash_set<const Op*> left;
     absl::flat_hash_set<int32_t> leavers;
     for (const Divergence& d : differ) {
@@ -389,7 +390,7 @@ class Makers {
         if (left.contains(token.op)) places.emplace(PlaceKey(token), token);
       }
     }
-    for (const auto& [key, token] : places) made_[token.op] = 1;
+    for (const auto& [key, token] : places) made_[token.op] = {CommOf(ref.rank, *token.op)};
     for (const Program& p : family) {
       if (&p == &ref || leavers.contains(p.rank)) continue;
       absl::flat_hash_set<const Op*> seen;  // a thread's record may contain a place twice
@@ -397,7 +398,7 @@ class Makers {
         for (const Token& token : segment) {
           const auto at = places.find(PlaceKey(token));
           if (at != places.end() && aligner.SameCall(token, at->second) && seen.insert(at->second.op).second)
-            ++made_[at->second.op];
+            made_[at->second.op].push_back(CommOf(p.rank, *token.op));
         }
       }
     }
@@ -405,11 +406,31 @@ class Makers {
 
   size_t Of(const Op* call) const {
     const auto at = made_.find(call);
-    return at == made_.end() ? 1 : at->second;
+    return at == made_.end() ? 1 : at->second.size();
+  }
+
+  // Members of one communicator make its calls together, so all of another one are one witness against this rank.
+  size_t WitnessesAgainst(const Divergence& d) const {
+    const auto at = made_.find(d.sibling);
+    if (at == made_.end()) return 1;
+    size_t fellows = 0;
+    std::set<uint32_t> others;
+    for (const uint32_t comm : at->second) {
+      const auto& own = model_.bundle.ranks[static_cast<size_t>(d.rank)].memberships;
+      const bool fellow = std::any_of(own.begin(), own.end(), [&](const Membership& ms) { return ms.comm == comm; });
+      fellows += fellow;
+      if (!fellow) others.insert(comm);
+    }
+    return fellows + others.size();
   }
 
  private:
-  absl::flat_hash_map<const Op*, size_t> made_;
+  uint32_t CommOf(int32_t rank, const Op& op) const {
+    return model_.CommOf(model_.bundle.ranks[static_cast<size_t>(rank)], op);
+  }
+
+  const Model& model_;
+  absl::flat_hash_map<const Op*, std::vector<uint32_t>> made_;  // the communicator of each rank's call
 };
 
 }  // namespace
@@ -472,7 +493,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
     }
     const auto biggest =
         std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    const Makers makers(aligner, family, *reference, best);
+    const Makers makers(model, aligner, family, *reference, best);
     const auto program_of = [&programs = family](int32_t rank) {
       return std::find_if(programs.begin(), programs.end(), [&](const Program& p) { return p.rank == rank; });
     };
@@ -501,7 +522,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       const int keeps = aligner.Precedent(aligner.Compare(ref, own));
       d.against_history = keeps == 0;
       // The evidence is equal on both sides, so treat it like a family of two.
-      if (made <= alike) {
+      if (makers.WitnessesAgainst(d) <= alike) {
         if (keeps < 0) continue;
         if (keeps == 1) {
           if (alike > 1) continue;
