@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -150,6 +152,9 @@ struct Seen {
   bool trusted = false;       // the rank still ran, and completions are completions: no abort ended its operations
 };
 
+// One rank completed operations with the other that this one never issued.
+bool Contradict(const Seen& a, const Seen& b) { return a.completed > b.issued || b.completed > a.issued; }
+
 // Maps communicators to how far their members were.
 using Members = std::map<uint32_t, std::vector<Seen>>;
 
@@ -195,16 +200,122 @@ absl::flat_hash_map<int64_t, Times> TimesOf(const Rank& rank, uint32_t comm) {
   return times;
 }
 
-// One rank completed a collective long before the other issued its call of that number: they are not the same call.
+// One rank completed a collective long before the other issued its call of that number, or no constant difference of
+// their clocks lets every call be issued before all have completed it: they are not the same calls.
 bool NotTheSameCalls(const Rank& a, const Rank& b, uint32_t comm) {
   const auto of_a = TimesOf(a, comm), of_b = TimesOf(b, comm);
-  const auto before = [](const Times& x, const Times& y) {
-    return x.over_ns < INT64_MAX - kClockTrust && y.issued_ns > x.over_ns + kClockTrust;
+  // How far the clock of `a` is ahead.
+  int64_t least = INT64_MIN, most = INT64_MAX;
+  for (const auto& [number, x] : of_a) {
+    const auto same = of_b.find(number);
+    if (same == of_b.end()) continue;
+    const Times& y = same->second;
+    if (y.over_ns < INT64_MAX) least = std::max(least, x.issued_ns - y.over_ns);
+    if (x.over_ns < INT64_MAX) most = std::min(most, x.over_ns - y.issued_ns);
+  }
+  return least > kClockTrust || most < -kClockTrust || (most < INT64_MAX && least > most + kNoticed);
+}
+
+// When a rank made the collectives that every member completed, by communicator and number.
+using Made = absl::flat_hash_map<std::pair<uint32_t, int64_t>, int64_t>;
+
+Made MadeBy(const Rank& rank) {
+  Made made;
+  for (const Op& op : rank.ops) {
+    if (op.membership == kNoIndex || op.seq < 0 || op.enter_ns <= 0 || op.state != OpState::kCompleted ||
+        !NeedsEveryMember(op.kind) || CallFactsOf(op.kind).may_be_sends)
+      continue;
+    made[{rank.memberships[op.membership].comm, op.seq}] = op.enter_ns;
+  }
+  return made;
+}
+
+// How much later one rank made its calls than another, by their clocks; none if they made too few together.
+struct Later {
+  int64_t usual_ns = 0, spread_ns = 0;
+  int64_t within_ns = 0;  // time from the first to the last of these calls
+};
+
+std::optional<Later> LaterBy(const Made& one, const Made& other) {
+  constexpr size_t kFewCalls = 4;
+  std::vector<int64_t> later;
+  int64_t first = INT64_MAX, last = INT64_MIN;
+  for (const auto& [call, at] : one) {
+    const auto same = other.find(call);
+    if (same == other.end()) continue;
+    later.push_back(at - same->second);
+    first = std::min(first, at), last = std::max(last, at);
+  }
+  if (later.size() < kFewCalls) return std::nullopt;
+  std::sort(later.begin(), later.end());
+  return Later{later[later.size() / 2], later.back() - later.front(), last - first};
+}
+
+// Another attempt of the job ends at other numbers, and makes its calls at other intervals. Ranks that agree with the
+// others in both, but for a constant, made their calls together with these, on a wrong clock. Corrects it; returns
+// whether there was any.
+bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
+  constexpr size_t kWitnesses = 8;
+  constexpr int64_t kPace = 100;  // two attempts take times that differ by more than one part in this
+  std::map<int32_t, Made> made;
+  const auto made_by = [&](int32_t rank) -> const Made& {
+    const auto [it, fresh] = made.try_emplace(rank);
+    if (fresh) it->second = MadeBy(bundle->ranks[static_cast<size_t>(rank)]);
+    return it->second;
   };
-  return std::any_of(of_a.begin(), of_a.end(), [&](const auto& call) {
-    const auto same = of_b.find(call.first);
-    return same != of_b.end() && (before(call.second, same->second) || before(same->second, call.second));
-  });
+  std::map<int32_t, std::set<int32_t>> witnesses;  // of a rank whose times are far from the usual ones
+  std::set<int32_t> elsewhere;                     // ranks of other numbers
+  for (const auto& [comm, list] : recorded) {
+    std::vector<int32_t> sound;
+    Seen furthest = {.issued = INT64_MAX};
+    const auto far = [&](const Seen& s) { return std::abs(s.newest_ns - usual_ns) >= kClockTrust; };
+    for (const Seen& s : list) {
+      if (far(s)) continue;
+      if (sound.size() < kWitnesses) sound.push_back(s.rank);
+      furthest.issued = std::min(furthest.issued, s.issued);
+      furthest.completed = std::max(furthest.completed, s.completed);
+    }
+    for (const Seen& s : list) {
+      if (!far(s) || sound.size() < 2) continue;
+      if (Contradict(s, furthest)) elsewhere.insert(s.rank);
+      witnesses[s.rank].insert(sound.begin(), sound.end());
+    }
+  }
+  bool any = false;
+  for (const auto& [rank, sound] : witnesses) {
+    if (elsewhere.contains(rank)) continue;
+    std::optional<Later> best;
+    int64_t among = 0;
+    for (const int32_t one : sound) {
+      const std::optional<Later> later = LaterBy(made_by(rank), made_by(one));
+      if (later && (!best || later->spread_ns < best->spread_ns)) best = later;
+      for (const int32_t other : sound) {
+        if (other >= one) break;
+        const std::optional<Later> between = LaterBy(made_by(one), made_by(other));
+        if (between) among = std::max(among, between->spread_ns);
+      }
+    }
+    if (!best || best->spread_ns > 2 * among || best->spread_ns > best->within_ns / kPace ||
+        std::abs(best->usual_ns) < kClockTrust)
+      continue;
+    Rank& wrong = bundle->ranks[static_cast<size_t>(rank)];
+    for (Op& op : wrong.ops) {
+      for (int64_t* at : {&op.enter_ns, &op.return_ns, &op.started_ns, &op.completed_ns}) {
+        if (*at > 0) *at -= best->usual_ns;
+      }
+    }
+    if (wrong.captured_ns > 0) wrong.captured_ns -= best->usual_ns;
+    bundle->problems.push_back(
+        {.path = wrong.path,
+         .text = absl::StrCat("its wall clock is ", (std::abs(best->usual_ns) + kNoticed / 2) / kNoticed, " s ",
+                              best->usual_ns > 0 ? "ahead of" : "behind",
+                              " those of other ranks, by the calls that they made together; corrected"),
+         .rank = wrong.rank,
+         .note = true,
+         .like = "wrong clock"});
+    any = true;
+  }
+  return any;
 }
 
 // Ranks `apart` from the job's usual time that contradict their nearest member.
@@ -218,9 +329,8 @@ std::vector<int32_t> Contradicting(const Bundle& bundle, uint32_t comm, const st
                                       [&](const Seen& a, const Seen& b) { return from_usual(a) < from_usual(b); });
   if (list.size() < 2 || from_usual(*usual) >= apart) return odd;
   for (const Seen& s : list) {
-    if (from_usual(s) < apart) continue;
-    // Other ranks completed operations with this rank that it never issued, or the reverse.
-    if (usual->completed > s.issued || s.completed > usual->issued ||
+    if (from_usual(s) < std::min(apart, kAtOnce) || s.rank == usual->rank) continue;
+    if ((from_usual(s) >= apart && Contradict(s, *usual)) ||
         NotTheSameCalls(bundle.ranks[static_cast<size_t>(s.rank)], bundle.ranks[static_cast<size_t>(usual->rank)],
                         comm))
       odd.push_back(s.rank);
@@ -314,12 +424,17 @@ void LeaveOut(const std::set<int32_t>& ranks, const char* why, Bundle* bundle) {
 
 void LeaveOutForeignDumps(Bundle* bundle) {
   Members recorded, counted;
-  for (size_t r = 0; r < bundle->ranks.size(); ++r) {
-    const Rank& rank = bundle->ranks[r];
-    if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
-    rank.only_active ? AddCounted(rank, static_cast<int32_t>(r), &counted)
-                     : AddRecorded(rank, static_cast<int32_t>(r), &recorded);
-  }
+  const auto look = [&] {
+    recorded.clear(), counted.clear();
+    for (size_t r = 0; r < bundle->ranks.size(); ++r) {
+      const Rank& rank = bundle->ranks[r];
+      if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
+      rank.only_active ? AddCounted(rank, static_cast<int32_t>(r), &counted)
+                       : AddRecorded(rank, static_cast<int32_t>(r), &recorded);
+    }
+  };
+  look();
+  if (CorrectClocks(recorded, UsualTime(recorded, kClockTrust).time_ns, bundle)) look();
   std::set<int32_t> foreign;
   const Usual recorded_at = UsualTime(recorded, kClockTrust), counted_at = UsualTime(counted, kStandstill);
   for (const auto& [comm, list] : recorded) {
@@ -340,7 +455,7 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   }
   if (mixed) {
     const std::set<int32_t> old = BeforeTheNewest(recorded, counted);
-    if (bundle->ranks.size() >= old.size() + 2) {
+    if (!old.empty() && bundle->ranks.size() >= old.size() + 2) {
       LeaveOut(old, "left out: it is from an earlier run, or from an earlier time of this run, than the newest dumps",
                bundle);
       return;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -177,20 +178,44 @@ TEST(ForeignDumps, WithoutAMajorityTheNewestStay) {
   EXPECT_NE(each.problems[0].text.find("the dumps are from several runs"), std::string::npos);
 }
 
-// Another attempt of the job made calls with the same numbers an hour before or after, and the records show that they
-// were over before these calls were issued.
+// Another attempt of the job made calls with the same numbers an hour or half a minute before or after, at its own
+// pace, and the records show that they were over before these calls were issued.
 TEST(ForeignDumps, AnEarlierAttemptWithTheSameNumbersIsLeftOut) {
   for (const bool by_taking : {false, true}) {
-    for (const int64_t seconds : {5400, 8970, 12'600}) {
+    for (const int64_t seconds : {5400, 8970, 8990, 12'600}) {
       Bundle b = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {700, seconds * kSecond}, {700, 9000 * kSecond}});
+      for (Op& op : b.ranks[2].ops) op.enter_ns += (op.seq - 700) * kSecond / 2;
       for (Rank& rank : b.ranks) {
         if (by_taking) rank.captured_ns = rank.ops.back().enter_ns + kSecond;
         for (Op& op : rank.ops) op.completed_ns = by_taking ? 0 : op.enter_ns + kSecond / 100;
       }
       LeaveOutForeignDumps(&b);
-      ASSERT_EQ(b.ranks.size(), seconds == 8970 ? 4u : 3u) << seconds << " s, by taking " << by_taking;
+      const bool known = !by_taking || seconds == 5400 || seconds == 12'600;
+      ASSERT_EQ(b.ranks.size(), known ? 3u : 4u) << seconds << " s, by taking " << by_taking;
       EXPECT_EQ(b.ranks.back().rank, 3);
     }
+  }
+}
+
+// Rank 2 made its calls together with the others, on a clock that is wrong by an hour or a day.
+TEST(ForeignDumps, AWrongClockIsCorrected) {
+  for (const int64_t wrong : {-3600 * kSecond, 86'400 * kSecond}) {
+    Bundle b = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {700, 9000 * kSecond}, {700, 9000 * kSecond}});
+    for (Rank& rank : b.ranks) {
+      for (Op& op : rank.ops) {
+        op.enter_ns +=
+            (op.seq - 700) * kSecond + rank.rank * op.seq % 3 * kSecond / 1000 + (rank.rank == 2 ? wrong : 0);
+        op.completed_ns = op.enter_ns + kSecond / 100;
+      }
+      rank.captured_ns = rank.ops.back().enter_ns + kSecond;
+    }
+    LeaveOutForeignDumps(&b);
+    ASSERT_EQ(b.ranks.size(), 4u);
+    EXPECT_LT(std::abs(b.ranks[2].captured_ns - b.ranks[1].captured_ns), kSecond);
+    EXPECT_LT(std::abs(b.ranks[2].ops[0].completed_ns - b.ranks[1].ops[0].completed_ns), kSecond);
+    ASSERT_EQ(b.problems.size(), 1u);
+    EXPECT_EQ(b.problems[0].rank, 2);
+    EXPECT_NE(b.problems[0].text.find(wrong > 0 ? "86400 s ahead of those" : "3600 s behind those"), std::string::npos);
   }
 }
 

@@ -119,20 +119,51 @@ class Loader {
     records_.unclaimed = std::move(logs.unclaimed);
     // What a log alone leaves open, dumps may decide: the ranks with a dump wait for this one.
     if (logs.aborted_first) logs.framework.ranks.push_back(*std::move(logs.aborted_first));
-    AddEnds(&logs.framework.ranks);
+    JoinLogs(std::move(logs.framework));
   }
 
-  // Adds the ends of ranks that left no dump.
-  void AddEnds(std::vector<Rank>* from) {
-    std::vector<Rank>& ranks = records_.framework.ranks;
+  // Adds the ranks that left no dump, as far as logs show their calls or their ends.
+  void JoinLogs(Bundle logs) {
+    Bundle& dumps = records_.framework;
     std::set<int32_t> known;
-    for (const Rank& rank : ranks) known.insert(rank.rank);
-    for (Rank& rank : *from) {
-      if (rank.process.life == Life::kUnknown || known.contains(rank.rank)) continue;
-      records_.framework.ranks_expected = std::max(records_.framework.ranks_expected, rank.rank + 1);
-      ranks.push_back(std::move(rank));
+    for (const Rank& rank : dumps.ranks) known.insert(rank.rank);
+    std::multimap<std::string, uint32_t> by_name;  // "NAME/HASH": the same name, whatever the members
+    const auto name_of = [](const Communicator& comm) { return comm.id.substr(0, comm.id.rfind('/')); };
+    for (uint32_t c = 0; c < dumps.comms.size(); ++c) by_name.emplace(name_of(dumps.comms[c]), c);
+    std::map<uint32_t, uint32_t> added;  // groups that only logs name
+    // The rank's group in the dumps, and its place there.
+    const auto place = [&](int32_t rank, Membership* ms) {
+      const auto [begin, end] = by_name.equal_range(name_of(logs.comms[ms->comm]));
+      for (auto of = begin; of != end; ++of) {
+        const std::vector<int32_t>& members = dumps.comms[of->second].members;
+        const auto at = std::find(members.begin(), members.end(), rank);
+        if (at == members.end()) continue;
+        ms->comm = of->second;
+        ms->member_rank = static_cast<int32_t>(at - members.begin());
+        return;
+      }
+      const auto [at, fresh] = added.try_emplace(ms->comm, static_cast<uint32_t>(dumps.comms.size()));
+      if (fresh) dumps.comms.push_back(logs.comms[ms->comm]);
+      ms->comm = at->second;
+    };
+    const auto intern = [&](uint32_t* text) {
+      if (*text == kNoIndex) return;
+      dumps.strings.push_back(logs.strings[*text]);
+      *text = static_cast<uint32_t>(dumps.strings.size() - 1);
+    };
+    for (Rank& rank : logs.ranks) {
+      if (known.contains(rank.rank)) continue;
+      if (rank.memberships.empty() && rank.process.life == Life::kUnknown) continue;
+      for (Membership& ms : rank.memberships) place(rank.rank, &ms);
+      for (Op& op : rank.ops) {
+        op.input_shape = op.output_shape = op.dtypes = kNoIndex;
+        intern(&op.name);
+        intern(&op.call_site);
+      }
+      dumps.ranks_expected = std::max(dumps.ranks_expected, rank.rank + 1);
+      dumps.ranks.push_back(std::move(rank));
     }
-    std::sort(ranks.begin(), ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
+    std::sort(dumps.ranks.begin(), dumps.ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
   }
 
   // Refuses files of several jobs unless one is chosen, because a verdict is about one job.

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/program_read.h"
-#include "analyzer/engine/facts/strands.h"
 #include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
@@ -95,8 +94,7 @@ bool Differ(const Counted& a, const Counted& b) {
 std::vector<int32_t> FindOtherPrograms(const Model& model) {
   // The counts of another strand grow at any place of the program.
   std::vector<bool> left_out = FindGivenUp(model);
-  const std::vector<uint32_t> strands = FindStrands(model);
-  for (size_t c = 0; c < strands.size(); ++c) left_out[c] = left_out[c] || strands[c] != 0;
+  for (size_t c = 0; c < left_out.size(); ++c) left_out[c] = left_out[c] || model.comms[c].strand != 0;
   std::map<std::string, std::vector<Counted>> roles;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     Counted program;

@@ -35,6 +35,7 @@ struct CommView {
   std::string names;                  // common part of the names in the class: "tp_*"; empty if there is none
   // The same for all communicators created at the same place of the program on other ranks.
   std::string klass;
+  uint32_t strand = 0;  // see FindStrands
   bool used_for_p2p = false;
 };
 

@@ -118,7 +118,11 @@ class Aligner {
   // Returns which of two programs does at that place what both have done there before: 0 the first, 1 the second, -1
   // unknown.
   int Precedent(const Comparison& c) const {
-    for (size_t length : kContexts) {
+    // What follows a repeated call depends on how often it was repeated.
+    size_t run = 1;
+    while (run < c.i && SamePlace((*c.a)[c.i - run - 1], (*c.a)[c.i - 1])) ++run;
+    for (const size_t context : kContexts) {
+      const size_t length = std::max(context, run + 1);
       if (c.i < length || c.j < length) return -1;
       int votes[2] = {0, 0};
       for (const auto& [segment, end] : {std::pair(c.a, c.i), std::pair(c.b, c.j)}) {
@@ -265,6 +269,48 @@ const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
   return nullptr;
 }
 
+// Returns whether most other members of the communicator in question made these two calls in the order of the rank that
+// differs. Then the rank left nothing out and added nothing: its communicator has its own number of rounds.
+bool FellowsAgree(const Model& model, const Divergence& d) {
+  constexpr int kEnough = 64;
+  if (d.own == nullptr || d.type == Divergence::Type::kChanged || !IsCollective(d.own->kind) ||
+      !IsCollective(d.sibling->kind))
+    return false;
+  const Rank &rank = model.bundle.ranks[static_cast<size_t>(d.rank)],
+             &sibling = model.bundle.ranks[static_cast<size_t>(d.sibling_rank)];
+  const uint32_t of_own = model.CommOf(rank, *d.own);
+  const std::string &own = model.comms[of_own].klass, &other = model.comms[model.CommOf(sibling, *d.sibling)].klass;
+  if (own == other) return false;
+  // The rank's own communicator of a class.
+  const auto comm_of = [&](const Rank& r, const std::string& klass) -> const Membership* {
+    const auto at = std::find_if(r.memberships.begin(), r.memberships.end(), [&](const Membership& ms) {
+      return ms.member_rank >= 0 && model.comms[ms.comm].klass == klass;
+    });
+    return at == r.memberships.end() ? nullptr : &*at;
+  };
+  const Membership* in = comm_of(rank, other);
+  if (in == nullptr) return false;
+  int agree = 0, disagree = 0;
+  for (const Member& m : model.comms[d.type == Divergence::Type::kExtra ? of_own : in->comm].members) {
+    if (m.rank_index < 0 || m.rank_index == d.rank || m.membership == kNoIndex) continue;
+    const Rank& theirs = model.bundle.ranks[static_cast<size_t>(m.rank_index)];
+    const Membership *x = comm_of(theirs, own), *y = comm_of(theirs, other);
+    if (x == nullptr || y == nullptr) continue;
+    const Member &of_x = model.comms[x->comm].members[static_cast<size_t>(x->member_rank)],
+                 &of_y = model.comms[y->comm].members[static_cast<size_t>(y->member_rank)];
+    const Op *first = model.FindCollective(of_x, d.own->seq), *second = model.FindCollective(of_y, d.sibling->seq);
+    if (first != nullptr && second != nullptr) {
+      ++(first < second ? agree : disagree);
+    } else if (first != nullptr && of_y.arrived < d.sibling->seq) {
+      ++agree;
+    } else if (second != nullptr && of_x.arrived < d.own->seq) {
+      ++disagree;
+    }
+    if (agree + disagree == kEnough) break;
+  }
+  return agree > disagree;
+}
+
 // For a call on a communicator, its members are better evidence than ranks with the same role. If all members did the
 // same, it is legal, whatever the corresponding communicators do: a replica may have its own number of rounds. If they
 // differ, the rank that agrees with the majority has left nothing out and added nothing; wrongly aligned records would
@@ -297,6 +343,7 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
   std::map<std::pair<uint32_t, int64_t>, const Op*> majorities;
   std::map<uint32_t, size_t> seen_in;  // number of members with data, by communicator
   std::erase_if(*found, [&](const Divergence& d) {
+    if (FellowsAgree(model, d)) return true;
     const Call call = call_of(d);
     const std::set<int32_t>& ranks = alike[call.key];
     for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(d.rank)].memberships) {
@@ -324,12 +371,13 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
   });
 }
 
-// How many ranks of a family made each call of the reference that others left out. Counts the reference and the ranks
-// that never leave it. A rank that stopped before a place agrees with both sides and is evidence for neither.
+// The ranks of a family that made each call of the reference that others left out: the reference and the ranks that
+// never leave it. A rank that stopped before a place agrees with both sides and is evidence for neither.
 class Makers {
  public:
-  Makers(const Aligner& aligner, const std::vector<Program>& family, const Program& ref,
-         const std::vector<Divergence>& differ) {
+  Makers(const Model& model, const Aligner& aligner, const std::vector<Program>& family, const Program& ref,
+         const std::vector<Divergence>& differ)
+      : model_(model) {
     absl::flat_hash_set<const Op*> left;
     absl::flat_hash_set<int32_t> leavers;
     for (const Divergence& d : differ) {
@@ -342,7 +390,7 @@ class Makers {
         if (left.contains(token.op)) places.emplace(PlaceKey(token), token);
       }
     }
-    for (const auto& [key, token] : places) made_[token.op] = 1;
+    for (const auto& [key, token] : places) made_[token.op] = {CommOf(ref.rank, *token.op)};
     for (const Program& p : family) {
       if (&p == &ref || leavers.contains(p.rank)) continue;
       absl::flat_hash_set<const Op*> seen;  // a thread's record may contain a place twice
@@ -350,7 +398,7 @@ class Makers {
         for (const Token& token : segment) {
           const auto at = places.find(PlaceKey(token));
           if (at != places.end() && aligner.SameCall(token, at->second) && seen.insert(at->second.op).second)
-            ++made_[at->second.op];
+            made_[at->second.op].push_back(CommOf(p.rank, *token.op));
         }
       }
     }
@@ -358,11 +406,31 @@ class Makers {
 
   size_t Of(const Op* call) const {
     const auto at = made_.find(call);
-    return at == made_.end() ? 1 : at->second;
+    return at == made_.end() ? 1 : at->second.size();
+  }
+
+  // Members of one communicator make its calls together, so all of another one are one witness against this rank.
+  size_t WitnessesAgainst(const Divergence& d) const {
+    const auto at = made_.find(d.sibling);
+    if (at == made_.end()) return 1;
+    size_t fellows = 0;
+    std::set<uint32_t> others;
+    for (const uint32_t comm : at->second) {
+      const auto& own = model_.bundle.ranks[static_cast<size_t>(d.rank)].memberships;
+      const bool fellow = std::any_of(own.begin(), own.end(), [&](const Membership& ms) { return ms.comm == comm; });
+      fellows += fellow;
+      if (!fellow) others.insert(comm);
+    }
+    return fellows + others.size();
   }
 
  private:
-  absl::flat_hash_map<const Op*, size_t> made_;
+  uint32_t CommOf(int32_t rank, const Op& op) const {
+    return model_.CommOf(model_.bundle.ranks[static_cast<size_t>(rank)], op);
+  }
+
+  const Model& model_;
+  absl::flat_hash_map<const Op*, std::vector<uint32_t>> made_;  // the communicator of each rank's call
 };
 
 }  // namespace
@@ -425,7 +493,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
     }
     const auto biggest =
         std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    const Makers makers(aligner, family, *reference, best);
+    const Makers makers(model, aligner, family, *reference, best);
     const auto program_of = [&programs = family](int32_t rank) {
       return std::find_if(programs.begin(), programs.end(), [&](const Program& p) { return p.rank == rank; });
     };
@@ -454,7 +522,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       const int keeps = aligner.Precedent(aligner.Compare(ref, own));
       d.against_history = keeps == 0;
       // The evidence is equal on both sides, so treat it like a family of two.
-      if (made <= alike) {
+      if (makers.WitnessesAgainst(d) <= alike) {
         if (keeps < 0) continue;
         if (keeps == 1) {
           if (alike > 1) continue;

@@ -9,7 +9,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine/facts/strands.h"
 #include "analyzer/util/numbers.h"
 
 namespace lockstep {
@@ -73,10 +72,7 @@ std::vector<bool> FindExchanges(const Model& model) {
 class Reader {
  public:
   Reader(const Model& model, bool strands)
-      : model_(model),
-        exchanges_(FindExchanges(model)),
-        given_up_(FindGivenUp(model)),
-        strands_(strands ? FindStrands(model) : std::vector<uint32_t>(model.comms.size())) {
+      : model_(model), exchanges_(FindExchanges(model)), given_up_(FindGivenUp(model)), strands_(strands) {
     std::map<std::string, uint32_t> klasses;
     for (const CommView& view : model.comms) {
       klass_of_comm_.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
@@ -141,7 +137,9 @@ class Reader {
 
  private:
   using Part = std::pair<uint32_t, uint32_t>;  // strand, thread
-  Part PartOf(const Rank& rank, const Op& op) const { return {strands_[model_.CommOf(rank, op)], op.thread}; }
+  Part PartOf(const Rank& rank, const Op& op) const {
+    return {strands_ ? model_.comms[model_.CommOf(rank, op)].strand : 0, op.thread};
+  }
 
   // Maps the kind of call and the place of the call in the code to a count.
   using CallKinds = std::map<uint64_t, int>;
@@ -232,7 +230,7 @@ class Reader {
 
   const Model& model_;
   const std::vector<bool> exchanges_, given_up_;
-  const std::vector<uint32_t> strands_;
+  const bool strands_;
   std::vector<uint32_t> klass_of_comm_;
   std::vector<int> comms_of_class_;
   // For the current rank: the number of sends and receives of each lane and, if it has several threads, the numbers of

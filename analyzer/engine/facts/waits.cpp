@@ -6,7 +6,6 @@
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/facts/finished.h"
 #include "analyzer/engine/facts/lost.h"
-#include "analyzer/engine/facts/strands.h"
 
 namespace lockstep {
 
@@ -35,7 +34,7 @@ bool MakesWithoutBlocking(const Rank& rank) {
 }  // namespace
 
 WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches)
-    : model_(model), mismatches_(mismatches), strands_(FindStrands(model)) {
+    : model_(model), mismatches_(mismatches) {
   for (size_t i = 0; i < mismatches.size(); ++i) {
     mismatch_at_[{mismatches[i].comm, mismatches[i].seq}].push_back(static_cast<int32_t>(i));
   }
@@ -100,7 +99,7 @@ void WaitGraph::MakeQueues() {
           .rank = static_cast<int32_t>(r), .strand = strand, .stream = stream, .units = {}, .front = {}, .lost = {}});
     };
     std::set<uint32_t> strands;
-    for (const Membership& ms : rank.memberships) strands.insert(strands_[ms.comm]);
+    for (const Membership& ms : rank.memberships) strands.insert(model_.comms[ms.comm].strand);
     if (!by_stream) {
       for (const uint32_t strand : strands) add_queue(strand, kNoIndex);
     }
@@ -123,7 +122,7 @@ void WaitGraph::MakeQueues() {
 uint32_t WaitGraph::QueueFor(size_t rank_index, uint32_t comm) const {
   const uint32_t first = first_queue_[rank_index];
   for (uint32_t q = first; q < queues.size() && queues[q].rank == static_cast<int32_t>(rank_index); ++q) {
-    if (queues[q].strand == strands_[comm]) return q;
+    if (queues[q].strand == model_.comms[comm].strand) return q;
   }
   return first;
 }

@@ -68,7 +68,7 @@ struct GpuFront {
 // what each stream started.
 struct Queue {
   int32_t rank = -1;            // index into Bundle::ranks
-  uint32_t strand = 0;          // see FindStrands; 0 for a stream
+  uint32_t strand = 0;          // see CommView; 0 for a stream
   uint32_t stream = kNoIndex;   // index into Rank::streams; kNoIndex for all streams
   std::vector<uint32_t> units;  // indexes into RankView::in_flight, oldest first
   GpuFront front;
@@ -196,7 +196,6 @@ class WaitGraph {
 
   const Model& model_;
   const std::vector<Mismatch>& mismatches_;
-  const std::vector<uint32_t> strands_;  // by communicator
   bool full_rings_ = false;
   // For each rank: true if it cannot be a late observer, because it really is in the operation.
   std::vector<bool> stands_;

@@ -266,16 +266,20 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
 
 void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
   std::vector<SplitFault> faults = FindSplitFaults(facts.model, facts.model.stalled || !facts.mismatches.empty());
+  // Differing calls and ranks that seem missing, in groups that are not the intended ones, are consequences of that.
+  const auto may_follow = [](const Cause& c) {
+    return c.kind != RANK_DEAD && c.kind != HOST_STALL && c.kind != GPU_STALL && c.kind != GROUP_LEFT_OPEN;
+  };
   std::set<uint32_t> affected;
   std::set<int32_t> touched;
   std::vector<Cause> found;
   for (SplitFault& fault : faults) {
-    // All members agree on these groups, so they may be intended: only a fault in one of them is more evidence.
-    const auto in_fault = [&fault](uint32_t comm) {
-      return std::find(fault.affected.begin(), fault.affected.end(), comm) != fault.affected.end();
+    // All members agree on these groups, so they may be intended. A fault of another member says nothing about that.
+    const auto supports = [&](const Cause& c) {
+      return may_follow(c) && !c.ranks.empty() && Subset(c.ranks, {fault.ranks.begin(), fault.ranks.end()}) &&
+             std::find(fault.affected.begin(), fault.affected.end(), c.comm) != fault.affected.end();
     };
-    const bool intended =
-        fault.agreed && std::none_of(causes->begin(), causes->end(), [&](const Cause& c) { return in_fault(c.comm); });
+    const bool intended = fault.agreed && std::none_of(causes->begin(), causes->end(), supports);
     if (intended) fault.grade = GRADE_OPEN;
     // Groups that may be intended explain nothing that is found elsewhere.
     const bool beside = intended && !causes->empty();
@@ -307,15 +311,8 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
     found.push_back(std::move(c));
   }
   if (found.empty()) return;
-  // Differing calls and ranks that seem missing, in groups that are not the intended ones, are consequences of that.
   std::erase_if(*causes, [&](const Cause& c) {
-    switch (c.kind) {
-      case RANK_DEAD:
-      case HOST_STALL:
-      case GPU_STALL:
-      case GROUP_LEFT_OPEN: return false;
-      default: return affected.contains(c.comm) || Subset(c.ranks, touched);
-    }
+    return may_follow(c) && (affected.contains(c.comm) || Subset(c.ranks, touched));
   });
   causes->insert(causes->begin(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
 }
