@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "analyzer/formats/logs/fingerprint.h"
+#include "analyzer/formats/logs/json_line.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/formats/logs/nccl_info.h"
 #include "analyzer/formats/logs/notices.h"
@@ -55,6 +56,16 @@ TEST(LogLine, LaunchersPrefixesAreTakenOff) {
     EXPECT_EQ(line.task, c.task) << c.line;
     EXPECT_EQ(line.local, c.local) << c.line;
   }
+}
+
+TEST(LogLine, CollectedLinesContainTheProgramsText) {
+  EXPECT_EQ(TextOfJsonLine(R"({"log":"[rank3]: a\"b\n","stream":"stderr","time":"2026-05-01T10:00:00Z"})"),
+            "[rank3]: a\"b\n");
+  EXPECT_EQ(TextOfJsonLine(R"({"insertId":"x","textPayload":"a"})"), "a");
+  EXPECT_EQ(TextOfJsonLine(R"( {"_source":{"message":"a\nb"}})"), "a\nb");
+  for (const char* other :
+       {"", "{", "{}", "text", R"({"log":3})", R"({"loss":1.5})", R"([{"log":"a"}])", R"({"log":"a"} b)"})
+    EXPECT_EQ(TextOfJsonLine(other), std::nullopt) << other;
 }
 
 TEST(LogLine, LinesOfAnyLengthAreReadInBoundedMemory) {

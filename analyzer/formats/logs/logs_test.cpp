@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "analyzer/testing/fr_dumps.h"
 #include "analyzer/testing/log_folder.h"
 
@@ -588,6 +590,31 @@ TEST_F(LogsTest, FewStacksInAnotherPlace) {
   // Half of the ranks have another role.
   for (int rank = 0; rank < 4; ++rank) Put(absl::StrCat("rank_", rank, ".txt"), PySpy("norm"));
   EXPECT_EQ(Told().findings_size(), 0);
+}
+
+TEST_F(LogsTest, StacksAndExceptionsInCollectedLogs) {
+  const auto collected = [](const std::string& text) {
+    std::string out;
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n')))
+      absl::StrAppend(&out, "{\"log\":\"", absl::StrReplaceAll(line, {{"\"", "\\\""}}),
+                      "\\n\",\"stream\":\"stderr\"}\n");
+    return out;
+  };
+  std::string stacks;
+  for (int rank = 0; rank < 8; ++rank)
+    absl::StrAppend(&stacks, "rank ", rank, ":\n", PySpy(rank == 6 ? "norm" : "mlp"));
+  Put("log", collected(stacks));
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {6});
+  Put("log",
+      collected("[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/app/train.py\", line 20, in step\n"
+                "[rank1]:     step()\n[rank1]: KeyError: 'input_ids'\n"));
+  ExpectOnly(Told(), RANK_DEAD, {1});
+  // A whole traceback in one object.
+  Put("log",
+      "{\"message\":\"step 7\"}\n"
+      "{\"message\":\"[rank1]: Traceback (most recent call last):\\n[rank1]:   File \\\"/app/train.py\\\", line 20, in "
+      "step\\n[rank1]:     step()\\n[rank1]: KeyError: 'input_ids'\"}\n");
+  ExpectOnly(Told(), RANK_DEAD, {1});
 }
 
 TEST_F(LogsTest, TwoRanksThatWaitAtDifferentPlaces) {

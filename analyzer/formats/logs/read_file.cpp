@@ -6,12 +6,14 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/fr/text.h"
+#include "analyzer/formats/logs/json_line.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/small_file.h"
@@ -45,16 +47,14 @@ class Reader {
   explicit Reader(FileFacts* facts) : facts_(*facts) {}
 
   void Take(std::string_view whole, int64_t number) {
-    if (Holds(whole, "\x1b")) {
-      const std::string plain = WithoutColors(whole);
-      if (!Holds(plain, "\x1b")) return Take(plain, number);
-    }
-    if (wrapped_.lines > 0 && Continue(whole)) return;
-    if (IsWrapped(whole)) {
-      wrapped_ = {std::string(whole), number, 1};
-    } else {
-      TakeWhole(whole, number);
-    }
+    const std::optional<std::string> text = TextOfJsonLine(whole);
+    if (!text) return TakeText(whole, number);
+    facts_.world = std::max(facts_.world, WorldSize(whole));
+    std::string_view left = *text;
+    if (left.ends_with('\n')) left.remove_suffix(1);
+    for (size_t end; (end = left.find('\n')) != std::string_view::npos; left.remove_prefix(end + 1))
+      TakeText(left.substr(0, end), number);
+    TakeText(left, number);
   }
 
   void Finish() {
@@ -69,6 +69,19 @@ class Reader {
   }
 
  private:
+  void TakeText(std::string_view whole, int64_t number) {
+    if (Holds(whole, "\x1b")) {
+      const std::string plain = WithoutColors(whole);
+      if (!Holds(plain, "\x1b")) return TakeText(plain, number);
+    }
+    if (wrapped_.lines > 0 && Continue(whole)) return;
+    if (IsWrapped(whole)) {
+      wrapped_ = {std::string(whole), number, 1};
+    } else {
+      TakeWhole(whole, number);
+    }
+  }
+
   // A line of PyTorch's process group that a terminal, or whoever copied it, cut into several.
   struct Wrapped {
     std::string text;

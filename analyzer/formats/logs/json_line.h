@@ -1,0 +1,14 @@
+// Lines of collected logs: one JSON object for each line of a program.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep::logs {
+
+// The program's text in {"log":"..","stream":"stderr"} of Docker, {"textPayload":".."}, {"message":".."} and others;
+// it may have several lines. Nullopt for any other text.
+std::optional<std::string> TextOfJsonLine(std::string_view line);
+
+}  // namespace lockstep::logs
