@@ -325,6 +325,41 @@ TEST(JudgeTest, ARankWithoutDataMakesTheCallsThatItsPeersWaitFor) {
   EXPECT_THAT(answer.proof.rivals(), ::testing::ElementsAre(4));
 }
 
+// Four pairs exchange. Rank 1 left no data: it has stopped, or rank 0 has sent it more than the other pairs send.
+TEST(JudgeTest, ARankThatPassedOddArgumentsToARankWithoutDataIsARival) {
+  for (const int64_t sent : {64, 96}) {
+    testing::Job job(1, 1, 8, 0);
+    job.comms = {JobComm{"world", {0, 1, 2, 3, 4, 5, 6, 7}}};
+    job.ranks.assign(8, JobRank());
+    for (int32_t rank = 0; rank < 8; ++rank) {
+      const int pair = rank / 2;
+      if (rank % 2 == 0) job.comms.push_back(JobComm{absl::StrCat("ep_", pair), {rank, rank + 1}});
+      testing::Call exchange, all;
+      exchange.comm = pair + 1;
+      exchange.kind = rank % 2 == 0 ? CallKind::kSend : CallKind::kRecv;
+      exchange.root_or_peer = 1 - rank % 2;
+      exchange.count = rank == 0 ? sent : 64;
+      all.comm = 0;
+      all.kind = CallKind::kAllReduce;
+      all.count = 64;
+      all.reduction = 0;
+      job.ranks[rank].program = {exchange, {}, all, {}};
+    }
+    job.ranks[1].host_fault_at = 0;
+    job.ranks[1].host_fault = HostFault::kStall;
+    Bundle bundle = job.Run();
+    std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank == 1; });
+    const Answer answer = Ask(bundle);
+    EXPECT_EQ(answer.kind, RANK_NO_DATA);
+    EXPECT_EQ(answer.suspects, std::vector<int32_t>{1});
+    if (sent == 64) {
+      EXPECT_EQ(answer.proof.result(), Proof::PROVED) << answer.proof.text();
+    } else {
+      EXPECT_THAT(answer.proof.rivals(), ::testing::ElementsAre(0)) << answer.proof.text();
+    }
+  }
+}
+
 // The program of rank 3 is added while that of the first rank that receives is read.
 TEST(JudgeTest, APeerOfReceivesMayBeWithoutData) {
   testing::Job job(1, 1, 4, 0);

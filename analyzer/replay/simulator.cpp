@@ -244,6 +244,29 @@ class Player {
     }
   }
 
+  // All calls of a group complete together. A group with an open call may also hold the groups that exchange with it,
+  // and these others, because a GPU runs a group's transfers in any order.
+  std::vector<bool> Held() const {
+    std::vector<bool> held(units_.size());
+    std::vector<uint32_t> next;
+    for (uint32_t u = 0; u < units_.size(); ++u) {
+      held[u] = units_[u].open > 0;
+      if (held[u] && units_[u].calls > 1) next.push_back(u);
+    }
+    while (!next.empty()) {
+      const Batch& group = units_[next.back()];
+      next.pop_back();
+      for (uint32_t c = 0; c < group.calls; ++c) {
+        for (const uint32_t u : units_of_[calls_[group.first_call + c]]) {
+          if (held[u] || units_[u].calls == 1) continue;
+          held[u] = true;
+          next.push_back(u);
+        }
+      }
+    }
+    return held;
+  }
+
   void Report() {
     out_.owes.resize(programs_.size());
     out_.meets.resize(programs_.size());
@@ -253,13 +276,12 @@ class Player {
       out_.meets[p] = open_calls_[p] > 0 ||
                       std::any_of(owed.begin(), owed.end(), [&](uint32_t m) { return !out_.meetings[m].complete; });
     }
+    const std::vector<bool> held = Held();
     for (size_t m = 0; m < states_.size(); ++m) {
       const State& state = states_[m];
       const Lists::Range units = units_of_[m];
-      // All calls of a group complete together.
-      out_.meetings[m].unfinished =
-          state.unfinished > 0 && state.unfinished == state.need &&
-          std::all_of(units.begin(), units.end(), [&](uint32_t u) { return units_[u].open == 0; });
+      out_.meetings[m].unfinished = state.unfinished > 0 && state.unfinished == state.need &&
+                                    std::none_of(units.begin(), units.end(), [&](uint32_t u) { return held[u]; });
       out_.open += !out_.meetings[m].complete;
     }
   }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace lockstep::replay {
 namespace {
 
@@ -121,6 +123,29 @@ TEST(SimulatorTest, AGroupEndsAsAWhole) {
   job.programs[2].calls = {On(1, 0)};
   job.programs[2].host = Host::kHalted;
   EXPECT_EQ(Played(job).open, 2u);
+}
+
+// The transfers of two groups have arrived at both ends, but a GPU may run them behind one that has not.
+TEST(SimulatorTest, AStuckGroupMayHoldTheGroupsThatExchangeWithIt) {
+  Job job = JobOf(4, 1);
+  for (int r = 0; r < 3; ++r) {
+    for (int peer = 0; peer < 3; ++peer) {
+      if (peer == r) continue;
+      for (const Call& call : {Send(peer, 1), Recv(peer, 1)}) job.programs[r].calls.push_back(call);
+    }
+  }
+  const auto unexplained = [](const Job& of) {
+    const Outcome outcome = Played(of);
+    return std::count_if(outcome.meetings.begin(), outcome.meetings.end(),
+                         [](const Meeting& m) { return m.complete && m.unfinished; });
+  };
+  for (Program& program : job.programs) {
+    for (Call& call : program.calls) call.unfinished = true;
+  }
+  EXPECT_EQ(unexplained(job), 6) << "nothing keeps them from completing";
+  job.programs[0].calls.push_back(Recv(3, 1));
+  job.programs[3].host = Host::kHalted;
+  EXPECT_EQ(unexplained(job), 0);
 }
 
 TEST(SimulatorTest, ThePeerOwesAnUnmatchedCall) {

@@ -275,6 +275,12 @@ class PickleReader {
       RefuseSize();
       return false;
     };
+    // Puts the topmost value into the list at `list`, which is empty. Returns false if these are something else.
+    const auto first = [&](size_t list, size_t floor) __attribute__((always_inline)) {
+      const Value& into = stack_[list];
+      return list >= floor && into.type == Type::kList && document_.Size(into) == 0 &&
+             document_.AppendFirst(into.index, top[-1]);
+    };
     uint8_t one = 0;
     uint16_t two = 0;
     uint32_t four = 0;
@@ -321,6 +327,20 @@ class PickleReader {
             mine = false;
           }
           break;
+        case Opcode::kAppends: {
+          const auto depth = static_cast<size_t>(top - stack_.data());
+          mine = !marks_.empty() && marks_.back() > 0 && marks_.back() + 2 == depth && first(depth - 3, 0);
+          if (!mine) break;
+          top -= 2;
+          marks_.pop_back();
+          break;
+        }
+        case Opcode::kAppend: {
+          const auto depth = static_cast<size_t>(top - stack_.data());
+          mine = depth >= 2 && first(depth - 2, marks_.empty() ? 0 : marks_.back() + 1);
+          top -= mine;
+          break;
+        }
         case Opcode::kEmptyList: good = make(Type::kList); break;
         case Opcode::kEmptyDict: good = make(Type::kDict); break;
         default: mine = false;

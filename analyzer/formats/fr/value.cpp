@@ -96,11 +96,7 @@ bool Document::Append(uint32_t index, const Value* values, size_t count) {
   if (full() || count > kMaxValues) return false;
   Container& container = containers_[index];
   const auto first = static_cast<uint32_t>(pool_.size()), added = static_cast<uint32_t>(count);
-  if (count == 1) {  // most containers of a dump have one item
-    pool_.push_back(*values);
-  } else {
-    pool_.insert(pool_.end(), values, values + count);
-  }
+  pool_.insert(pool_.end(), values, values + count);
   Chunk* last = container.last == UINT32_MAX ? &container.begin : &chunks_[container.last];
   if (container.size == 0) last->first = first;
   container.size += added;

@@ -98,6 +98,14 @@ class Document {
   Value NewContainer(Type type);
   // For a dictionary: key, value, key, value. Returns false if the document is full.
   bool Append(uint32_t container, const Value* values, size_t count);
+  // The same for the first item of a container; most containers of a dump have only one.
+  bool AppendFirst(uint32_t container, const Value& value) {
+    if (full()) return false;
+    containers_[container].begin = {static_cast<uint32_t>(pool_.size()), 1};
+    containers_[container].size = 1;
+    pool_.push_back(value);
+    return true;
+  }
   bool full() const {
     return containers_.size() > kMaxContainers || pool_.size() + chunks_.size() > kMaxValues ||
            strings_.size() > kMaxValues;
