@@ -157,8 +157,9 @@ class Cycle {
 
 std::vector<Fault> FindCycles(const Model& model) {
   for (const Strict strict : {Strict::kStreams, Strict::kThreads}) {
-    const Job job = StrictJob(model, strict);
-    const replay::Outcome outcome = replay::Play(job, [](const Op&, const Op&) { return true; });
+    Job job = StrictJob(model, strict);
+    replay::Arrange(&job);
+    const replay::Outcome outcome = replay::Play(replay::Variant(job), [](const Op&, const Op&) { return true; });
     if (outcome.too_large || outcome.completes()) continue;
     Fault fault = {.kind = "POSSIBLE_CYCLE", .ranks = {}, .text = "", .calls = {}};
     for (const auto& [program, call] : Cycle(job, outcome).Find()) {
