@@ -150,10 +150,12 @@ struct Seen {
   int64_t newest_ns = 0;      // newest entry of any kind
   int64_t taken_ns = 0;       // when the dump was taken; 0 if unknown
   bool trusted = false;       // the rank still ran, and completions are completions: no abort ended its operations
+  int64_t sure = kNone;       // newest that is complete, and that no abort ended
 };
 
 // One rank completed operations with the other that this one never issued.
 bool Contradict(const Seen& a, const Seen& b) { return a.completed > b.issued || b.completed > a.issued; }
+bool SurelyContradict(const Seen& a, const Seen& b) { return a.sure > b.issued || b.sure > a.issued; }
 
 // Maps communicators to how far their members were.
 using Members = std::map<uint32_t, std::vector<Seen>>;
@@ -237,7 +239,7 @@ struct Later {
 };
 
 std::optional<Later> LaterBy(const Made& one, const Made& other) {
-  constexpr size_t kFewCalls = 4;
+  constexpr size_t kFewCalls = 8;
   std::vector<int64_t> later;
   int64_t first = INT64_MAX, last = INT64_MIN;
   for (const auto& [call, at] : one) {
@@ -256,7 +258,7 @@ std::optional<Later> LaterBy(const Made& one, const Made& other) {
 // whether there was any.
 bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
   constexpr size_t kWitnesses = 8;
-  constexpr int64_t kPace = 100;  // two attempts take times that differ by more than one part in this
+  constexpr int64_t kPace = 300;  // two attempts take times that differ by more than one part in this
   std::map<int32_t, Made> made;
   const auto made_by = [&](int32_t rank) -> const Made& {
     const auto [it, fresh] = made.try_emplace(rank);
@@ -330,7 +332,7 @@ std::vector<int32_t> Contradicting(const Bundle& bundle, uint32_t comm, const st
   if (list.size() < 2 || from_usual(*usual) >= apart) return odd;
   for (const Seen& s : list) {
     if (from_usual(s) < std::min(apart, kAtOnce) || s.rank == usual->rank) continue;
-    if ((from_usual(s) >= apart && Contradict(s, *usual)) ||
+    if ((from_usual(s) >= apart ? Contradict(s, *usual) : SurelyContradict(s, *usual)) ||
         NotTheSameCalls(bundle.ranks[static_cast<size_t>(s.rank)], bundle.ranks[static_cast<size_t>(usual->rank)],
                         comm))
       odd.push_back(s.rank);
@@ -369,8 +371,10 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
     Seen& s = seen[op.membership];
     s.issued = std::max(s.issued, op.seq);
     // An all-to-all with empty splits may complete without a member.
-    if (op.state == OpState::kCompleted && NeedsEveryMember(op.kind) && !CallFactsOf(op.kind).may_be_sends)
-      s.completed = std::max(s.completed, op.seq);
+    if (op.state != OpState::kCompleted || !NeedsEveryMember(op.kind) || CallFactsOf(op.kind).may_be_sends) continue;
+    s.completed = std::max(s.completed, op.seq);
+    // An abort follows a timeout.
+    if (op.completed_ns > 0 && op.completed_ns - op.enter_ns < kClockTrust) s.sure = std::max(s.sure, op.seq);
   }
   for (size_t m = 0; m < seen.size(); ++m) {
     // A small ring may hold no entry of a group that the rank counted in.
@@ -380,6 +384,7 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
     seen[m].newest_ns = newest;
     seen[m].taken_ns = rank.captured_ns;
     seen[m].trusted = runs && !rank.ends_untold;
+    if (seen[m].trusted) seen[m].sure = seen[m].completed;
     (*members)[rank.memberships[m].comm].push_back(seen[m]);
   }
 }

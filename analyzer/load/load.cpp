@@ -156,6 +156,9 @@ class Loader {
       if (rank.memberships.empty() && rank.process.life == Life::kUnknown) continue;
       for (Membership& ms : rank.memberships) place(rank.rank, &ms);
       for (Op& op : rank.ops) {
+        // The watchdog prints a barrier as the AllReduce that it is made of.
+        if (op.kind == ring::CallKind::kAllReduce && IsBarrier(dumps, rank.memberships[op.membership].comm, op.seq))
+          op.kind = ring::CallKind::kBarrier;
         op.input_shape = op.output_shape = op.dtypes = kNoIndex;
         intern(&op.name);
         intern(&op.call_site);
@@ -164,6 +167,15 @@ class Loader {
       dumps.ranks.push_back(std::move(rank));
     }
     std::sort(dumps.ranks.begin(), dumps.ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
+  }
+
+  static bool IsBarrier(const Bundle& dumps, uint32_t comm, int64_t seq) {
+    return std::any_of(dumps.ranks.begin(), dumps.ranks.end(), [&](const Rank& rank) {
+      return std::any_of(rank.ops.begin(), rank.ops.end(), [&](const Op& op) {
+        return op.kind == ring::CallKind::kBarrier && op.seq == seq && op.membership != kNoIndex &&
+               rank.memberships[op.membership].comm == comm;
+      });
+    });
   }
 
   // Refuses files of several jobs unless one is chosen, because a verdict is about one job.

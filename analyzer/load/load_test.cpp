@@ -13,6 +13,7 @@
 
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/load/registry.h"
+#include "analyzer/testing/fr_dumps.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -261,6 +262,27 @@ TEST_F(LoadTest, LogsAreReadIfThereAreNoDumps) {
   const Bundle dumps = MustLoad({folder_.string()});
   EXPECT_EQ(dumps.ranks.size(), 2u);
   for (const Problem& problem : dumps.problems) EXPECT_TRUE(problem.note) << problem.text;
+}
+
+// Rank 1 left no dump, but its log shows which call it is in.
+TEST_F(LoadTest, BesideDumpsLogsShowTheCallsOfOtherRanks) {
+  fr_test::FrDump dump;
+  dump.groups = {{.enqueued = 7, .completed = 6}};
+  dump.entries.push_back({.seq = 7});
+  for (const std::string& text : {std::string(), std::string(kTimeout)}) {
+    Put("rank_0.json", fr_test::ToJson(dump));
+    Put("train.log", text + "step 100\n");
+    const Bundle bundle = MustLoad({folder_.string()});
+    ASSERT_EQ(bundle.ranks.size(), text.empty() ? 1u : 2u);
+    if (text.empty()) continue;
+    const Rank& rank = bundle.ranks[1];
+    EXPECT_EQ(rank.rank, 1);
+    ASSERT_EQ(rank.memberships.size(), 1u);
+    EXPECT_EQ(rank.memberships[0].comm, bundle.ranks[0].memberships[0].comm);
+    EXPECT_EQ(rank.memberships[0].member_rank, 1);
+    ASSERT_EQ(rank.ops.size(), 1u);
+    EXPECT_EQ(rank.ops[0].seq, 7);
+  }
 }
 
 TEST_F(LoadTest, ATextWithoutAKnownLineIsReported) {

@@ -301,7 +301,8 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::PAIR_COUNTERS:
       return "the source of these numbers is a counter for each pair of ranks, which outlives the records";
     case Evidence::LACKS_CALL:
-      return absl::StrCat(rank, " waits in ", CallText(detail.call()), ", which ", RankNames(detail.others()),
+      return absl::StrCat(rank, " waits in ", CallText(detail.call()),
+                          detail.flag() ? ", whose other side " : ", which ", RankNames(detail.others()),
                           " never issued; ", Counted(count, "rank waits", "ranks wait"), " for ",
                           detail.others_size() == 1 ? "it" : "them", ", directly or through others");
     case Evidence::SIZES_OF_OTHERS:

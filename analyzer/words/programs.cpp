@@ -61,8 +61,8 @@ std::optional<Words> ProgramWords(const Finding& finding) {
           "because their data ran out."};
       break;
     case REASON_LEFT_OUT:
-      words.what =
-          absl::StrCat("left out ", call, " and what follows it, and ", Pick(finding, "waits", "wait"), " in ", other);
+      words.what = absl::StrCat("left out ", detail.flag() ? "the other side of " : "", call,
+                                " and what follows it, and ", Pick(finding, "waits", "wait"), " in ", other);
       words.rivals = {
           absl::StrCat("the named ranks left out nothing, but added ", other, ", which the others never call"),
           "the named ranks issue these operations in another order than the others"};

@@ -93,12 +93,17 @@ class Alike {
 bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out) {
   // The largest class is the call that most members issued.
   std::vector<Alike> classes;
-  for (const Seen& s : calls) {
-    if (std::none_of(classes.begin(), classes.end(), [&](Alike& klass) { return klass.Take(model.bundle, s); }))
-      classes.emplace_back().Take(model.bundle, s);
+  const auto larger = [](const Alike& a, const Alike& b) { return a.size() > b.size(); };
+  // A log shows fewer facts, with which a call may agree with several that differ: then with most of them.
+  for (const bool whole : {true, false}) {
+    for (const Seen& s : calls) {
+      if ((s.op->dtypes != kNoIndex || s.op->count >= 0) != whole) continue;
+      if (std::none_of(classes.begin(), classes.end(), [&](Alike& klass) { return klass.Take(model.bundle, s); }))
+        classes.emplace_back().Take(model.bundle, s);
+    }
+    std::stable_sort(classes.begin(), classes.end(), larger);
   }
   if (classes.size() < 2) return false;
-  std::stable_sort(classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
   out->majority = classes[0].size() > classes[1].size();
   if (!out->majority && classes.size() == 2) {
     const auto [first, second] = classes[0].Against(model.bundle, classes[1]);

@@ -269,6 +269,15 @@ const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
   return nullptr;
 }
 
+// The rank's own communicator of a class; null if there is none.
+const Membership* MembershipOf(const Model& model, int32_t rank_index, const std::string& klass) {
+  const auto& all = model.bundle.ranks[static_cast<size_t>(rank_index)].memberships;
+  const auto at = std::find_if(all.begin(), all.end(), [&](const Membership& ms) {
+    return ms.member_rank >= 0 && model.comms[ms.comm].klass == klass;
+  });
+  return at == all.end() ? nullptr : &*at;
+}
+
 // Returns whether most other members of the communicator in question made these two calls in the order of the rank that
 // differs. Then the rank left nothing out and added nothing: its communicator has its own number of rounds.
 bool FellowsAgree(const Model& model, const Divergence& d) {
@@ -281,20 +290,12 @@ bool FellowsAgree(const Model& model, const Divergence& d) {
   const uint32_t of_own = model.CommOf(rank, *d.own);
   const std::string &own = model.comms[of_own].klass, &other = model.comms[model.CommOf(sibling, *d.sibling)].klass;
   if (own == other) return false;
-  // The rank's own communicator of a class.
-  const auto comm_of = [&](const Rank& r, const std::string& klass) -> const Membership* {
-    const auto at = std::find_if(r.memberships.begin(), r.memberships.end(), [&](const Membership& ms) {
-      return ms.member_rank >= 0 && model.comms[ms.comm].klass == klass;
-    });
-    return at == r.memberships.end() ? nullptr : &*at;
-  };
-  const Membership* in = comm_of(rank, other);
+  const Membership* in = MembershipOf(model, d.rank, other);
   if (in == nullptr) return false;
   int agree = 0, disagree = 0;
   for (const Member& m : model.comms[d.type == Divergence::Type::kExtra ? of_own : in->comm].members) {
     if (m.rank_index < 0 || m.rank_index == d.rank || m.membership == kNoIndex) continue;
-    const Rank& theirs = model.bundle.ranks[static_cast<size_t>(m.rank_index)];
-    const Membership *x = comm_of(theirs, own), *y = comm_of(theirs, other);
+    const Membership *x = MembershipOf(model, m.rank_index, own), *y = MembershipOf(model, m.rank_index, other);
     if (x == nullptr || y == nullptr) continue;
     const Member &of_x = model.comms[x->comm].members[static_cast<size_t>(x->member_rank)],
                  &of_y = model.comms[y->comm].members[static_cast<size_t>(y->member_rank)];
@@ -390,7 +391,7 @@ class Makers {
         if (left.contains(token.op)) places.emplace(PlaceKey(token), token);
       }
     }
-    for (const auto& [key, token] : places) made_[token.op] = {CommOf(ref.rank, *token.op)};
+    for (const auto& [key, token] : places) made_[token.op] = {ref.rank};
     for (const Program& p : family) {
       if (&p == &ref || leavers.contains(p.rank)) continue;
       absl::flat_hash_set<const Op*> seen;  // a thread's record may contain a place twice
@@ -398,7 +399,7 @@ class Makers {
         for (const Token& token : segment) {
           const auto at = places.find(PlaceKey(token));
           if (at != places.end() && aligner.SameCall(token, at->second) && seen.insert(at->second.op).second)
-            made_[at->second.op].push_back(CommOf(p.rank, *token.op));
+            made_[at->second.op].push_back(p.rank);
         }
       }
     }
@@ -413,24 +414,28 @@ class Makers {
   size_t WitnessesAgainst(const Divergence& d) const {
     const auto at = made_.find(d.sibling);
     if (at == made_.end()) return 1;
+    const bool extra = d.type == Divergence::Type::kExtra;
+    const auto& bundle = model_.bundle;
+    const std::string& klass =
+        model_
+            .comms[model_.CommOf(bundle.ranks[static_cast<size_t>(extra ? d.rank : d.sibling_rank)],
+                                 extra ? *d.own : *d.sibling)]
+            .klass;
+    const Membership* own = MembershipOf(model_, d.rank, klass);
     size_t fellows = 0;
     std::set<uint32_t> others;
-    for (const uint32_t comm : at->second) {
-      const auto& own = model_.bundle.ranks[static_cast<size_t>(d.rank)].memberships;
-      const bool fellow = std::any_of(own.begin(), own.end(), [&](const Membership& ms) { return ms.comm == comm; });
+    for (const int32_t rank : at->second) {
+      const Membership* theirs = MembershipOf(model_, rank, klass);
+      const bool fellow = theirs == nullptr || (own != nullptr && own->comm == theirs->comm);
       fellows += fellow;
-      if (!fellow) others.insert(comm);
+      if (!fellow) others.insert(theirs->comm);
     }
     return fellows + others.size();
   }
 
  private:
-  uint32_t CommOf(int32_t rank, const Op& op) const {
-    return model_.CommOf(model_.bundle.ranks[static_cast<size_t>(rank)], op);
-  }
-
   const Model& model_;
-  absl::flat_hash_map<const Op*, std::vector<uint32_t>> made_;  // the communicator of each rank's call
+  absl::flat_hash_map<const Op*, std::vector<int32_t>> made_;  // the ranks
 };
 
 }  // namespace

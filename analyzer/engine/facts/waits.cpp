@@ -493,6 +493,22 @@ void WaitGraph::HoldByFaultyGpus() {
   for (uint32_t q = 0; q < queues.size(); ++q) HoldByFaultyGpus(q);
 }
 
+// Without whole records, which operation of the peer is the other side is only assumed. If the peer waits for another
+// rank in it, the two would have finished their part: the other side is a later one. Returns the peer's queue then.
+uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member& peer) const {
+  bool counted = false;
+  const Op* theirs = model_.OtherSide(rank_index, op, peer, &counted);
+  const uint32_t unit = counted ? kNoIndex : model_.UnitOf(peer.rank_index, theirs);
+  if (unit == kNoIndex || model_.bundle.ranks[static_cast<size_t>(peer.rank_index)].source != Source::kFlightRecorder)
+    return kNoIndex;
+  const uint32_t queue = PlaceOf(static_cast<size_t>(peer.rank_index), unit).first;
+  const auto& out = edges[QueueNode(queue)];
+  const bool elsewhere = std::any_of(out.begin(), out.end(), [&](const Edge& e) {
+    return RankOf(e.to) != rank_index && e.op != nullptr && IsPointToPoint(e.op->kind);
+  });
+  return queues[queue].front.front == Front::kWaits && elsewhere ? queue : kNoIndex;
+}
+
 // An operation that all members entered does not finish if one of their GPUs is known to hang.
 void WaitGraph::HoldByFaultyGpus(uint32_t index) {
   Queue& queue = queues[index];
@@ -507,7 +523,9 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
     if (IsPointToPoint(op.kind)) {
       if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) continue;
       const int32_t peer = members[op.root_or_peer].rank_index;
-      const uint32_t faulty = peer < 0 || peer == queue.rank ? kNoIndex : FaultyQueueOf(peer);
+      uint32_t faulty = peer < 0 || peer == queue.rank ? kNoIndex : FaultyQueueOf(peer);
+      if (faulty == kNoIndex && peer >= 0 && peer != queue.rank)
+        faulty = WaitsInOlder(queue.rank, op, members[op.root_or_peer]);
       if (faulty != kNoIndex) edges[QueueNode(index)].push_back({QueueNode(faulty), Why::kBehind, &op, comm});
       continue;
     }

@@ -172,6 +172,7 @@ class WaitGraph {
   void HoldByFaultyGpus();
   void HoldByFaultyGpus(uint32_t queue);
   uint32_t FaultyQueueOf(int32_t rank_index) const;
+  uint32_t WaitsInOlder(int32_t rank_index, const Op& op, const Member& peer) const;
   bool Failed(const Queue& queue) const;
   void BuildHost(size_t rank_index);
   void AddCreations();

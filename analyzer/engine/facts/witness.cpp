@@ -13,9 +13,14 @@ namespace {
 
 using ring::IsCollective;
 
+// Names are interned, so equal indexes are equal names. A log shows only the kind of most calls.
+bool SameName(const Op& a, const Op& b) {
+  return a.name == kNoIndex || b.name == kNoIndex ? a.kind == b.kind : a.name == b.name;
+}
+
 // Returns whether the calls are equal in everything that CompareCalls checks, including shapes that may legally differ.
 bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
-  return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED && OpName(bundle, a) == OpName(bundle, b);
+  return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED && SameName(a, b);
 }
 
 // Returns whether the same sequence numbers mean the same calls in two communicators: the calls just before `seq` are
@@ -32,9 +37,6 @@ bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t s
   }
   return compared;
 }
-
-// Names are interned, so equal indexes are equal names.
-bool SameName(const Op& a, const Op& b) { return a.name == b.name && (a.name != kNoIndex || a.kind == b.kind); }
 
 // Decides between two calls at number `seq` by the calls before it: in all communicators of this class, which of the
 // two followed the same names. Ignores sizes. Tries the last three calls, then two, then one. Returns the index of the

@@ -2,6 +2,7 @@
 // Every rank made every call, so no operation shows what the others wait for.
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,26 @@ bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
     }
   }
   return any;
+}
+
+// Returns whether a third rank issued a call that one of those behind never did, on another communicator. Then that one
+// stopped, and did not end with the job.
+bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>& ahead,
+                  const std::vector<int32_t>& behind) {
+  std::map<uint32_t, int64_t> most;  // by communicator: how far the others came
+  for (const int32_t r : behind) {
+    for (const Membership& ms : facts.bundle.ranks[static_cast<size_t>(r)].memberships) {
+      const auto& members = facts.model.comms[ms.comm].members;
+      if (ms.comm == comm || ms.member_rank < 0) continue;
+      const auto [at, fresh] = most.try_emplace(ms.comm, kNone);
+      for (const Member& m : members) {
+        if (fresh && m.rank_index >= 0 && !std::binary_search(ahead.begin(), ahead.end(), m.rank_index))
+          at->second = std::max(at->second, m.arrived);
+      }
+      if (at->second > std::max(members[static_cast<size_t>(ms.member_rank)].arrived, kNone)) return true;
+    }
+  }
+  return false;
 }
 
 // The job ended for all other ranks: they exited with status 0, or nothing is in flight there. Three show that.
@@ -122,8 +143,10 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       if (agree) (done ? behind : ahead).push_back(m.rank_index);
     }
     if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen || c.ranks.size() != behind.size()) continue;
+    std::sort(ahead.begin(), ahead.end());
     // Where a backend records no sends and receives, idle ranks may wait for a member without data.
     if (unseen > 0 && untold) continue;
+    if (OthersWentOn(facts, comm, ahead, behind)) continue;
     // If there are only two, either may be at fault; the other communicators of that kind decide.
     if (behind.size() == ahead.size() && !OthersEndedAt(facts.model, comm, c.op->seq - 1)) continue;
     c = AheadCause(facts, *c.op, c.op_rank, std::move(ahead), behind.size(), exited);

@@ -295,13 +295,15 @@ class CircleLeavers {
     c.grade = GRADE_GOOD;
     c.reason = REASON_LEFT_OUT;
     *c.detail.mutable_call() = CallOf(bundle, waiter, op);
+    const bool other_side = ring::IsPointToPoint(op.kind);  // what is missing is not the waiting rank's own call
+    c.detail.set_flag(other_side);
     AnyFront(c.ranks[0], [&](uint32_t, const Op& front) {
       *c.detail.mutable_other() = CallOf(bundle, bundle.ranks[static_cast<size_t>(c.ranks[0])], front);
       return false;
     });
     if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed("a later operation", "");
     EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {missed.waiter}).Naming(bundle).Count(all_.size() - odd_.size());
-    lacks.Call(BriefCall(bundle, waiter, op));
+    lacks.Call(BriefCall(bundle, waiter, op)).Flag(other_side);
     for (const int32_t r : odd_) lacks.detail()->add_others(bundle.ranks[static_cast<size_t>(r)].rank);
     if (!witnesses_.empty()) {
       c.Add(Evidence::ROLE_AT_PLACE, {witnesses_[0]}).Naming(bundle);

@@ -133,6 +133,15 @@ TEST(Siblings, OtherPairsShowWhichMemberOfAnUnequalPairIsOdd) {
   job.Expect(RANK_NOT_ARRIVED, {0});
 }
 
+// The same, but all others went on to a call of the whole job: rank 0 did not end, it stopped.
+TEST(Siblings, ARankThatOthersWentPastDidNotEnd) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
+  job.Add(1, 1, 21);
+  for (int r = 1; r < 4; ++r) job.Add(r, 0, 10);
+  job.Expect(RANK_NOT_ARRIVED, {0});
+}
+
 TEST(Siblings, ACompletionNoticedLateIsNotACause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 8 : 9).Done(r, 1, 20);

@@ -75,6 +75,7 @@ struct FileData {
   int64_t progress_sum = 0;  // sum of last_enqueued_collective
   // When the oldest unfinished operation was recorded, and its timeout; 0 if unknown.
   int64_t oldest_open_ns = 0, open_timeout_ns = 0;
+  bool ends_unnoticed = false;  // operations had completed that a group's watchdog had not noticed yet
 };
 
 // Parses `bytes` (a whole file): one dump, the dumps of several ranks in one JSON object by rank, or a list of entries.

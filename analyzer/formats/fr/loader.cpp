@@ -293,6 +293,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   files.clear();
 
   fr::DoubtTimesOfCopies(&kept);
+  fr::TellByUnnoticedEnds(&kept);
   fr::AddRanks(std::move(kept), bundle, &problems);
   fr::TellByUnnoticedEnds(bundle);
   std::sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {

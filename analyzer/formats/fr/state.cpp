@@ -55,6 +55,7 @@ class StateJudge {
     DropNoticedStarts();
     for (size_t i = 0; i < views_.size(); i++) file_.used[i].progress = ProgressOf(i);
     FindOldestOpen();
+    FindUnnoticed();
     CountUnrecorded();
   }
 
@@ -116,6 +117,17 @@ class StateJudge {
       file_.oldest_open_ns = op.enter_ns;
       constexpr int64_t kMostMs = 1'000'000'000;
       file_.open_timeout_ns = std::clamp<int64_t>(raw_[i].timeout_ms, 0, kMostMs) * 1'000'000;
+    }
+  }
+
+  // States are decided when the dump is taken, the group's counter and the times when the watchdog looks.
+  void FindUnnoticed() {
+    for (size_t i = 0; i < rank_.ops.size(); i++) {
+      const Op& op = rank_.ops[i];
+      const GroupView& view = views_[op.membership];
+      file_.ends_unnoticed |= raw_[i].state == RawState::kCompleted && !op.retired && op.completed_ns == 0 &&
+                              view.status && !file_.used[op.membership].has_p2p && view.status->completed >= kNone &&
+                              view.status->completed < op.seq;
     }
   }
 

@@ -76,6 +76,14 @@ void DoubtTimesOfCopies(std::vector<FileData>* files) {
   for (FileData& file : *files) file.rank.captured_ns = 0;
 }
 
+void TellByUnnoticedEnds(std::vector<FileData>* files) {
+  const auto unknown = [](const FileData& file) { return file.rank.captured_ns == 0 && !file.rank.set_back; };
+  const auto ran =
+      std::count_if(files->begin(), files->end(), [](const FileData& file) { return file.ends_unnoticed; });
+  if (2 * static_cast<size_t>(ran) < files->size() || !std::all_of(files->begin(), files->end(), unknown)) return;
+  for (FileData& file : *files) file.rank.captured_ns = file.newest_ns;
+}
+
 void TellByUnnoticedEnds(Bundle* bundle) {
   constexpr int64_t kBetweenLooks = 2'000'000'000;
   struct Counts {

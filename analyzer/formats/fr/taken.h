@@ -22,6 +22,11 @@ bool TimedOut(const FileData& file);
 // copies, and captured_ns is cleared.
 void DoubtTimesOfCopies(std::vector<FileData>* files);
 
+// For files of unknown times. A watchdog notices a completion within a second or two, and a stuck job completes
+// nothing. If it had not noticed completions in half of the files, the job was dumped while it ran: captured_ns becomes
+// the time of the newest entry.
+void TellByUnnoticedEnds(std::vector<FileData>* files);
+
 // For dumps without captured_ns. A watchdog notices a completion within a second or two. If only some ranks have
 // recorded a completion, the job was dumped while it ran, so captured_ns becomes the time of the newest entry. Does
 // nothing if such a rank is also missing from a later call, or is behind in several groups, because it may be stuck.

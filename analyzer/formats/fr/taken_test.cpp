@@ -68,6 +68,24 @@ TEST(FrTaken, ACompletionThatSomeRanksMissedDatesTheDumpToTheNewestEntry) {
   EXPECT_EQ(bundle.ranks[1].captured_ns, kFirstEntryNs + 2'000'000);
 }
 
+// The group's counter is behind the states in the dump: the watchdog had not looked since.
+TEST(FrTaken, CompletionsThatTheWatchdogHadNotNoticedDateTheDumpToTheNewestEntry) {
+  for (const int behind : {1, 2}) {
+    DumpFolder folder;
+    for (int rank = 0; rank < 3; ++rank) {
+      FrDump dump = Dump(1);
+      if (rank < behind) {
+        dump.groups[0].completed = 1;
+        dump.entries[1].retired = false;
+      } else {
+        dump.entries[0].completed_ns = dump.entries[1].completed_ns = kFirstEntryNs + kSecond;
+      }
+      fr_test::SetFileTime(folder.WriteRank(rank, fr_test::ToPickle(dump)), kFirstEntryNs + 6 * kTimeoutNs);
+    }
+    EXPECT_EQ(LoadFiles(folder.Files()).ranks[0].captured_ns, behind == 2 ? kFirstEntryNs + 2'000'000 : 0);
+  }
+}
+
 // Where failed operations look completed, one that a member never issued has failed.
 TEST(FrTaken, AnEndWithoutAllMembersIsAFailure) {
   DumpFolder folder;
