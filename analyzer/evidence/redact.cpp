@@ -443,7 +443,10 @@ bool Redactor::IsDone(const ProcessEvidence& evidence) const {
 
 std::string Redactor::Mount(std::string_view mount) const {
   const size_t type = std::min(mount.rfind(" ("), mount.size());
-  return Path(mount.substr(0, type)) + std::string(mount.substr(type));
+  const std::string_view path = mount.substr(0, type);
+  // What does not begin with a slash is a hash already. Unlike a path's last name, that of a mount is a folder.
+  if (!on() || path.size() < 2 || path[0] != '/' || IsSystemPath(path)) return std::string(mount);
+  return Hash(path) + std::string(mount.substr(type));
 }
 
 void Redactor::Redact(ProcessState* process) const {

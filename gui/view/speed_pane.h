@@ -1,5 +1,5 @@
-// The second picture of BandwidthView: bus bandwidth over message size, and below it over the hosts of one operation,
-// as shares of what is possible.
+// The second picture of the tab for bandwidth: bus bandwidth over message size, and below it over the hosts of one
+// operation, as shares of what is possible.
 #pragma once
 
 #include <QPointF>

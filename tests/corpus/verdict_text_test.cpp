@@ -2,12 +2,14 @@
 // LOCKSTEP_WRITE_VERDICTS=1 writes the files again.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -85,6 +87,9 @@ TEST_P(VerdictTexts, FitOneScreenAndReadAsReviewed) {
     const std::string text = VerdictText(verdict, *bundle);
     const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
     EXPECT_LE(lines.size(), kScreenLines) << text;
+    const auto advice = std::find_if(lines.begin(), lines.end(),
+                                     [](const std::string& line) { return absl::StartsWith(line, "  do "); });
+    EXPECT_LT(advice - lines.begin(), 3) << text;
     for (const std::string& line : lines) EXPECT_LE(Columns(line), kScreenColumns) << line;
     const std::string file = absl::StrCat(LOCKSTEP_VERDICTS, "/", name, ".txt");
     if (getenv("LOCKSTEP_WRITE_VERDICTS") != nullptr) {
