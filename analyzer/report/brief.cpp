@@ -97,7 +97,7 @@ std::vector<std::string> BriefChain(const Finding& finding, int most) {
   return items;
 }
 
-// The waiting ranks that are not in the first `links`: how many, and for whom. Empty if there are none.
+// How many ranks wait that are not in the first `links`, and for which ranks. Empty if there are none.
 std::string RestOfChain(const Finding& finding, int links) {
   const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
   std::set<int32_t> shown, direct;
