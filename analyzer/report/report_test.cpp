@@ -187,7 +187,7 @@ TEST(Report, TheFirstScreenAccountsForEveryRankThatWaits) {
   EXPECT_THAT(screen(), HasSubstr("           1 more rank waits for rank 5\n"));
   link({0, 6}, 4);
   finding->set_victim_count(1000);
-  EXPECT_THAT(screen(), HasSubstr("           996 more ranks wait: 1 for rank 5, 995 for ranks that wait for it\n"));
+  EXPECT_THAT(screen(), HasSubstr("           996 more ranks wait: 1 for rank 5, 995 behind them\n"));
 }
 
 TEST(Report, ASecondProvenFindingComesWithItsOwnSteps) {
