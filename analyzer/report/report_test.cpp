@@ -512,8 +512,10 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)),
               StartsWith("LATE  8 ranks: an operation takes long, and nothing shows a rank that delays it"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
-  EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
-              StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; other data is missing"));
+  EXPECT_THAT(
+      ReportText(verdict, MakeBundle(7)),
+      StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; there is no data of rank 7"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("; other data is missing or"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Add the data that is missing"));
   // The first problem is in the headline, and not below it again.
   for (const char* text : {"cut off", "not a dump."}) {
