@@ -69,7 +69,7 @@ class Reader {
   }
 
  private:
-  // A line of PyTorch's process group that was wrapped, by a terminal or when it was copied.
+  // A line of PyTorch's process group that a terminal, or whoever copied it, cut into several.
   struct Wrapped {
     std::string text;
     int64_t number = 0;
