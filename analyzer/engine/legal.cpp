@@ -37,7 +37,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cau
   std::erase_if(*causes, [&](const Cause& c) {
     const bool unseen = c.kind == RANK_NO_DATA && c.first_only;
     if (c.first_lost != kNoIndex && c.op == nullptr && (unseen || c.kind != RANK_NO_DATA)) {
-      // Its record is gone because the job continued beside it. The newest call limits how long ago that was.
+      // The operation's record was overwritten while the job continued. The newest call limits how long ago that was.
       const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
       int64_t newest = 0;
       for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);

@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-// The first operation of a communicator connects its members, which takes time. If all members are in it at the first
-// look at the job, that is at most late. The same holds for an operation that no GPU has reached because computation is
-// ahead of it. Removes such causes and says why each is not a hang yet.
+// The first operation of a communicator connects its members, which takes time. While all members are in it, the job
+// may be late, but not hung. The same holds for an operation that no GPU has reached because computation is ahead of
+// it. Removes such causes, and returns why each is not a hang yet.
 std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cause>* causes);
 
 }  // namespace lockstep

@@ -327,17 +327,17 @@ class CallColumns {
   Interned* const texts_;
   std::vector<PageCall> calls_;
   int64_t unit_ns_ = 1000, left_out_ = 0;
-  std::vector<uint32_t> of_rank_;  // how many
+  std::vector<uint32_t> of_rank_;  // number of calls of each rank
   std::vector<uint16_t> membership_;
   std::vector<uint8_t> kind_, state_;
   std::vector<int32_t> seq_, peer_;
-  std::vector<uint32_t> begin_, end_;  // in units from the first time; 0 not known
+  std::vector<uint32_t> begin_, end_;  // in units since the first time; 0: unknown
   std::vector<uint32_t> site_;
   bool any_site_ = false;
 };
 
 Json GridJson(const PageGrid& grid) {
-  std::vector<uint32_t> rows, runs;  // rows: how many, and 1 + their pattern or 0
+  std::vector<uint32_t> rows, runs;  // rows: pairs of a count and 1 + the pattern, or 0
   std::vector<int32_t> from;
   std::vector<uint16_t> length;
   std::vector<uint8_t> state;
@@ -395,7 +395,7 @@ Json WaitKindNames() {
   return names;
 }
 
-// For each state: its name, and what it means. The last one is only the page's.
+// For each state: its name, and what it means. Only the page has the last one.
 Json StateNames() {
   Json names = Json::array();
   for (int state = 0; state < static_cast<int>(ViewState::kCount); ++state)
@@ -486,7 +486,7 @@ void Shorten(size_t limit, Json* list) {
 // What the page's data consists of besides the texts.
 struct Parts {
   Json calls;
-  Json grids = nullptr;  // null: a server has them, and calls of single ranks
+  Json grids = nullptr;  // null: the page asks a server for them and for calls of single ranks
   std::string note;      // what is missing on the page
 };
 
@@ -525,7 +525,7 @@ std::string WholeData(const Bundle& bundle, const ViewFacts& facts, const Lanes&
   return Dump(data);
 }
 
-// The verdict and its picture as if no rank was read.
+// The verdict and its picture, without any rank's data.
 std::string VerdictData(const Bundle& bundle, const ViewFacts& facts, size_t limit) {
   ViewFacts verdict;
   *verdict.mutable_verdict() = facts.verdict();
@@ -546,7 +546,7 @@ std::string VerdictData(const Bundle& bundle, const ViewFacts& facts, size_t lim
   return Dump(data);
 }
 
-// Ranks of the answer's picture, and culprits: those that a reader looks at.
+// Culprits, and the ranks in the answer's picture.
 std::set<int32_t> AnswerRanks(const ViewFacts& facts) {
   std::set<int32_t> out;
   const auto add = [&](int32_t rank) {
@@ -568,7 +568,7 @@ std::set<int32_t> AnswerRanks(const ViewFacts& facts) {
   return out;
 }
 
-// Makes the data with more and more left out.
+// Makes the data, and leaves out more at each step.
 class Fitting {
  public:
   Fitting(const Bundle& bundle, const ViewFacts& facts)
@@ -582,7 +582,7 @@ class Fitting {
     fewest_ = std::min(kFewestCalls, most);
   }
 
-  // The newest calls of each rank; a share of the usual number.
+  // The newest calls of each rank: `share` of the usual number.
   std::string NewestCalls(double share) const {
     const size_t most = std::max<size_t>(1, static_cast<size_t>(static_cast<double>(usual_) * share));
     return Make([&](int32_t) { return most; }, grids_,
@@ -608,7 +608,7 @@ class Fitting {
   }
 
  private:
-  // most(rank): how many of its calls are on the page. note(left out): what the page says about them.
+  // most(rank): the maximum number of its calls on the page. note(left out): what the page says about the others.
   template <typename Most, typename Note>
   std::string Make(const Most& most, const Json& grids, const Note& note) const {
     Interned texts;

@@ -127,7 +127,7 @@ CallTable OwnCalls(const CallIndex& own, uint32_t comm) {
 
 CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split) {
   CallTable table;
-  // The number of calls of a launch. A rank's oldest launch may be incomplete, so the maximum over ranks counts.
+  // The number of calls of a launch. A rank's oldest launch may be incomplete, so this is the maximum over ranks.
   struct Launch {
     int64_t calls = 0;
     bool differ = false;    // complete on several ranks, and different

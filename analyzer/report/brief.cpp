@@ -97,7 +97,7 @@ std::vector<std::string> BriefChain(const Finding& finding, int most) {
   return items;
 }
 
-// The waiting ranks that are not in the first `links`: how many, and for whom. Empty if there are none.
+// How many ranks wait that are not in the first `links`, and for which ranks. Empty if there are none.
 std::string RestOfChain(const Finding& finding, int links) {
   const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
   std::set<int32_t> shown, direct;
@@ -117,12 +117,10 @@ std::string RestOfChain(const Finding& finding, int links) {
   if (shown.empty() || rest <= 0) return "";
   const auto near = static_cast<int64_t>(direct.size()), far = rest - near;
   const std::string who = FewRanks(finding.culprit_ranks());
-  const char* them = culprits.size() == 1 ? "it" : "them";
   std::string text = absl::StrCat(CountText(rest), rest == 1 ? " more rank waits" : " more ranks wait");
   if (far <= 0) return absl::StrCat(text, " for ", who);
-  if (near == 0) return absl::StrCat(text, " for ranks that wait for ", them);
-  return absl::StrCat(text, ": ", CountText(near), " for ", who, ", ", CountText(far), " for ranks that wait for ",
-                      them);
+  if (near == 0) return absl::StrCat(text, " behind them");
+  return absl::StrCat(text, ": ", CountText(near), " for ", who, ", ", CountText(far), " behind them");
 }
 
 // Whether the first line reports the condition of the culprit's process: that it is stopped, how it ended, or that it

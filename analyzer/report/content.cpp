@@ -286,16 +286,20 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     const std::vector<std::string> problems = ProblemLines(verdict);
     told = !problems.empty();
     // Ranks with an operation that a watchdog gave up on.
-    std::vector<int32_t> waited;
+    std::vector<int32_t> waited, present;
     for (const Rank& rank : bundle.ranks) {
+      present.push_back(rank.rank);
       if (std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired; }))
         waited.push_back(rank.rank);
     }
+    const std::vector<int32_t> missing = MissingRanks(verdict.ranks_expected(), present);
     content.headline =
         verdict.ranks_read() == 0 ? "the data does not show how far any rank is"
         : told || !waited.empty()
             ? absl::StrCat(who, " were read, and their data names no culprit")
-            : absl::StrCat(who, " were read, and their data shows no fault; other data is missing or unreadable");
+            : absl::StrCat(who, " were read, and their data shows no fault; ",
+                           missing.empty() ? "other data is missing or unreadable"
+                                           : absl::StrCat("there is no data of ", RanksText(missing, 8)));
     if (told) {
       absl::StrAppend(&content.headline, ". ", absl::StripSuffix(problems[0], "."));
     } else if (!waited.empty()) {

@@ -187,7 +187,7 @@ TEST(Report, TheFirstScreenAccountsForEveryRankThatWaits) {
   EXPECT_THAT(screen(), HasSubstr("           1 more rank waits for rank 5\n"));
   link({0, 6}, 4);
   finding->set_victim_count(1000);
-  EXPECT_THAT(screen(), HasSubstr("           996 more ranks wait: 1 for rank 5, 995 for ranks that wait for it\n"));
+  EXPECT_THAT(screen(), HasSubstr("           996 more ranks wait: 1 for rank 5, 995 behind them\n"));
 }
 
 TEST(Report, ASecondProvenFindingComesWithItsOwnSteps) {
@@ -512,8 +512,10 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)),
               StartsWith("LATE  8 ranks: an operation takes long, and nothing shows a rank that delays it"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
-  EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
-              StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; other data is missing"));
+  EXPECT_THAT(
+      ReportText(verdict, MakeBundle(7)),
+      StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; there is no data of rank 7"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("; other data is missing or"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Add the data that is missing"));
   // The first problem is in the headline, and not below it again.
   for (const char* text : {"cut off", "not a dump."}) {

@@ -48,7 +48,7 @@ absl::StatusOr<Roofline> ReadRoofline(int64_t line_gbits, const std::vector<std:
 // the archive. An operation that none of them bounds stays without one.
 void SetRooflines(const Roofline& roofline, Verdict* verdict);
 
-// Sets Verdict::line_rate: what the hosts of the ranks reported of their networks. SetRooflines uses it where no line
+// Sets Verdict::line_rate: what the hosts of the ranks reported about their networks. SetRooflines uses it if no line
 // rate is given.
 void SetLineRate(const Bundle& bundle, Verdict* verdict);
 

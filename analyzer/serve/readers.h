@@ -25,7 +25,7 @@ class Readers {
   // Why the file cannot be used, or that it has no readers.
   absl::Status Check();
   // Whether a request with this header field may read: "Basic" with any name and a key as password, or "Bearer KEY".
-  // Keys are random, so guesses need no counting, and nobody's wrong keys refuse others at the same address.
+  // Keys are random, so guesses are not counted: one reader's wrong keys must not lock out others at the same address.
   bool Admit(std::string_view authorization);
 
  private:

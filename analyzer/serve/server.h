@@ -21,9 +21,9 @@
 namespace lockstep::serve {
 
 struct ServerLimits {
-  // At the same time. A further one takes the place of the oldest that got no page yet. If there is none, it waits.
+  // Maximum at one time. The next one replaces the oldest that has not received a page; if there is none, it waits.
   size_t connections = 256;
-  size_t of_one_peer = 64;                // with TLS; a further one takes a place of the same peer, or is closed
+  size_t of_one_peer = 64;                // with TLS; the next one replaces one of the same peer, or is closed
   size_t answers = 16;                    // made at the same time
   int64_t head_ns = 5'000'000'000;        // for the TLS handshake and a request to arrive
   int64_t stall_ns = 30'000'000'000;      // while the client takes no byte of the answer

@@ -46,7 +46,7 @@ void AddToRuns(int32_t rank, RankRuns* runs);
 // Takes any ranks in any order; skips numbers that are not ranks.
 void SetRuns(std::vector<int32_t> ranks, RankRuns* runs);
 
-// What occupies the GPU of a rank, "waiting in AllReduce #41 on dp"; empty if nothing is in flight.
+// What occupies the GPU of a rank: "waiting in AllReduce #41 on dp"; empty if nothing is in flight.
 struct RankFront {
   Front front = Front::kIdle;
   const Op* op = nullptr;  // null if it was overwritten, or for a communicator being created
@@ -55,7 +55,7 @@ struct RankFront {
   bool creation = false;  // the CPU is in the creation of `comm`
 };
 RankFront FrontOf(const AnalysisView& analysis, size_t model_rank);
-// `of_class`: in words that fit all ranks in such an operation on communicators of one class: "waiting in Send on
+// With `of_class`, the words fit all ranks in such an operation on communicators of one class: "waiting in Send on
 // pp_*".
 std::string FrontText(const AnalysisView& analysis, size_t model_rank, const RankFront& front, bool of_class);
 // RankFacts.state, or that of a class of ranks.
@@ -64,7 +64,7 @@ std::string StateText(const ViewInput& in, size_t row, bool of_class);
 std::string HostStateText(const Rank& rank, HostState host);
 // The place of a CPU thread in the user's code, from its stacks: "train.py:88 load"; empty without a stack.
 std::string PlaceText(const Process& process);
-// "dp", "tp_3"; the members of one without a name, as in the verdict.
+// "dp", "tp_3"; the members of an unnamed communicator, as in the verdict.
 std::string CommLabel(const Communicator& comm);
 
 }  // namespace lockstep

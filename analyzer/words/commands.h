@@ -17,9 +17,9 @@ std::string KernelLogCommand(const Finding& finding, std::string_view pattern);
 std::string GpuCommand(const Finding& finding);
 // "`ssh gpu036 kill -CONT 32082`", with the PIDs of the first host.
 std::string PidCommand(const Finding& finding, std::string_view command);
-// Whether the process of each named rank is over, so that nothing of it is left to look at.
+// Whether the process of each named rank has ended, so that it cannot be examined any more.
 bool AllEnded(const Finding& finding);
-// "`ssh gpu036 lockstep evidence 32082`": stacks and state of the first process that is not over; or another command
+// "`ssh gpu036 lockstep evidence 32082`": stacks and state of the first process that still runs; or another command
 // with the PID of that process.
 std::string LookCommand(const Finding& finding, std::string_view command = "lockstep evidence");
 

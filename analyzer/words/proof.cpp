@@ -93,9 +93,9 @@ std::string ProvedText(const Proof& proof) {
   const int others = proof.candidates() - proof.excluded_size();
   std::string text = absl::StrCat("proved by replay: the recorded calls complete ", CorrectionText(proof));
   if (others == 1) {
-    text += "; the other rank that was tried does not explain the hang";
+    text += "; no change at the other rank tried would help";
   } else if (others > 1) {
-    absl::StrAppend(&text, "; none of the ", CountText(others), " other ranks that were tried explains the hang");
+    absl::StrAppend(&text, "; no change at any of the ", CountText(others), " other ranks tried would help");
   }
   if (proof.excluded().empty()) return text;
   const bool one = proof.excluded_size() == 1;

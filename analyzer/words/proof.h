@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-// One line: "proved by replay: the recorded calls complete if rank 1 continues; none of the 3 other ranks that were
-// tried explains the hang".
+// One line: "proved by replay: the recorded calls complete if rank 1 continues; no change at any of the 3 other
+// ranks tried would help".
 std::string ProofText(const Proof& proof);
 
 }  // namespace lockstep

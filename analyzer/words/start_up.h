@@ -10,7 +10,7 @@ namespace lockstep {
 // What a rank does in a phase: StartUpPhase::name has one word for tables and programs.
 std::string PhaseText(const std::string& name);
 
-// Fills the text and the names of what each creation made.
+// Fills the text, and the name of each communicator that was created.
 void PutIntoWords(StartUp* start);
 
 }  // namespace lockstep

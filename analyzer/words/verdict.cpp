@@ -73,22 +73,22 @@ std::string WhyNot(const NotTheCause& ruled_out) {
 std::string UnmeasuredText(const Unmeasured& unmeasured) {
   switch (unmeasured.kind()) {
     case Unmeasured::NO_TIMES:
-      return "late arrivals and bandwidth, because nothing recorded when operations ran on the GPU. "
+      return "late arrivals and bandwidth, because no times of operations on the GPU were recorded. "
              "LOCKSTEP_GPU=events, "
-             "the profiler or TORCH_NCCL_ENABLE_TIMING=1 would record it";
+             "the profiler or TORCH_NCCL_ENABLE_TIMING=1 would record them";
     case Unmeasured::ONLY_ENDS:
       return "late arrivals, because only the ends of operations were recorded. LOCKSTEP_GPU=full or events, the "
              "profiler or TORCH_NCCL_ENABLE_TIMING=1 would record their starts";
     case Unmeasured::SOME_ARRIVALS:
       return absl::StrCat("arrivals of ", CountText(unmeasured.count()), " of ", CountText(unmeasured.of()),
-                          " ranks, because nothing recorded when they reached operations");
+                          " ranks, because the times at which they reached operations were not recorded");
     case Unmeasured::STEPS:
       return absl::StrCat("whether a rank is slow, because the times of ", CountText(unmeasured.count()), " of ",
                           CountText(unmeasured.of()),
                           " ranks cover too few training steps to compare. A larger ring (LOCKSTEP_RING_KIB) or Flight "
                           "Recorder buffer covers more");
     case Unmeasured::CREATIONS:
-      return "start-up, because nothing recorded when communicators were created. Flight Recorder does not record it; "
+      return "start-up, because the creation of communicators was not recorded. Flight Recorder never records it; "
              "Lockstep's own recorder does";
     default: return "";
   }

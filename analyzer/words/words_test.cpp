@@ -448,22 +448,19 @@ TEST(WordsTest, AProofIsOneLine) {
   proof.set_correction(Proof::CONTINUE);
   proof.add_corrected_ranks(2);
   proof.set_candidates(14);
-  EXPECT_EQ(
-      ProofText(proof),
-      "proved by replay: the recorded calls complete if rank 2 continues; none of the 14 other ranks that were tried "
-      "explains the hang");
+  EXPECT_EQ(ProofText(proof),
+            "proved by replay: the recorded calls complete if rank 2 continues; no change at any of the 14 other ranks "
+            "tried would help");
   proof.set_candidates(1);
   EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls complete if rank 2 continues; the other rank that was tried does not "
-            "explain "
-            "the hang");
+            "proved by replay: the recorded calls complete if rank 2 continues; no change at the other rank tried "
+            "would help");
   proof.set_candidates(14);
   proof.add_excluded(3);
-  EXPECT_EQ(
-      ProofText(proof),
-      "proved by replay: the recorded calls complete if rank 2 continues; none of the 13 other ranks that were tried "
-      "explains the hang; a "
-      "change at rank 3 would also help, but rank 3 made the same calls as ranks with its role");
+  EXPECT_EQ(ProofText(proof),
+            "proved by replay: the recorded calls complete if rank 2 continues; no change at any of the 13 other ranks "
+            "tried would help; a "
+            "change at rank 3 would also help, but rank 3 made the same calls as ranks with its role");
   proof.add_excluded(4);
   EXPECT_THAT(ProofText(proof), HasSubstr("; a change at any of ranks 3, 4 would also help, but these ranks made the "
                                           "same calls as ranks with their roles"));

@@ -26,7 +26,7 @@ std::string AsTable(const Answer& answer, size_t columns);
 std::string AsJson(const Answer& answer);
 
 // A verdict's question (analyzer/report/before.h) and its answer, {"before": [..]} or {"error": ".."}.
-// `cluster`: only incidents of it count, because names of hosts are unique in a cluster; empty for all.
+// `cluster`: only its incidents are counted, because host names are unique only within a cluster; empty for all.
 absl::StatusOr<std::string> BeforeStatement(const std::string& question, const std::string& cluster);
 std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer);
 

@@ -4,7 +4,7 @@
 
 namespace lockstep::check {
 
-// sitecustomize.py. A thread of its own takes SIGTERM, because a rank that hangs in a wait runs no Python handler.
+// sitecustomize.py. A separate thread handles SIGTERM, because a rank that hangs in a wait runs no Python handler.
 inline constexpr char kTorchHook[] = R"py(
 import atexit
 import os

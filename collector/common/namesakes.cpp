@@ -31,10 +31,10 @@ int Namesakes::Say(const std::string& name, const Ranks& alive, const Ranks& end
   ends.Subtract(sender.alive);
   sender.alive = alive;
   sender.ended = ended;
-  // A rank in two places could separate senders again, and a communicator could join them.
+  // Sort again: a rank that is in two places may separate senders, and a new communicator may join them.
   bool sort = several_ && (fresh || more || sender.job == kUndecided || !lives.empty() || !ends.empty());
   if (!sort && (lives.Intersects(alive_) || lives.Intersects(ended_) || ends.Intersects(alive_))) {
-    Gather();  // facts about ranks that have left since are no longer true
+    Gather();  // the sets still contain ranks that have left since
     sort = true;
   }
   alive_.Unite(lives);
@@ -122,7 +122,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
     // If several parts turn out to be one job, the oldest job is kept.
     if (sender.job != kUndecided && (part.job == kUndecided || sender.job < part.job)) part.job = sender.job;
   }
-  // Parts with a job come first, then the others in the order of arrival, so that no part moves without need.
+  // Parts with a job come first, then the others in the order of arrival, so that no part moves needlessly.
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     if ((a.job == kUndecided) != (b.job == kUndecided)) return b.job == kUndecided;
     return a.job != b.job ? a.job < b.job : a.first < b.first;
@@ -149,7 +149,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
       }
     }
     if (job == kUndecided && !part.named) {
-      job = part.job;  // the part stays in its job
+      job = part.job;  // unnamed, so the part stays in its job
       if (job == kUndecided && ++senders[part.first].second->asked <= kMostAsked) {
         undecided = true;
         continue;

@@ -26,7 +26,7 @@ constexpr size_t kIdBytes = 16;
 constexpr size_t kMostNameBytes = 160;
 constexpr size_t kMostFiles = 1 << 18;
 constexpr int kMostVersions = 8;
-// With so many files in one commit, one sync of the file system costs less than one of each.
+// From this many files in one commit, one sync of the file system costs less than one sync for each file.
 constexpr size_t kSyncAllFrom = 8;
 
 std::string WithCrc(std::string line) {

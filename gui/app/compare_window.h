@@ -1,5 +1,5 @@
 // Two incidents side by side. Selection, filters and visible parts of one apply to the other, by rank, communicator and
-// sequence number; so do zoom and scrolling.
+// sequence number. Zoom and scrolling apply to both.
 #pragma once
 
 #include <QCheckBox>

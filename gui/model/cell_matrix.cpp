@@ -63,7 +63,7 @@ void Count(const IndexMembership& m, Progress* progress) {
   progress->most = std::max(progress->most, m.issued);
 }
 
-// Calls work(first, last) over [0, rows) on two threads.
+// Calls work(first, last) on two threads, which share [0, rows).
 template <typename Work>
 void InTwo(int rows, const Work& work) {
   if (rows < 512 || std::thread::hardware_concurrency() < 2) return work(0, rows);
@@ -260,7 +260,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
   }
   if (Cancelled(cancel)) return nullptr;
 
-  // The first column for which a member is missing.
+  // Returns the first column after the call with this number.
   auto column_after = [&](int64_t seq) {
     if (seq < matrix->first_seq) return 0;
     return static_cast<int>(std::min<int64_t>(seq - matrix->first_seq + 1, columns));
@@ -280,7 +280,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
         std::fill_n(out, columns, Byte(ViewState::kNoData));  // memset must not be called for zero columns
         continue;
       }
-      // A member without its own number has the state of its counters; its cells were never stored.
+      // The counters decide about cells that were not stored: overwritten, missing, or no data without counters.
       const uint8_t* in = index.cells(entry, row).data() + skipped;
       const bool counted = m->issued >= kNone;
       const int issued = counted ? column_after(m->issued) : columns;

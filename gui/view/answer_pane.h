@@ -1,5 +1,5 @@
-// The picture of AnswerView: the last calls around the fault. Each named rank and each of its nearest peers has a row;
-// so has each group of the others.
+// The picture of AnswerView: the last calls around the fault. Each named rank, each of its nearest peers and each
+// group of other ranks has a row.
 #pragma once
 
 #include <QRectF>

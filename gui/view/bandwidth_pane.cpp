@@ -57,7 +57,7 @@ QString BandwidthPane::NotMeasured() const {
                   ? "No kind and size of operation occurs often enough to measure its bandwidth."
                   : "There are no bandwidths to be shown:");
   } else if (s->clock().empty()) {
-    lines << "Not measured, because nothing recorded when the GPU began and ended these operations: no marks, no "
+    lines << "Not measured, because the GPU times of these operations were not recorded: no marks, no "
              "profiler, no framework's times.";
   } else {
     lines << "Not measured: no operation has both times.";

@@ -120,7 +120,7 @@ void TableView::Impl::TakeSelection() {
   for (const QItemSelectionRange& range : table->selectionModel()->selection()) {
     for (int row = range.top(); row <= range.bottom(); ++row) sources.push_back(model->Source(row));
   }
-  if (sources.empty()) return;  // rows that disappear by a filter or a reload stay selected
+  if (sources.empty()) return;  // rows that a filter or a reload hides stay selected
   std::sort(sources.begin(), sources.end());
   sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
   showing = true;

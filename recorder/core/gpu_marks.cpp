@@ -160,8 +160,8 @@ void ForHeldStreams(const CommLocal& comm, Each each) noexcept {
   }
 }
 
-// Like GiveEnd, but some time after the use. If the stream is capturing by now, it would take the mark into its graph,
-// and the GPU would write it at every launch. Then the progress of earlier work remains unknown.
+// Like GiveEnd, but some time after the use. Gives no mark if the stream is now capturing: the mark would become part
+// of the graph, and every launch would write it. Then the progress of earlier work remains unknown.
 void GiveLate(StreamLocal* stream, uint64_t ticket) noexcept {
   uint64_t graph = 0;
   if (ticket <= LastGiven(*stream) || stream->ways == 0 || QueryCapture(*stream, &graph) != Capture::kNo) return;

@@ -34,7 +34,7 @@ struct RealFunction {
   const void* host = nullptr;      // the last caller outside NCCL
   void* in_copy[kMaxNcclCopies] = {};
   void* twin = nullptr;  // pncclX of the loaded library
-  uint32_t noted = 0;    // whether a note says that the loaded NCCL lacks the function
+  uint32_t noted = 0;    // whether a note says that the loaded NCCL has no such function
 };
 
 // Returns null if no loaded library defines the function; the ring's note then says so. If a process has two NCCL

@@ -281,7 +281,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     *finding->add_evidence() = std::move(motion);
   }
   if (by_stall.empty()) return;
-  // The activity of most ranks. Between storage and checkpoint, the more specific checkpoint counts.
+  // The activity of most ranks. If that is storage and any rank is in a checkpoint, the more specific checkpoint.
   const auto most = std::max_element(by_stall.begin(), by_stall.end(), [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.first > b.first;
   });

@@ -36,8 +36,8 @@ size_t CheckpointFile(const Process& process);
 bool SameStall(Stall a, Stall b);
 
 // Fills activity, moving and their evidence and advice from the samples of `ranks` (indexes into Bundle::ranks). If
-// several ranks of one host wait for files, names their host. If ranks of several hosts do so at once, states that the
-// fault is no host's.
+// several ranks of one host wait for files, names their host. If ranks of several hosts do so at once, states that no
+// host is at fault.
 void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Finding* finding);
 
 }  // namespace lockstep

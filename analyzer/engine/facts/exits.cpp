@@ -169,8 +169,8 @@ bool GpuFailed(const Rank& rank) {
                      [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
 }
 
-// When the first process of each host (name and boot) crashed, was killed or aborted in its own code. One clock orders
-// the ends on one host exactly.
+// When the first process of each host (name and boot) crashed, was killed or aborted in its own code. Processes of one
+// host share a clock, so their order is exact.
 absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> FirstCrashes(const Model& model) {
   absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> first;
   for (size_t r = 0; r < model.ranks.size(); ++r) {

@@ -31,7 +31,7 @@ struct PendingCreation {
 };
 
 // Returns creations in which a rank has waited for at least `late_after_ns`. If the job is known to be stuck, or
-// nothing shows the time, any wait counts.
+// nothing shows the time, any wait is long enough.
 std::vector<PendingCreation> FindPendingCreations(const Model& model, int64_t late_after_ns);
 
 }  // namespace lockstep

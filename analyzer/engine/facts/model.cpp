@@ -47,7 +47,7 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   // If a rank's clock was set back, the age of its operations is unknown, but the ages of ranks that wait for it are
   // known. If no rank moves, the rank may have been stuck for long.
   stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
-  // For a process that ended because of another one, its last activity counts.
+  // A process that ended because of another one is judged by its last activity.
   const std::vector<bool> consequences = FindConsequences(*this);
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (consequences[i]) SetHost(i, false);
@@ -244,8 +244,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
   const Rank& rank = bundle.ranks[index];
   RankView& view = ranks[index];
   view.collectives.resize(rank.memberships.size());
-  // If a process was ended with the job, or was found gone with all the others, its end does not show the cause. Its
-  // last activity counts.
+  // If a process was ended with the job, or was found gone with all the others, its end does not show the cause. It
+  // is judged by its last activity.
   const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled ||
                      (rank.process.life == Life::kGone && anyone_runs_);
   SetHost(index, ended && !rank.process.consequence);

@@ -30,8 +30,8 @@ constexpr size_t kAnchorTries = 256;
 // Ranks tried as the reference of a family.
 constexpr size_t kCandidates = 6;
 
-// Numbers of calls before a difference that must have occurred earlier in the same order. Then what followed them at
-// that time counts.
+// If this many calls before a difference also occurred earlier in the same order, the call that followed them at that
+// time is evidence.
 constexpr size_t kContexts[] = {8, 32, 128, 512};
 
 uint64_t PlaceKey(const Token& t) {
@@ -80,8 +80,8 @@ class Aligner {
     return n;
   }
 
-  // Counts the same if one call was moved: `late` issues later what `early` issues at once. Returns how many
-  // consecutive calls then agree, or 0 if the call never comes.
+  // The same for a moved call: `late` issues later what `early` issues at once. Returns how many consecutive calls then
+  // agree, or 0 if `late` never issues the call.
   size_t MovedRun(const Segment& early, size_t i, const Segment& late, size_t j) const {
     for (size_t d = 1; d < kLookAhead && j + d < late.size() && i + d < early.size(); ++d) {
       if (!SamePlace(early[i + d], late[j + d - 1])) return 0;
@@ -90,7 +90,7 @@ class Aligner {
     return 0;
   }
 
-  // Tells whether `b` runs the same program as `a`, as far as both records reach. If it does not, `divergence` is the
+  // Returns whether `b` runs the same program as `a`, as far as both records reach. If it does not, `divergence` is the
   // place where they differ, if that can be determined.
   struct Comparison {
     bool same = true;
@@ -171,7 +171,7 @@ class Aligner {
       const size_t moved = std::max(MovedRun(a, i, b, j), MovedRun(b, j, a, i));
       // A call on the same communicator with different arguments.
       const bool same_lane = a[i].klass == b[j].klass && IsCollective(a[i].op->kind) == IsCollective(b[j].op->kind);
-      // NOLINTBEGIN(bugprone-branch-clone): the order counts
+      // NOLINTBEGIN(bugprone-branch-clone): the order matters
       if (moved > skipped && moved > extra && moved > changed + 1) {
         d.type = Divergence::Type::kReordered;
       } else if (changed > 0 && changed >= skipped && changed >= extra && same_lane && !same_call) {
@@ -410,7 +410,7 @@ class Makers {
     return at == made_.end() ? 1 : at->second.size();
   }
 
-  // Members of one communicator make its calls together, so all of another one are one witness against this rank.
+  // Members of one communicator make its calls together, so each other communicator is one piece of evidence.
   size_t WitnessesAgainst(const Divergence& d) const {
     const auto at = made_.find(d.sibling);
     if (at == made_.end()) return 1;
@@ -503,7 +503,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
       return std::find_if(programs.begin(), programs.end(), [&](const Program& p) { return p.rank == rank; });
     };
     // If more ranks made the other call than the reference's call, and most of those that differ agree on it, the
-    // reference left the program. So did the ranks that do as it does.
+    // reference left the program, and so did the ranks that agree with it.
     if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second &&
         2 * biggest->second > best.size()) {
       const Program& theirs = *program_of(biggest->first->rank);
@@ -539,12 +539,12 @@ std::vector<Divergence> FindDivergences(const Model& model, bool strands) {
         }
         d.by_history = true;
       } else if (made <= best.size()) {
-        continue;  // as many ranks left the reference, each elsewhere, as follow it: there is no common order
+        continue;  // as many ranks left the reference, at different places, as follow it: no common order
       }
       found.push_back(d);
     }
   }
-  // If several threads of a rank left their program, the first one to leave counts.
+  // If several threads of a rank left their program, the first one to leave is used.
   auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };
   std::stable_sort(found.begin(), found.end(), [&](const Divergence& a, const Divergence& b) {
     return a.rank != b.rank ? a.rank < b.rank : at(a) < at(b);

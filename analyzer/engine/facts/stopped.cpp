@@ -57,7 +57,7 @@ class Comparer {
       for (uint32_t i = 0; i < rank.memberships.size(); ++i) {
         const uint32_t comm = rank.memberships[i].comm, klass = class_of_comm_[comm];
         place.memberships.push_back({klass, i});
-        // If one kind of communicator carries sends and receives, a rank's place in it is its part in the program.
+        // If one kind of communicator has sends and receives, a rank's place in it is its role in the program.
         if (model.comms[comm].used_for_p2p && comms_of_class[klass] > 1) pipeline_[klass] = true;
       }
       std::sort(place.memberships.begin(), place.memberships.end());
@@ -140,12 +140,12 @@ class Comparer {
   }
 
   // The first call that `witness` made and `rank` did not, after all unfinished work of the rank; null if none. Calls
-  // of the witness before that work prove nothing, because the rank may have taken another way to it. A call that no
+  // of the witness before that work prove nothing, because the rank may have taken another path to it. A call that no
   // member of the rank's own communicator made proves nothing either, because that communicator has its own number of
   // rounds.
   const Op* WentPast(size_t witness, size_t rank) const {
     const auto& units = model_.ranks[witness].in_flight;
-    size_t after = 1;  // the first of them is the call that the witness waits in, not the one with which it continued
+    size_t after = 1;  // `units[0]` is the call that the witness waits in, not one with which it continued
     for (const Unit& unit : model_.ranks[rank].in_flight) {
       for (uint32_t i : unit.ops) {
         const size_t place = Holds(witness, rank, model_.bundle.ranks[rank].ops[i]);

@@ -160,7 +160,7 @@ void Timing::FindMeetings() {
   const auto meet = [&](uint32_t comm, int64_t seq, const Attendance* from, const Attendance* to) {
     Meeting meeting{comm, seq, kept, 0};
     for (; from != to; ++from) {
-      // If a rank has a number twice (a coalesced batch), the last one counts.
+      // If a rank has a number twice (a coalesced batch), the last one is used.
       if (meeting.count == 0 || attendance[kept + meeting.count - 1].rank != from->rank) ++meeting.count;
       attendance[kept + meeting.count - 1] = *from;
     }

@@ -81,7 +81,7 @@ struct Queue {
   // The same from a counter that several collectives share: the GPU may be executing the lost operation if nothing else
   // holds it.
   uint32_t perhaps_lost = kNoIndex;
-  // The dump is from before a framework's watchdog looked: what peers completed is over here too. The number of such
+  // The dump is from before a framework's watchdog looked: what peers completed is so here too. The number of such
   // units at the front.
   bool late_to_notice = false;
   size_t noticed_late = 0;

@@ -22,8 +22,8 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// A fault found beside a cause that explains the waits comes after it and with less confidence: it may have its own
-// reason.
+// A fault that is found in addition to a cause that explains the waits is listed after it, with lower confidence: the
+// two may be independent.
 constexpr Grade kBeside = GRADE_GOOD;
 
 // For each communicator, the two members that issued the most collectives. A rank that is behind any member is behind
@@ -69,7 +69,7 @@ const Membership* SomebodyAheadOf(const Facts& facts, const std::vector<Furthest
   return nullptr;
 }
 
-// A group that was never ended is in the rank's own record, whatever the rank waited for later.
+// The rank's own record shows a group that was never ended, whatever the rank waited for later.
 void AddOpenGroups(const Facts& facts, const std::vector<Cause>& known, std::vector<Cause>* causes) {
   for (size_t i = 0; i < facts.model.ranks.size(); ++i) {
     const auto r = static_cast<int32_t>(i);
@@ -148,7 +148,7 @@ void AddOtherPrograms(const Facts& facts, const std::vector<Cause>& known, std::
     if (Names(known, r) || Names(*causes, r) || rank.process.consequence) continue;
     if (std::any_of(rank.ops.begin(), rank.ops.end(),
                     [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
-      continue;  // a rank that abandoned an operation does not count either
+      continue;  // a rank that abandoned an operation shows nothing either
     Cause c;
     c.kind = SILENT_DESYNC;
     c.beside = true;

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-// With every member inside, creation is legal work that may take minutes at the start of a large job.
+// If all members are in it, the creation is legal work that may take minutes at the start of a large job.
 constexpr int64_t kLongSetUp = 120'000'000'000;
 
 bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
@@ -266,7 +266,7 @@ void AddFromCreations(const Facts& facts, int64_t late_after_ns, std::vector<Cau
 
 void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
   std::vector<SplitFault> faults = FindSplitFaults(facts.model, facts.model.stalled || !facts.mismatches.empty());
-  // Differing calls and ranks that seem missing, in groups that are not the intended ones, are consequences of that.
+  // In unintended groups, differing calls and ranks that seem missing are consequences.
   const auto may_follow = [](const Cause& c) {
     return c.kind != RANK_DEAD && c.kind != HOST_STALL && c.kind != GPU_STALL && c.kind != GROUP_LEFT_OPEN;
   };
@@ -281,7 +281,7 @@ void AddFromSplits(const Facts& facts, std::vector<Cause>* causes) {
     };
     const bool intended = fault.agreed && std::none_of(causes->begin(), causes->end(), supports);
     if (intended) fault.grade = GRADE_OPEN;
-    // Groups that may be intended explain nothing that is found elsewhere.
+    // If the groups may be intended, they do not explain faults elsewhere.
     const bool beside = intended && !causes->empty();
     for (uint32_t comm : beside ? std::vector<uint32_t>() : fault.affected) {
       affected.insert(comm);

@@ -456,7 +456,7 @@ Cause InvertedCause(const Facts& facts, const Circle& circle, const std::vector<
     return c;
   }
   if (AnyTwo(orders, [&](const Order& a, const Order& b) { return OrderMatters(facts.model, a, b); })) return c;
-  // Calls of two threads, for example, may be in any order, and a member without data may hold all of them.
+  // The order may not matter (two threads, for example). Then a member without data may delay all the others.
   const std::set<int32_t> unseen = UnseenIn(facts.model, circle.collectives);
   if (!unseen.empty()) return HeldByUnseen(facts, c, unseen);
   c.grade = GRADE_OPEN;

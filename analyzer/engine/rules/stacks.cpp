@@ -82,7 +82,7 @@ std::string WaitOf(const Rank& rank) {
                       place.empty() ? "" : absl::StrCat(" < ", place));
 }
 
-// One rank has ended, is stopped or is outside of all waits, and others wait.
+// One rank has ended, is stopped or is in no wait, while others wait.
 std::vector<Cause> FromProcesses(const Facts& facts) {
   constexpr Grade kStopped = GRADE_GOOD, kOne = GRADE_FAIR, kUnsure = GRADE_WEAK, kMoving = GRADE_OPEN;
   std::map<Whereabouts, std::vector<int32_t>> at;
@@ -95,7 +95,7 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
     job_moves |= place.where == Whereabouts::kWaits && place.moved;
   }
   const std::vector<int32_t>& waiting = at[Whereabouts::kWaits];
-  // A wait ended between the two looks, so the job runs.
+  // A wait ended between the two samples, so the job is running.
   if (waiting.empty() || job_moves) return {};
   for (const Whereabouts where : {Whereabouts::kEnded, Whereabouts::kStopped, Whereabouts::kElsewhere}) {
     const std::vector<int32_t>& few = at[where];
@@ -132,7 +132,7 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
       c.detail.set_count(static_cast<int64_t>(waiting.size()));
       c.stall = ClassifyActivity(first.process).stall;
       c.moving = any(&ProcessPlace::moved, few);
-      // This rank computes, and so do those that wait for it, so the job may run.
+      // This rank is computing, and so are the ranks that wait for it, so the job may be running.
       if (c.moving && any(&ProcessPlace::works, waiting)) return {};
       if (c.moving) c.grade = kMoving;
     }
@@ -169,7 +169,7 @@ std::vector<Cause> FromProcesses(const Facts& facts) {
 }  // namespace
 
 std::vector<Cause> FromStacks(const Facts& facts) {
-  // Recorded calls of ranks say more than printed stacks.
+  // Recorded calls show more than printed stacks.
   if (!OnlyProcessesKnown(facts.bundle) && !ProcessesLookedAt(facts.bundle)) return {};
   std::vector<int32_t> ranks;
   for (size_t r = 0; r < facts.bundle.ranks.size(); ++r) {
@@ -200,7 +200,7 @@ std::vector<Cause> FromStacks(const Facts& facts) {
     c.detail.set_other_name(WaitOf(facts.bundle.ranks[static_cast<size_t>(parting.most[0])]));
     return {std::move(c)};
   }
-  // One of three is the odd one; of more ranks, at most a quarter are.
+  // Of three ranks, one may be odd; of more ranks, at most a quarter.
   if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
   const Rank& odd = facts.bundle.ranks[static_cast<size_t>(parting.few[0])];
   const Rank& usual = facts.bundle.ranks[static_cast<size_t>(parting.most[0])];

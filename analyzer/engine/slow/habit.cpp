@@ -170,7 +170,7 @@ class HabitFinder {
     return usual;
   }
 
-  // What is usual for a member in all communicators of a class, where there are enough of them.
+  // The usual lateness of a member, over all communicators of its class, if there are enough of them.
   std::map<std::pair<uint32_t, size_t>, int64_t> UsualOfPlaces() const {
     std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> values;
     for (const MemberLateness& l : found_) values[l.place].push_back(l.later_ns);

@@ -184,7 +184,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
     if (overlaps(i)) continue;
     const Op& op = rank.ops[t.op];
     // The work in between may have waited for the operations that ended in parallel. Then only the remaining time
-    // counts.
+    // is its own.
     const int64_t from = std::max(held_until, std::min(beside_until, t.start_ns));
     if (held_until != 0 && t.start_ns >= from) {
       Between& between = betweens[i];

@@ -172,7 +172,7 @@ bool Better(const FileData& a, const FileData& b) {
 }
 
 // Folders with dumps of the same ranks belong to different jobs or attempts, and are not mixed. Keeps the latest
-// attempt unless it lacks half of the ranks; of jobs that ran at the same time the one with the most ranks, then one
+// attempt unless half of its ranks are missing; of jobs that ran at the same time the one with the most ranks, then one
 // with an operation past its timeout, then one with unfinished operations, then the newest. Reports the others. A
 // folder that repeats only a few ranks contains older dumps of the same job.
 void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {

@@ -388,7 +388,7 @@ class StateJudge {
     bool batch = run.size() > 1;
     if (!batch && !file_.used[index].has_batches && !BesideLost(run[0])) return;
     // If there is only one record, and the group's next record does not follow an end record, it was not a batch. Then
-    // its own state counts.
+    // use its own state.
     if (!batch && !rank_.only_active && !rank_.damaged && view.p2p_enqueued >= rank_.ops[run[0]].seq) return;
     uint64_t number = batch ? ++batches_ : 0;
     for (uint32_t at : run) {

@@ -54,7 +54,7 @@ struct CoreTask {
   enum class Lane { kAnalysis, kDisk, kFinal };
   Lane lane = Lane::kAnalysis;
   std::function<void()> run;              // on any thread; must not touch the core
-  std::function<void(int64_t now)> done;  // afterwards, called by the core's owner on the core's thread
+  std::function<void(int64_t now)> done;  // called after `run` by the core's owner, on the core's thread
 };
 
 class CoreActions {
