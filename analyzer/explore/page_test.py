@@ -231,6 +231,7 @@ class BrowserTest(unittest.TestCase):
         legend = self.see("[...document.querySelectorAll('.start .legend > span')].map(key => key.textContent.split(':')[0])")
         self.assertEqual(legend, ["before the first creation", "waiting for other ranks", "creating communicators", "splitting communicators",
                                   "between creations", "first operations"])
+        self.assertIn("before s", self.see("[...document.querySelectorAll('.start th')].map(cell => cell.textContent)"))
         self.see("document.querySelector('.start tbody tr').click()")
         rank = self.see("Number(document.querySelector('.start tr.chosen td').textContent)")
         self.assertEqual(self.see("document.querySelector('aside h2').textContent"), f"Rank {rank}")
