@@ -450,6 +450,7 @@ Json StartOf(const ViewFacts& facts) {
   Json phases = Json::array(), ranks = Json::array();
   for (const StartUpPhase& phase : start.phases()) {
     phases.push_back({{"name", Clean(PhaseText(phase.name()))},
+                      {"column", Clean(phase.name())},
                       {"ranks", phase.ranks()},
                       {"median", seconds(phase.median_ns())},
                       {"longest", seconds(phase.longest_ns())},

@@ -37,6 +37,7 @@ JOBS = {
     "flight_recorder": ("--scenario 1 --ranks 8 --seed 3 --format fr", MB),
     "hostile": ("--scenario 1 --ranks 8 --seed 3 --format fr", MB),
     "speed": ("--scenario 33 --ranks 64 --seed 21033 --marks timed", MB),
+    "checkpoint": ("--scenario 8 --ranks 8 --seed 21008 --marks full", MB),
     "healthy": ("--scenario 36 --ranks 8 --seed 21036 --marks timed", MB),
 }
 FOLDER = os.environ.get("EXPLORE_KEEP") or tempfile.mkdtemp(prefix="lockstep-explore-test-")
@@ -227,12 +228,23 @@ class BrowserTest(unittest.TestCase):
         self.open("speed", "view=start")
         self.keep("speed.start")
         self.assertIn("Phases over ranks: 64 ranks", self.see("document.querySelector('.start h2').textContent"))
-        self.assertEqual(self.see("document.querySelectorAll('.start .legend > span').length"), 6)
+        legend = self.see("[...document.querySelectorAll('.start .legend > span')].map(key => key.textContent.split(':')[0])")
+        self.assertEqual(legend, ["before the first creation", "waiting for other ranks", "creating communicators", "splitting communicators",
+                                  "between creations", "first operations"])
+        self.assertIn("before s", self.see("[...document.querySelectorAll('.start th')].map(cell => cell.textContent)"))
         self.see("document.querySelector('.start tbody tr').click()")
         rank = self.see("Number(document.querySelector('.start tr.chosen td').textContent)")
         self.assertEqual(self.see("document.querySelector('aside h2').textContent"), f"Rank {rank}")
         self.open("flight_recorder", "view=start")
         self.assertIn("Not recorded", self.see("document.querySelector('main').textContent"))
+        self.no_errors()
+
+    def test_the_report_has_the_mount_of_a_checkpoint(self):
+        mount = verdict("checkpoint")["checkpoint"][0]
+        self.assertEqual((mount["mount"], mount["slowest_bytes_per_s"]), ("/checkpoints (nfs4)", 0))
+        self.open("checkpoint", "view=report")
+        self.assertIn("in a checkpoint on /checkpoints (nfs4), for ", self.see("document.querySelector('main').textContent"))
+        self.assertIn("8 of 8 ranks read", self.see("document.querySelector('header').textContent"))
         self.no_errors()
 
     def search(self, text):

@@ -1555,7 +1555,7 @@
       { name: "Host", value: (at) => start.ranks[at].host },
       { name: "Last in", meaning: "Creations to which it came last, by a second or more", value: (at) => `${start.ranks[at].last}/${start.ranks[at].creations}` },
       { name: "Late by s", meaning: "To these, together", ...seconds2((at) => start.ranks[at].late) },
-      ...start.phases.map((phase, nth) => ({ name: `${phase.name} s`, ...seconds2((at) => start.ranks[at].seconds[nth]) }))
+      ...start.phases.map((phase, nth) => ({ name: `${phase.column} s`, meaning: phase.name, ...seconds2((at) => start.ranks[at].seconds[nth]) }))
     ];
     return new Table(
       columns,

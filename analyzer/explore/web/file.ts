@@ -26,7 +26,7 @@ export interface Speed {
   hostRates: [string, ...Rate][]; hostsMeasured: number; // slowest first
 }
 export interface Start {
-  text: string; phases: { name: string; ranks: number; median: number; longest: number; longestRank: number }[]; // seconds
+  text: string; phases: { name: string; column: string; ranks: number; median: number; longest: number; longestRank: number }[]; // seconds
   ranks: { rank: number; host: string; last: number; creations: number; late: number; seconds: number[] }[]; // seconds of each phase, -1: not recorded
 }
 export interface File {

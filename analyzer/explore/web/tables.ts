@@ -169,7 +169,7 @@ export function startTable(page: Page, start: Start): View {
     { name: "Rank", value: at => start.ranks[at].rank }, { name: "Host", value: at => start.ranks[at].host },
     { name: "Last in", meaning: "Creations to which it came last, by a second or more", value: at => `${start.ranks[at].last}/${start.ranks[at].creations}` },
     { name: "Late by s", meaning: "To these, together", ...seconds(at => start.ranks[at].late) },
-    ...start.phases.map((phase, nth) => ({ name: `${phase.name} s`, ...seconds(at => start.ranks[at].seconds[nth]) })),
+    ...start.phases.map((phase, nth) => ({ name: `${phase.column} s`, meaning: phase.name, ...seconds(at => start.ranks[at].seconds[nth]) })),
   ];
   return new Table(columns, start.ranks.length, [3, true], () => false, () => at => start.ranks[at].rank === page.place().rank,
     at => page.select({ rank: start.ranks[at].rank, comm: -1, op: -1 }), true);
