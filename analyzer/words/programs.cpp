@@ -63,9 +63,10 @@ std::optional<Words> ProgramWords(const Finding& finding) {
     case REASON_LEFT_OUT:
       words.what = absl::StrCat("left out ", detail.flag() ? "the other side of " : "", call,
                                 " and what follows it, and ", Pick(finding, "waits", "wait"), " in ", other);
-      words.rivals = {
-          absl::StrCat("the named ranks left out nothing, but added ", other, ", which the others never call"),
-          "the named ranks issue these operations in another order than the others"};
+      words.rivals = {"the named ranks issue these operations in another order than the others"};
+      if (detail.count() == 0)
+        words.rivals.insert(words.rivals.begin(), absl::StrCat("the named ranks left out nothing, but added ", other,
+                                                               ", which the others never call"));
       words.tells_apart = "the program of the named ranks after the operation that they wait in";
       words.refuted_by = "records of the named ranks that contain that call";
       words.advice = {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -89,6 +90,18 @@ bool Differ(const Counted& a, const Counted& b) {
                      [&](const Counts& counts) { return Contradicts(counts, b); });
 }
 
+// Communicators of a rank that the other is not in. Ranks that share theirs count alike, so they are one witness.
+std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t other) {
+  std::vector<uint32_t> apart;
+  const auto& theirs = model.bundle.ranks[static_cast<size_t>(other)].memberships;
+  for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(rank_index)].memberships) {
+    if (std::none_of(theirs.begin(), theirs.end(), [&](const Membership& own) { return own.comm == ms.comm; }))
+      apart.push_back(ms.comm);
+  }
+  std::sort(apart.begin(), apart.end());
+  return apart;
+}
+
 }  // namespace
 
 std::vector<int32_t> FindOtherPrograms(const Model& model) {
@@ -113,13 +126,18 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
         references.push_back(std::move(reference));
     }
     for (const Counted& p : programs) {
-      size_t against = 0, compared = 0;
+      size_t against = 0, compared = 0, fellows = 0;
+      std::set<std::vector<uint32_t>> apart;
       for (const Counted& reference : references) {
         if (reference.rank == p.rank) continue;
         ++compared;
-        against += Contradicts(p.places.front(), reference);
+        if (!Contradicts(p.places.front(), reference)) continue;
+        ++against;
+        std::vector<uint32_t> others = CommsApart(model, reference.rank, p.rank);
+        fellows += others.empty();
+        if (!others.empty()) apart.insert(std::move(others));
       }
-      if (against >= 2 && 2 * against > compared) here.push_back(p.rank);
+      if (fellows + apart.size() >= 2 && 2 * against > compared) here.push_back(p.rank);
     }
     if (here.empty() || here.size() > kFew || 2 * here.size() >= programs.size()) continue;
     // Only ranks that agree with each other show the program of their role.

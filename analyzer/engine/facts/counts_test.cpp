@@ -138,6 +138,22 @@ TEST(Counts, AnotherProgramNeedsAgreeingPeers) {
   EXPECT_EQ(Other(third), std::vector<int32_t>{2});
 }
 
+// Ranks 0 and 1 make the rounds of their pair together. Rank 2's pair has its own number, and rank 3 left no data.
+TEST(Counts, MembersOfOneCommunicatorAreOneWitness) {
+  Bundle b = Rounds();
+  b.comms.push_back(b.comms[0]);
+  for (const size_t c : {0, 2}) {
+    b.comms[c].name = b.comms[c].id = c == 0 ? "tp_0" : "tp_1";
+    b.comms[c].size = 2;
+    b.comms[c].members = c == 0 ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{2, 3};
+  }
+  b.ranks.pop_back();
+  for (size_t r = 0; r < 3; ++r) b.ranks[r].memberships[0].member_rank = static_cast<int32_t>(r % 2);
+  b.ranks[2].memberships[0].comm = 2;
+  b.ranks[2].memberships[0].issued = 28;
+  EXPECT_TRUE(Other(b).empty());
+}
+
 TEST(Counts, AFirstSendThatNoReceiveMatchesIsFound) {
   Bundle b = Pipelines(4);
   b.comms[4].size = 8;

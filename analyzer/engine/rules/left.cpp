@@ -305,11 +305,12 @@ class CircleLeavers {
     EvidenceItem& lacks = c.Add(Evidence::LACKS_CALL, {missed.waiter}).Naming(bundle).Count(all_.size() - odd_.size());
     lacks.Call(BriefCall(bundle, waiter, op)).Flag(other_side);
     for (const int32_t r : odd_) lacks.detail()->add_others(bundle.ranks[static_cast<size_t>(r)].rank);
+    const bool others_came =
+        std::all_of(odd_.begin(), odd_.end(), [&](int32_t r) { return OthersCameToo(graph_, facts_.model, r); });
+    c.detail.set_count(others_came);
     if (!witnesses_.empty()) {
       c.Add(Evidence::ROLE_AT_PLACE, {witnesses_[0]}).Naming(bundle);
-    } else if (missed.issued.size() <= odd_.size() && std::all_of(odd_.begin(), odd_.end(), [&](int32_t r) {
-                 return OthersCameToo(graph_, facts_.model, r);
-               })) {
+    } else if (missed.issued.size() <= odd_.size() && others_came) {
       NameBothSides(missed.issued, &c);
     }
     return c;

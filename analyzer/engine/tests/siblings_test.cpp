@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/testing/fr_dumps.h"
 
@@ -140,6 +141,54 @@ TEST(Siblings, ARankThatOthersWentPastDidNotEnd) {
   job.Add(1, 1, 21);
   for (int r = 1; r < 4; ++r) job.Add(r, 0, 10);
   job.Expect(RANK_NOT_ARRIVED, {0});
+}
+
+// In a ring, rank 0 left out the exchanges of its step. Active operations do not show which of rank 1's sends meets the
+// receive of rank 2, which is one exchange ahead: not one of the exchange in which rank 1 waits for rank 0.
+TEST(Siblings, ASendOfAnExchangeThatWaitsForAnotherRankIsNotTheOtherSide) {
+  std::vector<std::optional<FrDump>> dumps;
+  for (int r = 0; r < 4; ++r) {
+    const std::string me = absl::StrCat(r), next = absl::StrCat((r + 1) % 4), before = absl::StrCat((r + 3) % 4);
+    FrDump d;
+    d.AsVersion("2.9");
+    d.groups = {{.ranks = {0, 1, 2, 3}, .enqueued = 2, .completed = 1},
+                {.name = "1",
+                 .desc = "ring",
+                 .ranks = {0, 1, 2, 3},
+                 .pg_id = 1,
+                 .enqueued = r == 0 ? 6 : 8,
+                 .completed = r == 2 ? 7 : 6}};
+    for (int64_t number = r == 2 ? 8 : 7; r != 0 && number <= 8; ++number) {
+      for (const std::string& op : {absl::StrCat("nccl:send ", me, "->", next),
+                                    absl::StrCat("nccl:recv ", me, "<-", before), std::string("nccl:coalesced")}) {
+        FrEntry e;
+        e.op = op;
+        e.seq = 0;
+        e.pg = "1", e.desc = "ring", e.pg_id = 1;
+        e.is_p2p = true;
+        e.p2p_seq = number;
+        d.entries.push_back(e);
+      }
+    }
+    d.entries.push_back({.seq = 2});
+    dumps.push_back(d);
+  }
+  const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+  ASSERT_GE(v.findings_size(), 1);
+  const auto& got = v.findings(0).culprit_ranks();
+  EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), std::vector<int32_t>{0}) << v.DebugString();
+}
+
+// Nobody can be named, because the group may have more members. But a watchdog gave up, so the job is stuck.
+TEST(Siblings, ACallThatAWatchdogGaveUpOnIsAHang) {
+  FrDump dump;
+  dump.groups = {{.enqueued = 1}};
+  dump.entries.push_back({.retired = true});
+  Bundle bundle = fr_test::LoadDumps({dump, dump});
+  bundle.comms[0].may_have_more = true;
+  const Verdict v = Analyze(bundle);
+  EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+  EXPECT_EQ(v.verdict(), VERDICT_HUNG);
 }
 
 TEST(Siblings, ACompletionNoticedLateIsNotACause) {
