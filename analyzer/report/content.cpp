@@ -277,7 +277,10 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.headline = absl::StrCat(who, ": an operation takes long, and nothing shows a rank that delays it");
     content.first.AddRow("do", {"1. Look again in a minute: set-up and long computations end by themselves."});
   } else if (verdict.verdict() == VERDICT_HUNG) {
-    content.headline = absl::StrCat(who, ": the job is stuck; the recording does not show why");
+    const std::vector<std::string> problems = ProblemLines(verdict);
+    told = !problems.empty();
+    content.headline = absl::StrCat(who, ": the job is stuck; the recording does not show why",
+                                    told ? absl::StrCat(". ", absl::StripSuffix(problems[0], ".")) : "");
     content.first.AddRow("do",
                          {"1. Read the row `blind`: it says what was not recorded. Then look in the stacks of all "
                           "ranks for a rank that is in a different place."});
