@@ -1,6 +1,7 @@
 // Reports of TORCH_DISTRIBUTED_DEBUG=DETAIL: calls that differ, ranks that did not reach a barrier.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -193,7 +194,8 @@ void AddStalled(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
   if (newest == nullptr) return;
   const auto& missing = newest->stalled.missing;
-  const auto& [tensor, first] = *missing.begin();
+  const std::string& tensor = missing.begin()->first;
+  const std::set<int32_t>& first = missing.begin()->second;
   const std::string where = absl::StrCat("line ", newest->stalled.number, ": Horovod waits: ");
   if (std::any_of(missing.begin(), missing.end(), [&](const auto& of) { return of.second != first; })) {
     const auto other = std::find_if(missing.begin(), missing.end(), [&](const auto& of) { return of.second != first; });
