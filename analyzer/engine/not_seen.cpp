@@ -52,15 +52,6 @@ void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
 void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict) {
   const std::vector<Rank>& ranks = model.bundle.ranks;
   if (OnlyProcessesKnown(model.bundle)) return SayWhatStacksLeaveOpen(model.bundle, verdict);
-  // A framework's watchdog gave up on a call: whatever else is unknown, the job is stuck.
-  if (std::any_of(ranks.begin(), ranks.end(), [](const Rank& r) {
-        return r.source == Source::kFlightRecorder && !r.ends_untold &&
-               std::any_of(r.ops.begin(), r.ops.end(),
-                           [](const Op& op) { return op.retired && IsUnfinished(op.state); });
-      })) {
-    verdict->set_verdict(VERDICT_HUNG);
-    return;
-  }
   if (ranks.size() < 2) return;
   const bool frameworks =
       std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.source == Source::kFlightRecorder; });

@@ -179,18 +179,6 @@ TEST(Siblings, ASendOfAnExchangeThatWaitsForAnotherRankIsNotTheOtherSide) {
   EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), std::vector<int32_t>{0}) << v.DebugString();
 }
 
-// Nobody can be named, because the group may have more members. But a watchdog gave up, so the job is stuck.
-TEST(Siblings, ACallThatAWatchdogGaveUpOnIsAHang) {
-  FrDump dump;
-  dump.groups = {{.enqueued = 1}};
-  dump.entries.push_back({.retired = true});
-  Bundle bundle = fr_test::LoadDumps({dump, dump});
-  bundle.comms[0].may_have_more = true;
-  const Verdict v = Analyze(bundle);
-  EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
-  EXPECT_EQ(v.verdict(), VERDICT_HUNG);
-}
-
 TEST(Siblings, ACompletionNoticedLateIsNotACause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 8 : 9).Done(r, 1, 20);
