@@ -11,6 +11,7 @@ import sys
 import time
 import unittest
 
+from own_group import own_group
 from support import LIBRARY, LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, explore_data, free_port, wait_for
 
 FOUR = ["--tp", "2", "--dp", "2"]
@@ -443,4 +444,5 @@ class AttachTest(FolderTest):
 
 
 if __name__ == "__main__":
+    own_group()
     unittest.main()

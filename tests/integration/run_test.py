@@ -12,6 +12,7 @@ import sys
 import time
 import unittest
 
+from own_group import own_group
 from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, explore_data, wait_for
 
 JOB = [TRAINSIM, "--tp", "2", "--pp", "2", "--dp", "2"]
@@ -464,4 +465,5 @@ class RunTest(FolderTest):
 
 
 if __name__ == "__main__":
+    own_group()
     unittest.main(verbosity=2)
