@@ -372,9 +372,10 @@ void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Strag
           });
       if (!pair) continue;
       if (std::any_of(kept->begin(), kept->end(), [&](const Straggler& known) { return known.rank == s.rank; })) break;
-      kept->push_back(s);
-      kept->back().cost_ns = std::min(s.excess_ns, other.cost_ns);
-      kept->back().comm = other.comm;
+      Straggler added = s;
+      added.cost_ns = std::min(s.excess_ns, other.cost_ns);
+      added.comm = other.comm;
+      kept->push_back(std::move(added));
       break;
     }
   }
