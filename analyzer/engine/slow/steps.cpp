@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "analyzer/engine/slow/places.h"
 #include "analyzer/engine/slow/slow.h"
