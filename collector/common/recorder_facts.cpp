@@ -32,7 +32,7 @@ std::string Folded(const std::map<std::string, size_t>& counts) {
 
 }  // namespace
 
-void Facts::Add(const Heartbeat& heartbeat) {
+void HeardFacts::Add(const Heartbeat& heartbeat) {
   for (const RecorderFacts& facts : heartbeat.recorders()) {
     const absl::StatusOr<Ranks> ranks = Ranks::From(facts.ranks());
     const std::pair<std::string, std::string> key(CleanUtf8(facts.version(), kMostText),
@@ -49,7 +49,7 @@ void Facts::Add(const Heartbeat& heartbeat) {
   agent_cpu_permille_ = std::max(agent_cpu_permille_, heartbeat.agent_cpu_permille());
 }
 
-void Facts::Add(const Facts& other) {
+void HeardFacts::Add(const HeardFacts& other) {
   for (const auto& [key, kind] : other.kinds_) {
     if (kinds_.size() >= kMostKinds && kinds_.count(key) == 0) continue;
     Kind& own = kinds_[key];
@@ -63,7 +63,7 @@ void Facts::Add(const Facts& other) {
   agent_cpu_permille_ = std::max(agent_cpu_permille_, other.agent_cpu_permille_);
 }
 
-void Facts::To(Heartbeat* heartbeat) const {
+void HeardFacts::To(Heartbeat* heartbeat) const {
   for (const auto& [key, kind] : kinds_) {
     RecorderFacts* facts = heartbeat->add_recorders();
     kind.ranks.To(facts->mutable_ranks());
@@ -76,7 +76,7 @@ void Facts::To(Heartbeat* heartbeat) const {
   heartbeat->set_agent_cpu_permille(agent_cpu_permille_);
 }
 
-void Facts::To(JobStatus* status) const {
+void HeardFacts::To(JobStatus* status) const {
   std::map<std::string, size_t> versions, modes;
   uint32_t call_ns = 0;
   uint64_t ring_bytes = 0;

@@ -13,11 +13,11 @@
 
 namespace lockstep {
 
-class Facts {
+class HeardFacts {
  public:
   // Skips invalid data; keeps at most 64 kinds of recorders and 8 versions of agents.
   void Add(const Heartbeat& heartbeat);
-  void Add(const Facts& other);
+  void Add(const HeardFacts& other);
   void To(Heartbeat* heartbeat) const;
   // Versions, mode of the GPU marks and cost, as in JobStatus. Skips ranks without a report.
   void To(JobStatus* status) const;

@@ -151,7 +151,7 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
   uint64_t lost = 0;
   int64_t lag = 0;
   uint32_t agents = 0, silent = 0;
-  Facts facts;
+  HeardFacts facts;
   const auto add = [&](const RanksSeen& seen) {
     alive.Unite(seen.alive);
     stopped.Unite(seen.stopped);

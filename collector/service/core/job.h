@@ -52,7 +52,7 @@ struct RanksSeen {
   Ranks alive, stopped, in_d, ended;
   uint64_t records_lost = 0;
   int64_t lag_ns = 0;
-  Facts facts;
+  HeardFacts facts;
   std::vector<std::string> blind;
   Ranks All() const;
 };

@@ -255,7 +255,7 @@ void Relay::OnHeartbeat(const wire::Received& received) {
   said.in_d = Ranks::FromOrNone(beat.in_d());
   said.ended = Ranks::FromOrNone(beat.ended());
   said.lost = beat.records_lost();
-  said.facts = Facts();
+  said.facts = HeardFacts();
   said.facts.Add(beat);
   said.hosts = beat.host().empty() ? beat.hosts() : 1;
   said.silent_hosts = beat.silent_hosts();
@@ -449,7 +449,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     beat.set_real_ns(real_ns);
     Ranks alive, stopped, in_d, ended;
     uint64_t lost = 0;
-    Facts facts;
+    HeardFacts facts;
     uint32_t hosts = 0, silent = 0;
     int64_t oldest = 0;
     bool any = false;

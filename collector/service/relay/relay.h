@@ -77,7 +77,7 @@ class Relay {
     std::string job;  // this relay's number in the job's identity; empty if unknown
     Ranks alive, stopped, in_d, ended;
     uint64_t lost = 0;
-    Facts facts;
+    HeardFacts facts;
     uint32_t hosts = 0, silent_hosts = 0;
     std::vector<std::string> silent_named, blind;
     int64_t heard_ns = 0, oldest_age_ns = 0;
