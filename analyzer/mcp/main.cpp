@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
-#include "analyzer/mcp/incidents.h"
+#include "analyzer/mcp/incident_list.h"
 #include "analyzer/mcp/protocol.h"
 #include "analyzer/mcp/tools.h"
 #include "analyzer/settings/options.h"
@@ -45,7 +45,7 @@ int Run(int argc, char** argv) {
   std::string key;
   const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options->Text("redact")).value(), "", &key);
   if (!redactor.ok()) return settings::UsageError("mcp", redactor.status());
-  Incidents incidents(options->operands(), *redactor);
+  IncidentList incidents(options->operands(), *redactor);
   return Serve(McpServer(IncidentTools(&incidents), absl::StrFormat("%016x", RandomInstance())));
 }
 

@@ -103,10 +103,10 @@ std::string ProgressText(const Membership& place) {
 
 using Answer = absl::StatusOr<std::string>;
 
-Answer ListIncidents(const Incidents& incidents) {
+Answer ListIncidents(const IncidentList& incidents) {
   CitedLines lines;
   size_t number = 0;
-  for (const Incidents::Listed& one : incidents.List()) lines.Add(absl::StrCat("i", ++number), one.name);
+  for (const IncidentList::Listed& one : incidents.List()) lines.Add(absl::StrCat("i", ++number), one.name);
   return lines.Text();
 }
 
@@ -326,7 +326,7 @@ Json Argument(const char* type, const char* description) { return {{"type", type
 
 }  // namespace
 
-std::vector<McpTool> IncidentTools(Incidents* incidents) {
+std::vector<McpTool> IncidentTools(IncidentList* incidents) {
   using Function = Answer (*)(const OpenedIncident&, const Json&);
   const auto of_incident = [incidents](Function function) {
     return [incidents, function](const Json& arguments) -> Answer {

@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "analyzer/mcp/incidents.h"
+#include "analyzer/mcp/incident_list.h"
 #include "analyzer/mcp/protocol.h"
 
 namespace lockstep {
 
 // The tools incidents, verdict, why, ranks, stacks, query and compare. `incidents` must outlive them.
-std::vector<McpTool> IncidentTools(Incidents* incidents);
+std::vector<McpTool> IncidentTools(IncidentList* incidents);
 
 }  // namespace lockstep

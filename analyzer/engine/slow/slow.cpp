@@ -220,7 +220,7 @@ void Slowness::Fill(Verdict* verdict) const {
     return std::tie(lateness_[a].last, lateness_[a].later_ns) > std::tie(lateness_[b].last, lateness_[b].later_ns);
   });
   for (size_t i = 0; i < order.size() && i < kMostArrivals; ++i) {
-    const Lateness& late = lateness_[order[i]];
+    const LateArrivals& late = lateness_[order[i]];
     Arrival* out = verdict->add_arrivals();
     out->set_rank(bundle.ranks[order[i]].rank);
     out->set_operations(late.compared);

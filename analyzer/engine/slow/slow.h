@@ -21,7 +21,7 @@
 namespace lockstep {
 
 // How often, and by how much, a rank arrived after the others, over the compared collectives.
-struct Lateness {
+struct LateArrivals {
   int64_t compared = 0, last = 0;
   int64_t later_ns = 0;  // total time by which it was later than the previous rank, where it was last
   int64_t much = 0;      // number of `last` that are large enough to matter in a step
@@ -82,7 +82,7 @@ class Slowness {
   Paces paces_;
   std::vector<Habit> habits_;  // for each rank; empty if enough steps of every rank were measured
   std::vector<int64_t> noise_ns_;
-  std::vector<Lateness> lateness_;
+  std::vector<LateArrivals> lateness_;
   std::vector<std::vector<std::pair<uint32_t, int64_t>>> later_by_comm_;  // for each rank: pairs of communicator and
                                                                           // time
   std::vector<Bandwidth> bandwidths_;

@@ -47,7 +47,7 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   const size_t siblings = paces_.roles[pace.role].size();
   c.grade = siblings < 4 || !steps || pace.durations_only ? GRADE_GOOD : GRADE_STRONG;
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.grade = GRADE_FAIR;
-  const Lateness& late = lateness_[worst->rank];
+  const LateArrivals& late = lateness_[worst->rank];
   const std::vector<int32_t> only = {static_cast<int32_t>(worst->rank)};
   if (worst->habit) {
     const Habit& habit = habits_[worst->rank];

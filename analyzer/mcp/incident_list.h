@@ -22,10 +22,10 @@ struct OpenedIncident {
   MergedStacks stacks;
 };
 
-class Incidents {
+class IncidentList {
  public:
   // `paths`: incidents, anything else that LoadPaths reads, or folders of incidents.
-  Incidents(std::vector<std::string> paths, Redactor redactor) : paths_(std::move(paths)), redactor_(redactor) {}
+  IncidentList(std::vector<std::string> paths, Redactor redactor) : paths_(std::move(paths)), redactor_(redactor) {}
 
   struct Listed {
     std::string name, path;

@@ -1,4 +1,4 @@
-#include "analyzer/mcp/incidents.h"
+#include "analyzer/mcp/incident_list.h"
 
 #include <sys/stat.h>
 
@@ -29,7 +29,7 @@ int64_t ChangedNs(const std::string& path) {
 
 }  // namespace
 
-std::vector<Incidents::Listed> Incidents::List() const {
+std::vector<IncidentList::Listed> IncidentList::List() const {
   std::vector<Listed> listed;
   for (const std::string& path : paths_) {
     std::error_code error;
@@ -53,7 +53,7 @@ std::vector<Incidents::Listed> Incidents::List() const {
   return listed;
 }
 
-absl::StatusOr<const OpenedIncident*> Incidents::Open(const std::string& name) {
+absl::StatusOr<const OpenedIncident*> IncidentList::Open(const std::string& name) {
   const std::vector<Listed> listed = List();
   const auto found =
       std::find_if(listed.begin(), listed.end(), [&](const Listed& one) { return name.empty() || one.name == name; });
