@@ -145,7 +145,8 @@ struct Head {
   std::vector<std::string> rest;  // the end of the sentence, left out
 };
 
-Head HeadOf(const ReportContent& content, size_t width) {
+// Without a finding there is no advice to hold back for: the sentence then says what the data shows.
+Head HeadOf(const ReportContent& content, bool found, size_t width) {
   constexpr size_t kMost = 5, kShort = 2, kLeast = 40;
   Head head;
   const auto fits = [&](const std::string& sentence) {
@@ -169,7 +170,7 @@ Head HeadOf(const ReportContent& content, size_t width) {
   const std::vector<std::pair<absl::string_view, size_t>> clauses = {{": ", 2}, {"; ", 2}, {", and ", 6}, {", in ", 2}},
                                                           groups = {{" on the group of ", 1}};
   for (const auto& parts : {clauses, groups}) {
-    for (size_t cut = sentence.size(); cut > kLeast; --cut) {
+    for (size_t cut = sentence.size(); found && cut > kLeast; --cut) {
       for (const auto& [part, dropped] : parts) {
         if (absl::string_view(sentence).substr(cut, part.size()) != part ||
             !fits(absl::StrCat(sentence.substr(0, cut), ".")))
@@ -334,7 +335,7 @@ std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Text
 std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Before& before, const TextStyle& style) {
   ReportContent content = BuildReport(verdict, bundle);
   AddBeforeRow(before, &content);
-  const Head head = HeadOf(content, style.width);
+  const Head head = HeadOf(content, !verdict.findings().empty(), style.width);
   std::vector<std::string> lines = head.lines;
   std::vector<BriefRow> rows = RowsOf(verdict, bundle, content, head);
   const size_t room = kScreenLines - lines.size();

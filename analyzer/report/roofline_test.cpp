@@ -157,7 +157,7 @@ TEST(Roofline, TheLineRateIsDetectedUnlessItIsGiven) {
   EXPECT_FALSE(verdict.has_line_rate());
   EXPECT_EQ(verdict.speeds(0).roofline_bus_bytes_per_s(), 0) << "not known is not a number";
 
-  // Of n3 nothing is known. A host without GPUs of its own has as many as it has ranks.
+  // Nothing is known about n3. If a host reports no GPUs, it is taken to have one for each rank.
   bundle.places = {{"n1", "", "", {400'000, 8, 8}}, {"n2", "", "", {200'000, 4, 0}}, {"n3", "", ""}};
   SetLineRate(bundle, &verdict);
   EXPECT_EQ(verdict.line_rate().hosts(), 2);

@@ -215,7 +215,10 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::STACKS_WAIT:
       return absl::StrCat(n_of, " ranks wait in ", detail.name(),
                           detail.flag() ? ", in the same place in both samples" : "");
-    case Evidence::STACKS_AT: return absl::StrCat(n, " ranks are ", detail.name(), ", as their stacks show");
+    case Evidence::STACKS_AT:
+      return evidence.ranks_size() == 1
+                 ? absl::StrCat(RankNames(evidence.ranks()), " is ", detail.name(), ", as its stack shows")
+                 : absl::StrCat(n, " ranks are ", detail.name(), ", as their stacks show");
     case Evidence::IDLE_UNRECORDED:
       return absl::StrCat(RankNames(ranks), ranks.size() == 1 ? " is" : " are",
                           " idle, and may be waiting for a rank that left no data: this backend does not record "

@@ -145,8 +145,8 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = StackAdvice(finding);
       break;
     case REASON_ELSEWHERE_BY_STACK:
-      words.what = detail.has_other_name()
-                       ? absl::StrCat("wait at different places: ", detail.name(), ", and ", detail.other_name())
+      words.what = detail.flag()
+                       ? "wait at different places of the program"
                        : absl::StrCat(Pick(finding, "is ", "are "), detail.name(),
                                       Pick(finding, ", where no other rank is", ", where none of the others is"));
       words.rivals = {"the stacks were taken at different times, while the job was running",

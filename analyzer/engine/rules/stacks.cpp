@@ -73,13 +73,12 @@ std::string CodePlaceOf(const Process& process) {
   return place.empty() ? "outside of all waits for peers" : absl::StrCat("in ", place);
 }
 
-// "rank 3 in barrier < save_checkpoint (trainer.py:140)".
+// "in barrier < save_checkpoint (trainer.py:140)".
 std::string WaitOf(const Rank& rank) {
   google::protobuf::RepeatedPtrField<Frame> frames;
   for (const std::string& text : rank.process.python_stack) *frames.Add() = ParseFrame(text);
   const std::string place = CodePlace(frames);
-  return absl::StrCat("rank ", rank.rank, " in ", Function(rank.process.python_stack[0]),
-                      place.empty() ? "" : absl::StrCat(" < ", place));
+  return absl::StrCat("in ", Function(rank.process.python_stack[0]), place.empty() ? "" : absl::StrCat(" < ", place));
 }
 
 // One rank has ended, is stopped or is in no wait, while others wait.
@@ -196,11 +195,14 @@ std::vector<Cause> FromStacks(const Facts& facts) {
     c.grade = GRADE_OPEN;
     c.hypothesis = true;
     c.reason = REASON_ELSEWHERE_BY_STACK;
-    c.detail.set_name(WaitOf(facts.bundle.ranks[static_cast<size_t>(parting.few[0])]));
-    c.detail.set_other_name(WaitOf(facts.bundle.ranks[static_cast<size_t>(parting.most[0])]));
+    c.detail.set_flag(true);
+    for (const std::vector<int32_t>& half : {parting.few, parting.most})
+      c.Add(Evidence::STACKS_AT, half)
+          .Count(half.size())
+          .Name(WaitOf(facts.bundle.ranks[static_cast<size_t>(half[0])]));
     return {std::move(c)};
   }
-  // Of three ranks, one may be odd; of more ranks, at most a quarter.
+  // One rank of three may be the odd one. Of more ranks, at most a quarter may be.
   if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
   const Rank& odd = facts.bundle.ranks[static_cast<size_t>(parting.few[0])];
   const Rank& usual = facts.bundle.ranks[static_cast<size_t>(parting.most[0])];

@@ -133,7 +133,7 @@ std::string Behind(const RasComm& comm) {
   return Named(least->ranks[0], comm.size);
 }
 
-// "in communicator 0x1a of 32, 30 ranks have launched 640 AllGather, 2 ranks (12, 13) 641".
+// "on communicator 1a2b, 30 ranks launched 640 AllGather, 2 ranks (12, 13) 641".
 std::string CountsText(const RasComm& comm) {
   constexpr size_t kMostClasses = 4;
   std::vector<std::string> texts;

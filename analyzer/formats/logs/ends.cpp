@@ -65,8 +65,10 @@ class Ends {
     for (const FileFacts& file : files_) {
       for (const FailedWorker& worker : file.failed) {
         if (reported_.worker != nullptr && !before(worker, *reported_.worker)) continue;
-        int32_t rank = worker.rank >= 0 ? worker.rank : RankOfLocal(file, worker.local);
-        if (rank < 0) rank = RankOfProcess(worker.host, worker.pid);
+        const bool more_hosts = worker.on_host > 0 && (out_.said == 0 || out_.said > worker.on_host);
+        const int32_t rank = FirstKnown(
+            {worker.rank, more_hosts ? -1 : RankOfLocal(file, worker.local), RankOfProcess(worker.host, worker.pid)});
+        if (rank < 0 && more_hosts && worker.local >= 0) locals_.push_back({.file = &file, .worker = &worker});
         if (rank >= 0) reported_ = {.rank = rank, .file = &file, .worker = &worker};
       }
       for (const auto& said : file.notices) {
@@ -251,6 +253,14 @@ class Ends {
                              "and no line shows whether this rank waited: add the lines before its end"),
                 reported_.rank);
     }
+    if (!locals_.empty() && reported_.worker == nullptr) {
+      const FailedWorker& worker = *locals_[0].worker;
+      out_.Tell(locals_[0].file->path,
+                absl::StrCat("torchrun saw local rank ", worker.local, " of a host fail first (PID ", worker.pid, ", ",
+                             worker.exit_code < 0 ? absl::StrCat("signal ", -worker.exit_code)
+                                                  : absl::StrCat("status ", worker.exit_code),
+                             "). If the job has one host, this is rank ", worker.local));
+    }
     const auto list = [](const std::map<int32_t, End>& ends) {
       std::vector<End> out;
       for (const auto& [rank, end] : ends) out.push_back(end);
@@ -277,6 +287,7 @@ class Ends {
   End killed_;                              // first end that the kernel reported
   std::map<int32_t, End> own_, of_others_;  // by rank
   std::vector<End> unplaced_;
+  std::vector<End> locals_;  // first failures of hosts, whose local ranks may not be those of the job
 };
 
 }  // namespace

@@ -118,8 +118,9 @@ TEST_F(EndsTest, LaunchersNameTheFirstRank) {
   for (const char* report :
        {"mpirun noticed that process rank 2 with PID 4711 on node gpu07 exited on signal 9 (Killed).\n",
         "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGKILL\n",
-        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 2 (pid: 812) of binary: "
-        "/usr/bin/python\n",
+        "world_size=3\nWARNING: Sending process 811 closing signal SIGTERM\nWARNING: Sending process 813 closing "
+        "signal "
+        "SIGTERM\nERROR: failed (exitcode: -9) local_rank: 2 (pid: 812) of binary: /usr/bin/python\n",
         "[0]<stderr>:step 7\n[2]<stderr>:Killed\n[0]<stderr>:Aborted (core dumped)\n",
         "[rank: 2] Child process with PID 13117 terminated with code -9. Forcefully terminating all other processes\n",
         "[2026-11-20 10:01:40,620] [ERROR] [launch.py:325] ['python', '-u', 'train.py', '--local_rank=2'] exits with "
@@ -133,6 +134,21 @@ TEST_F(EndsTest, LaunchersNameTheFirstRank) {
       "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. "
       "The first process to do so was:\n\n  Process name: [[47834,1],2]\n  Exit code:    3\n------\n");
   ExpectOnly(Told(), RANK_DEAD, {2});
+}
+
+TEST_F(EndsTest, ALocalRankIsARankOnlyIfTheJobHasOneHost) {
+  const std::string failed =
+      "WARNING: Sending process 811 closing signal SIGTERM\nERROR: failed (exitcode: -9) local_rank: 1 (pid: 812) of "
+      "binary: "
+      "/usr/bin/python\n";
+  Put("log", "world_size=2\n" + failed);
+  ExpectOnly(Told(), RANK_DEAD, {1});
+  for (const std::string& size : {std::string(), std::string("world_size=16\n")}) {
+    Put("log", size + failed);
+    EXPECT_THAT(Said(),
+                HasSubstr("torchrun saw local rank 1 of a host fail first (PID 812, signal 9). If the job has one "
+                          "host, this is rank 1"));
+  }
 }
 
 TEST_F(EndsTest, TheShellOfARankTellsHowItEnded) {

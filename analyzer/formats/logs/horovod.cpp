@@ -1,5 +1,7 @@
 #include "analyzer/formats/logs/horovod.h"
 
+#include <utility>
+
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/fr/text.h"
 #include "analyzer/formats/logs/line.h"
@@ -28,8 +30,7 @@ bool StallReader::Take(std::string_view whole, int64_t number) {
     const std::string_view before = fr::Strip(whole.substr(0, at));
     const size_t begin = before.find_last_of(" :");
     if (stalled_.missing.size() >= kMostTensors) return true;
-    std::set<int32_t>& ranks =
-        stalled_.missing[Name(begin == std::string_view::npos ? before : before.substr(begin + 1))];
+    std::set<int32_t> ranks;
     std::string_view list = whole.substr(at + kMissing.size());
     list = list.substr(0, list.find(']'));
     while (!list.empty() && ranks.size() < kMostRanks) {
@@ -39,6 +40,8 @@ bool StallReader::Take(std::string_view whole, int64_t number) {
         ranks.insert(rank);
       list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
     }
+    if (!ranks.empty())
+      stalled_.missing[Name(begin == std::string_view::npos ? before : before.substr(begin + 1))] = std::move(ranks);
     return true;
   }
   const std::string_view text = fr::Strip(whole);

@@ -92,6 +92,7 @@ void LauncherReader::TakeField(std::string_view text) {
 }
 
 void LauncherReader::TakeOneLine(std::string_view text) {
+  if (Holds(text, " closing signal SIG") && signalled_ < static_cast<int32_t>(kMostWorkers)) ++signalled_;
   FailedWorker worker;
   if (const auto mpirun = Behind(text, "noticed that process rank "); !mpirun.empty()) {
     // "mpirun noticed that process rank 3 with PID 0 on node gpu07 exited on signal 9 (Killed)."
@@ -112,6 +113,7 @@ void LauncherReader::TakeOneLine(std::string_view text) {
     // torchrun: "failed (exitcode: -9) local_rank: 3 (pid: 4003) of binary: /usr/bin/python"
     worker.exit_code = LeadingNumber(elastic).value_or(0);
     worker.local = RankBehind(elastic, "local_rank: ");
+    worker.on_host = signalled_ + 1;
     worker.pid = NumberBehind(elastic, "(pid: ").value_or(0);
   } else if (const auto shell = Behind(text, ": line "); !shell.empty()) {
     // bash: "slurm_script: line 28: 4003 Killed                  python train.py"

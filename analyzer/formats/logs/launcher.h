@@ -10,8 +10,9 @@
 namespace lockstep::logs {
 
 struct FailedWorker {
-  int32_t rank = -1;   // of srun: the task, which is the rank if each task is one
-  int32_t local = -1;  // local rank, if the launcher numbers only its own workers
+  int32_t rank = -1;    // of srun: the task, which is the rank if each task is one
+  int32_t local = -1;   // local rank, if the launcher numbers only its own workers
+  int32_t on_host = 0;  // number of workers of this host, if the job may have more hosts; else 0
   int64_t pid = 0;
   int64_t exit_code = 0;  // if negative, the signal that ended it
   std::string host;
@@ -42,6 +43,7 @@ class LauncherReader {
   FailedWorker worker_;
   std::vector<FailedWorker> workers_;
   std::set<int32_t> terminated_;
+  int32_t signalled_ = 0;  // number of workers that torchrun ended on this host
 };
 
 }  // namespace lockstep::logs

@@ -140,7 +140,7 @@ class Reader {
       facts_.processes.push_back(*std::move(process));
     launcher_.Take(line.text);
     exceptions_.Take(line.text, who.rank, who.task, who.local, number);
-    if (const int32_t heading = RankInHeading(line.text); heading >= 0) heading_ = heading;
+    TakeHeading(line.text);
     stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task >= 0 ? line.task : heading_, line.local, number);
     if (Holds(line.text, "NCCL")) {
       if (const auto place = ParseNcclPlace(line.text)) {
@@ -193,6 +193,19 @@ class Reader {
     if (site.empty() || !frame->torch) site = frame->place;
     if (!frame->torch) trace_of_ = SIZE_MAX;
     return true;
+  }
+
+  // A heading is valid for the stacks below it, until the program's own lines follow.
+  void TakeHeading(std::string_view text) {
+    constexpr int kMostOthers = 8;  // what debuggers print before a stack
+    if (const int32_t rank = RankInHeading(text); rank >= 0) {
+      heading_ = rank;
+      others_ = 0;
+    } else if (heading_ >= 0) {
+      const bool of_stack = text.empty() || text.starts_with(' ') || text.starts_with('#') || Holds(text, "hread ");
+      others_ = of_stack ? 0 : others_ + 1;
+      if (others_ > kMostOthers) heading_ = -1;
+    }
   }
 
   // "rank 3:", "==== rank3 ====": what people write above a stack. -1 for any other line.
@@ -311,6 +324,7 @@ class Reader {
   InspectorReader inspector_;
   StallReader stalls_;
   int32_t heading_ = -1;  // rank in the newest heading
+  int others_ = 0;        // lines below it, in a row, that are of no stack
   Wrapped wrapped_;
   std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
   std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // maps process and address to the index in NcclProcess::comms

@@ -166,7 +166,7 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
 }
 
-// Barriers whose leader was gone, and tensors of Horovod of which different ranks miss different ones.
+// Barriers whose leader ended or gave up before it could say who is missing.
 void ReportLeaders(const std::vector<FileFacts>& files, Ranks* ranks) {
   std::set<int32_t> arrived;
   const std::string* path = nullptr;
