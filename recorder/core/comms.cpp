@@ -168,15 +168,16 @@ LOCKSTEP_COLD void CommIsReady(CommLocal* comm) noexcept {
   if (handle != nullptr) {
     // NCCL's inner calls are not calls of the program, so the recorder queries the communicator here itself.
     ThreadState* thread = Thread();
-    const bool inside = thread != nullptr && thread->inside;
-    if (thread != nullptr) thread->inside = true;
+    const InsideMark* outer = thread != nullptr ? thread->inside : nullptr;
+    InsideMark mark;
+    if (thread != nullptr) EnterCall(thread, &mark);
     int value = 0;
     if (comm->needs_rank) {
       if (AskComm(AskedOfComm::kUserRank, comm->library, handle, &value)) rank = value;
       if (AskComm(AskedOfComm::kCount, comm->library, handle, &value)) size = value;
     }
     if (device < 0 && AskComm(AskedOfComm::kDevice, comm->library, handle, &value)) device = value;
-    if (thread != nullptr) thread->inside = inside;
+    if (thread != nullptr) thread->inside = outer;
   }
   {
     Editing editing(entry);

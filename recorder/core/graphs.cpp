@@ -488,7 +488,7 @@ bool BeginLaunch(const void* exec, const void* stream, LaunchInFlight* flight) n
   const uint32_t graph = GraphOfHandle(exec);
   if (graph == kNone) return false;
   ThreadState* thread = Thread();
-  if (thread == nullptr || thread->inside) return false;
+  if (thread == nullptr || thread->inside != nullptr) return false;
   const uint64_t now = Now();
   if (now >= Load(&g.next_calibration)) {
     Calibrate(now);

@@ -222,7 +222,6 @@ void EndGroup(int result, bool simulated) noexcept {
       if (!Accepted(result)) {
         CommEnded(comm, ring::CommState::kInitFailed);
       } else if (result == kNcclSuccess && BindStored(comm) && !comm->nonblocking) {
-        thread->inside = true;
         CommIsReady(comm);
       }
     } else {

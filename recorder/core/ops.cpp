@@ -190,14 +190,12 @@ LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept 
   // return.
   stack_t handler{};
   if (Sys(SYS_sigaltstack, nullptr, &handler) == 0 && (handler.ss_flags & SS_ONSTACK) != 0) return false;
-  const InsideMark* mark = thread->mark;
+  const InsideMark* mark = thread->inside;
   // The stack grows down. A call from above the mark's frame proves that the frame is gone. From below, the frame
   // exists if its contents still match. It may also have been on another stack that was unmapped since.
   if (reinterpret_cast<uintptr_t>(frame) < reinterpret_cast<uintptr_t>(mark)) {
     InsideMark there{};
-    if (ReadHostMemory(mark, &there, sizeof(there)) && there.thread == thread && there.number == thread->marks) {
-      return false;
-    }
+    if (ReadHostMemory(mark, &there, sizeof(there)) && there.thread == thread && there.self == mark) return false;
   }
   if (thread->entering) TakeBack(thread->undo);
   thread->entering = false;

@@ -97,7 +97,7 @@ inline bool ShouldRecord(const void* caller) noexcept {
   if (LOCKSTEP_UNLIKELY(!Recording()) || FromNccl(caller)) return false;
   ThreadState* thread = Thread();
   if (LOCKSTEP_UNLIKELY(thread == nullptr)) return false;
-  return LOCKSTEP_LIKELY(!thread->inside) || LeftTheCall(thread, __builtin_frame_address(0));
+  return LOCKSTEP_LIKELY(thread->inside == nullptr) || LeftTheCall(thread, __builtin_frame_address(0));
 }
 
 }  // namespace lockstep::recorder

@@ -73,7 +73,7 @@ struct ThreadState;
 // signal handler) from the next call of a thread. That thread left the first call by an exception or a jump.
 struct InsideMark {
   const ThreadState* thread;
-  uint64_t number;
+  const InsideMark* self;
 };
 
 inline constexpr uint32_t kGroupStreams = 64;
@@ -86,10 +86,9 @@ struct ThreadState {
   uint64_t mask;
   uint64_t begun, ops, groups;
   uint32_t index;
-  bool overflow;           // there was no ring left
-  bool inside;             // within a recorded call; NCCL's own calls are not recorded
-  const InsideMark* mark;  // mark of the current call, on the call's stack
-  uint64_t marks;          // number of tickets given
+  bool overflow;  // there was no ring left
+  // The mark of the recorded call that the thread is in, or null. NCCL's own calls inside it are not recorded.
+  const InsideMark* inside;
   // True while the call is counted but has not reached NCCL yet. The fields below are the state to restore if a signal
   // handler jumps out or NCCL refuses the call.
   bool entering;
@@ -253,16 +252,18 @@ void Calibrate(uint64_t now) noexcept;
 // corrects the state. `frame` is the stack frame of the current call.
 bool LeftTheCall(ThreadState* thread, const void* frame) noexcept;
 
+// A signal handler may call NCCL between any two instructions. It finds either no call or this one, because one store
+// enters the call.
 inline void EnterCall(ThreadState* thread, InsideMark* mark) noexcept {
   mark->thread = thread;
-  mark->number = ++thread->marks;
-  thread->mark = mark;
-  thread->inside = true;
+  mark->self = mark;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread->inside = mark;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 inline void LeaveCall(ThreadState* thread) noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  thread->inside = false;
+  thread->inside = nullptr;
 }
 
 // The call site of `caller`: its offset in its object, and a hash of the object's build id. Cached.

@@ -112,7 +112,7 @@ void BindLate(Handle context, const Task& task) noexcept {
 }  // namespace
 
 Identity CurrentCall() noexcept {
-  if (t_local.epoch != g.epoch || t_local.state == nullptr || !t_local.state->inside) return {};
+  if (t_local.epoch != g.epoch || t_local.state == nullptr || t_local.state->inside == nullptr) return {};
   const ring::ThreadCell& cell = *t_local.state->cell;
   const auto kind = static_cast<CallKind>(Load(&cell.call));
   const uint16_t comm = Load(&cell.comm);

@@ -254,7 +254,7 @@ void ForgetEvents() noexcept {
 
 bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept {
   ThreadState* thread = Thread();
-  if (thread == nullptr || thread->inside) return false;
+  if (thread == nullptr || thread->inside != nullptr) return false;
   ring::ThreadCell* cell = thread->cell;
   const uint64_t now = Now();
   if (LOCKSTEP_UNLIKELY(now >= Load(&g.next_calibration))) {

@@ -55,13 +55,13 @@ uint64_t RecordOwn(CommLocal* comm, const Task& task, const void* stream) noexce
   ThreadState* thread = Thread();
   if (thread == nullptr) return 0;
   OwnCalls* own = CallsOf(thread);
-  if (thread->inside && !own->ending && !own->in_call) return 0;  // inside a call that another library makes
+  if (thread->inside != nullptr && !own->ending && !own->in_call) return 0;  // inside a call that another library makes
   const void* on = stream != nullptr ? StreamFor(stream) : UnknownStream();
   const Op op = {task.kind, task.datatype, -1, task.root_or_peer, task.count, task.send, task.recv, HandleFor(comm),
                  on,        nullptr};
   const uint16_t call = Load(&thread->cell->call), comm_index = Load(&thread->cell->comm);
   const uint64_t seq = Load(&thread->cell->seq), since = Load(&thread->cell->since_ticks);
-  const bool inside = thread->inside;
+  const InsideMark* inside = thread->inside;
   OpInFlight flight;
   if (!BeginOp(op, &flight)) return 0;
   const uint64_t number = flight.recent->seq;
@@ -90,7 +90,7 @@ Handle BeginApi(Handle context, const Api& api) noexcept {
   if (thread == nullptr) return 0;
   OwnCalls* own = CallsOf(thread);
   Leave(own, thread);
-  if (thread->inside) return 0;
+  if (thread->inside != nullptr) return 0;
   CommLocal* comm = OwnComm(context, api.rank, 0);
   if (comm == nullptr) return 0;
   const uint64_t use = UseOf(*comm->entry);
@@ -131,7 +131,7 @@ Handle BeginGroupApi(Handle context, int depth) noexcept {
   if (thread == nullptr) return 0;
   OwnCalls* own = CallsOf(thread);
   Leave(own, thread);
-  if (thread->inside || (t_local.group_depth > 0 && !own->explicit_group)) return 0;
+  if (thread->inside != nullptr || (t_local.group_depth > 0 && !own->explicit_group)) return 0;
   if (depth > 1 && !own->explicit_group) {
     NoteGroupStart(nullptr);
     t_local.group_depth = 1;

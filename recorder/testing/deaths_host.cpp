@@ -120,7 +120,7 @@ int Stepped(const std::string& what, const std::string& way, int rounds) {
   g_comm = Make();
   g_other = Make();
   struct sigaction action {};
-  action.sa_handler = way == "nested" ? HandleNested : way == "fork" ? HandleFork : HandleJump;
+  action.sa_handler = way == "fork" ? HandleFork : way == "jump" ? HandleJump : HandleNested;
   action.sa_flags = way == "jump" ? SA_NODEFER : 0;
   sigaction(SIGUSR1, &action, nullptr);
   signal(SIGUSR2, SIG_IGN);

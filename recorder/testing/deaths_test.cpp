@@ -331,14 +331,16 @@ Range CodeOf(pid_t pid, const std::string& library) {
 }
 
 struct Stepping {
-  int rounds = 0;      // number of signals delivered
+  int rounds = 0;      // number of first signals delivered
+  int second = 0;      // number of second signals delivered
   bool whole = false;  // whether the last round reached the end of the call
   int status = -1;     // wait status of the host program
 };
 
 // Runs the program and delivers SIGUSR1 after `first`, `first` + `stride`, ... instructions of the recorder in
-// successive rounds, until a round ends before its signal is due.
-Stepping StepThrough(const std::string& command, int first, int stride) {
+// successive rounds, until a round ends before its signal is due. With `after` > 0, a second signal follows that many
+// instructions after the handler of the first has returned, unless the call ends before.
+Stepping StepThrough(const std::string& command, int first, int stride, long after) {
   Stepping stepping;
   const pid_t child = fork();
   if (child == 0) {
@@ -347,42 +349,50 @@ Stepping StepThrough(const std::string& command, int first, int stride) {
     _exit(127);
   }
   Range code;
-  bool stepping_now = false;
+  enum { kNo, kToFirst, kInHandler, kToSecond } stepping_now = kNo;
   long left = 0;
+  user_regs_struct interrupted{};
   int status = 0;
   for (;;) {
     if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) break;
     const int signal = WSTOPSIG(status);
     if (signal == SIGUSR2) {
       // A round begins. If the previous round was still being stepped, it has ended: every place has had its signal.
-      if (stepping_now) {
+      if (stepping_now == kToFirst) {
         stepping.whole = true;
         ptrace(PTRACE_DETACH, child, nullptr, nullptr);
         break;
       }
       if (code.begin == 0) code = CodeOf(child, "liblockstep.so");
-      stepping_now = true;
+      stepping_now = kToFirst;
       left = first + static_cast<long>(stepping.rounds) * stride;
       ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr);
       continue;
     }
     if (signal == SIGTRAP) {
-      if (!stepping_now) {  // this is the stop at exec
+      if (stepping_now == kNo) {  // this is the stop at exec
         ptrace(PTRACE_CONT, child, nullptr, nullptr);
         continue;
       }
-      const long rip = ptrace(PTRACE_PEEKUSER, child, offsetof(user_regs_struct, rip), nullptr);
-      const auto at = static_cast<uintptr_t>(rip);
-      if (at >= code.begin && at < code.end && left-- <= 0) {
-        ++stepping.rounds;
-        stepping_now = false;
-        ptrace(PTRACE_CONT, child, nullptr, SIGUSR1);
-      } else {
+      user_regs_struct now{};
+      ptrace(PTRACE_GETREGS, child, nullptr, &now);
+      if (stepping_now == kInHandler) {
+        if (now.rip == interrupted.rip && now.rsp == interrupted.rsp) stepping_now = kToSecond;
         ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr);
+        continue;
       }
+      if (now.rip < code.begin || now.rip >= code.end || left-- > 0) {
+        ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr);
+        continue;
+      }
+      ++(stepping_now == kToFirst ? stepping.rounds : stepping.second);
+      stepping_now = stepping_now == kToFirst && after > 0 ? kInHandler : kNo;
+      interrupted = now;
+      left = after;
+      ptrace(stepping_now == kNo ? PTRACE_CONT : PTRACE_SINGLESTEP, child, nullptr, SIGUSR1);
       continue;
     }
-    ptrace(stepping_now ? PTRACE_SINGLESTEP : PTRACE_CONT, child, nullptr, signal);
+    ptrace(stepping_now == kNo ? PTRACE_CONT : PTRACE_SINGLESTEP, child, nullptr, signal);
   }
   if (stepping.whole) waitpid(child, &status, 0);
   stepping.status = status;
@@ -400,14 +410,15 @@ TEST_P(SignalTest, ASignalAtAnyInstructionIsHarmless) {
   const Stepping stepping =
       StepThrough("exec env " + Environment("LOCKSTEP_BUDGET=off") + "'" LOCKSTEP_DEATHS_PROGRAM "' stepped " + what +
                       " " + way + " 4000 >'" + folder_ + "/out' 2>'" + folder_ + "/err'",
-                  getpid() % stride, stride);
+                  getpid() % stride, stride, std::string(way) == "twice" ? 50 : 0);
   ASSERT_TRUE(stepping.whole) << "status " << std::hex << stepping.status << " after " << std::dec << stepping.rounds
                               << support::ReadFile(folder_ + "/out") << support::ReadFile(folder_ + "/err");
   ASSERT_EQ(stepping.status, 0) << support::ReadFile(folder_ + "/out") << support::ReadFile(folder_ + "/err");
   EXPECT_GT(stepping.rounds, 8);
   uint64_t reached = 0, after = 0, other = 0, handled = 0;
   std::istringstream(support::ReadFile(folder_ + "/out")) >> reached >> after >> other >> handled;
-  EXPECT_EQ(handled, static_cast<uint64_t>(stepping.rounds));
+  EXPECT_EQ(handled, static_cast<uint64_t>(stepping.rounds + stepping.second));
+  EXPECT_EQ(stepping.second > 0, std::string(way) == "twice");
   EXPECT_EQ(after, 10u);
   Snapshot parent;
   for (const Snapshot& ring : Rings()) {
@@ -438,7 +449,7 @@ TEST_P(SignalTest, ASignalAtAnyInstructionIsHarmless) {
 
 INSTANTIATE_TEST_SUITE_P(Deaths, SignalTest,
                          ::testing::Combine(::testing::Values("collective", "group"),
-                                            ::testing::Values("nested", "fork", "jump")),
+                                            ::testing::Values("nested", "twice", "fork", "jump")),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                          });
