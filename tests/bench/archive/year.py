@@ -13,6 +13,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -67,7 +68,8 @@ def main():
     try:
         server.start()
         address = ["--to", f"http://127.0.0.1:{server.port}/{DATABASE}"]
-        subprocess.run([archive, "jobs", *address, "/dev/null"], check=True)  # makes the tables
+        with tempfile.NamedTemporaryFile() as no_jobs:
+            subprocess.run([archive, "jobs", *address, no_jobs.name], check=True)  # makes the tables
         fill(server, options)
         return ask(server, archive, options)
     finally:
