@@ -54,7 +54,7 @@ endif()
 if(TARGET lockstep-archive)
   install(TARGETS lockstep-archive RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
   install(FILES "${PROJECT_SOURCE_DIR}/packaging/systemd/lockstep-archive.service" DESTINATION lib/systemd/system COMPONENT tools)
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/collector/archive/sql/" DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep/archive COMPONENT tools FILES_MATCHING
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/collector/tools/archive/sql/" DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep/archive COMPONENT tools FILES_MATCHING
     PATTERN "*.sql")
 endif()
 

@@ -22,7 +22,7 @@ lockstep_folder(recorder/calls USES recorder/core recorder/abi recorder/base rec
 lockstep_folder(analyzer/util)
 lockstep_folder(analyzer/settings USES analyzer/util recorder/ring)
 lockstep_folder(analyzer/model USES analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/words USES analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/report/words USES analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/evidence USES analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/formats USES analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/formats/fr USES analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
@@ -30,24 +30,24 @@ lockstep_folder(analyzer/formats/ring USES analyzer/formats analyzer/evidence an
 lockstep_folder(analyzer/formats/lsd USES analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/formats/lsi USES analyzer/formats/lsd analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/formats/logs USES analyzer/formats/fr analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/load USES analyzer/formats/fr analyzer/formats/ring analyzer/formats/lsd analyzer/formats/logs analyzer/formats analyzer/evidence
+lockstep_folder(analyzer/formats/load USES analyzer/formats/fr analyzer/formats/ring analyzer/formats/lsd analyzer/formats/logs analyzer/formats analyzer/evidence
   analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/engine/facts USES analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/engine/calibration USES proto)
 lockstep_folder(analyzer/engine/rules USES analyzer/engine/calibration analyzer/engine/facts analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/engine/slow USES analyzer/engine/facts analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/engine USES analyzer/words analyzer/engine/slow analyzer/engine/rules analyzer/engine/facts analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/report USES analyzer/words analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/report/html USES analyzer/words analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/engine USES analyzer/report/words analyzer/engine/slow analyzer/engine/rules analyzer/engine/facts analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/report USES analyzer/report/words analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/report/html USES analyzer/report/words analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/export USES analyzer/report analyzer/engine/facts analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/viewdata USES analyzer/words analyzer/replay analyzer/engine analyzer/engine/facts analyzer/report analyzer/load analyzer/formats/lsi analyzer/formats/lsd
+lockstep_folder(analyzer/viewdata USES analyzer/report/words analyzer/engine/replay analyzer/engine analyzer/engine/facts analyzer/report analyzer/formats/load analyzer/formats/lsi analyzer/formats/lsd
   analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/explore USES analyzer/words analyzer/viewdata analyzer/formats/lsi analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/mcp USES analyzer/words analyzer/replay analyzer/settings analyzer/load analyzer/engine analyzer/export analyzer/report analyzer/evidence analyzer/model analyzer/util
+lockstep_folder(analyzer/browser/explore USES analyzer/report/words analyzer/viewdata analyzer/formats/lsi analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/cli/mcp USES analyzer/report/words analyzer/engine/replay analyzer/settings analyzer/formats/load analyzer/engine analyzer/export analyzer/report analyzer/evidence analyzer/model analyzer/util
   proto recorder/ring)
-lockstep_folder(analyzer/serve USES analyzer/settings analyzer/replay analyzer/explore analyzer/viewdata analyzer/load analyzer/formats/lsi analyzer/engine analyzer/report/html analyzer/report
+lockstep_folder(analyzer/browser/serve USES analyzer/settings analyzer/engine/replay analyzer/browser/explore analyzer/viewdata analyzer/formats/load analyzer/formats/lsi analyzer/engine analyzer/report/html analyzer/report
   analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/replay USES analyzer/report analyzer/words analyzer/settings analyzer/load analyzer/engine/facts analyzer/engine analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/engine/replay USES analyzer/report analyzer/report/words analyzer/settings analyzer/formats/load analyzer/engine/facts analyzer/engine analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/cli USES analyzer proto recorder/ring)
 
 lockstep_folder(collector/common USES analyzer/settings analyzer/util proto recorder/ring)
@@ -68,9 +68,9 @@ lockstep_folder(collector/service USES collector/service/core collector/service/
   collector/common/metrics collector/common analyzer proto recorder/ring)
 lockstep_folder(collector/run USES collector/detect collector/incident collector/evidence collector/rings collector/wire collector/host
   collector/common analyzer proto recorder/ring)
-lockstep_folder(collector/check USES collector/run collector/host collector/common analyzer proto recorder/ring)
-lockstep_folder(collector/attach USES collector/incident collector/evidence collector/host collector/common analyzer proto recorder/ring)
-lockstep_folder(collector/archive USES collector/common analyzer proto)
+lockstep_folder(collector/tools/check USES collector/run collector/host collector/common analyzer proto recorder/ring)
+lockstep_folder(collector/tools/attach USES collector/incident collector/evidence collector/host collector/common analyzer proto recorder/ring)
+lockstep_folder(collector/tools/archive USES collector/common analyzer proto)
 lockstep_folder(collector/tools/doctor USES collector/evidence/stacks collector/evidence collector/wire collector/host collector/common analyzer
   proto recorder/ring)
 lockstep_folder(collector/tools USES collector/rings collector/wire collector/host collector/common analyzer proto recorder/ring)

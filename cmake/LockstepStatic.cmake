@@ -29,7 +29,7 @@ function(lockstep_single)
   target_link_libraries(lockstep_metrics_none PUBLIC absl::status absl::statusor absl::strings)
   add_executable(lockstep_single EXCLUDE_FROM_ALL "${from}/single_main.cpp" "${from}/dlopen.cpp" "${from}/gssapi.cpp" ${objects})
   lockstep_common(lockstep_single)
-  foreach(library IN ITEMS lockstep_front_verbs lockstep_collector_check lockstep_collector_run lockstep_collector_attach lockstep_collector_agent lockstep_collector_service lockstep_collector_tools_doctor lockstep_collector_tools
+  foreach(library IN ITEMS lockstep_front_verbs lockstep_collector_tools_check lockstep_collector_run lockstep_collector_tools_attach lockstep_collector_agent lockstep_collector_service lockstep_collector_tools_doctor lockstep_collector_tools
       lockstep_analyzer_cli lockstep_analysis
       lockstep_ring PkgConfig::LOCKSTEP_NCURSES)
     target_link_libraries(lockstep_single PRIVATE ${library})

@@ -18,7 +18,7 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/export/export.h"
-#include "analyzer/load/load.h"
+#include "analyzer/formats/load/load.h"
 #include "analyzer/settings/options.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/interrupt.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "analyzer/load/load.h"
+#include "analyzer/formats/load/load.h"
 
 namespace lockstep {
 

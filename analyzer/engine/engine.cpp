@@ -25,8 +25,8 @@
 #include "analyzer/engine/unwrapped.h"
 #include "analyzer/engine/view.h"
 #include "analyzer/model/finding_kinds.h"
+#include "analyzer/report/words/verdict.h"
 #include "analyzer/util/parallel.h"
-#include "analyzer/words/verdict.h"
 
 namespace lockstep {
 namespace {

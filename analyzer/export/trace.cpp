@@ -7,9 +7,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/model.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/state.h"
-#include "analyzer/report/words.h"
 
 namespace lockstep {
 namespace {

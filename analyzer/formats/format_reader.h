@@ -1,4 +1,5 @@
-// The interface between files and the analysis: one class for each dump format. analyzer/load/registry.cpp lists them.
+// The interface between files and the analysis: one class for each dump format. analyzer/formats/load/registry.cpp
+// lists them.
 #pragma once
 
 #include <atomic>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/util/parse_json.h"
 #include "analyzer/util/small_file.h"
 #include "analyzer/util/start_child.h"

@@ -1,7 +1,7 @@
 #include "analyzer/report/checkpoint.h"
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 
 namespace lockstep {
 namespace {

@@ -5,10 +5,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/code.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/roofline.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/words/words.h"
 #include "analyzer/util/nccl_version.h"
-#include "analyzer/words/words.h"
 
 namespace lockstep {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/util/nccl_version.h"
 #include "analyzer/util/paths.h"
 

@@ -16,12 +16,12 @@
 #include "analyzer/report/circumstances.h"
 #include "analyzer/report/code.h"
 #include "analyzer/report/finding.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/roofline.h"
 #include "analyzer/report/state.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/words/verdict.h"
 #include "analyzer/util/rank_text.h"
-#include "analyzer/words/verdict.h"
 
 namespace lockstep {
 namespace {

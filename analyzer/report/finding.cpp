@@ -10,8 +10,8 @@
 #include "analyzer/evidence/frames.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/model/finding_kinds.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/state.h"
-#include "analyzer/report/words.h"
 #include "analyzer/util/rank_text.h"
 
 namespace lockstep {

@@ -8,10 +8,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/before.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/recommended.h"
 #include "analyzer/report/report.h"
-#include "analyzer/report/words.h"
-#include "analyzer/words/verdict.h"
+#include "analyzer/report/words/verdict.h"
 
 namespace lockstep {
 namespace {

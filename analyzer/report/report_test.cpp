@@ -11,8 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/report/checkpoint.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/start.h"
-#include "analyzer/report/words.h"
 #include "analyzer/testing/report_samples.h"
 
 namespace lockstep {

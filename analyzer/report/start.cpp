@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
+#include "analyzer/report/words/start_up.h"
 #include "analyzer/util/printable.h"
-#include "analyzer/words/start_up.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/frames.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 
 namespace lockstep {
 

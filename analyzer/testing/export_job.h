@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/bundle.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
-#include "analyzer/load/load.h"
+#include "analyzer/formats/load/load.h"
 #include "analyzer/testing/findings.h"
 #include "tests/support/files.h"
 

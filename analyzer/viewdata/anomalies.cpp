@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/finding_kinds.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/parts.h"
 

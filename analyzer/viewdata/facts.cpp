@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "analyzer/replay/judge.h"
-#include "analyzer/report/words.h"
+#include "analyzer/engine/replay/judge.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/viewdata/parts.h"
 #include "analyzer/viewdata/report.h"
 

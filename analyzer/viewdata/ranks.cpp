@@ -8,9 +8,9 @@
 #include "analyzer/formats/lsi/format.h"
 #include "analyzer/model/pipeline_name.h"
 #include "analyzer/report/state.h"
+#include "analyzer/report/words/verdict.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/parts.h"
-#include "analyzer/words/verdict.h"
 
 namespace lockstep {
 namespace {

@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/load/load.h"
+#include "analyzer/formats/load/load.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/rank_set.h"
 #include "collector/common/runtime_folder.h"

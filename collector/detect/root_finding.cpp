@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "analyzer/engine/facts/gpu_wait.h"
 #include "analyzer/model/call_kinds.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 
 namespace lockstep {
 namespace {

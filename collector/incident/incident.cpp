@@ -16,8 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/browser/explore/explore.h"
 #include "analyzer/evidence/redact.h"
-#include "analyzer/explore/explore.h"
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"

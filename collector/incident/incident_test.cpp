@@ -10,8 +10,8 @@
 #include <set>
 
 #include "analyzer/engine/engine.h"
+#include "analyzer/formats/load/load.h"
 #include "analyzer/formats/ring/loader.h"
-#include "analyzer/load/load.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
 #include "collector/host/proc.h"

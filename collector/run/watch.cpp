@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
+#include "analyzer/engine/replay/conclude.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/formats/ring/loader.h"
-#include "analyzer/replay/conclude.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/system.h"

@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/evidence/process_evidence.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 #include "gui/model/answer.h"
 #include "gui/model/safe_text.h"
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine/facts/model.h"
-#include "analyzer/load/load.h"
-#include "analyzer/report/words.h"
+#include "analyzer/formats/load/load.h"
+#include "analyzer/report/phrases.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 #include "gui/model/bandwidth.h"
 #include "gui/model/safe_text.h"
 

@@ -6,8 +6,8 @@
 
 #include "analyzer/evidence/frames.h"
 #include "analyzer/report/finding.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/report.h"
-#include "analyzer/report/words.h"
 #include "analyzer/viewdata/report.h"
 #include "gui/model/answer.h"
 #include "gui/model/safe_text.h"

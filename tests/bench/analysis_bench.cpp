@@ -21,7 +21,7 @@
 
 #include "analyzer/engine/engine.h"
 #include "analyzer/engine/facts/model.h"
-#include "analyzer/load/load.h"
+#include "analyzer/formats/load/load.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/large_pages.h"
 

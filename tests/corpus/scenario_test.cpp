@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "analyzer/load/load.h"
+#include "analyzer/formats/load/load.h"
 #include "tests/corpus/shown.h"
 #include "tests/support/files.h"
 

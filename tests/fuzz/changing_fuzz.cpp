@@ -13,7 +13,7 @@
 #include <string>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/load/load.h"
+#include "analyzer/formats/load/load.h"
 #include "analyzer/report/report.h"
 #include "tests/fuzz/accepted.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/load/load.h"
+#include "analyzer/formats/load/load.h"
 #include "analyzer/report/report.h"
 #include "tests/fuzz/accepted.h"
 #include "tests/fuzz/sound_ring.h"

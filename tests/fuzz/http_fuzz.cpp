@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "analyzer/serve/http.h"
+#include "analyzer/browser/serve/http.h"
 #include "tests/fuzz/accepted.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "analyzer/formats/load/manifest.h"
 #include "analyzer/formats/merge.h"
-#include "analyzer/load/manifest.h"
 #include "tests/fuzz/accepted.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <vector>
 
-#include "analyzer/replay/judge.h"
+#include "analyzer/engine/replay/judge.h"
 #include "analyzer/testing/job.h"
 #include "tests/fuzz/accepted.h"
 

@@ -230,7 +230,7 @@ class ArchiveTest(FolderTest):
 
     def test_tables_of_the_first_version_are_extended(self):
         server.ask(f"CREATE DATABASE {self.database}")
-        with open(os.path.join(os.path.dirname(__file__), "../../collector/archive/sql/schema_1.sql")) as file:
+        with open(os.path.join(os.path.dirname(__file__), "../../collector/tools/archive/sql/schema_1.sql")) as file:
             tables = file.read().split(";\n")
         for table in tables:
             if table.strip():

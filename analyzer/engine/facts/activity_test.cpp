@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "analyzer/engine/engine.h"
+#include "analyzer/report/words/evidence.h"
 #include "analyzer/testing/findings.h"
 #include "analyzer/testing/job.h"
-#include "analyzer/words/evidence.h"
 
 namespace lockstep {
 namespace {

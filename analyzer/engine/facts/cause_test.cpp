@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analyzer/words/evidence.h"
+#include "analyzer/report/words/evidence.h"
 
 namespace lockstep {
 namespace {

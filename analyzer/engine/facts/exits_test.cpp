@@ -10,9 +10,9 @@
 
 #include "absl/strings/match.h"
 #include "analyzer/engine/engine.h"
+#include "analyzer/report/words/verdict.h"
 #include "analyzer/testing/findings.h"
 #include "analyzer/testing/job.h"
-#include "analyzer/words/verdict.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {

@@ -70,7 +70,7 @@ TEST(ConfidenceTest, NoRuleWritesANumber) {
   });
 }
 
-// Evidence is kinds and fields; analyzer/words makes the sentences.
+// Evidence is kinds and fields; analyzer/report/words makes the sentences.
 TEST(ConfidenceTest, NoRuleWritesEvidenceInWords) {
   static_assert(!std::is_constructible_v<EvidenceItem, std::string, std::vector<int32_t>>);
   static_assert(!std::is_constructible_v<EvidenceItem, const char*, std::vector<int32_t>>);

@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/engine/facts/startup.h"
+#include "analyzer/report/words/verdict.h"
 #include "analyzer/testing/findings.h"
 #include "analyzer/util/time_units.h"
-#include "analyzer/words/verdict.h"
 
 namespace lockstep {
 namespace {

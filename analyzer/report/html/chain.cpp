@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/html/parts.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 
 namespace lockstep {
 namespace {

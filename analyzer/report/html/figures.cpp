@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/report/html/parts.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/state.h"
-#include "analyzer/report/words.h"
-#include "analyzer/words/start_up.h"
+#include "analyzer/report/words/start_up.h"
 
 namespace lockstep {
 namespace {

@@ -4,8 +4,8 @@
 #include "analyzer/report/before.h"
 #include "analyzer/report/content.h"
 #include "analyzer/report/html/parts.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/report.h"
-#include "analyzer/report/words.h"
 
 namespace lockstep {
 namespace {

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/html/parts.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/state.h"
-#include "analyzer/report/words.h"
 
 namespace lockstep {
 namespace {

@@ -8,8 +8,8 @@
 #include "analyzer/evidence/merged_stacks.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/report/html/parts.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/state.h"
-#include "analyzer/report/words.h"
 
 namespace lockstep {
 namespace {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/report/circumstances.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/report/report.h"
-#include "analyzer/report/words.h"
 #include "collector/common/say.h"
 #include "collector/incident/incident.h"
 

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/evidence/stacks/ptrace_permission.h"

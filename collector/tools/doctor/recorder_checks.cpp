@@ -22,7 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/report/words.h"
+#include "analyzer/report/phrases.h"
 #include "analyzer/settings/table.h"
 #include "analyzer/settings/types.h"
 #include "analyzer/util/scratch_folder.h"

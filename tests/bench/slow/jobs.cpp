@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "analyzer/load/load.h"
+#include "analyzer/formats/load/load.h"
 #include "analyzer/testing/timed_job.h"
 #include "tests/corpus/dump.h"
 

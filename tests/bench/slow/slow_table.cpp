@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/load/load.h"
+#include "analyzer/formats/load/load.h"
 #include "tests/bench/slow/jobs.h"
 
 namespace lockstep::slow {

@@ -1,0 +1,44 @@
+// The states of all calls of all ranks as runs: small enough to be sent whole, at any number of ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/browser/explore/calls.h"
+#include "analyzer/model/bundle.h"
+#include "proto/view.pb.h"
+
+namespace lockstep {
+
+// Communicators that are drawn side by side: "dp_0", "dp_1" and so on are the lane "dp_*".
+struct Lanes {
+  std::vector<std::string> names;  // the lane with the most members first; at most 40
+  std::vector<int32_t> of_comm;    // index into names; -1 none
+};
+Lanes LanesOf(const Bundle& bundle);
+
+// A row for each rank, a column for each call. Ranks whose rows are equal share a pattern.
+struct PageGrid {
+  struct Run {
+    uint16_t length = 0;
+    uint8_t state = 0;  // a ViewState, or kBehind
+  };
+  struct Pattern {
+    int64_t first = 0;  // column of the first run
+    std::vector<Run> runs;
+  };
+  int64_t columns = 0;
+  int64_t first_seq = -1;  // of column 0; -1: every call in program order, the newest in the last column
+  std::vector<Pattern> patterns;
+  std::vector<int32_t> pattern_of;  // by rank; -1 none
+};
+// The peers made the call and the rank did not. Nothing shows that the rank should have been first.
+inline constexpr uint8_t kBehind = static_cast<uint8_t>(ViewState::kCount);
+
+// First the grid of every call in program order, then one for each lane.
+std::vector<PageGrid> MakeGrids(const Bundle& bundle, const ViewFacts& facts, const Lanes& lanes,
+                                const CallSource& calls);
+
+}  // namespace lockstep

@@ -1,0 +1,120 @@
+// lockstep-serve: shows incidents to a browser.
+#include <google/protobuf/stubs/logging.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/browser/serve/server.h"
+#include "analyzer/browser/serve/site.h"
+#include "analyzer/settings/options.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/system.h"
+
+namespace lockstep::serve {
+namespace {
+
+constexpr int kFailed = 3;
+
+int Fail(absl::string_view text) { return settings::Complain("serve", text, kFailed); }
+
+int AddReader(const std::string& file, const std::string& name) {
+  const absl::StatusOr<std::string> key = Readers::Add(file, name);
+  if (!key.ok()) return Fail(key.status().message());
+  printf("%s\nThe key of %s, which is stored nowhere. To take it back, remove the line from %s.\n", key->c_str(),
+         name.c_str(), Printable(file, 300).c_str());
+  return fflush(stdout) != 0 || ferror(stdout) != 0 ? Fail("cannot write to standard output") : 0;
+}
+
+int Run(int argc, char** argv) {
+  signal(SIGPIPE, SIG_IGN);
+  const absl::StatusOr<settings::ParsedOptions> options = settings::Parse("serve", argc, argv);
+  if (const std::optional<int> done = settings::Finished("serve", options)) return *done;
+  const auto usage = [&](absl::string_view text) {
+    return settings::UsageError("serve", options->Wrong(std::string(text)));
+  };
+  const std::string readers_file = options->Text("readers");
+  if (options->Given("add-reader")) return AddReader(readers_file, options->Text("add-reader"));
+  if (options->operands().empty()) return usage("no FOLDER given");
+  const std::string listen = options->Given("listen") ? options->Text("listen") : "127.0.0.1";
+  const std::optional<Address> address = ParseAddress(listen);
+  if (!address) return usage(absl::StrCat("--listen ", listen, ": not an address of this host"));
+  const int secured = options->Given("tls-cert") + options->Given("tls-key") + options->Given("readers");
+  if (secured == 0 && !address->loopback) {
+    return usage(absl::StrCat("--listen ", listen,
+                              ": other hosts reach it, so it needs --tls-cert, --tls-key and --readers. Without them: "
+                              "ssh -L PORT:127.0.0.1:PORT ",
+                              HostName()));
+  }
+  if (secured != 0 && secured != 3) return usage("--tls-cert, --tls-key and --readers need each other");
+  const std::string token = MakeToken();
+  if (token.empty()) return Fail("the system provides no random numbers");
+  std::unique_ptr<Tls> tls;
+  std::unique_ptr<Readers> readers;
+  if (secured != 0) {
+    absl::StatusOr<std::unique_ptr<Tls>> loaded = Tls::Load(options->Text("tls-cert"), options->Text("tls-key"));
+    if (!loaded.ok()) return Fail(loaded.status().message());
+    tls = *std::move(loaded);
+    readers = std::make_unique<Readers>(readers_file);
+    if (const absl::Status status = readers->Check(); !status.ok())
+      return Fail(absl::StrCat(status.message(), ". Add one: lockstep serve --readers FILE --add-reader NAME"));
+  }
+  std::unique_ptr<LiveJobs> live;
+  if (options->Given("live")) {
+    const std::string endpoint = options->Text("live");
+    live = std::make_unique<LiveJobs>(OwnFolder() + "lockstep-top", endpoint == "any" ? "" : endpoint);
+  }
+  const auto site =
+      tls == nullptr ? std::make_unique<Site>(options->operands(), token, std::move(live))
+                     : std::make_unique<Site>(options->operands(), std::move(readers), tls->secret(), std::move(live));
+  absl::StatusOr<Roofline> roofline = ReadRoofline(options->Number("line-rate"), options->List("nccl-tests"));
+  if (!roofline.ok()) return usage(roofline.status().message());
+  site->SetRoofline(*std::move(roofline));
+  if (const absl::Status status = site->listing().Check(); !status.ok()) return Fail(status.message());
+  // Signals are blocked before the threads start, because this thread handles them.
+  sigset_t ends;
+  sigemptyset(&ends);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);
+  sigprocmask(SIG_BLOCK, &ends, nullptr);
+  const bool secure = tls != nullptr;
+  const auto server = Server::Start(
+      *address, static_cast<uint16_t>(options->Number("port")),
+      [&site](const Request& request) { return site->Answer(request); }, std::move(tls));
+  if (!server.ok()) return Fail(server.status().message());
+  const int port = (*server)->port();
+  std::string name = address->any ? Printable(HostName(), 100) : listen == "localhost" ? "127.0.0.1" : listen;
+  if (name.find(':') != std::string::npos) name = absl::StrCat("[", name, "]");
+  printf("%s://%s:%d/%s\n", secure ? "https" : "http", name.c_str(), port,
+         secure ? "" : absl::StrCat(token, "/").c_str());
+  if (address->loopback) {
+    printf("From another machine first: ssh -L %d:%s:%d %s\n", port, name.c_str(), port,
+           Printable(HostName(), 100).c_str());
+  } else {
+    printf("The browser asks for a name, which may be any, and for a password, which is a reader's key.\n");
+  }
+  // Nobody can open the pages without knowing the address.
+  if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("cannot write to standard output");
+  int number = 0;
+  sigwait(&ends, &number);
+  // Making a page may take long; the program does not wait for it.
+  _exit(0);
+}
+
+}  // namespace
+}  // namespace lockstep::serve
+
+int main(int argc, char** argv) {
+  google::protobuf::SetLogHandler(nullptr);
+  try {
+    return lockstep::serve::Run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fputs("lockstep serve: out of memory\n", stderr);
+    return lockstep::serve::kFailed;
+  }
+}

@@ -1,0 +1,75 @@
+// The listening socket of `lockstep serve`. One thread moves the bytes of all connections, so a slow client delays
+// nobody; others make the answers.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/browser/serve/address.h"
+#include "analyzer/browser/serve/http.h"
+#include "analyzer/browser/serve/stream.h"
+#include "analyzer/util/unique_fd.h"
+
+namespace lockstep::serve {
+
+struct ServerLimits {
+  // Maximum at one time. The next one replaces the oldest that has not received a page; if there is none, it waits.
+  size_t connections = 256;
+  size_t of_one_peer = 64;                // with TLS; the next one replaces one of the same peer, or is closed
+  size_t answers = 16;                    // made at the same time
+  int64_t head_ns = 5'000'000'000;        // for the TLS handshake and a request to arrive
+  int64_t stall_ns = 30'000'000'000;      // while the client takes no byte of the answer
+  int64_t answer_ns = 1'800'000'000'000;  // for the whole answer
+};
+
+class Server {
+ public:
+  // Called by several threads.
+  using Handler = std::function<Response(const Request&)>;
+  // Without `tls` only on loopback. Port 0 means any free port. Unavailable if the port is in use.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(Address address, uint16_t port, Handler handler,
+                                                       std::unique_ptr<Tls> tls = nullptr,
+                                                       const ServerLimits& limits = {});
+  // Closes the connections and waits for running handlers.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  uint16_t port() const { return port_; }
+
+ private:
+  struct Connection;
+  Server(UniqueFd listener, uint16_t port, Handler handler, std::unique_ptr<Tls> tls, const ServerLimits& limits);
+  void Move();
+  void AcceptAll();
+  // Closes the oldest connection, of this peer or of anybody, that got no page yet. False: there is none.
+  bool MakeRoom(const std::string* peer);
+  // Does what is possible now. False: the connection ends.
+  bool Advance(Connection* connection, int64_t now_ns);
+  bool ReadHead(Connection* connection, int64_t now_ns);
+  bool Send(Connection* connection, int64_t now_ns);
+  void Answer();
+
+  const UniqueFd listener_;
+  const uint16_t port_;
+  const Handler handler_;
+  const std::unique_ptr<Tls> tls_;
+  const ServerLimits limits_;
+  EventFd wake_;                                          // an answer is ready, or the server ends
+  std::vector<std::shared_ptr<Connection>> connections_;  // of the thread that moves bytes
+  std::mutex mutex_;
+  std::condition_variable asked_;
+  std::deque<std::shared_ptr<Connection>> requests_;  // guarded by mutex_
+  std::atomic<bool> ending_{false};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace lockstep::serve

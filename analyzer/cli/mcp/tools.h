@@ -1,0 +1,14 @@
+// The tools with which an assistant can examine an incident. Each line of an answer begins with the id of its evidence.
+#pragma once
+
+#include <vector>
+
+#include "analyzer/cli/mcp/incident_list.h"
+#include "analyzer/cli/mcp/protocol.h"
+
+namespace lockstep {
+
+// The tools incidents, verdict, why, ranks, stacks, query and compare. `incidents` must outlive them.
+std::vector<McpTool> IncidentTools(IncidentList* incidents);
+
+}  // namespace lockstep

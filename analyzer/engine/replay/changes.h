@@ -1,0 +1,53 @@
+// Changes of one rank's program that correct a fault.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/engine/replay/recorded.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep::replay {
+
+using Change = Proof::Correction;
+
+struct Remedy {
+  Change change = Proof::CONTINUE;
+  Place place;    // for ADD_CALLS, REMOVE_CALLS and SAME_ARGUMENTS
+  int calls = 1;  // for ADD_CALLS and REMOVE_CALLS
+};
+
+constexpr bool NeedsPlace(Change change) {
+  return change == Proof::ADD_CALLS || change == Proof::REMOVE_CALLS || change == Proof::SAME_ARGUMENTS;
+}
+bool IsMismatch(FindingKind kind);
+
+// The changes that may correct the finding, likeliest first; empty if no change of calls can.
+std::vector<Change> ChangesFor(const Finding& finding);
+Place PlaceOfFinding(const Model& model, const Finding& finding);
+
+// The changes to try at another rank, if `remedy` helps at a suspect.
+std::vector<Remedy> RivalsOf(const Remedy& remedy, Host host);
+
+// `variant` is one of `recorded.job`.
+void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Variant* variant);
+
+// Returns whether the programs make two collectives in opposite orders.
+bool OrdersDiffer(const Program& a, const Program& b);
+
+bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b);
+
+// Compares a call with those at the same place of similar communicators.
+class Siblings {
+ public:
+  explicit Siblings(const Model& model);
+  // Returns whether most of these passed other arguments. Adds the number of calls looked for to `work`.
+  bool Differ(uint32_t comm, int32_t member, const Op& op, size_t* work) const;
+
+ private:
+  const Model& model_;
+  absl::flat_hash_map<std::string, std::vector<uint32_t>> of_class_;  // communicators
+};
+
+}  // namespace lockstep::replay

@@ -1,0 +1,45 @@
+// Reads each rank's program from the records: its calls in flight, and the calls of its peers for the same operations.
+// Calls that all members have completed are left out, so that all programs begin at a consistent place, whatever each
+// ring still contains.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/engine/replay/simulator.h"
+#include "analyzer/engine/view.h"
+
+namespace lockstep::replay {
+
+// Which earlier calls a call waits for, besides its matching calls on other ranks.
+enum class Order : uint8_t {
+  kByStream,        // older calls on its stream; all older calls if the rank's streams are not recorded
+  kByRank,          // all older calls
+  kByCommunicator,  // older calls on its communicator
+  kByGpu,           // as kByRank, but operations that the GPU has started come first
+};
+
+// A call on one of Bundle::comms.
+struct Place {
+  uint32_t comm = kNoIndex;
+  int64_t seq = kUnknown;
+  bool exchange = false;  // true for a send or receive, false for a collective
+};
+
+struct Recorded {
+  Job job;           // not yet arranged; programs in the order of Bundle::ranks, then those of ranks without data
+  size_t calls = 0;  // of all programs
+  std::vector<int32_t> ranks;       // global rank of each program
+  std::vector<uint32_t> job_comms;  // by index into Bundle::comms; kNoIndex: no call on it is in flight
+  size_t unseen() const { return ranks.size() - seen; }
+  size_t seen = 0;  // programs of ranks with data
+  std::vector<bool>
+      blind;  // by these programs: the rank waits for its GPU, and no record shows in which operation that is
+  bool too_large = false;
+};
+
+// `from` gives places from which completed calls are replayed too, up to the communicator's last call. Without a graph,
+// all completed calls are replayed.
+Recorded ReadRecorded(const Model& model, const WaitGraph* graph, Order order, const std::vector<Place>& from);
+
+}  // namespace lockstep::replay

@@ -1,0 +1,34 @@
+// Finds the files behind the user's paths, and their kinds.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "analyzer/formats/load/registry.h"
+#include "analyzer/model/bundle.h"
+
+namespace lockstep {
+
+struct FoundFile {
+  std::string path;
+  Detected detected;      // detected by content
+  bool manifest = false;  // the manifest of an incident folder, which has no reader
+  bool empty = false;
+  bool named = false;  // given as a path, not found in a folder
+  bool log = false;    // has the name of a log, so unknown contents are not reported
+};
+
+struct FoundFiles {
+  std::vector<FoundFile> files;   // sorted by path, each file once
+  std::vector<Problem> problems;  // unreadable files and folders
+};
+
+// Walks folders at most eight levels deep. Symbolic links are followed, but no folder is entered twice. In folders,
+// skips Lockstep's own files without data (verdict.json, ..), hidden files, README files and logs that are not text.
+// NotFound for a path that does not exist; CANCELLED once *cancel (may be null) is true.
+absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found,
+                       const std::atomic<bool>* cancel = nullptr);
+
+}  // namespace lockstep

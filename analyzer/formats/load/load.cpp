@@ -1,0 +1,269 @@
+#include "analyzer/formats/load/load.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/generations.h"
+#include "analyzer/formats/load/files.h"
+#include "analyzer/formats/load/join_flight_recorder.h"
+#include "analyzer/formats/load/manifest.h"
+#include "analyzer/formats/load/registry.h"
+
+namespace lockstep {
+namespace {
+
+std::string Shown(const std::vector<Problem>& problems) {
+  // Problems with the same text are combined, under the name of the first file.
+  std::map<std::string_view, size_t> alike;
+  std::vector<const Problem*> first;
+  for (const Problem& problem : problems) {
+    if (++alike[problem.text] == 1) first.push_back(&problem);
+  }
+  std::string text;
+  size_t shown = 0;
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (i == 3) return absl::StrCat(text, "; and ", problems.size() - shown, " more");
+    const size_t count = alike[first[i]->text];
+    shown += count;
+    absl::StrAppend(&text, i == 0 ? "" : "; ");
+    if (!first[i]->path.empty())
+      absl::StrAppend(&text, first[i]->path, count > 1 ? absl::StrCat(" (and ", count - 1, " like it)") : "", ": ");
+    absl::StrAppend(&text, first[i]->text);
+  }
+  return text;
+}
+
+class Loader {
+ public:
+  Loader(LoadProgress* progress, const LoadLimits& limits) : progress_(progress) {
+    control_.limits = limits;
+    if (progress == nullptr) return;
+    control_.cancel = progress->cancel;
+    control_.file_done = [this](int pass) { Done(pass); };
+  }
+
+  absl::StatusOr<Bundle> Load(const std::vector<std::string>& paths) {
+    FoundFiles found;
+    if (absl::Status status = FindFiles(paths, &found, control_.cancel); !status.ok()) return status;
+    records_.problems = std::move(found.problems);
+    if (progress_ != nullptr) progress_->files_found = static_cast<int64_t>(found.files.size());
+    std::map<Source, std::vector<std::string>> files;
+    Manifest manifest;
+    bool certain = false;
+    for (const FoundFile& file : found.files) {
+      total_ += file.detected.format == nullptr ? 1 : file.detected.format->passes();
+      certain |= file.detected.claim == Claim::kYes;
+      if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
+    }
+    // Dumps contain more than logs beside them, except for the end of a process that left no dump.
+    const auto logs = files.extract(Source::kText);
+    for (const FormatReader* format : Formats()) {
+      const auto own = files.extract(format->source());
+      if (!own.empty()) format->Read(own.mapped(), control_, &records_);
+      if (control_.Cancelled()) return absl::CancelledError("cancelled");
+    }
+    if (!logs.empty()) ReadLogs(logs.mapped());
+    if (control_.Cancelled()) return absl::CancelledError("cancelled");
+    const std::set<std::string> unclaimed(records_.unclaimed.begin(), records_.unclaimed.end());
+    for (const FoundFile& file : found.files) {
+      // Beside logs with known contents, other texts are expected.
+      if (unclaimed.contains(file.path)) NotRecognised(file, certain || file.log || logs_read_);
+      if (file.detected.format != nullptr) continue;
+      std::string error;
+      if (!file.manifest) {
+        NotRecognised(file, certain);
+      } else if (!ReadManifest(file.path, &manifest, &error)) {
+        records_.problems.push_back({file.path, -1, error, -1});
+      }
+      control_.Done(1);
+    }
+    const std::string job = control_.limits.job.empty() ? manifest.job : control_.limits.job;
+    if (absl::Status one = OneJob(job, paths); !one.ok()) return one;
+    manifest.job = job;
+    Bundle bundle = certain || !records_.library.empty() ? LibraryBundle(manifest) : FrameworkBundle(manifest);
+    if (control_.Cancelled()) return absl::CancelledError("cancelled");
+    if (bundle.ranks.empty() && (certain || !records_.explained)) {
+      std::string tried = Shown(bundle.problems);
+      if (tried.empty())
+        tried = absl::StrCat("no dump in ", paths.empty() ? "" : paths[0], paths.size() > 1 ? ", .." : "",
+                             "; looked for ", FormatsTried());
+      return absl::FailedPreconditionError(absl::StrCat("nothing to analyze (", found.files.size(),
+                                                        found.files.size() == 1 ? " file" : " files",
+                                                        " tried): ", tried));
+    }
+    return bundle;
+  }
+
+ private:
+  void ReadLogs(const std::vector<std::string>& paths) {
+    if (!records_.library.empty()) {
+      records_.unclaimed = paths;
+      for (size_t i = 0; i < paths.size(); ++i) control_.Done(1);
+      return;
+    }
+    const auto format = std::find_if(Formats().begin(), Formats().end(),
+                                     [](const FormatReader* f) { return f->source() == Source::kText; });
+    if (records_.framework.ranks.empty()) {
+      (*format)->Read(paths, control_, &records_);
+      logs_read_ = records_.explained;
+      // If these files yield no rank, one problem says what is missing in all of them.
+      if (records_.framework.ranks.empty()) records_.unclaimed.clear();
+      return;
+    }
+    Records logs;
+    (*format)->Read(paths, control_, &logs);
+    records_.unclaimed = std::move(logs.unclaimed);
+    // What a log alone leaves open, dumps may decide: the ranks with a dump wait for this one.
+    if (logs.aborted_first) logs.framework.ranks.push_back(*std::move(logs.aborted_first));
+    JoinLogs(std::move(logs.framework));
+  }
+
+  // Adds the ranks that left no dump, as far as logs show their calls or their ends.
+  void JoinLogs(Bundle logs) {
+    Bundle& dumps = records_.framework;
+    std::set<int32_t> known;
+    for (const Rank& rank : dumps.ranks) known.insert(rank.rank);
+    std::multimap<std::string, uint32_t> by_name;  // "NAME/HASH": the same name, whatever the members
+    const auto name_of = [](const Communicator& comm) { return comm.id.substr(0, comm.id.rfind('/')); };
+    for (uint32_t c = 0; c < dumps.comms.size(); ++c) by_name.emplace(name_of(dumps.comms[c]), c);
+    std::map<uint32_t, uint32_t> added;  // groups that only logs name
+    // The rank's group in the dumps, and its place there.
+    const auto place = [&](int32_t rank, Membership* ms) {
+      const auto [begin, end] = by_name.equal_range(name_of(logs.comms[ms->comm]));
+      for (auto of = begin; of != end; ++of) {
+        const std::vector<int32_t>& members = dumps.comms[of->second].members;
+        const auto at = std::find(members.begin(), members.end(), rank);
+        if (at == members.end()) continue;
+        ms->comm = of->second;
+        ms->member_rank = static_cast<int32_t>(at - members.begin());
+        return;
+      }
+      const auto [at, fresh] = added.try_emplace(ms->comm, static_cast<uint32_t>(dumps.comms.size()));
+      if (fresh) dumps.comms.push_back(logs.comms[ms->comm]);
+      ms->comm = at->second;
+    };
+    const auto intern = [&](uint32_t* text) {
+      if (*text == kNoIndex) return;
+      dumps.strings.push_back(logs.strings[*text]);
+      *text = static_cast<uint32_t>(dumps.strings.size() - 1);
+    };
+    for (Rank& rank : logs.ranks) {
+      if (known.contains(rank.rank)) continue;
+      if (rank.memberships.empty() && rank.process.life == Life::kUnknown) continue;
+      for (Membership& ms : rank.memberships) place(rank.rank, &ms);
+      for (Op& op : rank.ops) {
+        // The watchdog prints a barrier as the AllReduce that it is made of.
+        if (op.kind == ring::CallKind::kAllReduce && IsBarrier(dumps, rank.memberships[op.membership].comm, op.seq))
+          op.kind = ring::CallKind::kBarrier;
+        op.input_shape = op.output_shape = op.dtypes = kNoIndex;
+        intern(&op.name);
+        intern(&op.call_site);
+      }
+      dumps.ranks_expected = std::max(dumps.ranks_expected, rank.rank + 1);
+      dumps.ranks.push_back(std::move(rank));
+    }
+    std::sort(dumps.ranks.begin(), dumps.ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
+  }
+
+  static bool IsBarrier(const Bundle& dumps, uint32_t comm, int64_t seq) {
+    return std::any_of(dumps.ranks.begin(), dumps.ranks.end(), [&](const Rank& rank) {
+      return std::any_of(rank.ops.begin(), rank.ops.end(), [&](const Op& op) {
+        return op.kind == ring::CallKind::kBarrier && op.seq == seq && op.membership != kNoIndex &&
+               rank.memberships[op.membership].comm == comm;
+      });
+    });
+  }
+
+  // Refuses files of several jobs unless one is chosen, because a verdict is about one job.
+  absl::Status OneJob(const std::string& wanted, const std::vector<std::string>& paths) const {
+    const std::map<std::string, int64_t> jobs = records_.library.Jobs();
+    const bool chosen = !control_.limits.job.empty();
+    if (jobs.contains(wanted) || (!chosen && jobs.size() < 2)) return absl::OkStatus();
+    constexpr size_t kShown = 20;
+    std::string list;
+    size_t shown = 0;
+    for (const auto& [name, ranks] : jobs) {
+      if (shown++ == kShown) break;
+      absl::StrAppend(&list, list.empty() ? "" : ", ", name, " (", ranks, ranks == 1 ? " rank)" : " ranks)");
+    }
+    if (jobs.size() > kShown) absl::StrAppend(&list, " and ", jobs.size() - kShown, " more");
+    const std::string where = paths.empty() ? "" : absl::StrCat(paths[0], paths.size() > 1 ? ", .." : "");
+    return absl::InvalidArgumentError(
+        chosen ? absl::StrCat(where, " holds no job ", wanted, "; it holds ", list)
+               : absl::StrCat(where, " holds ", jobs.size(), " jobs: ", list,
+                              "; choose one with --job NAME, or give the path of its files"));
+  }
+
+  void Done(int pass) {
+    ++(pass == 1 ? progress_->files_read : progress_->files_unpacked);
+    if (progress_->on_files) progress_->on_files(progress_->files_read + progress_->files_unpacked, total_);
+  }
+
+  // In a folder with recognized dumps, other files are expected, unless they are named like dumps.
+  void NotRecognised(const FoundFile& file, bool certain) {
+    int32_t rank = -1;
+    bool wanted = file.named || !certain;
+    for (const FormatReader* format : Formats()) {
+      const std::string_view ending = format->ending();
+      wanted |= !ending.empty() && file.path.ends_with(ending);
+      rank = std::max(rank, format->RankOf(file.path));
+    }
+    if (wanted) {
+      std::string text =
+          file.empty ? "is empty: its writer died before it wrote anything, or had nothing to write"
+                     : absl::StrCat("is not recognized: ",
+                                    file.detected.format != nullptr ? "a text without any timeout, NCCL call or stack"
+                                                                    : "damaged at its start, or of another format",
+                                    ". Tried: ", FormatsTried());
+      records_.problems.push_back({file.path, -1, std::move(text), rank});
+    }
+  }
+
+  Bundle LibraryBundle(const Manifest& manifest) {
+    BundleBuilder& builder = records_.library;
+    if (!manifest.job.empty()) builder.SetJob(manifest.job);
+    builder.ExpectRanks(manifest.ranks_expected);
+    if (manifest.known_stalled) builder.SetStalled(manifest.stalled_ns);
+    for (Problem& problem : records_.problems) builder.AddProblem(std::move(problem));
+    Bundle bundle = builder.Finish();
+    Bundle& framework = records_.framework;
+    // Problems without a rank are about files beside the dumps that only begin like a dump.
+    for (Problem& problem : framework.problems) problem.note |= problem.rank < 0;
+    if (!framework.ranks.empty() || !framework.problems.empty()) JoinFlightRecorder(framework, &bundle);
+    return bundle;
+  }
+
+  Bundle FrameworkBundle(const Manifest& manifest) {
+    Bundle bundle = std::move(records_.framework);
+    LeaveOutForeignDumps(&bundle);
+    bundle.problems.insert(bundle.problems.end(), records_.problems.begin(), records_.problems.end());
+    bundle.ranks_expected = std::max(bundle.ranks_expected, manifest.ranks_expected);
+    if (bundle.job.empty()) bundle.job = manifest.job;
+    if (manifest.known_stalled) {
+      bundle.known_stalled = true;
+      bundle.stalled_ns = manifest.stalled_ns;
+    }
+    return bundle;
+  }
+
+  LoadProgress* const progress_;
+  ReadControl control_;
+  int64_t total_ = 0;
+  bool logs_read_ = false;
+  Records records_;
+};
+
+}  // namespace
+
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths) { return LoadPaths(paths, nullptr); }
+
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress,
+                                 const LoadLimits& limits) {
+  return Loader(progress, limits).Load(paths);
+}
+
+}  // namespace lockstep

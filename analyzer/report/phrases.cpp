@@ -1,0 +1,198 @@
+#include "analyzer/report/phrases.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "analyzer/evidence/frames.h"
+#include "analyzer/model/finding_kinds.h"
+#include "analyzer/report/report.h"
+#include "analyzer/report/words/words.h"
+
+namespace lockstep {
+std::string RanksText(const std::vector<int32_t>& ranks, size_t limit) {
+  if (ranks.empty()) return "no rank";
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(ranks, limit));
+}
+
+std::string RateText(double bytes_per_s) {
+  if (!(bytes_per_s > 0)) return "not measured";
+  const char* unit = " GB/s";
+  double value = bytes_per_s / 1e9;
+  if (bytes_per_s < 1e9) value = bytes_per_s / 1e6, unit = " MB/s";
+  if (bytes_per_s < 1e6) value = bytes_per_s / 1e3, unit = " kB/s";
+  return absl::StrFormat("%.*f%s", value < 10 ? 2 : value < 100 ? 1 : 0, value, unit);
+}
+
+std::string BytesText(int64_t bytes) {
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  const double value = static_cast<double>(bytes);
+  if (bytes < int64_t{1} << 20) return absl::StrFormat("%.4g KiB", value / 1024);
+  if (bytes < int64_t{1} << 30) return absl::StrFormat("%.4g MiB", value / (1 << 20));
+  return absl::StrFormat("%.4g GiB", value / (1 << 30));
+}
+
+std::string ConfidenceWord(double confidence) {
+  return confidence >= 0.85 ? "high" : confidence >= 0.6 ? "medium" : "low";
+}
+
+bool MoreThanItsNumber(const Culprit& culprit) {
+  return !culprit.host().empty() || culprit.gpu() >= 0 || culprit.pid() != 0;
+}
+
+std::string VerdictWord(const Verdict& verdict) {
+  if (verdict.verdict() == VERDICT_CRASHED && !verdict.findings().empty()) {
+    const Finding& first = verdict.findings(0);
+    const bool exited = first.reason() == REASON_EXITED || first.reason() == REASON_EXITED_WHILE_OTHERS_WAIT;
+    if (exited && first.detail().number() == 0) return "ENDED EARLY";
+  }
+  return absl::StrReplaceAll(VerdictName(verdict.verdict()), {{"_", " "}});
+}
+
+std::string CulpritText(const Culprit& culprit, bool gpu_place) {
+  std::vector<std::string> parts;
+  if (!culprit.host().empty()) parts.push_back(Printable(culprit.host(), 64));
+  if (culprit.gpu() >= 0) parts.push_back(absl::StrCat("GPU ", culprit.gpu()));
+  if (gpu_place && !culprit.gpu_pci().empty()) parts.push_back(Printable(culprit.gpu_pci(), 32));
+  if (culprit.pid() != 0) parts.push_back(absl::StrCat("PID ", culprit.pid()));
+  return absl::StrCat("rank ", culprit.rank(),
+                      parts.empty() ? "" : absl::StrCat(" (", absl::StrJoin(parts, ", "), ")"));
+}
+
+std::string CommName(const CommunicatorRef& comm) {
+  return Printable(comm.name().empty() ? comm.id() : comm.name(), 200);
+}
+
+std::string CommonText(const Finding& finding) {
+  const CommonFactor& common = finding.common_factor();
+  if (!finding.has_common_factor() || common.name().empty()) return "";
+  return absl::StrCat(Printable(common.kind(), 24), common.kind().empty() ? "" : " ", Printable(common.name(), 64));
+}
+
+namespace {
+
+// The finding's own sentence says where the rank is.
+bool SaysWhere(const Finding& finding) {
+  return finding.reason() == REASON_ELSEWHERE_OTHERS_WAIT || finding.reason() == REASON_ELSEWHERE_BY_STACK;
+}
+
+// " is in load() at data.py:64 and", ", in step() at train.py:288,": where the named rank is, or where it issued the
+// call at issue. The summary follows after a space.
+std::string AtPlace(const Finding& finding) {
+  const bool colon = SummaryHasSubject(finding);
+  const auto in = [&](const std::string& place) {
+    return absl::StrCat(colon ? " in " : ", in ", Printable(PlaceText(place), 80), colon ? ":" : ",");
+  };
+  const char* nowhere = colon ? ":" : "";
+  if (SaysWhere(finding)) return nowhere;
+  const FindingFacts& facts = FindingFactsOf(finding.kind());
+  const bool several = finding.culprit_ranks_size() > 1;
+  if (facts.host_shows_why && !finding.place().empty()) {
+    // A rank that skipped a call has continued to another place.
+    const char* now = finding.reason() == REASON_SKIPPED ? " now in " : " in ";
+    return absl::StrCat(several ? " are" : " is", now, Printable(PlaceText(finding.place()), 80), colon ? ":" : " and");
+  }
+  // Where its exception was raised.
+  if (finding.reason() == REASON_EXITED && !several && !finding.place().empty()) return in(finding.place());
+  if (facts.cause != FindingFactsOf(MISMATCH_KIND).cause || several || finding.culprit_ranks().empty()) return nowhere;
+  for (const CallSite& site : finding.call_sites()) {
+    if (std::find(site.ranks().begin(), site.ranks().end(), finding.culprit_ranks(0)) != site.ranks().end())
+      return in(site.place());
+  }
+  return nowhere;
+}
+
+// " (both on node-3)", " (on node-1, node-2)"; empty if the host of any of them is unknown.
+std::string OnHosts(const Finding& finding) {
+  constexpr size_t kFew = 3;
+  if (finding.culprits_size() != finding.culprit_ranks_size()) return "";
+  std::set<std::string> hosts;
+  for (const Culprit& culprit : finding.culprits()) {
+    if (culprit.host().empty()) return "";
+    hosts.insert(Printable(culprit.host(), 64));
+  }
+  if (hosts.empty()) return "";
+  const char* of = hosts.size() > 1 ? "" : finding.culprits_size() == 2 ? "both " : "all ";
+  return absl::StrCat(" (", of, "on ",
+                      hosts.size() > kFew ? absl::StrCat(CountText(static_cast<int64_t>(hosts.size())), " hosts")
+                                          : absl::StrJoin(hosts, ", "),
+                      ")");
+}
+
+}  // namespace
+
+bool HasOwnRow(const Evidence& evidence) {
+  return evidence.kind() == Evidence::STACK ||
+         (evidence.kind() == Evidence::PROCESS_STATE && !evidence.process().state().empty());
+}
+
+std::string ShareText(int32_t part, int32_t whole) {
+  if (part < whole) return absl::StrCat(CountText(part), " of the ", CountText(whole));
+  return whole == 2 ? "both" : absl::StrCat("all ", CountText(whole));
+}
+
+std::string RanksReadText(const Verdict& verdict) {
+  const int32_t read = verdict.ranks_read() - verdict.ranks_only_ended();
+  const bool one = verdict.ranks_expected() == 1 || (verdict.ranks_expected() == 0 && read == 1);
+  std::string text = absl::StrCat(
+      CountText(read), verdict.ranks_expected() > 0 ? absl::StrCat(" of ", CountText(verdict.ranks_expected())) : "",
+      one ? " rank read" : " ranks read");
+  if (verdict.ranks_only_ended() > 0)
+    absl::StrAppend(&text, " (of ", CountText(verdict.ranks_only_ended()), " more only the end is known)");
+  return text;
+}
+
+std::string WaitingText(const Finding& finding) {
+  if (finding.victim_count() <= 0 || finding.reason() == REASON_ELSEWHERE_OTHERS_WAIT) return "";
+  return absl::StrCat(CountText(finding.victim_count()),
+                      finding.victim_count() == 1 ? " other rank is" : " other ranks are", " waiting for ",
+                      finding.culprit_ranks_size() == 1 ? "it." : "them.");
+}
+
+std::string Headline(const Finding& finding) {
+  std::string who;
+  const std::vector<int32_t> ranks(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
+  const std::string common = CommonText(finding);
+  const int32_t share = finding.common_factor().culprits();
+  if (!common.empty() && finding.culprit_ranks_size() > 1 && share >= finding.culprit_ranks_size()) {
+    who = absl::StrCat(ShareText(share, finding.common_factor().members()), " ranks of ", common, " (",
+                       FoldRanks(ranks, 40), ")");
+  } else if (finding.culprits_size() == 1) {
+    who = CulpritText(finding.culprits(0));
+  } else {
+    who = RanksText(ranks);
+    who += common.empty() ? OnHosts(finding) : absl::StrCat(", ", CountText(share), " of them on ", common);
+  }
+  std::string what = Printable(finding.summary());
+  if (what.empty()) {
+    what = FindingFactsOf(finding.kind()).cause;
+    if (!finding.operation().empty()) {
+      absl::StrAppend(&what, ", in ", Printable(finding.operation(), 64));
+      if (finding.sequence() >= 0) absl::StrAppend(&what, " #", finding.sequence());
+    }
+    const CommunicatorRef& comm = finding.communicator();
+    if (!comm.id().empty()) absl::StrAppend(&what, " on ", CommName(comm));
+  }
+  return absl::StrCat(finding.hypothesis() ? "possibly " : "", who, AtPlace(finding), " ", what);
+}
+
+std::vector<std::string> AdviceSteps(const Finding& finding) {
+  std::vector<std::string> steps;
+  for (const std::string& step : finding.advice_steps()) steps.push_back(Printable(step));
+  return steps;
+}
+
+std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& present) {
+  std::vector<int32_t> missing;
+  size_t at = 0;
+  for (int32_t rank = 0; rank < std::min(expected, 1 << 20); ++rank) {
+    while (at < present.size() && present[at] < rank) ++at;
+    if (at >= present.size() || present[at] != rank) missing.push_back(rank);
+  }
+  return missing;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,83 @@
+// Calls with different arguments.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/report/words/reasons.h"
+
+namespace lockstep {
+
+std::optional<Words> CallWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  const std::string call = CallText(detail.call());
+  const std::string &own = detail.name(), &theirs = detail.other_name();
+  constexpr char kWrongResults[] = "Treat all results since that call as wrong, even where nothing hangs.";
+  Words words;
+  words.refuted_by = "records in which all members pass the same arguments";
+  words.advice = {
+      Pick(finding,
+           "Find out why the named rank made a different call: a shape, branch or setting that depends on local data.",
+           "Find out why the named ranks made different calls: a shape, branch or setting that depends on local data."),
+      kWrongResults};
+  // "count 8", or "AllReduce" if members issued different operations.
+  const bool kinds = finding.kind() == MISMATCH_KIND;
+  const char* issued = kinds ? "issued " : "passed ";
+  const std::string in =
+      absl::StrCat(kinds || finding.operation().empty() ? "collective" : finding.operation(), " ", call);
+  switch (finding.reason()) {
+    case REASON_UNLIKE_MEMBERS:
+      words.what = absl::StrCat(issued, own, " where ", CountText(detail.count()), " of ", CountText(detail.of()),
+                                " members ", issued, theirs, ", in ", in);
+      break;
+    case REASON_NO_MAJORITY:
+      words.what =
+          absl::StrCat("disagree in ", in, ": ", own, " against ", theirs, "; the record does not show which is right");
+      break;
+    case REASON_UNLIKE_SIBLINGS:
+      words.what =
+          absl::StrCat(issued, own, " in ", in, "; other members, and ranks with the same role, ", issued, theirs);
+      break;
+    case REASON_UNLIKE_SIBLINGS_HERE:
+      words.what = absl::StrCat(issued, own, " where ", Counted(detail.count(), "rank", "ranks"),
+                                " with the same role ", issued, theirs, ", in ", call);
+      words.refuted_by = kByDesign;
+      break;
+    case REASON_UNLIKE_PEER:
+    case REASON_SPLITS_UNLIKE_PEER: {
+      const bool splits = finding.reason() == REASON_SPLITS_UNLIKE_PEER;
+      words.what = absl::StrCat(
+          detail.flag() ? splits ? "passed wrong split sizes to an all-to-all: " : "issued " : "disagree about ", call,
+          detail.flag() && splits ? ", " : ": ", own, ", ", theirs,
+          detail.flag() ? splits ? "" : "; ranks at the same place in the program agree with the other side"
+          : splits      ? "; the record does not show which side has the wrong split sizes"
+                        : "; the record does not show which is right");
+      if (splits && !detail.flag()) {
+        words.rivals = {"the sender's split sizes are wrong", "the receiver's split sizes are wrong"};
+        words.tells_apart = "the split sizes that the program computed on these two ranks before the call";
+      }
+      break;
+    }
+    case REASON_SPLITS_DO_NOT_ADD_UP:
+      words.own_subject = true;
+      words.what = absl::StrCat("in ", call, ", all members together send ", own, " elements but receive ", theirs);
+      break;
+    case REASON_SPLITS_UNEVEN_ALONE:
+      words.what = absl::StrCat("sends ", own, " elements but receives ", theirs, " in ", call,
+                                ", where every other member sends as many elements as it receives");
+      break;
+    case REASON_CONTRADICTS_ITSELF:
+      words.what = absl::StrCat("issued ", call, " with ", own, ", where ", theirs, " was expected");
+      break;
+    case REASON_HASHES_DIFFER:
+      words.what = absl::StrCat("issued other calls than ", Pick(finding, "its", "their"), " peers on ", detail.name(),
+                                " between collectives #", CountText(detail.number()), " and #",
+                                CountText(detail.other_number()), "; the records of these calls are gone");
+      words.refuted_by = "records in which these calls are the same on all ranks";
+      words.advice = {"Run again with a larger ring (LOCKSTEP_RING_KIB), or under `lockstep run`, to record the call.",
+                      kWrongResults};
+      break;
+    default: return std::nullopt;
+  }
+  return words;
+}
+
+}  // namespace lockstep

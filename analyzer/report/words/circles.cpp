@@ -1,0 +1,83 @@
+// Ranks that wait for each other.
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/report/words/reasons.h"
+
+namespace lockstep {
+
+std::optional<Words> CircleWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  constexpr char kOneOrder[] =
+      "Make every rank issue operations of different communicators in the same order, or from one stream.";
+  constexpr char kImplicitOrder[] =
+      "Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
+      "stream.";
+  constexpr char kCompletes[] = "a record that one of these operations completed";
+  constexpr char kOneOrderRuns[] =
+      "a record that one of these operations completed, or that all of these GPUs run them in the same order";
+  Words words;
+  words.refuted_by = kCompletes;
+  switch (finding.reason()) {
+    case REASON_ORDERS_DIFFER:
+      words.what = "issued the same operations in different orders and wait for each other";
+      words.advice = {kOneOrder};
+      break;
+    case REASON_OUT_OF_ORDER:
+      words.what = absl::StrCat("issued the same operations in another order than ", CountText(detail.count()), " of ",
+                                CountText(detail.of()), " ranks, and all wait for each other");
+      words.advice = {kOneOrder};
+      break;
+    case REASON_GPU_ORDERS_DIFFER:
+      words.what =
+          "issued the same operations on several streams, and their GPUs run them in different orders: each GPU waits "
+          "for the other";
+      words.rivals = {"a kernel of the program blocks one of the streams on one of these GPUs"};
+      words.tells_apart =
+          "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; whether "
+          "stream "
+          "priorities and CUDA_DEVICE_MAX_CONNECTIONS are the same on all ranks; a kernel trace of one of the GPUs";
+      words.refuted_by = kOneOrderRuns;
+      words.advice = {kImplicitOrder,
+                      "Give the streams the same priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make "
+                      "streams share a queue.",
+                      "Make one stream wait for the other with an event where the order matters."};
+      break;
+    case REASON_TWO_STREAMS_STUCK:
+      words.what =
+          absl::StrCat("are in two operations on different streams, like all other members, and neither ends: ",
+                       CallText(detail.call()), ", and ", CallText(detail.other()),
+                       "; their GPUs may run the two in different orders");
+      words.rivals = {"the network between the members of both failed", kGpuInside};
+      words.tells_apart =
+          "whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
+          "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
+      words.refuted_by = kOneOrderRuns;
+      words.advice = {kImplicitOrder,
+                      "Read link and Xid errors on these hosts: if there are any, they are the likelier cause."};
+      break;
+    case REASON_SENDS_FACE_EACH_OTHER:
+      words.what = "wait for each other in sends: each must receive before the other's send ends";
+      words.advice = {"Put the sends and receives of a pair into one group (ncclGroupStart .. ncclGroupEnd)."};
+      break;
+    case REASON_CIRCLE:
+      if (detail.count() > 1) {
+        words.what = absl::StrCat("wait for each other in a cycle over ", CountText(detail.count()),
+                                  " communicators: ", detail.name());
+        words.advice = {
+            "Make every rank issue operations of these communicators in the same order. The evidence lists the "
+            "operation "
+            "that each rank is in.",
+            "Or issue them from one stream or in one group, or set NCCL_LAUNCH_ORDER_IMPLICIT=1."};
+      } else {
+        words.what = "wait for each other in a cycle";
+        words.advice = {
+            "Compare the calls of the named ranks around the operations in the evidence: one of the ranks left out, "
+            "added or reordered a call."};
+      }
+      break;
+    default: return std::nullopt;
+  }
+  return words;
+}
+
+}  // namespace lockstep

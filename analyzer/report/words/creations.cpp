@@ -1,0 +1,148 @@
+// INIT_INCOMPLETE, SPLIT_MISMATCH: communicators that were not created, or differ from those of the same kind.
+// ASYNC_ERROR.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/report/words/commands.h"
+#include "analyzer/report/words/reasons.h"
+
+namespace lockstep {
+
+std::optional<Words> CreationWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  const std::string call = CallText(detail.call());
+  constexpr char kUniqueId[] =
+      "Look at how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's "
+      "id.";
+  constexpr char kTwoByDesign[] = "a program that creates two communicators here by design";
+  constexpr char kCallSite[] =
+      "Look at the named rank's call site: a send without its receive, or a group that only some of its members "
+      "create.";
+  constexpr char kPairs[] =
+      "Frameworks create a communicator of two ranks at their first send or receive (PyTorch's key: \"LOW:HIGH\" "
+      "rank).";
+  constexpr char kOtherMember[] = "a record of the missing member's call, or a member that belongs to another job";
+  Words words;
+  words.refuted_by = "a record that the named ranks made that call";
+  switch (finding.reason()) {
+    case REASON_OTHER_UNIQUE_ID:
+      words.what = absl::StrCat("entered ", call, " with another unique id (communicator ", detail.name(),
+                                ") than the ", Counted(detail.count(), "rank that waits", "ranks that wait"), " for ",
+                                Pick(finding, "it", "them"), " (communicator ", detail.other_name(), ")");
+      words.refuted_by = kTwoByDesign;
+      words.advice = {kUniqueId};
+      break;
+    case REASON_UNIQUE_IDS_DIFFER:
+      words.what =
+          absl::StrCat("entered ", call, " with different unique ids; the record does not show which is right");
+      words.refuted_by = kTwoByDesign;
+      words.advice = {kUniqueId};
+      break;
+    case REASON_CREATION_FAILED:
+      words.what = absl::StrCat("got an error from ", call, " and continued; the other members still wait");
+      words.advice = {"Read this rank's NCCL log (NCCL_DEBUG=WARN): it shows the error."};
+      break;
+    case REASON_NEVER_CAME_TO_CREATION:
+      words.what = absl::StrCat("never entered ", call);
+      if (detail.flag())
+        absl::StrAppend(&words.what, "; ", Pick(finding, "its process is", "their processes are"), " stopped");
+      words.advice = {
+          finding.place().empty()
+              ? Step(absl::StrCat("See what ", RankNames(finding.culprit_ranks()), Pick(finding, " is", " are"),
+                                  " doing: still starting, in an exception, or elsewhere in the program?"),
+                     LookCommand(finding))
+              : Step("See what the other threads of the process are doing", LookCommand(finding)),
+          "Check that the launcher gave every rank the same world size, and a different rank number."};
+      break;
+    case REASON_CREATION_IN_CIRCLE:
+      words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " in ", call, ", ",
+                                RankNames(detail.others()), " in a send or receive with ", RankNames(detail.ranks()),
+                                " and most likely the member missing from that call");
+      words.refuted_by = kOtherMember;
+      words.advice = {kCallSite, kPairs};
+      break;
+    case REASON_CREATION_LACKS_MEMBER:
+      words.what =
+          absl::StrCat(Pick(finding, "waits", "wait"), " in ", call, ", which ", CountText(detail.count()), " of ",
+                       CountText(detail.of()), " members did not enter; each rank that may be missing (",
+                       RankNames(detail.ranks()), ") waits for ", Pick(finding, "this rank", "these ranks"));
+      words.refuted_by = kOtherMember;
+      words.advice = {kCallSite, kPairs};
+      break;
+    case REASON_NOT_BACK_FROM_CREATION:
+      words.what = absl::StrCat("did not return from ", call, ", from which ",
+                                Counted(detail.count(), "other member", "other members"), " returned");
+      words.advice = {Step("See where inside the call the named ranks are", LookCommand(finding)),
+                      "Look at the network between the named ranks and the other members."};
+      break;
+    case REASON_ALL_IN_CREATION:
+      words.own_subject = true;
+      words.what = absl::StrCat("all members are in ", call, " and none returns");
+      words.advice = {
+          "Suspect the network between these hosts: wrong interface (NCCL_SOCKET_IFNAME), firewall, unreachable host.",
+          "Run with NCCL_DEBUG=INFO: the log shows how far the set-up of each rank went."};
+      break;
+    case REASON_CREATION_LACKS_UNKNOWN:
+      words.own_subject = true;
+      words.what = absl::StrCat("nothing shows that ", CountText(detail.count()), " of ", CountText(detail.of()),
+                                " members entered ", call, "; the record does not show their ranks");
+      words.refuted_by = "records of the members that are missing";
+      words.advice = {"Compare the intended list of members with the ranks that wait."};
+      break;
+    case REASON_ELSEWHERE_THAN_CREATION:
+      words.what = absl::StrCat(Pick(finding, "waits", "wait"), " elsewhere, while ",
+                                Counted(detail.count(), "member waits", "members wait"), " in ", call);
+      words.refuted_by = "the wait of the named ranks ending by itself";
+      words.advice = {"Create communicators in the same order on all ranks."};
+      break;
+    case REASON_BEHIND_IN_GROUPS:
+      words.what = absl::StrCat("created no group after the group of all ranks, but ",
+                                Counted(detail.count(), "other rank", "other ranks"), " did");
+      words.refuted_by = "a program in which the named ranks belong to no smaller group by design";
+      words.advice = {"Call new_group on every rank, in the same order, also on ranks that are not in the group."};
+      break;
+    case REASON_IN_OTHER_GROUP:
+    case REASON_OTHER_COLOUR:
+    case REASON_OTHER_KEY:
+    case REASON_OTHER_MEMBERS:
+      if (finding.reason() == REASON_IN_OTHER_GROUP) {
+        words.what =
+            absl::StrCat(detail.flag() ? "left no data; by its size it is" : "is", " a member of ", detail.name(),
+                         " (ranks ", detail.other_name(), "), not of the group of its neighbors");
+      } else if (finding.reason() == REASON_OTHER_COLOUR) {
+        words.what = absl::StrCat(
+            "passed ", detail.name(), " in ", call,
+            detail.other_name().empty() ? "" : absl::StrCat("; its neighbors passed ", detail.other_name()));
+      } else if (finding.reason() == REASON_OTHER_KEY) {
+        words.what = absl::StrCat("passed key ", detail.number(), " in ", call, ", which made it member ",
+                                  detail.other_number(), " of ", detail.name());
+      } else {
+        words.what =
+            absl::StrCat("created group ", detail.name(), " with another list of members than the other ranks in it");
+      }
+      words.refuted_by = "a program in which the groups have these sizes by design";
+      words.advice = {
+          "Compare how the named rank and its neighbors compute the color, key or list of ranks, from their rank, "
+          "world "
+          "size and parallel sizes.",
+          "Treat all results of these communicators as wrong, even where nothing hangs."};
+      break;
+    case REASON_CUDA_ERROR_REPORTED:
+      words.own_subject = true;
+      words.what = absl::StrCat("NCCL reported an unhandled CUDA error on ", detail.name());
+      words.refuted_by = "an earlier error on another rank";
+      words.advice = {"Look for the CUDA error at the end of the rank's error output.",
+                      Step("Read the GPU's state and the Xid errors of its host", GpuCommand(finding))};
+      break;
+    case REASON_ERROR_REPORTED:
+      words.own_subject = true;
+      words.what = absl::StrCat("NCCL reported asynchronous error ", detail.number(), " on ", detail.name());
+      words.refuted_by = "an earlier error on another rank";
+      words.advice = {"Read NCCL's log of this rank (NCCL_DEBUG=WARN): the peer that the log names may be the cause."};
+      break;
+    default: return std::nullopt;
+  }
+  return words;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,107 @@
+// GPUs that are stuck by themselves, and members that completed an operation alone.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/report/words/commands.h"
+#include "analyzer/report/words/reasons.h"
+
+namespace lockstep {
+
+std::optional<Words> GpuWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  const std::string call = CallText(detail.call());
+  const std::string gpu_state = Step("Read the GPU's state and the Xid errors of its host", GpuCommand(finding));
+  const std::string drain = RestartStep(finding, "If the GPU is broken, restart");
+  constexpr char kKernel[] = "Look for a kernel or host callback that never ends on this GPU, ahead of the collective.";
+  constexpr char kStart[] = "a record that this operation started on that GPU";
+  constexpr char kSlowWatchdog[] = "a watchdog of the rank that notices completions late";
+  constexpr char kByEnd[] = "a record that the error was a consequence of the job's end";
+  const std::string error = detail.name().empty() ? "" : absl::StrCat("; ", detail.name());
+  Words words;
+  words.own_subject = true;
+  switch (finding.reason()) {
+    case REASON_GPU_ERROR:
+      words.what = absl::StrCat(Pick(finding, "its GPU reported an error and has completed",
+                                     "their GPUs reported an error and have completed"),
+                                " nothing since", call.empty() ? "" : absl::StrCat(", first ", call), error);
+      words.advice = {"Read the end of the rank's error output.", gpu_state,
+                      RestartStep(finding, "If it is a hardware error, restart")};
+      words.refuted_by = kByEnd;
+      break;
+    case REASON_GPU_BEHIND:
+      words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " never completed ", call, ", which ",
+                                Pick(finding, "its", "their"), " peers completed", error);
+      words.advice = {gpu_state, drain};
+      words.refuted_by = kSlowWatchdog;
+      break;
+    case REASON_GPU_OR_OTHER_CALL:
+      words.own_subject = false;
+      words.what = absl::StrCat("disagree about ", call, ": ", RankNames(detail.ranks()), " has not finished it, and ",
+                                RankNames(detail.others()),
+                                " counts it as finished in a damaged file that does not contain the call", error);
+      words.rivals = {absl::StrCat("the GPU of ", RankNames(detail.ranks()), " is stuck"),
+                      absl::StrCat(RankNames(detail.others()), " made a different call with that number")};
+      words.tells_apart = absl::StrCat("an undamaged dump of ", RankNames(detail.others()),
+                                       "; Xid errors of the GPU of ", RankNames(detail.ranks()));
+      words.advice = {gpu_state, drain};
+      words.refuted_by = kSlowWatchdog;
+      break;
+    case REASON_STREAM_BLOCKED:
+      words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call,
+                                ": an earlier kernel does not finish", error);
+      words.advice = {kKernel, gpu_state};
+      words.refuted_by = kStart;
+      break;
+    case REASON_STREAM_BLOCKED_BESIDE:
+      words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call, ", which ",
+                                Pick(finding, "its", "their"),
+                                " peers are in, while another of its streams waits in a later operation");
+      words.rivals = {"a kernel of the program, queued before that operation, does not finish",
+                      "this GPU runs the two operations in another order than the other GPUs"};
+      words.tells_apart = "a kernel trace of this GPU; whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1";
+      words.advice = {kKernel, gpu_state};
+      words.refuted_by = kStart;
+      break;
+    case REASON_NO_STREAM_CAME:
+      words.what =
+          absl::StrCat(Several(finding) ? "no member's GPU" : "its GPU", " has ", Several(finding) ? "" : "not ",
+                       "started ", call, ": an earlier kernel does not finish");
+      words.advice = {"Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.",
+                      Step("Read the GPUs' state and the Xid errors", GpuCommand(finding))};
+      words.refuted_by = "a record that this operation started, or a long computation that ends";
+      break;
+    case REASON_ERROR_IN_OPERATION:
+      words.what = absl::StrCat(detail.name(), "; all ", CountText(detail.of()), " members entered ", call,
+                                ", which does not end");
+      words.advice = {gpu_state, drain};
+      words.refuted_by = kByEnd;
+      break;
+    case REASON_GPU_STOPPED_AFTER:
+      words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed nothing that was issued after ",
+                                call, "; the GPUs of the other members did, and all members wait in that operation");
+      words.rivals = {kNetworkBetween, kGpuInside};
+      words.tells_apart = kWhichGpuOrLink;
+      words.advice = {gpu_state,
+                      "If there are no errors, suspect the network between the members of this communicator."};
+      words.refuted_by = kNotArrived;
+      break;
+    case REASON_FINISHED_ALONE:
+      words.own_subject = false;
+      words.what = absl::StrCat("completed ", call, ", which other members are still in: ",
+                                detail.flag() ? "its call there, whose record is gone, was most likely a different one"
+                                              : "it passed different arguments, or did not wait for the others");
+      words.rivals = {"the network or a GPU failed inside the operation, after this rank had all that it needed"};
+      words.tells_apart = detail.flag()
+                              ? "a longer record of the named rank (a larger ring); the profiler's network steps"
+                              : "the arguments that this rank and the others passed; the profiler's network steps";
+      words.advice = {"Compare what this rank and the others pass to that call: size, datatype, operation."};
+      if (detail.flag()) words.advice.push_back(kLargerRing);
+      words.refuted_by = detail.flag() ? "a record that the rank made the same call as the others"
+                                       : "the others completing the call a moment later";
+      break;
+    default: return std::nullopt;
+  }
+  return words;
+}
+
+}  // namespace lockstep

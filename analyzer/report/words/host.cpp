@@ -1,0 +1,164 @@
+// Processes that do not reach the operation of others, because of their own code.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/evidence/frames.h"
+#include "analyzer/report/words/commands.h"
+#include "analyzer/report/words/reasons.h"
+#include "analyzer/util/time_text.h"
+
+namespace lockstep {
+namespace {
+
+constexpr char kUsual[] = "data loader, checkpoint, lock, exception, garbage collection";
+
+// The place in the code is already shown, or must be looked up.
+std::vector<std::string> StackAdvice(const Finding& finding) {
+  if (AllEnded(finding))
+    return {absl::StrCat("Read the last lines of ", RankNames(finding.culprit_ranks()),
+                         finding.culprit_ranks_size() == 1 ? "'s log" : " in their logs", ": ",
+                         Pick(finding, "its process is over", "their processes are over"), " (common reasons: ", kUsual,
+                         ").")};
+  if (finding.place().empty())
+    return {
+        Step(absl::StrCat("Read the stacks of ", RankNames(finding.culprit_ranks()), " (common reasons: ", kUsual, ")"),
+             LookCommand(finding))};
+  return {absl::StrCat("Find out why ", RankNames(finding.culprit_ranks()), Pick(finding, " does", " do"),
+                       " not return from ", PlaceText(finding.place()), " (common reasons: ", kUsual, ")."),
+          Step("See what the other threads of the process are doing", LookCommand(finding))};
+}
+
+std::vector<std::string> KernelAdvice(const Finding& finding) {
+  if (finding.cpu_only()) return StackAdvice(finding);
+  return {"Look for a kernel that never ends on this GPU.",
+          Step("Read the GPU's state and Xid errors", GpuCommand(finding))};
+}
+
+// "waits"; "has waited" before a duration.
+std::string Waits(const Finding& finding) {
+  if (finding.detail().has_duration_ns()) return Pick(finding, "has waited", "have waited");
+  return Pick(finding, "waits", "wait");
+}
+
+std::string InNothing(const Finding& finding) {
+  if (!finding.detail().has_duration_ns())
+    return absl::StrCat(Pick(finding, "is", "are"), " outside NCCL and not waiting for a GPU");
+  return absl::StrCat(Pick(finding, "has been outside NCCL", "have been outside NCCL"), ForText(finding.detail()),
+                      Pick(finding, " and is", " and are"), " not waiting for a GPU");
+}
+
+}  // namespace
+
+std::optional<Words> HostWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  const std::string never = NeverEntered(finding);
+  Words words;
+  words.refuted_by = kEntered;
+  switch (finding.reason()) {
+    case REASON_GROUP_OPEN:
+      words.what = absl::StrCat("called ncclGroupStart ",
+                                detail.has_duration_ns() ? DurationText(detail.duration_ns()) + " ago " : "", "(depth ",
+                                detail.count(), ") without ncclGroupEnd",
+                                detail.flag() ? " and exited with status 0" : "", ": NCCL launched none of its calls");
+      words.advice = {"Find the path that leaves the group without ncclGroupEnd (an early return, an exception)."};
+      break;
+    case REASON_BATCH_OPEN:
+      words.what = absl::StrCat("never ended the group of calls that contains ", CallText(detail.call()),
+                                ": NCCL launched none of them");
+      words.advice = {
+          "Find the path that leaves the group of calls without ending it (an early return, an exception)."};
+      break;
+    case REASON_LEFT_LOOP:
+      words.what = absl::StrCat(never, never.empty() ? "" : ", ",
+                                Pick(finding, "has left the training loop and destroys its communicators",
+                                     "have left the training loop and destroy their communicators"));
+      words.advice = {
+          "Find out why this rank left the loop: did its data run out, was an exception swallowed, has it fewer steps?",
+          "Make every rank run the same number of steps, or agree on the end through a collective."};
+      break;
+    case REASON_INSIDE_CALL:
+      words.what =
+          absl::StrCat(detail.has_duration_ns() ? Pick(finding, "has been", "have been") : Pick(finding, "is", "are"),
+                       " inside nccl", detail.name(), ForText(detail), AndNeverEntered(finding));
+      words.advice = {Step("See where inside the call its threads are", LookCommand(finding))};
+      break;
+    case REASON_WAITS_FOR_OTHER_WORK:
+      words.what = absl::StrCat(Waits(finding), " in ", detail.name(), ForText(detail),
+                                ", for GPU work that is not NCCL's", AndNeverEntered(finding));
+      words.advice = KernelAdvice(finding);
+      break;
+    case REASON_WAITS_UNSEEN:
+      words.what = absl::StrCat(
+          Waits(finding), " in ", detail.name(), ForText(detail), ", for ", Pick(finding, "its GPU", "their GPUs"),
+          "; nothing recorded what runs there",
+          detail.flag() ? absl::StrCat("; no call matches ", RankNames(detail.ranks()), "'s ", CallText(detail.call()))
+                        : AndNeverEntered(finding));
+      words.rivals = {Pick(finding, "the rank waits for an NCCL operation, and is a victim",
+                           "the ranks wait for NCCL operations, and are victims")};
+      words.tells_apart = "GPU marks (LOCKSTEP_GPU=done or full)";
+      words.advice = KernelAdvice(finding);
+      if (detail.flag()) {
+        words.advice.insert(words.advice.begin(),
+                            "Compare the calls of the named ranks: did one leave out the other side, or make this call "
+                            "once too often or with the wrong peer?");
+      }
+      break;
+    case REASON_OUTSIDE_NCCL:
+      words.what = never.empty() ? InNothing(finding)
+                   : finding.place().empty()
+                       ? absl::StrCat(never, "; ", Pick(finding, "it ", "they "), InNothing(finding))
+                       : never;
+      words.advice = StackAdvice(finding);
+      break;
+    case REASON_OUTSIDE_NCCL_OTHERS_MEET:
+      words.what = absl::StrCat(InNothing(finding), ", while all other ranks wait for another process outside NCCL");
+      words.rivals = {"the named ranks need not take part there, and the others wait for something else"};
+      words.tells_apart = "the key or barrier that the others wait for, and the process that must set it";
+      words.refuted_by = "stacks that show the named ranks in the same wait";
+      words.advice = {Step(absl::StrCat("See what ", RankNames(finding.culprit_ranks()), Pick(finding, " is", " are"),
+                                        " doing, instead of what the others wait for"),
+                           LookCommand(finding)),
+                      "At the start of a job: must this rank send the unique id of a group to the others?"};
+      break;
+    case REASON_FEWER_LAUNCHES:
+      words.what = absl::StrCat("launched its CUDA graph ", Counted(detail.count(), "time", "times"), ", and ",
+                                InNothing(finding));
+      words.rivals = {"a rank without data is stuck, and this one does other work"};
+      words.tells_apart = "the dumps of the ranks without data";
+      words.refuted_by = "a program in which this rank launches the graph less often by design";
+      words.advice = StackAdvice(finding);
+      break;
+    case REASON_NEVER_ENTERED:
+      words.what = never.empty() ? "never arrived" : never;
+      words.advice = StackAdvice(finding);
+      break;
+    case REASON_STOPPED_SHORT:
+      words.what = "made no further call, although ranks with the same role made one with the same work unfinished";
+      words.advice = StackAdvice(finding);
+      break;
+    case REASON_ELSEWHERE_OTHERS_WAIT:
+      words.what = absl::StrCat(Pick(finding, "is ", "are "), detail.name(), " while ",
+                                Counted(detail.count(), "other rank waits", "other ranks wait"));
+      words.rivals = {"the named rank waits for another rank in a way that its stack does not show"};
+      words.tells_apart = "a record of the ranks' NCCL calls";
+      words.refuted_by = "the named rank moving on while the others still wait";
+      words.advice = StackAdvice(finding);
+      break;
+    case REASON_ELSEWHERE_BY_STACK:
+      words.what = detail.flag()
+                       ? "wait at different places of the program"
+                       : absl::StrCat(Pick(finding, "is ", "are "), detail.name(),
+                                      Pick(finding, ", where no other rank is", ", where none of the others is"));
+      words.rivals = {"the stacks were taken at different times, while the job was running",
+                      "the ranks have different roles there, and no Python stack shows what delays them"};
+      words.tells_apart = "a record of the ranks' NCCL calls";
+      words.refuted_by = "the other ranks passing that place as well";
+      words.advice = {"Compare the two places in the program: which condition sends ranks to different ones?",
+                      "Take the stacks of all ranks twice, a few seconds apart: a rank that moves is not stuck."};
+      break;
+    default: return std::nullopt;
+  }
+  return words;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+// Ranks that left no data.
+#include "absl/strings/str_cat.h"
+#include "analyzer/report/words/reasons.h"
+
+namespace lockstep {
+
+std::optional<Words> NoDataWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  Words words;
+  words.advice = {
+      "Check whether the process is alive, whether the recorder was loaded, and whether a dump was written.",
+      "Add the missing dump and analyze again."};
+  words.refuted_by = "data that shows that the rank arrived";
+  const std::vector<std::string> started = {
+      "Check that this rank was started and is alive: scheduler, launcher log, its own error output.",
+      "A process that never called NCCL leaves no ring."};
+  switch (finding.reason()) {
+    case REASON_NO_DATA: words.what = "left no data"; break;
+    case REASON_RECORDING_STOPPED:
+      words.what = absl::StrCat(detail.flag() ? "other ranks wait for it; " : "", detail.name());
+      words.own_subject = true;
+      break;
+    case REASON_NO_DATA_OTHERS_WAIT:
+      words.what =
+          Pick(finding, "left no data, and other ranks wait for it", "left no data, and other ranks wait for them");
+      break;
+    case REASON_DATA_LOST_OTHERS_WAIT:
+      words.what = Pick(finding, "lost the part of its data that would show why other ranks wait for it",
+                        "lost the part of their data that would show why other ranks wait for them");
+      break;
+    case REASON_NO_DATA_OR_LOST:
+      words.what = "left no data, or lost the part that matters; all other ranks wait for one of them";
+      break;
+    case REASON_NO_DATA_OTHERS_MEET:
+      words.what = "left no data, and the other ranks wait for another process outside NCCL";
+      words.rivals = {"the named ranks need not take part there, and the others wait for something else"};
+      words.tells_apart = "the key or barrier that they wait for, and the process that must set it";
+      words.refuted_by = "data that shows the rank in the same wait";
+      words.advice = started;
+      break;
+    case REASON_NO_DATA_ALL_OTHERS_WAIT:
+      words.what =
+          absl::StrCat("left no data, and the ", CountText(detail.count()), " other ranks wait for peers or a GPU");
+      words.rivals = {"all ranks are in one operation that does not finish, because of a GPU or the network"};
+      words.tells_apart = "the stack of the rank without data: it is in the same wait, or elsewhere";
+      words.refuted_by = "a stack that shows the rank in the same wait";
+      words.advice = started;
+      break;
+    case REASON_NO_DATA_IN_CREATION:
+      words.what = absl::StrCat("left no data, and nothing shows that ", Pick(finding, "it", "they"), " entered ",
+                                CallText(detail.call()), Pick(finding, ": it was", ": they were"),
+                                " not started, or the data is missing");
+      words.refuted_by = "data that shows that the rank entered";
+      words.advice = started;
+      break;
+    default: return std::nullopt;
+  }
+  return words;
+}
+
+}  // namespace lockstep

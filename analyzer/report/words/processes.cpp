@@ -1,0 +1,158 @@
+// Processes that ended or were stopped.
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/report/words/commands.h"
+#include "analyzer/report/words/reasons.h"
+#include "analyzer/report/words/verdict.h"
+#include "analyzer/util/signal_text.h"
+
+namespace lockstep {
+namespace {
+
+// "ended differently: rank 3 was killed by signal 9 (SIGKILL); ranks 4, 5 exited with status 1"; empty if all ended in
+// the same way.
+std::string DifferentEnds(const Finding& finding) {
+  constexpr size_t kMostWays = 4;
+  struct Way {
+    const Culprit* first;
+    google::protobuf::RepeatedField<int32_t> ranks;
+  };
+  std::vector<Way> ways;
+  for (const Culprit& culprit : finding.culprits()) {
+    auto way = std::find_if(ways.begin(), ways.end(), [&](const Way& w) {
+      return w.first->condition() == culprit.condition() && w.first->code() == culprit.code();
+    });
+    if (way == ways.end()) way = ways.insert(ways.end(), {&culprit, {}});
+    way->ranks.Add(culprit.rank());
+  }
+  if (ways.size() < 2) return "";
+  std::vector<std::string> texts;
+  for (size_t w = 0; w < std::min(ways.size(), kMostWays); ++w) {
+    const auto& [first, ranks] = ways[w];
+    const char* verb = first->condition() != Culprit::KILLED ? " " : ranks.size() == 1 ? " was " : " were ";
+    texts.push_back(absl::StrCat(RankNames(ranks), verb, ConditionText(*first)));
+  }
+  return absl::StrCat("ended differently: ", absl::StrJoin(texts, "; "),
+                      ways.size() > kMostWays ? "; and in other ways" : "");
+}
+
+std::vector<std::string> ExitAdvice(const Finding& finding) {
+  if (finding.detail().has_name())
+    return {"Read that exception in the rank's error output: later errors and timeouts of other ranks follow from it."};
+  if (finding.detail().number() != 0)
+    return {absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
+                         ", which failed first.")};
+  return {absl::StrCat("Read the end of the output of ", RankNames(finding.culprit_ranks()),
+                       ": did the data run out, was an exception swallowed?"),
+          "Make every rank run the same number of steps."};
+}
+
+std::string LookForCore(const Finding& finding) { return PidCommand(finding, "coredumpctl info"); }
+
+constexpr char kEarlierEnd[] = "the process still running, or another rank's process having ended before it";
+std::vector<std::string> ContinueAdvice(const Finding& finding) {
+  const std::string command = PidCommand(finding, "kill -CONT");
+  return {absl::StrCat("Continue ", RankNames(finding.culprit_ranks()), ": ",
+                       command.empty() ? "`kill -CONT PID`" : command),
+          "Find out what stopped the process: a debugger, a SIGSTOP, a job manager."};
+}
+
+}  // namespace
+
+std::optional<Words> ProcessWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  Words words;
+  switch (finding.reason()) {
+    case REASON_KILLED:
+      words.what = absl::StrCat(Pick(finding, "was", "were"), " killed by signal ", SignalText(detail.number()));
+      words.refuted_by = kEarlierEnd;
+      if (detail.number() != SIGKILL && detail.number() != SIGBUS) {
+        words.advice = {Step(absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
+                                          ", and the core file"),
+                             LookForCore(finding))};
+      } else if (detail.flag()) {
+        words.advice = {
+            "Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel log shows no "
+            "out-of-memory kill.",
+            RestartStep(finding, "If it happens again, restart")};
+      } else {
+        words.advice = {Step("Look for the out-of-memory killer and hardware errors in the host's kernel log",
+                             KernelLogCommand(finding, "out of memory|oom-kill|xid|mce")),
+                        "If it shows nothing, ask who sent the signal: the scheduler, an operator.",
+                        RestartStep(finding, "If it happens again, restart")};
+      }
+      break;
+    case REASON_KILLED_FOR_MEMORY:
+      words.what = absl::StrCat(Pick(finding, "was", "were"), " killed by the kernel's out-of-memory killer (signal ",
+                                SignalText(detail.number()), ")");
+      words.refuted_by = kEarlierEnd;
+      words.advice = {
+          "Use less host memory (data loader workers, pinned buffers, checkpoints staged in memory), or give the job "
+          "more.",
+          Step("The kernel log shows how much memory the process had, and whether the limit was the container's or the "
+               "host's",
+               KernelLogCommand(finding, "out of memory|oom-kill"))};
+      break;
+    case REASON_EXITED:
+      words.what = detail.has_name() ? absl::StrCat("died of an exception: ", detail.name())
+                                     : absl::StrCat("exited with status ", detail.number());
+      words.refuted_by = kEarlierEnd;
+      words.advice = ExitAdvice(finding);
+      break;
+    case REASON_GONE:
+      words.what = Pick(finding, "is gone; nothing observed how its process ended",
+                        "are gone; nothing observed how their processes ended");
+      words.refuted_by = kEarlierEnd;
+      words.advice = {Step(absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
+                                        ", and the kernel log"),
+                           KernelLogCommand(finding, "out of memory|oom-kill|xid|segfault"))};
+      break;
+    case REASON_ENDED_UNSEEN:
+      words.what = "ended without a clean exit; nothing observed why";
+      words.rivals = {"SIGKILL from an operator, the scheduler, or the kernel (out of memory)",
+                      "a crash, or the host went down", "the program called _exit(), which leaves no record"};
+      words.tells_apart =
+          "the exit status in the log of the launcher or scheduler; the hosts' kernel logs from that time";
+      words.refuted_by = "an exit status of 0 in the launcher's log";
+      words.advice = {"Read the launcher's and the scheduler's log for the exit status or the signal.",
+                      Step("Look for the out-of-memory killer in the kernel log",
+                           KernelLogCommand(finding, "out of memory|oom-kill")),
+                      "Next time, start the job under `lockstep run` or an agent: they record how each process ends."};
+      break;
+    case REASON_EXITED_WHILE_OTHERS_WAIT:
+      words.what = absl::StrCat("exited with status ", detail.number());
+      words.rivals = {"an operation hangs on a GPU or in the network, and the process ended for another reason"};
+      words.tells_apart = "GPU marks: they show whether the rank's last operations were complete when it ended";
+      words.refuted_by = "a record that the rank's last operations were complete when it ended";
+      words.advice = ExitAdvice(finding);
+      break;
+    case REASON_PROCESS_STOPPED:
+      words.what = absl::StrCat(Pick(finding, "is", "are"), " stopped (state ", detail.name(), ")");
+      words.refuted_by = kEntered;
+      words.advice = ContinueAdvice(finding);
+      break;
+    case REASON_STOPPED_WHILE_OTHERS_WAIT:
+      words.what = absl::StrCat(Pick(finding, "is", "are"), " stopped (state ", detail.name(),
+                                "), and all other ranks wait for their GPUs");
+      words.rivals = {"an operation hangs on a GPU or in the network, and somebody stopped the process to examine it"};
+      words.tells_apart = "GPU marks: they show which operation each GPU is in";
+      words.refuted_by = "the job staying stuck after the process continues";
+      words.advice = ContinueAdvice(finding);
+      break;
+    default: return std::nullopt;
+  }
+  // Processes with unobserved ends have no state that distinguishes them.
+  if (finding.kind() == RANK_DEAD && finding.reason() != REASON_ENDED_UNSEEN) {
+    if (std::string ends = DifferentEnds(finding); !ends.empty()) words.what = std::move(ends);
+  }
+  return words;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,79 @@
+// Reasons why a job is slow.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/report/words/commands.h"
+#include "analyzer/report/words/reasons.h"
+#include "analyzer/util/numbers.h"
+
+namespace lockstep {
+namespace {
+
+// ", and the others wait 2.5 ms for it in each step".
+std::string OthersWait(const Finding& finding) {
+  return absl::StrCat(", and the others wait ", Milliseconds(finding.detail().duration_ns()), " for ",
+                      Pick(finding, "it", "them"),
+                      finding.detail().flag() ? " in each step" : " over the recorded time");
+}
+
+}  // namespace
+
+std::optional<Words> SlowWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  Words words;
+  words.advice = {Step("Compare clocks, power and temperature of the named GPUs with their neighbors",
+                       HostCommand(finding, "nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE")),
+                  "Look for other work on the host, and for data or shapes that only these ranks have."};
+  words.refuted_by = "a program in which the ranks with the same role have less work by design";
+  switch (finding.reason()) {
+    case REASON_SLOW_WORK:
+      words.what = absl::StrCat(Pick(finding, "spends ", "spend "), Percent(finding.slowdown() - 1),
+                                " more time between operations than ranks with the same role", OthersWait(finding));
+      break;
+    case REASON_SLOW_BY_HABIT: {
+      const std::string later = Milliseconds(detail.other_duration_ns());
+      words.what = Several(finding) ? absl::StrCat(
+                                          "arrive at their groups' operations later than others because of their own "
+                                          "work, the latest often by ",
+                                          later, " or more")
+                                    : absl::StrCat(
+                                          "arrives at its group's operations later than the others because of its own "
+                                          "work, often by ",
+                                          later, " or more");
+      absl::StrAppend(&words.what, OthersWait(finding));
+      break;
+    }
+    case REASON_LATE_IN_TURNS:
+      words.what =
+          absl::StrCat("are sometimes late, a different rank each time: in ", CountText(detail.count()), " of ",
+                       CountText(detail.of()), " steps one or more of them took longer than usual, by ",
+                       Milliseconds(detail.duration_ns()), " per step on average; what they share is ", detail.name());
+      words.tells_apart = "the profiler, or stacks of a rank taken while it is late: they show what delays it";
+      words.refuted_by = "delays on other ranks that are as long and as frequent";
+      words.advice = {
+          absl::StrCat("Look for what runs on ", detail.name(),
+                       " besides the job: daemons, the traffic of another job, monitoring."),
+          absl::StrCat("Compare interrupts, page faults and power there with the neighbors of ", detail.name(), ".")};
+      break;
+    case REASON_SLOW_TRANSFERS:
+      words.own_subject = true;
+      words.what = absl::StrCat(
+          "transfers are slow: ", CallText(detail.call()), " takes ", absl::StrFormat("%.1f", finding.slowdown()),
+          detail.flag() ? " times what it took before" : " times what comparable transfers take",
+          detail.has_count()
+              ? absl::StrCat(" in ", CountText(detail.count()), " of ", CountText(detail.of()), " operations")
+              : "",
+          ", counted from the arrival of the last member; this points to ", detail.name());
+      words.refuted_by = "a program in which the slow communicators move more data by design";
+      words.advice = {
+          Step("Read link errors, speed and width of the network ports (ibstat, ethtool -S, nvidia-smi nvlink -e)",
+               HostCommand(finding, "'ibstat; nvidia-smi nvlink -e'")),
+          "Run nccl-tests between the named hosts and between others, and compare."};
+      break;
+    default: return std::nullopt;
+  }
+  return words;
+}
+
+}  // namespace lockstep

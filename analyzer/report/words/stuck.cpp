@@ -1,0 +1,115 @@
+// Operations that all members entered and none finishes.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/report/words/commands.h"
+#include "analyzer/report/words/evidence.h"
+#include "analyzer/report/words/reasons.h"
+
+namespace lockstep {
+namespace {
+
+// The network step that waits longest; null: none is known.
+const Evidence* FirstStep(const Finding& finding) {
+  for (const Evidence& evidence : finding.evidence()) {
+    if (evidence.kind() == Evidence::NETWORK_STEP) return &evidence;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<Words> StuckWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  const std::string call = detail.has_call() ? CallText(detail.call()) : "its operation";
+  const bool gpus = !finding.cpu_only();
+  const char* link_errors = gpus ? "xid|nvlink|mlx5|link is down" : "mlx5|link is down";
+  Words words;
+  if (gpus) words.rivals = {kNetworkBetween, kGpuInside};
+  words.tells_apart = gpus ? kWhichGpuOrLink : "link errors of the hosts";
+  words.refuted_by = kNotArrived;
+  words.advice = {gpus
+                      ? "Suspect the network between these ranks, or one of their GPUs: the record does not show which."
+                      : "Suspect the network between these ranks.",
+                  Step(gpus ? "Read the link and Xid errors of the hosts" : "Read the link errors of the hosts",
+                       KernelLogCommand(finding, link_errors))};
+  switch (finding.reason()) {
+    case REASON_ALL_IN:
+      words.own_subject = true;
+      words.what = detail.flag() ? absl::StrCat("both sides of ", call, " are issued, and it does not finish")
+                                 : absl::StrCat("all members entered ", call, ", and none finishes it");
+      if (detail.count() > 0) {
+        absl::StrAppend(&words.what, "; data does not arrive on ", Counted(detail.count(), "link", "links"),
+                        " between them");
+      } else if (const Evidence* step = FirstStep(finding); step != nullptr) {
+        absl::StrAppend(&words.what, "; the longest wait: ", EvidenceText(*step));
+      }
+      break;
+    case REASON_SOME_FINISHED:
+      words.what = absl::StrCat(finding.culprit_ranks_size() == 1 ? "is" : "are", " still in ", call, ", which ",
+                                RankNames(detail.others()), " finished");
+      words.refuted_by = "a record of a named rank that is older than those of the other ranks";
+      break;
+    case REASON_ALL_SEEN_IN:
+      words.own_subject = true;
+      words.what = absl::StrCat("all members that left data entered ", call, ", and none finishes it");
+      words.refuted_by = "a record that a member without data never entered the operation";
+      words.advice = {"Add the dumps of the ranks without data and analyze again: the others may wait for one of them.",
+                      "Otherwise suspect the network between these ranks, or one of their GPUs."};
+      break;
+    case REASON_LINK_DEAD:
+      words.own_subject = true;
+      words.what = absl::StrCat("data that rank ", detail.ranks(0), " sends to rank ", detail.ranks(1), " in ", call,
+                                " does not arrive");
+      if (const Evidence* step = FirstStep(finding); step != nullptr)
+        absl::StrAppend(&words.what, ": ", NetworkStepText(*step));
+      words.rivals = {"the network between these two ranks failed", "a network adapter of one of the two failed"};
+      words.tells_apart = "counters and errors of the two hosts' network ports";
+      words.refuted_by = "a later step on that channel";
+      words.advice = {Step("Look at the network ports of both hosts, and the switches between them",
+                           HostCommand(finding, "ibstat")),
+                      "Run a bandwidth test between these two hosts alone."};
+      break;
+    case REASON_STUCK_SIBLINGS:
+      words.what =
+          "are stuck in several communicators of the same kind: all members of each entered the operation, and none "
+          "finishes it";
+      if (!detail.name().empty()) {
+        words.what = absl::StrCat("are stuck in ", CountText(detail.count()),
+                                  " operations of different communicators, which all members entered; what they share "
+                                  "is ",
+                                  detail.name());
+        words.rivals = {"several links or GPUs failed at once", kNetworkBetween, kGpuInside};
+        words.advice = {"Read the state and error counters of the ports there, and of the switch.",
+                        RestartStep(finding, "If a part is broken, restart")};
+      }
+      break;
+    case REASON_WRONG_PEER:
+      words.what = absl::StrCat("is in ", call,
+                                ", the only call that either record has between these two ranks: most likely it used "
+                                "the wrong peer, and another rank waits for the call that it should have made");
+      words.rivals = {kNetworkBetween, kGpuInside};
+      words.tells_apart = "the program of both ranks at that place; longer records";
+      words.refuted_by = "a matching call in the program of the other rank";
+      words.advice = {"Look at how the named rank computes the peer of that call."};
+      break;
+    case REASON_RECORDS_GONE:
+    case REASON_RECORDS_GONE_PAIR:
+      if (finding.reason() == REASON_RECORDS_GONE_PAIR) {
+        words.what = absl::StrCat("are in a send or receive with each other on ", detail.name(),
+                                  " that does not end; its record is gone");
+      } else {
+        words.what = "are in operations whose records are gone, and nothing shows another rank that delays the job";
+      }
+      words.rivals = {"the fault may be in any of the named ranks, or in the network between them"};
+      words.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
+      words.refuted_by = "a record of the operations that these ranks are in";
+      words.advice = {"Examine these ranks by hand: the stacks of their processes, the errors of their GPUs.",
+                      kLargerRing};
+      break;
+    default: return std::nullopt;
+  }
+  return words;
+}
+
+}  // namespace lockstep

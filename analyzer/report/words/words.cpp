@@ -1,0 +1,183 @@
+#include "analyzer/report/words/words.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/model/finding_kinds.h"
+#include "analyzer/report/words/activity.h"
+#include "analyzer/report/words/chain.h"
+#include "analyzer/report/words/evidence.h"
+#include "analyzer/report/words/reasons.h"
+#include "analyzer/report/words/verdict.h"
+#include "analyzer/util/time_text.h"
+
+namespace lockstep {
+
+std::string CallText(const CallRef& call) {
+  return call.on().empty() ? call.text() : absl::StrCat(call.text(), " on ", call.on());
+}
+
+std::string CallAndSite(const CallRef& call) {
+  return call.site().empty() ? CallText(call) : absl::StrCat(CallText(call), " (", call.site(), ")");
+}
+
+std::string ForText(const Detail& detail) {
+  return detail.has_duration_ns() ? absl::StrCat(" for ", DurationText(detail.duration_ns())) : "";
+}
+
+std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks) {
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks({ranks.begin(), ranks.end()}));
+}
+
+std::string Counted(int64_t count, const char* one, const char* several) {
+  return absl::StrCat(CountText(count), " ", count == 1 ? one : several);
+}
+
+std::string NeverEntered(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  if (!detail.has_call()) return "";
+  // The other side of another rank's send or receive.
+  if (detail.ranks_size() > 0)
+    return absl::StrCat("never made the call that matches ", RankNames(detail.ranks()), "'s ", CallText(detail.call()));
+  return absl::StrCat("never entered ", CallText(detail.call()));
+}
+
+std::string AndNeverEntered(const Finding& finding) {
+  const std::string never = NeverEntered(finding);
+  return never.empty() ? "" : absl::StrCat("; ", Pick(finding, "it ", "they "), never);
+}
+
+namespace {
+
+// An alternative, and the fact that would decide whether it is true. If the fact is empty, that of the reason is used.
+struct RivalWords {
+  std::string what, decides;
+};
+
+RivalWords WordsOf(const Rival& rival) {
+  const Detail& detail = rival.detail();
+  constexpr char kLongerRecord[] = "a longer record (a larger ring); its GPU's error log";
+  switch (rival.kind()) {
+    case Rival::SECOND_CAUSE:
+      return {
+          absl::StrCat("a second cause on ", RankNames(detail.ranks()), ": others wait for it, and it left no data"),
+          ""};
+    case Rival::UNSEEN_MEMBER:
+      return {absl::StrCat(detail.ranks_size() == 1 ? "" : "one of ", RankNames(detail.ranks()),
+                           ", which left no data, is also a member and never arrived"),
+              ""};
+    case Rival::GPU_ORDER:
+      return {absl::StrCat("the GPUs of the ", CountText(detail.count()), " members run this call and ",
+                           CallText(detail.call()), " in different orders; all members issued both"),
+              "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1 (launch order, stream priorities and "
+              "CUDA_DEVICE_MAX_CONNECTIONS decide what a GPU runs first)"};
+    case Rival::OTHER_STREAM:
+      return {"the rank waits for another stream of its GPU, and the record of that stream's operation is gone",
+              kLongerRecord};
+    case Rival::OLDER_OPERATION:
+      return {absl::StrCat("the rank's GPU is in an older operation on ", detail.name(),
+                           ": counters show that the operation started, but its record is gone"),
+              kLongerRecord};
+    case Rival::OWN_GPU:
+      return {"the process waits for its own GPU, which is busy with non-NCCL work",
+              "the stack of the process (is it in a CUDA synchronization?); a kernel trace of its GPU"};
+    case Rival::LOST_WAIT:
+      return {"the rank waits in an operation that its damaged record does not contain",
+              "an undamaged record of the rank, or its stack"};
+    case Rival::MEETS_OUTSIDE:
+      return {
+          "the fault is in the process that this one waits for outside NCCL: a process that waits in NCCL, or that "
+          "left no data",
+          "which process must set that key, or is missing from that barrier"};
+    case Rival::WATCHDOG:
+      return {
+          "the rank was only waiting, and its watchdog ended it: its record, which would show this, is damaged or "
+          "missing",
+          ""};
+    case Rival::JOB_MOVED:
+      return {
+          "the job was running until something ended its processes: rings alone do not show when that was, or how "
+          "long the job had been stuck",
+          "the job's last output, and what ended it"};
+    case Rival::SWITCH: return {"the fault is in one switch or link that all of these communicators use", ""};
+    case Rival::SILENT_RANK: return {"these ranks wait for a rank that left no data", ""};
+    case Rival::OTHER_GONE:
+      return {"the cause is another rank that is in an operation whose record is gone",
+              "a longer record (a larger ring), or a dump taken earlier"};
+    case Rival::LOST_FILE:
+      return {
+          absl::StrCat(RankNames(detail.ranks()), detail.ranks_size() == 1 ? " is" : " are",
+                       " stuck for another reason, and the rank without data only lost its file"),
+          absl::StrCat("the stacks of ", RankNames(detail.ranks()), "; whether the process without data still runs")};
+    case Rival::ROOTS_DIFFER:
+      return {"the members name different roots, or none of them is the root: the record does not contain roots",
+              "the root that each member passes to that call"};
+    case Rival::ANOTHER_PORT:
+      return {"the fault is in another port or link between these ranks",
+              "NCCL's profiler with network steps, or the ports' own counters"};
+    case Rival::ORDER_IN_CIRCLE:
+      return {"any rank of the cycle issued its calls in a wrong order",
+              "a longer record (a larger ring), or a dump taken earlier"};
+    default: return {};
+  }
+}
+
+Words WordsOf(const Finding& finding) {
+  for (const auto family : {ProcessWords, HostWords, NoDataWords, GpuWords, StuckWords, CallWords, ProgramWords,
+                            CountWords, CircleWords, CreationWords, SlowWords}) {
+    if (std::optional<Words> words = family(finding)) return std::move(*words);
+  }
+  return {};
+}
+
+bool IsOfGpu(Rival::Kind kind) {
+  return kind == Rival::GPU_ORDER || kind == Rival::OTHER_STREAM || kind == Rival::OLDER_OPERATION ||
+         kind == Rival::OWN_GPU;
+}
+
+// Below this confidence, a finding with several ranks names a fact that would distinguish them.
+constexpr double kSure = 0.9;
+
+}  // namespace
+
+bool SummaryHasSubject(const Finding& finding) {
+  return finding.reason() == REASON_UNSPECIFIED || WordsOf(finding).own_subject;
+}
+
+void PutIntoWords(Finding* finding) {
+  Words words = WordsOf(*finding);
+  if (std::vector<std::string> better = ActivityAdvice(*finding); !better.empty()) words.advice = std::move(better);
+  finding->set_summary(std::move(words.what));
+  finding->set_refuted_by(std::move(words.refuted_by));
+  for (Culprit& culprit : *finding->mutable_culprits()) culprit.set_state(ConditionText(culprit));
+  for (ChainLink& link : *finding->mutable_chain()) PutIntoWords(&link);
+  for (Evidence& evidence : *finding->mutable_evidence()) evidence.set_text(EvidenceText(evidence));
+  finding->clear_alternatives();
+  finding->clear_advice();
+  finding->clear_advice_steps();
+  std::vector<std::string> decides;
+  if (!words.tells_apart.empty()) decides.push_back(std::move(words.tells_apart));
+  for (const Rival& rival : finding->rivals()) {
+    if (finding->cpu_only() && IsOfGpu(rival.kind())) continue;
+    auto [what, deciding] = WordsOf(rival);
+    finding->add_alternatives(std::move(what));
+    if (!deciding.empty() && std::find(decides.begin(), decides.end(), deciding) == decides.end())
+      decides.push_back(std::move(deciding));
+  }
+  for (std::string& rival : words.rivals) finding->add_alternatives(std::move(rival));
+  // Every open question (which of several ranks, or which explanation) comes with a way to decide it.
+  const bool set = Several(*finding) && finding->confidence() < kSure && !finding->has_common_factor();
+  if (decides.empty() && (set || finding->alternatives_size() > 0))
+    decides.push_back(FindingFactsOf(finding->kind()).tells_apart);
+  finding->set_tells_apart(absl::StrJoin(decides, "; "));
+  for (std::string& step : words.advice) {
+    absl::StrAppend(finding->mutable_advice(), finding->advice_steps_size() > 0 ? "\n" : "",
+                    finding->advice_steps_size() + 1, ". ", step);
+    finding->add_advice_steps(std::move(step));
+  }
+}
+
+}  // namespace lockstep

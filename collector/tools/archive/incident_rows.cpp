@@ -1,0 +1,332 @@
+#include "collector/tools/archive/incident_rows.h"
+
+#include <sys/stat.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/util/parse_json.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/small_file.h"
+#include "analyzer/util/time_text.h"
+#include "collector/tools/archive/operation_rows.h"
+
+namespace lockstep::archive {
+namespace {
+
+constexpr size_t kMostVerdict = size_t{256} << 20, kMostManifest = size_t{64} << 20;
+constexpr size_t kMostText = 1000, kMostJob = 256;
+constexpr size_t kMostFindings = 1000, kMostCulprits = 4096, kMostCulpritRows = 100'000, kMostCreations = 1000,
+                 kMostLinks = 1000, kMostSpeeds = 1000;
+constexpr size_t kMostNames = 64;
+// kEarliest and kLatest are the beginnings of the years 2000 and 2100.
+constexpr int64_t kEarliest = 946'684'800LL * 1'000'000'000, kLatest = 4'102'444'800LL * 1'000'000'000;
+
+std::string Text(const Json& json, const char* name, size_t most = kMostText) {
+  const auto at = json.find(name);
+  return at != json.end() && at->is_string() ? CleanUtf8(at->get_ref<const std::string&>(), most) : "";
+}
+
+int64_t Whole(const Json& json, const char* name, int64_t least, int64_t most, int64_t otherwise) {
+  const auto at = json.find(name);
+  if (at == json.end() || !at->is_number_integer()) return otherwise;
+  if (at->is_number_unsigned()) {
+    const auto value = at->get<uint64_t>();
+    return value > static_cast<uint64_t>(most) ? otherwise : std::max(static_cast<int64_t>(value), least);
+  }
+  const auto value = at->get<int64_t>();
+  return value < least || value > most ? otherwise : value;
+}
+
+int64_t Count(const Json& json, const char* name) {
+  return Whole(json, name, 0, std::numeric_limits<uint32_t>::max(), 0);
+}
+int64_t Ns(const Json& json, const char* name) { return Whole(json, name, 0, std::numeric_limits<int64_t>::max(), 0); }
+
+double Real(const Json& json, const char* name) {
+  const auto at = json.find(name);
+  if (at == json.end() || !at->is_number()) return 0;
+  const auto value = at->get<double>();
+  return std::isfinite(value) && std::abs(value) < 1e18 ? value : 0;
+}
+
+int Flag(const Json& json, const char* name) {
+  const auto at = json.find(name);
+  return at != json.end() && at->is_boolean() && at->get<bool>() ? 1 : 0;
+}
+
+const Json& Part(const Json& json, const char* name, bool array) {
+  static const Json& none = *new Json(Json::object());
+  static const Json& empty = *new Json(Json::array());
+  const auto at = json.find(name);
+  if (at == json.end() || (array ? !at->is_array() : !at->is_object())) return array ? empty : none;
+  return *at;
+}
+
+void AddComm(const Json& from, Json* row) {
+  const Json& comm = Part(from, "communicator", false);
+  const std::string name = Text(comm, "name", 200);
+  (*row)["comm_id"] = Text(comm, "id", 200);
+  (*row)["comm_name"] = name;
+  (*row)["comm_class"] = CommClass(name);
+  (*row)["comm_size"] = Count(comm, "size");
+}
+
+absl::StatusOr<Json> Parsed(const std::string& path, size_t most) {
+  absl::StatusOr<std::string> text = ReadWholeFile(path, most, Links::kRefuse);
+  if (!text.ok()) return text.status();
+  Json json = ParseJson<Json>(*text);
+  if (!json.is_object()) return absl::InvalidArgumentError(absl::StrCat(path, " is not a JSON object"));
+  return json;
+}
+
+// Hosts of the culprits, each listed once, those with most culprits first.
+Json HostsOf(const Json& finding) {
+  std::vector<std::pair<std::string, int>> hosts;
+  size_t looked = 0;
+  for (const Json& culprit : Part(finding, "culprits", true)) {
+    if (++looked > kMostCulprits) break;
+    if (!culprit.is_object()) continue;
+    const std::string host = Text(culprit, "host", 256);
+    if (host.empty()) continue;
+    const auto at = std::find_if(hosts.begin(), hosts.end(), [&](const auto& h) { return h.first == host; });
+    if (at != hosts.end()) {
+      ++at->second;
+    } else if (hosts.size() < kMostNames) {
+      hosts.emplace_back(host, 1);
+    }
+  }
+  std::stable_sort(hosts.begin(), hosts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  Json names = Json::array();
+  for (const auto& [host, count] : hosts) names.push_back(host);
+  return names;
+}
+
+Json PlacesOf(const Json& finding) {
+  Json places = Json::array();
+  size_t looked = 0;
+  for (const Json& evidence : Part(finding, "evidence", true)) {
+    if (++looked > 10'000 || places.size() >= kMostNames) break;
+    if (!evidence.is_object()) continue;
+    const std::string place = HostRedaction().Frame(Text(evidence, "place"));
+    if (!place.empty() && std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
+  }
+  return places;
+}
+
+// The rows that are derived from verdict.json.
+class VerdictRows {
+ public:
+  VerdictRows(const IncidentName& name, const RowSink& sink, std::string* notes)
+      : name_(name), sink_(sink), notes_(notes) {}
+
+  absl::Status Findings(const Json& verdict) {
+    uint32_t number = 0;
+    for (const Json& finding : Part(verdict, "findings", true)) {
+      if (!finding.is_object()) continue;
+      if (number == kMostFindings) {
+        absl::StrAppend(notes_, "more than ", kMostFindings, " findings: the rest is left out\n");
+        break;
+      }
+      Json row = Row();
+      row["number"] = number;
+      for (const char* text : {"kind", "cause", "activity"}) row[text] = Text(finding, text, 64);
+      AddComm(finding, &row);
+      row["operation"] = Text(finding, "operation", 64);
+      row["sequence"] = Whole(finding, "sequence", -1, std::numeric_limits<int64_t>::max(), -1);
+      row["victims"] = Count(finding, "victim_count");
+      row["culprits"] = Part(finding, "culprit_ranks", true).size();
+      row["confidence"] = Real(finding, "confidence");
+      row["hypothesis"] = Flag(finding, "hypothesis");
+      row["slowdown"] = Real(finding, "slowdown");
+      row["cost_ns_per_step"] = Ns(finding, "cost_ns_per_step");
+      row["pattern"] = Text(finding, "pattern", 100);
+      const Json& common = Part(finding, "common_factor", false);
+      row["common_kind"] = Text(common, "kind", 64);
+      row["common_name"] = Text(common, "name", 256);
+      row["places"] = PlacesOf(finding);
+      row["summary"] = HostRedaction().Text(Text(finding, "summary"));
+      if (absl::Status status = sink_("findings", row); !status.ok()) return status;
+      if (absl::Status status = Culprits(finding, number); !status.ok()) return status;
+      ++number;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Creations(const Json& verdict) {
+    uint32_t number = 0;
+    for (const Json& creation : Part(Part(verdict, "start_up", false), "creations", true)) {
+      if (!creation.is_object() || number == kMostCreations) continue;
+      Json row = Row();
+      row["number"] = number++;
+      AddComm(creation, &row);
+      row["call"] = Text(creation, "call", 64);
+      for (const char* time : {"begin_ns", "end_ns", "median_ns", "longest_ns", "last_by_ns"})
+        row[time] = Ns(creation, time);
+      row["last_rank"] = Whole(creation, "last_rank", -1, std::numeric_limits<int32_t>::max(), -1);
+      row["members_entered"] = Count(creation, "members_entered");
+      row["serial"] = Flag(creation, "serial");
+      if (absl::Status status = sink_("creations", row); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Links(const Json& verdict, const OperationFacts& facts) {
+    size_t number = 0;
+    for (const Json& bandwidth : Part(verdict, "bandwidths", true)) {
+      if (!bandwidth.is_object() || number++ >= kMostLinks) continue;
+      Json row = Row();
+      AddComm(bandwidth, &row);
+      row["operation"] = Text(bandwidth, "operation", 64);
+      row["bytes"] = Ns(bandwidth, "bytes");
+      row["operations"] = Ns(bandwidth, "operations");
+      for (const char* rate : {"bus_bytes_per_s", "best_bus_bytes_per_s", "peer_bus_bytes_per_s"})
+        row[rate] = Real(bandwidth, rate);
+      row["clock"] = Text(bandwidth, "clock", 64);
+      row["hosts"] = Json::array();
+      if (const auto hosts = facts.comm_hosts.find(row["comm_id"].get<std::string>()); hosts != facts.comm_hosts.end())
+        row["hosts"] = hosts->second;
+      if (absl::Status status = sink_("links", row); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Speeds(const Json& verdict) {
+    size_t number = 0;
+    for (const Json& speed : Part(verdict, "speeds", true)) {
+      if (!speed.is_object() || number++ >= kMostSpeeds) continue;
+      Json row = Row();
+      row["real_ns"] = name_.real_ns;
+      row["operation"] = Text(speed, "operation", 64);
+      row["bytes"] = Ns(speed, "bytes");
+      row["size_class"] = SizeClass(static_cast<uint64_t>(Ns(speed, "bytes")));
+      for (const char* count : {"ranks", "hosts", "communicators"}) row[count] = Count(speed, count);
+      row["operations"] = Ns(speed, "operations");
+      for (const char* rate : {"bus_bytes_per_s", "low_bus_bytes_per_s", "high_bus_bytes_per_s"})
+        row[rate] = Real(speed, rate);
+      row["clock"] = Text(speed, "clock", 64);
+      if (absl::Status status = sink_("speeds", row); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Incident(const Json& verdict) {
+    Json row = Row();
+    const Json& findings = Part(verdict, "findings", true);
+    const Json none = Json::object();
+    const Json& first = !findings.empty() && findings[0].is_object() ? findings[0] : none;
+    row["real_ns"] = name_.real_ns;
+    row["step"] = name_.step;
+    row["restart_count"] = name_.restart_count;
+    row["verdict"] = Text(verdict, "verdict", 64);
+    for (const char* text : {"kind", "cause", "activity"}) row[text] = Text(first, text, 64);
+    row["confidence"] = Real(first, "confidence");
+    row["summary"] = HostRedaction().Text(Text(first, "summary"));
+    row["findings"] = std::min(findings.size(), kMostFindings);
+    row["victims"] = Count(first, "victim_count");
+    row["hosts"] = HostsOf(first);
+    row["places"] = PlacesOf(first);
+    row["ranks_expected"] = Count(verdict, "ranks_expected");
+    row["ranks_read"] = Count(verdict, "ranks_read");
+    row["stalled_ns"] = Ns(verdict, "stalled_ns");
+    const Json& start = Part(verdict, "start_up", false);
+    row["start_up_known"] = Ns(start, "total_ns") > 0 ? 1 : 0;
+    row["start_up_ns"] = Ns(start, "total_ns");
+    row["start_up_waiting_ns"] = Ns(start, "waiting_ns");
+    row["start_up_serial_ns"] = Ns(start, "serial_ns");
+    row["communicators"] = Count(start, "creations_total");
+    row["problems"] = Part(verdict, "problems", true).size();
+    row["tool_version"] = name_.tool_version;
+    return sink_("incidents", row);
+  }
+
+ private:
+  Json Row() const {
+    Json row;
+    name_.Begin(&row);
+    return row;
+  }
+
+  absl::Status Culprits(const Json& finding, uint32_t number) {
+    size_t here = 0;
+    for (const Json& culprit : Part(finding, "culprits", true)) {
+      if (!culprit.is_object()) continue;
+      if (here++ == kMostCulprits || culprits_ == kMostCulpritRows) {
+        absl::StrAppend(notes_, "finding ", number, " names more culprits than are kept (", here - 1, ")\n");
+        break;
+      }
+      ++culprits_;
+      Json row = Row();
+      row["finding"] = number;
+      row["rank"] = Whole(culprit, "rank", -1, std::numeric_limits<int32_t>::max(), -1);
+      row["kind"] = Text(finding, "kind", 64);
+      row["host"] = Text(culprit, "host", 256);
+      row["gpu"] = Whole(culprit, "gpu", -1, std::numeric_limits<int32_t>::max(), -1);
+      row["gpu_pci"] = Text(culprit, "gpu_pci", 64);
+      row["state"] = HostRedaction().Text(Text(culprit, "state", 300));
+      if (absl::Status status = sink_("culprits", row); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  const IncidentName& name_;
+  const RowSink& sink_;
+  std::string* notes_;
+  size_t culprits_ = 0;
+};
+
+bool Exists(const std::string& path) {
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0;
+}
+
+}  // namespace
+
+absl::StatusOr<IncidentName> NameIncident(const std::string& folder) {
+  if (Exists(folder + "/.gathering.json"))
+    return absl::FailedPreconditionError(absl::StrCat(folder, " is still being gathered"));
+  absl::StatusOr<Json> manifest = Parsed(folder + "/manifest.json", kMostManifest);
+  if (absl::IsNotFound(manifest.status())) {
+    return Exists(folder + "/verdict.json") || Exists(folder + "/verdict.txt")
+               ? absl::FailedPreconditionError(absl::StrCat(folder, " has no manifest.json (yet): it is not finished"))
+               : absl::InvalidArgumentError(
+                     absl::StrCat(folder, " is not an incident folder: it has no manifest.json"));
+  }
+  if (!manifest.ok()) return manifest.status();
+  if (!Exists(folder + "/verdict.json"))
+    return absl::InvalidArgumentError(absl::StrCat(folder, " has no verdict.json"));
+  IncidentName name;
+  name.real_ns = Ns(*manifest, "captured_real_ns");
+  if (name.real_ns < kEarliest || name.real_ns > kLatest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, "/manifest.json does not say when it was taken (captured_real_ns)"));
+  }
+  name.job = Text(*manifest, "job", kMostJob);
+  name.step = Text(*manifest, "step", 64);
+  name.restart_count = static_cast<uint32_t>(Count(*manifest, "restart_count"));
+  name.tool_version = Text(*manifest, "tool_version", 64);
+  name.incident =
+      absl::StrCat(name.job, "/", name.step, "/", name.restart_count, "/", Count(*manifest, "uid"), "@", name.real_ns);
+  name.day = UtcText(name.real_ns, "%Y-%m-%d");
+  return name;
+}
+
+absl::Status MakeRows(const std::string& folder, const IncidentName& name, const RowSink& sink, std::string* notes) {
+  absl::StatusOr<Json> verdict = Parsed(folder + "/verdict.json", kMostVerdict);
+  if (!verdict.ok()) return verdict.status();
+  OperationFacts facts;
+  if (absl::Status status = MakeOperationRows(folder, name, sink, &facts, notes); !status.ok()) return status;
+  VerdictRows rows(name, sink, notes);
+  absl::Status status = rows.Findings(*verdict);
+  if (status.ok()) status = rows.Creations(*verdict);
+  if (status.ok()) status = rows.Links(*verdict, facts);
+  if (status.ok()) status = rows.Speeds(*verdict);
+  if (status.ok()) status = rows.Incident(*verdict);
+  return status;
+}
+
+}  // namespace lockstep::archive

@@ -1,0 +1,185 @@
+#include "collector/tools/archive/spool.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/util/atomic_file.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/parse_json.h"
+#include "analyzer/util/unique_fd.h"
+
+namespace lockstep::archive {
+namespace {
+
+constexpr char kFirst[] = "lockstep-archive-rows 1 ";
+constexpr char kEnding[] = ".rows", kTemporary[] = ".new.";
+constexpr size_t kMostLine = size_t{1} << 20;
+constexpr time_t kStale = 3600;
+const char* const kTables[] = {"incidents",  "findings",         "culprits", "creations", "links",
+                               "operations", "operation_totals", "speeds",   "job_days"};
+
+bool IsTable(const std::string& name) {
+  return std::find(std::begin(kTables), std::end(kTables), name) != std::end(kTables);
+}
+
+std::string Dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
+
+// FNV-1a, only for file names; an incident's identity is inside the file.
+uint64_t Hash(const std::string& text, uint64_t hash) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+template <typename Seen>
+void ForEachFile(const std::string& folder, const Seen& seen) {
+  for (const std::string& name : NamesIn(folder)) {
+    struct stat info {};
+    const std::string path = absl::StrCat(folder, "/", name);
+    if (lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) seen(path, info);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Spool> Spool::Open(const std::string& folder, uint64_t most_bytes) {
+  Spool spool;
+  spool.folder_ = folder;
+  spool.most_bytes_ = most_bytes;
+  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1))
+    mkdir(folder.substr(0, slash).c_str(), 0700);
+  struct stat info {};
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return absl::UnavailableError(absl::StrCat("cannot make the spool ", folder, ": ", strerror(errno)));
+  if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || access(folder.c_str(), W_OK | X_OK) != 0) {
+    return absl::UnavailableError(absl::StrCat("the spool ", folder, " is not a writable folder"));
+  }
+  const time_t now = time(nullptr);
+  ForEachFile(folder, [now](const std::string& path, const struct stat& file) {
+    if (absl::StrContains(path, absl::StrCat("/", kTemporary)) && now - file.st_mtime > kStale) unlink(path.c_str());
+  });
+  return spool;
+}
+
+std::string Spool::PathOf(const IncidentName& name) const {
+  char file[80];
+  snprintf(file, sizeof file, "%020lld-%016llx%s", static_cast<long long>(name.real_ns),
+           static_cast<unsigned long long>(Hash(name.incident, 0xcbf29ce484222325)), kEnding);
+  return absl::StrCat(folder_, "/", file);
+}
+
+bool Spool::Has(const IncidentName& name) const { return access(PathOf(name).c_str(), F_OK) == 0; }
+
+std::vector<std::string> Spool::Files() const {
+  std::vector<std::string> files;
+  ForEachFile(folder_, [&files](const std::string& path, const struct stat&) {
+    if (absl::EndsWith(path, kEnding)) files.push_back(path);
+  });
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void Spool::Remove(const std::string& path) { unlink(path.c_str()); }
+void Spool::SetAside(const std::string& path) { rename(path.c_str(), (path + ".bad").c_str()); }
+
+absl::Status Spool::Put(const IncidentName& name, const std::function<absl::Status(const RowSink&)>& make) {
+  uint64_t used = 0;
+  ForEachFile(folder_,
+              [&used](const std::string&, const struct stat& file) { used += static_cast<uint64_t>(file.st_size); });
+  const std::string path = PathOf(name);
+  AtomicFile file(path, kTemporary);
+  const auto write = [&](const std::string& line) {
+    used += line.size();
+    if (used > most_bytes_) {
+      return absl::ResourceExhaustedError(absl::StrCat("the spool ", folder_, " is full (", most_bytes_, " bytes)"));
+    }
+    return file.Append(line);
+  };
+  absl::Status status = write(absl::StrCat(kFirst, Dump(Json(name.incident)), "\n"));
+  if (status.ok()) {
+    status = make([&](const std::string& table, const Json& row) {
+      std::string line = absl::StrCat(table, "\t", Dump(row), "\n");
+      return line.size() <= kMostLine ? write(line) : absl::OkStatus();
+    });
+  }
+  return status.ok() ? file.Commit() : status;
+}
+
+SpoolReader::~SpoolReader() {
+  if (file_ != nullptr) fclose(file_);
+}
+
+SpoolReader::SpoolReader(SpoolReader&& other) noexcept
+    : file_(other.file_),
+      incident_(std::move(other.incident_)),
+      held_(std::move(other.held_)),
+      has_held_(other.has_held_) {
+  other.file_ = nullptr;
+}
+
+bool SpoolReader::Line(std::string* line) {
+  line->clear();
+  for (int c = getc(file_); c != EOF; c = getc(file_)) {
+    if (c == '\n') return true;
+    if (line->size() >= kMostLine) return false;
+    line->push_back(static_cast<char>(c));
+  }
+  return false;
+}
+
+absl::StatusOr<SpoolReader> SpoolReader::Open(const std::string& path) {
+  SpoolReader reader;
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd.ok())
+    return errno == ENOENT ? absl::NotFoundError(path)
+                           : absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
+  reader.file_ = fdopen(fd.get(), "r");
+  if (reader.file_ == nullptr) return absl::InternalError("out of memory");
+  fd.release();
+  std::string line;
+  if (reader.Line(&line) && absl::StartsWith(line, kFirst)) {
+    const Json json = ParseJson<Json>(line.substr(sizeof kFirst - 1));
+    if (json.is_string()) reader.incident_ = json.get<std::string>();
+  }
+  if (reader.incident_.empty())
+    return absl::DataLossError(absl::StrCat(path, " does not begin like a file of the spool"));
+  return reader;
+}
+
+absl::StatusOr<SpooledBatch> SpoolReader::Next(size_t most_bytes) {
+  SpooledBatch batch;
+  for (;;) {
+    std::string line;
+    if (has_held_) {
+      line = std::move(held_);
+      has_held_ = false;
+    } else if (!Line(&line)) {
+      if (line.empty() && feof(file_) != 0) return batch;
+      return absl::DataLossError("a line of the spool has no end");
+    }
+    const size_t tab = line.find('\t');
+    const std::string table = line.substr(0, tab);
+    // The server parses the text after the tab as JSON and nothing else, so here it only has to be an object.
+    if (tab == std::string::npos || !IsTable(table) || line.size() < tab + 3 || line[tab + 1] != '{' ||
+        line.back() != '}') {
+      return absl::DataLossError("a line of the spool is not valid");
+    }
+    if (!batch.rows.empty() && (table != batch.table || batch.rows.size() + line.size() > most_bytes)) {
+      held_ = std::move(line);
+      has_held_ = true;
+      return batch;
+    }
+    batch.table = table;
+    batch.rows.append(line, tab + 1);
+    batch.rows.push_back('\n');
+  }
+}
+
+}  // namespace lockstep::archive

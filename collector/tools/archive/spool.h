@@ -1,0 +1,63 @@
+// Incidents as rows on disk, between their folder and the server: incidents that wait while the server is unreachable,
+// and unfinished ones after a kill. There is one file for each incident, complete or absent. Any number of processes
+// may use one folder.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collector/tools/archive/incident_rows.h"
+
+namespace lockstep::archive {
+
+class Spool {
+ public:
+  // Creates the folder (0700). Removes unfinished files in it that are older than an hour.
+  static absl::StatusOr<Spool> Open(const std::string& folder, uint64_t most_bytes);
+
+  // Writes the rows from `make`. ResourceExhausted if the spool is full; the incident then stays in its folder.
+  absl::Status Put(const IncidentName& name, const std::function<absl::Status(const RowSink&)>& make);
+  bool Has(const IncidentName& name) const;
+  // Paths, oldest incident first.
+  std::vector<std::string> Files() const;
+  static void Remove(const std::string& path);
+  // Keeps an invalid file under another name, for inspection.
+  static void SetAside(const std::string& path);
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string folder_;
+  uint64_t most_bytes_ = 0;
+  std::string PathOf(const IncidentName& name) const;
+};
+
+// Rows of one table in the file's order: at least one, and at most `most_bytes` together.
+struct SpooledBatch {
+  std::string table, rows;
+};
+class SpoolReader {
+ public:
+  // The incident's identity is in the first line. DataLoss if the file is not valid.
+  static absl::StatusOr<SpoolReader> Open(const std::string& path);
+  ~SpoolReader();
+  SpoolReader(SpoolReader&& other) noexcept;
+  SpoolReader& operator=(SpoolReader&&) = delete;
+
+  const std::string& incident() const { return incident_; }
+  // An empty table marks the end.
+  absl::StatusOr<SpooledBatch> Next(size_t most_bytes);
+
+ private:
+  SpoolReader() = default;
+  bool Line(std::string* line);
+
+  FILE* file_ = nullptr;
+  std::string incident_, held_;
+  bool has_held_ = false;
+};
+
+}  // namespace lockstep::archive

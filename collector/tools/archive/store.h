@@ -1,0 +1,47 @@
+// The archive's tables on the server: creating them, existing rows, inserts, answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collector/tools/archive/http.h"
+
+namespace lockstep::archive {
+
+constexpr int kSchemaVersion = 2;
+constexpr size_t kMostAnswerBytes = size_t{16} << 20;
+
+struct Answer {
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;  // as text
+  std::vector<bool> numeric;                   // for each column
+};
+
+// Used by one thread. Errors like Http's: Unavailable and DeadlineExceeded are temporary.
+class Store {
+ public:
+  explicit Store(Http* http) : http_(http) {}
+
+  // Creates the database and the missing tables. FailedPrecondition if the schema is newer than this program's.
+  absl::Status Prepare();
+  absl::StatusOr<bool> Has(const std::string& incident, const std::string& job);
+  // Inserts rows as JSON, one per line. Repeated rows become one after a merge, and at once for readers with FINAL.
+  absl::Status Insert(const std::string& table, const std::string& rows);
+  // Makes repeated rows of this day ("2026-11-22") one at once, so that sums over many days need not compare rows.
+  absl::Status Merge(const std::string& table, const std::string& day);
+  // Runs a read-only statement.
+  absl::StatusOr<Answer> Ask(const std::string& statement, int64_t limit_ms);
+
+ private:
+  Http* http_;
+};
+
+// 'text' as a literal of ClickHouse's SQL, for any bytes.
+std::string Quoted(const std::string& text);
+// Parses FORMAT JSONCompact. DataLoss for anything else.
+absl::StatusOr<Answer> ParseAnswer(const std::string& text);
+
+}  // namespace lockstep::archive

@@ -1,0 +1,138 @@
+#include "collector/tools/attach/hosts.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/formats/load/load.h"
+#include "analyzer/util/atomic_file.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/scratch_folder.h"
+#include "analyzer/util/small_file.h"
+#include "analyzer/util/start_child.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMostHostFile = 1 << 20, kMostHosts = 16384, kMostAtATime = 64;
+constexpr size_t kMostFromHost = 64 << 20, kMostErrors = 16 << 10;
+
+// Rejects what a launcher takes for an option, or a shell for more than one word.
+bool IsHost(absl::string_view name) {
+  return !name.empty() && name.size() <= 253 && name[0] != '-' && std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' || c == '@';
+  });
+}
+
+std::string LastLine(std::string_view text) {
+  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  return CleanUtf8(text.substr(text.rfind('\n') + 1), 300);
+}
+
+// Recognizes the errors of a shell or a container runtime for a program that does not exist.
+bool SaysNotFound(std::string_view errors) {
+  for (const char* text : {"executable file not found", "command not found", ": not found", "No such file or directory",
+                           "no such file or directory"}) {
+    if (errors.find(text) != errors.npos && errors.find("lockstep") != errors.npos) return true;
+  }
+  return false;
+}
+
+// Returns empty after success, with the host's dump at `path`; otherwise the error.
+std::string AskTarget(const Target& target, const std::vector<std::string>& what, int64_t limit_ns,
+                      const std::string& path) {
+  if (!target.refused.empty()) return target.refused;
+  std::vector<std::string> words = target.command;
+  words.insert(words.end(), what.begin(), what.end());
+  ChildRun run;
+  run.output = run.errors = ChildStream::kKeep;
+  run.most_output = kMostFromHost;
+  run.limit_ns = limit_ns;
+  const absl::StatusOr<ChildResult> result = RunChild(words, run);
+  if (!result.ok()) return std::string(result.status().message());
+  if (const absl::Status ended = result->Ended(); !ended.ok()) {
+    // If lockstep itself ran, the file that was not found may be another one.
+    const bool ran = WIFEXITED(result->status) && WEXITSTATUS(result->status) == kNoVerdict;
+    if (!ran && SaysNotFound(std::string_view(result->errors).substr(0, kMostErrors))) return target.without;
+    const std::string last = LastLine(std::string_view(result->errors).substr(0, kMostErrors));
+    return absl::StrCat(ended.message(), last.empty() ? "" : ": ", last);
+  }
+  const absl::Status written = WriteFileSafely(path, result->output);
+  return written.ok() ? "" : std::string(written.message());
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ReadHosts(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostHostFile);
+  if (!text.ok()) return text.status();
+  std::vector<std::string> hosts;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    if (!IsHost(line) || hosts.size() >= kMostHosts) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ":", number, ": '",
+                                                     CleanUtf8({line.data(), line.size()}, 80),
+                                                     "' is not a host name; give one per line, at most ", kMostHosts));
+    }
+    hosts.emplace_back(line);
+  }
+  if (hosts.empty()) return absl::InvalidArgumentError(absl::StrCat(path, " names no host"));
+  return hosts;
+}
+
+std::vector<Target> HostTargets(const std::vector<std::string>& hosts, const std::vector<std::string>& launch) {
+  std::vector<Target> targets;
+  for (const std::string& host : hosts) {
+    Target target;
+    target.name = host;
+    target.command = {"/usr/bin/env"};
+    target.command.insert(target.command.end(), launch.begin(), launch.end());
+    target.command.push_back(host);
+    target.without = "lockstep is not on its PATH; give its path with --remote PROGRAM";
+    targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
+absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const std::vector<std::string>& words,
+                                     int64_t limit_ns) {
+  const ScratchFolder scratch("lockstep-attach");
+  if (!scratch.status().ok()) return scratch.status();
+  std::vector<std::string> paths(targets.size()), failed(targets.size());
+  std::atomic<size_t> next{0};
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < std::min(targets.size(), kMostAtATime); ++i) {
+    threads.emplace_back([&] {
+      for (size_t at = next++; at < targets.size(); at = next++) {
+        paths[at] = absl::StrCat(scratch.path(), "/", at, ".lsd");
+        failed[at] = AskTarget(targets[at], words, limit_ns, paths[at]);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::string> answered;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (failed[i].empty()) answered.push_back(paths[i]);
+  }
+  if (answered.empty()) return absl::UnavailableError(absl::StrCat("no answer; ", targets[0].name, ": ", failed[0]));
+  absl::StatusOr<Bundle> bundle = LoadPaths(answered);
+  for (size_t i = 0; bundle.ok() && i < targets.size(); ++i) {
+    if (!failed[i].empty())
+      bundle->problems.push_back(
+          {.path = targets[i].name, .text = absl::StrCat("not examined: ", failed[i]), .like = kNoAnswer});
+  }
+  return bundle;
+}
+
+}  // namespace lockstep

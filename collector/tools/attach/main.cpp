@@ -1,0 +1,52 @@
+// The attach verb: looks at a job that hangs now, and was not started under Lockstep.
+#include <signal.h>
+
+#include "absl/strings/numbers.h"
+#include "analyzer/settings/options.h"
+#include "analyzer/util/system.h"
+#include "collector/common/say.h"
+#include "collector/tools/attach/attach.h"
+
+int main(int argc, char** argv) {
+  lockstep::OccupyClosedStandardFiles();
+  signal(SIGPIPE, SIG_IGN);  // the incident folder is written even if nobody reads the output
+  lockstep::SilenceLibraries();
+  const absl::StatusOr<lockstep::settings::ParsedOptions> parsed = lockstep::settings::Parse("attach", argc, argv);
+  if (const std::optional<int> status = lockstep::settings::Finished("attach", parsed)) return *status;
+  lockstep::AttachOptions options;
+  for (const std::string& word : parsed->operands()) {
+    int pid = 0;
+    if (absl::SimpleAtoi(word, &pid) && pid > 0) {
+      options.pids.push_back(pid);
+    } else if (parsed->operands().size() > 1 || parsed->Given("job")) {
+      return lockstep::settings::UsageError("attach", parsed->Wrong("'" + word + "' is no PID"));
+    } else {
+      options.job = word;
+    }
+  }
+  const bool hosts = parsed->Given("hosts"), pods = parsed->Given("kubernetes");
+  if ((hosts || pods) && (!options.pids.empty() || parsed->Given("stream")))
+    return lockstep::settings::UsageError(
+        "attach", parsed->Wrong("--hosts and --kubernetes exclude PIDs and --stream, which are for one host"));
+  if (hosts && pods)
+    return lockstep::settings::UsageError("attach", parsed->Wrong("give either --hosts or --kubernetes"));
+  if (options.job.empty()) options.job = parsed->Text("job");
+  options.slurm = parsed->Text("slurm");
+  options.out = parsed->Text("out");
+  options.host = parsed->Given("host") ? parsed->Text("host") : lockstep::HostName();
+  options.stream = parsed->Text("stream");
+  options.hosts = parsed->Text("hosts");
+  const auto text = [&parsed](const char* key, const char* otherwise) {
+    const std::string given = parsed->Text(key);
+    return given.empty() ? std::string(otherwise) : given;
+  };
+  options.launch = lockstep::settings::SplitText(text("launch", "ssh -o BatchMode=yes"), ' ');
+  options.remote = text("remote", "lockstep");
+  options.kubernetes = parsed->Text("kubernetes");
+  options.pod_namespace = parsed->Text("namespace");
+  options.container = parsed->Text("container");
+  options.kubectl = lockstep::settings::SplitText(text("kubectl", "kubectl"), ' ');
+  options.ask_torch = parsed->Flag("ask-torch");
+  options.redact = lockstep::ParseRedactLevel(parsed->Text("redact")).value();
+  return lockstep::Attach(options);
+}

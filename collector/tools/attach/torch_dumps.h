@@ -1,0 +1,50 @@
+// Flight Recorder dumps of a running PyTorch job: recent files, and files that the job writes on demand.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collector/tools/attach/discovery.h"
+#include "collector/tools/attach/reading_child.h"
+
+namespace lockstep {
+
+struct TorchDump {
+  size_t of = 0;  // index into FoundJob::ranks
+  std::string bytes;
+  int64_t written_ns = 0;  // time of the file
+};
+
+struct TorchDumps {
+  std::vector<TorchDump> dumps;
+  std::string missing;   // a sentence that says which ranks have no dump, and why; empty if none is missing or expected
+  bool can_ask = false;  // the job was not asked, has a pipe for requests, and a dump is missing
+};
+
+// PyTorch's watchdog reads the pipe TORCH_NCCL_DEBUG_INFO_PIPE_FILE + rank + ".pipe" about once a second. If a byte
+// arrives, it writes a dump to TORCH_FR_DUMP_TEMP_FILE (older: TORCH_NCCL_DEBUG_INFO_TEMP_FILE) + rank. The variables
+// are those of the process's start, and the paths are as the process sees them.
+//
+// A child process opens the files, with the rights of the job's user. It follows no link at the end of a path, and no
+// link out of the process's root. It writes to pipes of that user only, and reads complete regular files of that user.
+class TorchDumpReader {
+ public:
+  // `ask`: writes a byte into the pipe of each rank, and takes the files that change within `wait_ns`. Otherwise takes
+  // recent files that the job's variables name, if all were written at about the same time. Forks, so call it while
+  // there is only one thread.
+  TorchDumpReader(const FoundJob& job, bool ask, int64_t wait_ns);
+
+  // Reads the child's output and waits for its end. Another thread may call this. A child without a reader blocks.
+  TorchDumps Take();
+
+ private:
+  const FoundJob& job_;
+  const bool ask_;
+  const int64_t wait_ns_, deadline_ns_;
+  std::optional<ReadingChild> child_;
+};
+
+}  // namespace lockstep

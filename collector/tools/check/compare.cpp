@@ -1,0 +1,309 @@
+#include "collector/tools/check/compare.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/cause.h"
+#include "analyzer/engine/facts/init.h"
+#include "analyzer/engine/facts/program.h"
+#include "analyzer/engine/facts/splits.h"
+#include "analyzer/model/call_kinds.h"
+#include "analyzer/report/report.h"
+#include "analyzer/util/rank_text.h"
+
+namespace lockstep::check {
+namespace {
+
+constexpr int16_t kInProgress = 7;  // ncclInProgress
+constexpr size_t kMostFaults = 100;
+
+std::string RankWord(const std::vector<int32_t>& ranks) {
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(ranks));
+}
+
+bool IsSlow(FindingKind kind) { return kind == STRAGGLER || kind == SLOW_LINK || kind == SLOW_HOST; }
+
+Fault FromFinding(const Finding& finding) {
+  Fault fault;
+  fault.kind = FindingName(finding.kind());
+  fault.ranks.assign(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
+  // The sentence of a finding has no subject.
+  fault.text = fault.ranks.empty() ? finding.summary() : absl::StrCat(RankWord(fault.ranks), " ", finding.summary());
+  for (const CallSite& site : finding.call_sites())
+    fault.calls.push_back({{site.ranks().begin(), site.ranks().end()}, site.operation(), site.place()});
+  return fault;
+}
+
+// Findings of the verdict. A rank that ended as others do is at fault only if nothing else is.
+void AddFindings(const AnalysisView& view, std::vector<Fault>* faults) {
+  const Bundle& bundle = view.model.bundle;
+  std::vector<Fault> ended;
+  for (const Finding& finding : view.verdict.findings()) {
+    if (IsSlow(finding.kind())) continue;
+    const bool only_ended = finding.kind() == RANK_DEAD && finding.detail().number() == 0 &&
+                            (finding.reason() == REASON_EXITED || finding.reason() == REASON_EXITED_WHILE_OTHERS_WAIT);
+    Fault fault = FromFinding(finding);
+    for (size_t r = 0; finding.kind() == GROUP_LEFT_OPEN && r < bundle.ranks.size(); ++r) {
+      const Rank& rank = bundle.ranks[r];
+      if (std::find(fault.ranks.begin(), fault.ranks.end(), rank.rank) == fault.ranks.end()) continue;
+      const auto queued =
+          std::find_if(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
+      // The group's first call is nearest to the place where the group begins.
+      if (queued != rank.ops.end()) fault.calls.insert(fault.calls.begin(), CallOfRank(bundle, r, *queued));
+    }
+    (only_ended ? &ended : faults)->push_back(std::move(fault));
+  }
+  if (faults->empty()) *faults = std::move(ended);
+}
+
+std::vector<int32_t> GlobalRanks(const Bundle& bundle, const std::vector<int32_t>& indexes) {
+  std::vector<int32_t> ranks;
+  for (const int32_t r : indexes) ranks.push_back(bundle.ranks[static_cast<size_t>(r)].rank);
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+// For the creation of a communicator, names ranks that did not enter it instead of those that wait there. These are the
+// few of a cycle that leads through it, or those that may be its missing members. If only a few ranks entered it, names
+// these.
+void NameAbsent(const Model& model, std::vector<Fault>* faults) {
+  const Bundle& bundle = model.bundle;
+  for (const PendingCreation& creation : FindPendingCreations(model, 0)) {
+    const std::vector<int32_t> absent = GlobalRanks(bundle, creation.absent);
+    const std::vector<int32_t> waiting = GlobalRanks(bundle, creation.waiting);
+    const std::vector<int32_t> candidates = GlobalRanks(bundle, creation.candidates);
+    const uint32_t comm = creation.parent == kNoIndex ? creation.comm : creation.parent;
+    const std::string where =
+        absl::StrCat(" nccl", ring::CallName(creation.call), " of ", CommText(bundle, bundle.comms[comm]),
+                     ", in which ", RankWord(waiting), waiting.size() == 1 ? " waits" : " wait");
+    if (!faults->empty() && faults->front().kind == FindingName(INIT_INCOMPLETE) && creation.parent != kNoIndex &&
+        creation.failed.empty() && 2 * waiting.size() < absent.size()) {
+      *faults = {
+          {"ADDED_CALL",
+           waiting,
+           absl::StrCat(RankWord(waiting), " issued nccl", ring::CallName(creation.call), " of ",
+                        CommText(bundle, bundle.comms[comm]), ", which ", absent.size(), " other members did not"),
+           {}}};
+      return;
+    }
+    for (Fault& fault : *faults) {
+      if (fault.kind == FindingName(DEADLOCK_CYCLE) && !absent.empty() && 2 * absent.size() < waiting.size() &&
+          std::includes(fault.ranks.begin(), fault.ranks.end(), absent.begin(), absent.end())) {
+        fault = {"SKIPPED_CALL", absent, absl::StrCat(RankWord(absent), " did not come to", where), fault.calls};
+      } else if (fault.kind == FindingName(INIT_INCOMPLETE) && absent.empty() && !candidates.empty() &&
+                 fault.ranks == waiting) {
+        fault = {fault.kind,
+                 candidates,
+                 absl::StrCat(creation.unnamed, " of ", RankWord(candidates), " did not come to", where),
+                 {}};
+      }
+    }
+  }
+}
+
+// Returns whether the members are at equal distances, as those of a communicator usually are.
+bool IsRegular(const std::vector<int32_t>& members) {
+  for (size_t i = 2; i < members.size(); ++i) {
+    if (members[i] - members[i - 1] != members[1] - members[0]) return false;
+  }
+  return true;
+}
+
+// Finds ranks that passed another color in a split than their neighbors, although the job worked with these
+// communicators.
+void AddOddSplits(const Model& model, std::vector<Fault>* faults) {
+  const Bundle& bundle = model.bundle;
+  for (const SplitFault& split : FindSplitFaults(model, true)) {
+    const bool regular = std::all_of(split.affected.begin(), split.affected.end(),
+                                     [&](uint32_t comm) { return IsRegular(bundle.comms[comm].members); });
+    if (split.reason != REASON_OTHER_COLOUR || split.ranks.empty() || regular) continue;
+    Fault fault = {.kind = "ODD_SPLIT", .ranks = GlobalRanks(bundle, split.ranks), .text = "", .calls = {}};
+    const CallRef& call = split.detail.call();
+    fault.text = absl::StrCat(RankWord(fault.ranks), " passed ", split.detail.name(), " in ", call.text(),
+                              call.on().empty() ? "" : absl::StrCat(" of ", call.on()), "; its neighbors passed ",
+                              split.detail.other_name().empty() ? "another one" : split.detail.other_name(), "; so ",
+                              CommText(bundle, bundle.comms[split.comm]), " does not usually belong to it");
+    faults->push_back(std::move(fault));
+  }
+}
+
+// Adds the first divergence of each rank; ranks that left the program at the same call are one fault. `unmatched`:
+// ranks with sends or receives that have no other side. Other ranks may exchange with any rank, if all of it matches.
+void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std::vector<Fault>* faults) {
+  using Type = Divergence::Type;
+  const auto name_of = [](const Divergence& d) {
+    switch (d.type) {
+      case Type::kSkipped: return "SKIPPED_CALL";
+      case Type::kExtra: return "ADDED_CALL";
+      case Type::kChanged: return "CHANGED_CALL";
+      case Type::kReordered: return "SWAPPED_CALLS";
+    }
+    return "";
+  };
+  std::map<std::tuple<Type, const Op*>, Fault> found;
+  // The check reports another order even where the calls happened to run at the same time.
+  for (const Divergence& d : FindDivergences(model, /*strands=*/false)) {
+    const auto own = static_cast<size_t>(d.rank), other = static_cast<size_t>(d.sibling_rank);
+    if (d.sibling == nullptr) continue;
+    const bool exchange =
+        ring::IsPointToPoint(d.sibling->kind) || (d.own != nullptr && ring::IsPointToPoint(d.own->kind));
+    if (exchange && !unmatched.contains(model.bundle.ranks[own].rank)) continue;
+    Fault& fault = found[{d.type, d.sibling}];
+    fault.kind = name_of(d);
+    fault.ranks.push_back(model.bundle.ranks[own].rank);
+    if (d.own != nullptr) fault.calls.push_back(CallOfRank(model.bundle, own, *d.own));
+    if (fault.ranks.size() > 1) continue;
+    const CallAt theirs = CallOfRank(model.bundle, other, *d.sibling);
+    fault.calls.insert(fault.calls.begin(), theirs);
+    const std::string others =
+        absl::StrCat(d.siblings_agreeing, " of the ", d.family_size, " ranks with the same role");
+    switch (d.type) {
+      case Type::kSkipped:
+        fault.text = absl::StrCat("skipped a call: ", others, " issue ", theirs.call, " there");
+        break;
+      case Type::kExtra:
+        fault.text = absl::StrCat("issued an extra call: ", others, " do not issue ",
+                                  d.own == nullptr ? "it" : fault.calls.back().call, " there");
+        break;
+      case Type::kChanged: fault.text = absl::StrCat("issued a different call from ", others); break;
+      case Type::kReordered: fault.text = absl::StrCat("issued its calls in a different order from ", others); break;
+    }
+  }
+  for (auto& [key, fault] : found) {
+    std::sort(fault.ranks.begin(), fault.ranks.end());
+    fault.text = absl::StrCat(RankWord(fault.ranks), " ", fault.text);
+    faults->push_back(std::move(fault));
+  }
+}
+
+// Calls that NCCL refused.
+void AddFailedCalls(const Bundle& bundle, std::vector<Fault>* faults) {
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    const Rank& rank = bundle.ranks[r];
+    const auto failed = std::find_if(rank.ops.begin(), rank.ops.end(), [](const Op& op) {
+      return op.result != 0 && op.result != kInProgress && op.membership != kNoIndex;
+    });
+    if (failed == rank.ops.end()) continue;
+    faults->push_back({"FAILED_CALL",
+                       {rank.rank},
+                       absl::StrCat("a call of rank ", rank.rank, " returns the error ", failed->result),
+                       {CallOfRank(bundle, r, *failed)}});
+  }
+}
+
+// Adds ranks without records in a job that failed: gloo aborts the process whose call does not fit those of others, and
+// then no dump can be written. The rank's last call is unknown, so the call of another rank is shown.
+void AddSilent(const Bundle& bundle, std::vector<Fault>* faults) {
+  std::set<int32_t> silent;
+  for (const Communicator& comm : bundle.comms) silent.insert(comm.members.begin(), comm.members.end());
+  silent.erase(-1);
+  std::vector<CallAt> last;
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    silent.erase(bundle.ranks[r].rank);
+    if (last.empty() && !bundle.ranks[r].ops.empty()) last.push_back(CallOfRank(bundle, r, bundle.ranks[r].ops.back()));
+  }
+  if (silent.empty()) return;
+  const std::vector<int32_t> ranks(silent.begin(), silent.end());
+  faults->push_back({FindingName(RANK_NO_DATA), ranks,
+                     absl::StrCat(RankWord(ranks),
+                                  " left no records: aborted or killed, or its program failed early; "
+                                  "the last call of another rank follows"),
+                     last});
+}
+
+// Adds sends without a receive, receives without a send, and collectives that not every member issued. A job can end
+// well with these, because NCCL keeps a small send in a buffer.
+void AddUnmatched(const Model& model, std::vector<Fault>* faults) {
+  const Bundle& bundle = model.bundle;
+  struct Side {
+    int64_t calls = 0;
+    size_t rank = 0;
+    const Op* last = nullptr;
+  };
+  std::map<std::tuple<uint32_t, int32_t, int32_t>, std::pair<Side, Side>> lanes;  // communicator, sender, receiver
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    for (const Op& op : bundle.ranks[r].ops) {
+      if (!IsLaunched(op) || !ring::IsPointToPoint(op.kind)) continue;
+      const Membership& ms = bundle.ranks[r].memberships[op.membership];
+      const bool send = op.kind == ring::CallKind::kSend;
+      const int32_t from = send ? ms.member_rank : op.root_or_peer, to = send ? op.root_or_peer : ms.member_rank;
+      auto& [sends, recvs] = lanes[{ms.comm, from, to}];
+      Side& side = send ? sends : recvs;
+      side = {side.calls + 1, r, &op};
+    }
+  }
+  for (const auto& [lane, sides] : lanes) {
+    const auto& [sends, recvs] = sides;
+    if (sends.calls == recvs.calls) continue;
+    const auto& [comm, from, to] = lane;
+    const std::vector<Member>& members = model.comms[comm].members;
+    const auto rank_of = [&](int32_t m) {
+      return m >= 0 && static_cast<size_t>(m) < members.size() ? members[static_cast<size_t>(m)].global_rank : -1;
+    };
+    const Side& more = sends.calls > recvs.calls ? sends : recvs;
+    const auto times = [](int64_t n) { return n == 1 ? std::string("once") : absl::StrCat(n, " times"); };
+    Fault fault = {
+        "UNMATCHED_CALL",
+        {rank_of(from), rank_of(to)},
+        absl::StrCat("rank ", rank_of(from), " sends to rank ", rank_of(to), " ", times(sends.calls),
+                     ", which receives from it ", times(recvs.calls), ", on ", CommText(bundle, bundle.comms[comm])),
+        {CallOfRank(bundle, more.rank, *more.last)}};
+    std::sort(fault.ranks.begin(), fault.ranks.end());
+    faults->push_back(std::move(fault));
+  }
+}
+
+}  // namespace
+
+bool IsLaunched(const Op& op) {
+  return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kQueued && op.state != OpState::kFailed &&
+         op.state != OpState::kCaptured && (ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind));
+}
+
+CallAt CallOfRank(const Bundle& bundle, size_t rank_index, const Op& op) {
+  const Rank& rank = bundle.ranks[rank_index];
+  const CallRef call = CallOf(bundle, rank, op);
+  return {{rank.rank}, call.on().empty() ? call.text() : absl::StrCat(call.text(), " on ", call.on()), call.site()};
+}
+
+Found FindFaults(const AnalysisView& view, bool whole, bool failed) {
+  const Bundle& bundle = view.model.bundle;
+  Found found;
+  found.ranks = bundle.ranks.size();
+  found.comms = bundle.comms.size();
+  bool lost = false;
+  for (const Rank& rank : bundle.ranks) {
+    found.calls += static_cast<size_t>(std::count_if(rank.ops.begin(), rank.ops.end(), IsLaunched));
+    lost |= rank.records_lost > 0 || rank.not_loaded > 0 || rank.damaged;
+    for (const Membership& ms : rank.memberships) lost |= ms.lost_records > 0 || ms.not_loaded > 0;
+  }
+  AddFindings(view, &found.faults);
+  NameAbsent(view.model, &found.faults);
+  AddFailedCalls(bundle, &found.faults);
+  // The rest looks for faults that did not stop the job. After a fault that did, ranks differ because of it.
+  if (found.faults.empty()) AddOddSplits(view.model, &found.faults);
+  std::vector<Fault> unmatched;
+  if (lost) {
+    found.not_checked = {
+        "matching sends and receives, and cycles of waits: not all calls are recorded (PyTorch records none of gloo's "
+        "sends "
+        "and receives; rings hold more calls with more memory)"};
+  } else if (found.faults.empty()) {
+    AddUnmatched(view.model, &unmatched);
+  }
+  if (found.faults.empty()) {
+    std::set<int32_t> ranks;
+    for (const Fault& fault : unmatched) ranks.insert(fault.ranks.begin(), fault.ranks.end());
+    AddDivergences(view.model, ranks, &found.faults);
+  }
+  if (found.faults.empty() && whole) found.faults = std::move(unmatched);
+  if (found.faults.empty() && failed) AddSilent(bundle, &found.faults);
+  if (found.faults.empty() && !lost) found.faults = FindCycles(view.model);
+  if (found.faults.size() > kMostFaults) found.faults.resize(kMostFaults);
+  return found;
+}
+
+}  // namespace lockstep::check

@@ -1,0 +1,172 @@
+#include "collector/tools/check/job.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/util/atomic_file.h"
+#include "analyzer/util/clock.h"
+#include "analyzer/util/time_units.h"
+#include "collector/host/proc.h"
+#include "collector/run/run.h"
+#include "collector/tools/check/torch_hook.h"
+
+namespace lockstep::check {
+namespace {
+
+constexpr int64_t kLook = 20 * kMs;
+constexpr int64_t kGrace = 30 * kSecond;  // after SIGTERM; ranks of PyTorch write their dumps
+// A delay is long enough for all other ranks to reach their next wait, and far below any limit of detection.
+constexpr int64_t kDelayFrom = 30 * kMs, kDelayTo = 300 * kMs;
+
+volatile sig_atomic_t g_job = 0, g_interrupted = 0;
+
+void Forward(int signal) {
+  g_interrupted = 1;
+  // A terminal sends to its whole foreground group.
+  if (g_job > 0 && signal != SIGINT) kill(g_job, signal);
+}
+
+// The job's processes: those below the keeper, which is the only child of `lockstep run` that starts any.
+std::vector<pid_t> JobProcesses(pid_t run, const ProcessTree& tree) {
+  std::vector<pid_t> found = tree.Below(run);
+  std::erase_if(found, [&](pid_t pid) {
+    const std::optional<ProcStat> stat = ReadProcStat(pid);
+    return !stat || stat->parent == run || stat->ended();
+  });
+  return found;
+}
+
+// Stops one rank after the other, each for a moment.
+class Delays {
+ public:
+  explicit Delays(uint64_t seed) : random_(seed) {}
+  ~Delays() { Continue(); }
+
+  void Step(int64_t now, pid_t run) {
+    if (now < next_) return;
+    Continue();
+    std::vector<pid_t> ranks = JobProcesses(run, ProcessTree::Read());
+    std::erase_if(ranks, [](pid_t pid) { return !ReadEnvironment(pid, "RANK"); });
+    next_ = now + Between(kDelayFrom, kDelayTo);
+    if (ranks.empty()) return;
+    stopped_ = ranks[static_cast<size_t>(Between(0, static_cast<int64_t>(ranks.size()) - 1))];
+    if (kill(stopped_, SIGSTOP) != 0) stopped_ = 0;
+  }
+  void Continue() {
+    if (stopped_ > 0) kill(stopped_, SIGCONT);
+    stopped_ = 0;
+  }
+
+ private:
+  int64_t Between(int64_t from, int64_t to) { return std::uniform_int_distribution<int64_t>(from, to)(random_); }
+  std::mt19937_64 random_;
+  int64_t next_ = 0;
+  pid_t stopped_ = 0;
+};
+
+void PrependPath(const char* name, const std::string& folder) {
+  const char* old = getenv(name);
+  const std::string rest = old == nullptr || *old == '\0' ? "" : absl::StrCat(":", old);
+  setenv(name, (folder + rest).c_str(), 1);
+}
+
+std::string HookFolder(const JobOptions& options) { return options.folder + "/python"; }
+
+// Sets variables that only the job's processes get, as far as `lockstep run` does not set them.
+void SetJobEnvironment(const JobOptions& options) {
+  if (!options.standins.empty()) PrependPath("LD_LIBRARY_PATH", options.standins);
+  PrependPath("PYTHONPATH", HookFolder(options));
+  setenv("LOCKSTEP_CHECK_DUMPS", DumpsIn(options.folder).c_str(), 1);
+  setenv("TORCH_FR_BUFFER_SIZE", "20000", 0);
+  // In a check of a few steps, ranks must not compute with all cores each.
+  setenv("OMP_NUM_THREADS", "1", 0);
+}
+
+[[noreturn]] void BeJob(const JobOptions& options, pid_t parent) {
+  // If this process dies, the keeper of `lockstep run` ends all ranks, even one that is stopped at this moment.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  dup2(2, 1);  // standard output is the report's
+  SetJobEnvironment(options);
+  RunOptions run;
+  run.ranks = options.ranks;
+  run.out = RecordsIn(options.folder);
+  run.kill_on_hang = run.quiet = true;
+  run.tell = false;
+  run.late_after_ns = options.late_after_ns;
+  run.command = options.command;
+  const int status = RunJob(run);
+  exit(status);
+}
+
+}  // namespace
+
+std::string RecordsIn(const std::string& folder) { return folder + "/incident"; }
+
+std::string DumpsIn(const std::string& folder) { return folder + "/dumps"; }
+
+std::string StandinFolder() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  for (const char* place : {"../lib/lockstep/standin", "../standin/lib"}) {
+    const std::filesystem::path folder = std::filesystem::weakly_canonical(self.parent_path() / place, error);
+    if (!error && access((folder / "libnccl.so.2").c_str(), R_OK) == 0) return folder.string();
+  }
+  return "";
+}
+
+absl::StatusOr<JobEnd> RunOnce(const JobOptions& options) {
+  std::error_code error;
+  for (const std::string& folder : {DumpsIn(options.folder), HookFolder(options)})
+    std::filesystem::create_directories(folder, error);
+  const absl::Status hook = WriteFileSafely(HookFolder(options) + "/sitecustomize.py", kTorchHook);
+  if (!hook.ok()) return hook;
+  struct sigaction old[4];
+  const int kSignals[4] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  const pid_t self = getpid(), run = fork();
+  if (run < 0) return absl::ResourceExhaustedError(absl::StrCat("cannot start a process: ", strerror(errno)));
+  if (run == 0) BeJob(options, self);
+  g_job = run;
+  struct sigaction forward {};
+  forward.sa_handler = Forward;
+  for (int i = 0; i < 4; ++i) sigaction(kSignals[i], &forward, &old[i]);
+
+  JobEnd end;
+  Delays delays(options.seed);
+  const int64_t began = MonotonicNs();
+  int64_t ended = 0;
+  int status = 0;
+  while (waitpid(run, &status, WNOHANG) == 0) {
+    const int64_t now = MonotonicNs();
+    if (ended == 0) {
+      end.by_time = now - began >= options.end_after_ns;
+      if (end.by_time || g_interrupted != 0) {
+        ended = now;
+        delays.Continue();
+        if (g_interrupted == 0) kill(run, SIGTERM);
+      } else if (options.delays) {
+        delays.Step(now, run);
+      }
+    } else if (now - ended > kGrace) {
+      for (const pid_t pid : JobProcesses(run, ProcessTree::Read())) kill(pid, SIGKILL);
+      ended = now;
+    }
+    const timespec pause{0, kLook};
+    nanosleep(&pause, nullptr);
+  }
+  g_job = 0;
+  for (int i = 0; i < 4; ++i) sigaction(kSignals[i], &old[i], nullptr);
+  end.interrupted = g_interrupted != 0;
+  end.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return end;
+}
+
+}  // namespace lockstep::check

@@ -1,0 +1,106 @@
+// The check verb: runs a job's first steps, and looks for faults in its calls.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/load/load.h"
+#include "analyzer/settings/options.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/scratch_folder.h"
+#include "collector/common/say.h"
+#include "collector/tools/check/compare.h"
+#include "collector/tools/check/job.h"
+#include "collector/tools/check/report.h"
+#include "collector/tools/check/sites.h"
+
+namespace lockstep::check {
+namespace {
+
+constexpr int kNothing = 0, kFound = 1, kCouldNot = 3;
+
+// Loads the rings if the job called NCCL, else the dumps of PyTorch's Flight Recorder.
+absl::StatusOr<Bundle> LoadRecords(const std::string& folder) {
+  absl::StatusOr<Bundle> rings = LoadPaths({RecordsIn(folder)});
+  const bool calls =
+      rings.ok() && std::any_of(rings->ranks.begin(), rings->ranks.end(), [](const Rank& r) { return !r.ops.empty(); });
+  return calls || NamesIn(DumpsIn(folder), 1).empty() ? rings : LoadPaths({DumpsIn(folder)});
+}
+
+// Returns why nothing can be said about this round; empty if something can.
+std::string Judge(const JobOptions& options, const absl::StatusOr<JobEnd>& end, Found* found) {
+  if (!end.ok()) return std::string(end.status().message());
+  if (end->status == 126 || end->status == 127)
+    return absl::StrCat("'", options.command[0], "' cannot be started, or ends with status ", end->status);
+  absl::StatusOr<Bundle> bundle = LoadRecords(options.folder);
+  if (bundle.ok()) {
+    AddCallSites(options.command, &*bundle);
+    AnalyzeOptions analyze;
+    analyze.late_after_ns = options.late_after_ns;
+    const bool ended = !end->by_time && !end->interrupted;
+    const bool whole = ended && end->status == 0, failed = ended && end->status != 0;
+    AnalyzeAndLook(*bundle, analyze, [&](const AnalysisView& view) { *found = FindFaults(view, whole, failed); });
+  }
+  if (!found->faults.empty()) return "";
+  if (found->calls == 0)
+    return absl::StrCat(
+        "no call was recorded: the job used neither NCCL nor PyTorch on gloo in this time, or the reason is in the "
+        "lines "
+        "above (status ",
+        end->status, ")");
+  if (end->status != 0 && !end->by_time)
+    return absl::StrCat("the job ended with status ", end->status, "; the calls until then show no fault");
+  return "";
+}
+
+int Check(const settings::ParsedOptions& parsed) {
+  JobOptions job;
+  job.ranks = static_cast<int>(parsed.Number("ranks"));
+  job.late_after_ns = parsed.Nanoseconds("late-after");
+  job.end_after_ns = parsed.Nanoseconds("seconds");
+  job.command = parsed.operands();
+  CheckReport report;
+  report.own_libraries = parsed.Flag("own-libraries");
+  job.standins = report.own_libraries ? "" : StandinFolder();
+  const ScratchFolder temporary("lockstep-check");
+  const std::string out = parsed.Text("out");
+  if (!out.empty() && !NamesIn(out, 1).empty())
+    return settings::UsageError("check", parsed.Wrong(absl::StrCat("--out: ", Printable(out), " is not empty")));
+  const std::string top = !out.empty() ? out : temporary.status().ok() ? temporary.path() : "";
+  report.standins = job.standins;
+  std::error_code error;
+  const int64_t rounds = std::max<int64_t>(1, parsed.Number("rounds"));
+  for (int64_t round = 1; round <= rounds; ++round) {
+    report.rounds = static_cast<int>(round);
+    report.found = {};
+    job.folder = std::filesystem::absolute(absl::StrCat(top, "/round-", round), error).string();
+    std::filesystem::create_directories(job.folder, error);
+    if (top.empty() || error) {
+      report.could_not = absl::StrCat("no folder for records: ", top.empty() ? "TMPDIR" : job.folder);
+      break;
+    }
+    job.delays = round > 1;
+    job.seed = static_cast<uint64_t>(round);
+    const absl::StatusOr<JobEnd> end = RunOnce(job);
+    if (end.ok()) report.end = *end;
+    report.could_not = Judge(job, end, &report.found);
+    if (!report.found.faults.empty() || !report.could_not.empty() || report.end.interrupted) break;
+  }
+  if (!out.empty()) report.folder = job.folder;
+  const std::string text = parsed.Text("format") == "json" ? ReportAsJson(report) : ReportAsText(report);
+  if (fwrite(text.data(), 1, text.size(), stdout) != text.size() || fflush(stdout) != 0) return kCouldNot;
+  return !report.could_not.empty() ? kCouldNot : report.found.faults.empty() ? kNothing : kFound;
+}
+
+}  // namespace
+}  // namespace lockstep::check
+
+int main(int argc, char** argv) {
+  lockstep::OccupyClosedStandardFiles();
+  lockstep::SilenceLibraries();
+  const absl::StatusOr<lockstep::settings::ParsedOptions> parsed = lockstep::settings::Parse("check", argc, argv);
+  if (const std::optional<int> status = lockstep::settings::Finished("check", parsed)) return *status;
+  return lockstep::check::Check(*parsed);
+}

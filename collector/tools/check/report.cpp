@@ -1,0 +1,88 @@
+#include "collector/tools/check/report.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/rank_text.h"
+#include "nlohmann/json.hpp"
+
+namespace lockstep::check {
+namespace {
+
+constexpr size_t kWidth = 100;
+constexpr size_t kMostCallsShown = 6;
+
+std::string Many(size_t count, const char* word) {
+  return absl::StrCat(CountText(static_cast<int64_t>(count)), " ", word, count == 1 ? "" : "s");
+}
+
+std::string Seen(const CheckReport& report) {
+  const Found& found = report.found;
+  return absl::StrCat(Many(found.calls, "call"), " of ", Many(found.ranks, "rank"), " in ",
+                      Many(found.comms, "communicator"));
+}
+
+void AddFault(size_t number, const Fault& fault, std::string* text) {
+  absl::StrAppend(text, "\n");
+  AppendWrapped(absl::StrCat(number, ". ", fault.kind, ": "), Printable(fault.text), 3, kWidth, LongWords::kKeep, text);
+  for (size_t i = 0; i < std::min(fault.calls.size(), kMostCallsShown); ++i) {
+    const CallAt& at = fault.calls[i];
+    AppendWrapped(absl::StrCat("   ", at.ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(at.ranks, 40), ": "),
+                  absl::StrCat(Printable(at.call, 300), at.site.empty() ? "" : ", ", Printable(at.site, 200)), 9,
+                  kWidth, LongWords::kKeep, text);
+  }
+  if (fault.calls.size() > kMostCallsShown)
+    absl::StrAppend(text, "   and ", Many(fault.calls.size() - kMostCallsShown, "more call"), "\n");
+}
+
+}  // namespace
+
+std::string ReportAsText(const CheckReport& report) {
+  std::string libraries;
+  if (report.standins.empty())
+    AppendWrapped(
+        "libraries: ",
+        absl::StrCat("NCCL and CUDA of this machine",
+                     report.own_libraries ? "" : "; this installation has no stand-ins (lib/lockstep/standin)"),
+        2, kWidth, LongWords::kKeep, &libraries);
+  if (!report.could_not.empty()) return absl::StrCat("could not check: ", Printable(report.could_not), "\n", libraries);
+  const std::vector<Fault>& faults = report.found.faults;
+  std::string text = absl::StrCat(
+      faults.empty() ? "nothing found" : absl::StrCat("found ", Many(faults.size(), "fault")), " in ", Seen(report));
+  absl::StrAppend(&text, faults.empty() ? ", " : ", round ",
+                  faults.empty() ? Many(static_cast<size_t>(report.rounds), "round") : absl::StrCat(report.rounds),
+                  "\n");
+  for (size_t i = 0; i < faults.size(); ++i) AddFault(i + 1, faults[i], &text);
+  for (const std::string& what : report.found.not_checked)
+    AppendWrapped("not checked: ", what, 2, kWidth, LongWords::kKeep, &text);
+  absl::StrAppend(&text, libraries);
+  if (!report.folder.empty()) absl::StrAppend(&text, "records: ", Printable(report.folder), "\n");
+  return text;
+}
+
+std::string ReportAsJson(const CheckReport& report) {
+  using Json = nlohmann::ordered_json;
+  Json faults = Json::array();
+  for (const Fault& fault : report.found.faults) {
+    Json calls = Json::array();
+    for (const CallAt& at : fault.calls)
+      calls.push_back({{"ranks", at.ranks}, {"call", CleanUtf8(at.call)}, {"site", CleanUtf8(at.site)}});
+    faults.push_back({{"kind", fault.kind}, {"ranks", fault.ranks}, {"text", CleanUtf8(fault.text)}, {"calls", calls}});
+  }
+  const char* result = !report.could_not.empty() ? "could not check" : faults.empty() ? "nothing found" : "found";
+  const Json json = {{"result", result},
+                     {"could_not", CleanUtf8(report.could_not)},
+                     {"faults", faults},
+                     {"ranks", report.found.ranks},
+                     {"communicators", report.found.comms},
+                     {"calls", report.found.calls},
+                     {"rounds", report.rounds},
+                     {"ended_after_limit", report.end.by_time},
+                     {"standins", CleanUtf8(report.standins)},
+                     {"not_checked", report.found.not_checked},
+                     {"records", CleanUtf8(report.folder)}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace lockstep::check
