@@ -8,7 +8,7 @@ namespace lockstep {
 // Adds `dumps`, as created by LoadFlightRecorder, to `own`, as created by BundleBuilder.
 //
 // Ranks are joined by their number; contradictory host names keep them apart. The own record is the base and provides
-// progress, GPU marks and process state. The dumps add call sites, shapes and types of operations, names of
+// progress, GPU progress markers and process state. The dumps add call sites, shapes and types of operations, names of
 // communicators, and operations older than those in the own ring. They also add completions that the framework saw and
 // no mark shows. A rank with only one of the two keeps it, with a dump's numbers converted to own ones.
 //

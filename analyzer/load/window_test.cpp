@@ -234,7 +234,7 @@ TEST_F(LoadWindowTest, RareCallsAreComparedIndividually) {
 }
 
 TEST_F(LoadWindowTest, CallsThatAMemberHasNotIssuedAreLoadedHoweverOld) {
-  // Without GPU marks, only the others' progress shows that the world's third call is in progress. 700 calls came
+  // Without GPU progress markers, only the others' progress shows that the world's third call is in progress. 700 calls came
   // after it.
   Write(MakeJob(1000, [](int r, Rank* rank) {
     for (Op& op : rank->ops) op.state = OpState::kUnknown;

@@ -49,7 +49,7 @@ constexpr FindingFacts kFindings[] = {
      .cause = "gpu",
      .rests_on_flight = true,
      .one_broken_thing = true,
-     .tells_apart = "Xid errors and a kernel trace of each named GPU; full GPU marks (which of them did not start)"},
+     .tells_apart = "Xid errors and a kernel trace of each named GPU; GPU progress markers (LOCKSTEP_GPU=full: which of them did not start)"},
     {.kind = RANK_AHEAD, .order = 4, .verdict = VERDICT_DESYNC, .cause = kMismatch, .tells_apart = kCallSites},
     {.kind = RANK_NOT_ARRIVED,
      .order = 5,

@@ -1,5 +1,5 @@
 // The cost of recording, which the recorder measures itself at one call in kSampleEvery. Steps reduce it if it exceeds
-// the budget: first without GPU marks, then without updates of CUDA tables, then without any recording. Each step and
+// the budget: first without GPU progress markers, then without updates of CUDA tables, then without any recording. Each step and
 // its time are written into the header's note. Nothing here waits; if two threads take a step at once, one of them does
 // nothing.
 #pragma once

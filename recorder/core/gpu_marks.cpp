@@ -28,9 +28,9 @@ bool RegisterMarks() noexcept {
     // Another context that has ended may have left the memory registered.
     if (result == kAlreadyRegistered) result = 0;
     if (result != 0) {
-      char text[96];
+      char text[112];
       snprintf(text, sizeof(text),
-               "no GPU marks: the driver refused to register the ring (error %d); try LOCKSTEP_GPU=events", result);
+               "no GPU markers: the driver refused to register the ring (error %d); try LOCKSTEP_GPU=events", result);
       AddNote(text);
     }
     StoreRelease(&g_registered, result == 0 ? 2u : 3u);
@@ -45,8 +45,8 @@ LOCKSTEP_COLD void Fail(StreamLocal* stream, Result error) noexcept {
   if (IsGpuError(error)) {
     NoteGpuError(stream, error);
   } else {
-    char text[64];
-    snprintf(text, sizeof(text), "GPU marks of a stream ended: the driver gave error %d", error);
+    char text[80];
+    snprintf(text, sizeof(text), "GPU markers of a stream ended: the driver gave error %d", error);
     AddNote(text);
   }
 }
@@ -63,7 +63,7 @@ bool Write(StreamLocal* stream, size_t field, uint64_t ticket) noexcept {
 // Returns whether the device can write marks. A refusal is reported once.
 bool HasMemoryOperations(int32_t device) noexcept {
   if (g_driver.write64 == nullptr || g_driver.host_register == nullptr || g_driver.host_pointer == nullptr) {
-    AddNote("no GPU marks: the driver has no stream memory operations; try LOCKSTEP_GPU=events");
+    AddNote("no GPU markers: the driver has no stream memory operations; try LOCKSTEP_GPU=events");
     return false;
   }
   if (g_driver.attribute == nullptr) return true;
@@ -71,7 +71,7 @@ bool HasMemoryOperations(int32_t device) noexcept {
   const Result result =
       g_driver.attribute(&has, g_driver.old_write64 ? kHas64BitMemOpsV1 : kHas64BitMemOps, device < 0 ? 0 : device);
   if (result == 0 && has != 0) return true;
-  AddNote("no GPU marks: the device has no 64-bit stream memory operations; try LOCKSTEP_GPU=events");
+  AddNote("no GPU markers: the device has no 64-bit stream memory operations; try LOCKSTEP_GPU=events");
   return false;
 }
 
@@ -184,7 +184,7 @@ LOCKSTEP_COLD void EnableMarks(StreamLocal* stream) noexcept {
   if (stream->tries > 0) --stream->tries;
   if (!FindDriver() && LoadAcquire(&g_driver_state) == 0) return;
   if (g_driver.is_capturing == nullptr) {
-    AddNote("no GPU marks: the driver cannot tell whether a stream is being captured");
+    AddNote("no GPU markers: the driver cannot tell whether a stream is being captured");
     stream->tries = 0;
     return;
   }

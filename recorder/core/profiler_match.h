@@ -7,7 +7,7 @@
 
 namespace lockstep::recorder::profiler {
 
-// Starts recording unless something prevents it. A process that only the profiler reports gets no GPU marks.
+// Starts recording unless something prevents it. A process that only the profiler reports gets no GPU progress markers.
 bool StartForProfiler() noexcept;
 
 // Contexts. A communicator whose creation was recorded is found by its identity, others at their first operation.

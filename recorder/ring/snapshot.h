@@ -136,7 +136,7 @@ struct OpSnapshot {
   uint64_t index = 0;            // program order in the thread, over all communicators
   uint64_t group = 0;            // 0 without an explicit group; else a number counted for each thread
   uint32_t stream = UINT32_MAX;  // StreamSnapshot::index
-  uint64_t ticket = 0;           // ticket of that stream; 0 without GPU marks
+  uint64_t ticket = 0;           // ticket of that stream; 0 without GPU progress markers
   uint64_t graph = 0;            // CUDA graph id, if captured or replayed
   // Number of the launch of that graph that issued the operation, from 1. 0 if captured, or for an ordinary call.
   uint64_t replay = 0;
@@ -178,7 +178,7 @@ struct StreamSnapshot {
   uint32_t index = 0;
   uint64_t handle = 0;
   int32_t device = -1;
-  bool marked = false;                              // GPU marks are written for this stream
+  bool marked = false;                              // GPU progress markers are written for this stream
   uint64_t issued = 0, started = 0, completed = 0;  // tickets; `started` is known only with full marks
   // How many of `started` and `completed` were reached after the process died. Only an observer of the death knows
   // this; the file does not show it.
@@ -219,7 +219,7 @@ struct GraphSnapshot {
   uint64_t launches = 0;
   uint64_t completed = 0;        // newest launch that the GPU is known to have completed; 0 if none or unknown
   uint32_t stream = UINT32_MAX;  // stream of the last launch
-  uint64_t ticket = 0;           // ticket of the last launch; 0 without GPU marks
+  uint64_t ticket = 0;           // ticket of the last launch; 0 without GPU progress markers
   int64_t captured_ns = 0, last_launch_ns = 0, ended_ns = 0;
 };
 

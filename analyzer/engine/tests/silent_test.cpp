@@ -90,7 +90,7 @@ Bundle WithoutMarks(Bundle b) {
   return b;
 }
 
-// Without GPU marks, a CPU thread that waits for its GPU may be a victim. Calls that disagree show which rank is not.
+// Without GPU progress markers, a CPU thread that waits for its GPU may be a victim. Calls that disagree show which rank is not.
 TEST(Silent, WaitsForGpusWithoutMarkersAreNotCausesBesideMismatchedCalls) {
   for (int skips : {0, 6, 13}) {
     Job job(4, 2, 2, 6);

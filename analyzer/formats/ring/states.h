@@ -1,4 +1,4 @@
-// Determines the states of a rank's operations from its GPU marks.
+// Determines the states of a rank's operations from its GPU progress markers.
 #pragma once
 
 #include "analyzer/model/bundle.h"
