@@ -1,4 +1,4 @@
-// Verdicts and bundles that the tests of the reports share.
+// Verdicts and bundles that the report tests share.
 #pragma once
 
 #include <string>
@@ -139,7 +139,7 @@ inline Verdict MakeHostile(Bundle* out) {
   return verdict;
 }
 
-// A job of 24,576 ranks in which everything that can grow does, and nothing is folded.
+// A job of 24,576 ranks in which every list grows to its maximum and nothing is folded.
 inline Verdict MakeHuge(Bundle* out) {
   constexpr int kRanks = 24576;
   Bundle bundle = MakeBundle(kRanks);
