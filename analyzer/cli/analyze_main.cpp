@@ -56,7 +56,7 @@ TextStyle StyleFor(const std::string& output) {
 }
 
 int Run(int argc, char** argv) {
-  // If the reader of the output ends, write() must fail; SIGPIPE must not end this process silently.
+  // If the process that reads the output exits, write() must fail; SIGPIPE must not end this process silently.
   signal(SIGPIPE, SIG_IGN);
   const absl::StatusOr<settings::ParsedOptions> options = settings::Parse("analyze", argc, argv);
   if (const std::optional<int> done = settings::Finished("analyze", options)) return *done;
@@ -96,7 +96,7 @@ int Run(int argc, char** argv) {
   SetRooflines(*roofline, &verdict);
   Before before;
   if (const std::string archive = options->Text("archive"); !archive.empty()) {
-    progress->Doing("asking the archive");
+    progress->Doing("querying the archive");
     const int64_t captured = paths.size() == 1 ? CapturedRealNs(paths[0]) : 0;
     before = AskBefore(archive, verdict, captured);
     Roofline ever;
@@ -135,12 +135,12 @@ int Run(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  google::protobuf::SetLogHandler(nullptr);  // the reader of a file already reports what is wrong in it
+  google::protobuf::SetLogHandler(nullptr);  // the reader of a file already reports its errors
   lockstep::UseLargePages(argv);
   try {
     return lockstep::Run(argc, argv);
   } catch (const std::bad_alloc&) {
-    fputs("lockstep analyze: out of memory; give it fewer files, or more memory\n", stderr);
+    fputs("lockstep analyze: out of memory; use fewer files or a machine with more memory\n", stderr);
     return lockstep::kFailed;
   }
 }

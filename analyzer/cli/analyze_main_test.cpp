@@ -98,7 +98,7 @@ class AnalyzeTest : public ::testing::Test {
 
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
 
-  // `out` is the file for standard output. If it is empty, the output is captured.
+  // `out` is the file for standard output. If it is empty, the test captures the output.
   Outcome Run(std::vector<std::string> arguments, const std::string& out = "") const {
     const std::string out_path = out.empty() ? Path("stdout") : out, err_path = Path("stderr");
     const pid_t child = fork();
@@ -240,7 +240,7 @@ TEST_F(AnalyzeTest, UnwritableOutputIsReported) {
 }
 
 TEST_F(AnalyzeTest, AReaderThatClosesThePipeCausesNoCrash) {
-  // A pipe whose reading end is closed as soon as the writer has opened it.
+  // A pipe whose reading end closes as soon as the writer has opened it.
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   const int reader = open(Path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
   const int writer = open(Path("pipe").c_str(), O_WRONLY);
@@ -262,7 +262,7 @@ TEST_F(AnalyzeTest, AReaderThatClosesThePipeCausesNoCrash) {
 }
 
 TEST_F(AnalyzeTest, CtrlCEndsItAtOnceAndLeavesNoPartialFile) {
-  // Nobody reads the report, so the program stays blocked for as long as needed.
+  // Nobody reads the report, so the program stays blocked for as long as the test needs.
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   const pid_t child = fork();
   if (child == 0) {
@@ -271,7 +271,7 @@ TEST_F(AnalyzeTest, CtrlCEndsItAtOnceAndLeavesNoPartialFile) {
     execl(LOCKSTEP_ANALYZE_BINARY, "lockstep-analyze", "--output", Path("pipe").c_str(), Path("hung").c_str(), nullptr);
     _exit(127);
   }
-  // When the main thread has blocked the signal, another thread waits for it.
+  // If the main thread has blocked the signal, another thread waits for it.
   const std::string status_path = "/proc/" + std::to_string(child) + "/status";
   for (bool watched = false; !watched;) {
     const std::string text = support::ReadFile(status_path);

@@ -50,15 +50,15 @@ std::string Write(const std::string& path, ExportFunction exporter, const Bundle
   {
     const std::unique_lock<std::mutex> lock = locked();
     if (counts.ok()) status = file.Commit();
-    // After an error, the file's destructor removes the rest.
+    // After an error, the file's destructor removes the unfinished file.
     if (is_file) interrupts->Unfinished(file.temporary());
   }
   if (!status.ok()) return std::string(status.message());
   std::string text = absl::StrCat(path == "-" ? "standard output" : path, ": ", counts->operations, " operations of ",
                                   counts->ranks, counts->ranks == 1 ? " rank" : " ranks");
-  if (counts->without_time > 0) absl::StrAppend(&text, "; ", counts->without_time, " carry no time");
+  if (counts->without_time > 0) absl::StrAppend(&text, "; ", counts->without_time, " without times");
   if (counts->left_out > 0)
-    absl::StrAppend(&text, "; ", counts->left_out, " left out, because too many overlap in one row");
+    absl::StrAppend(&text, "; ", counts->left_out, " omitted, because too many overlap in one row");
   const auto quiet = progress->EndLine();
   fprintf(stderr, "lockstep export: %s\n", Printable(text).c_str());
   return "";
@@ -78,7 +78,7 @@ int Run(int argc, char** argv) {
         "export", options->Wrong(absl::StrCat("none of ", absl::StrJoin(ExportFormats(), ", ", option), " given")));
   }
   if (std::count_if(files.begin(), files.end(), [](const auto& file) { return file.first == "-"; }) > 1)
-    return settings::UsageError("export", options->Wrong("only one of them can go to standard output"));
+    return settings::UsageError("export", options->Wrong("only one of these files can be standard output"));
   ExportOptions select;
   select.ranks = options->Ranks("ranks");
   if (options->Given("around-stop")) select.around_stop_ns = options->Nanoseconds("around-stop");
@@ -116,11 +116,11 @@ int Run(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  google::protobuf::SetLogHandler(nullptr);  // the reader of a file already reports what is wrong in it
+  google::protobuf::SetLogHandler(nullptr);  // the reader of a file already reports its errors
   try {
     return lockstep::Run(argc, argv);
   } catch (const std::bad_alloc&) {
-    fputs("lockstep export: out of memory; give it fewer files, or more memory\n", stderr);
+    fputs("lockstep export: out of memory; use fewer files or a machine with more memory\n", stderr);
     return lockstep::kFailed;
   }
 }

@@ -101,10 +101,10 @@ class Interrupt(unittest.TestCase):
         terminal = self.on_terminal(ANALYZE, self.data, environment=self.slow(self.data, read=1500))
         self.assertTrue(terminal.read_until(b"\rlockstep analyze: reading ("))
         self.assertEqual(terminal.end(), plain.returncode)
-        # The counter shows some of the dumps' files and the manifest.
+        # The counter covers some of the dumps' files and the manifest.
         self.assertRegex(terminal.shown, rb"reading \([1-9] of %d files\)" % (self.files + 1))
         self.assertRegex(terminal.shown, rb"loading operations \([1-9] of %d files\)" % (self.files + 1))
-        # The progress line is ended, and none of it is in the report.
+        # The progress line has ended, and the report contains none of it.
         self.assertTrue(terminal.shown.endswith(b"\n"), terminal.shown)
         self.assertEqual(self.stdout(), plain.stdout)
 
@@ -116,7 +116,7 @@ class Interrupt(unittest.TestCase):
             self.assertNotIn(b"reading", done.stderr)
 
     def test_fast_runs_print_no_progress(self):
-        # A wrong argument is reported before there is any progress.
+        # A wrong argument is reported before any progress is shown.
         terminal = self.on_terminal(ANALYZE, "--format", "poem", self.data)
         self.assertEqual(terminal.end(), 2)
         self.assertNotIn(b"\r\r", terminal.shown)
@@ -199,8 +199,7 @@ class Interrupt(unittest.TestCase):
                     except subprocess.TimeoutExpired:
                         process.send_signal(number)
                     error = process.communicate(timeout=60)[1]
-                    # A signal that arrives before the program watches for signals ends
-                    # it as it ends any program.
+                    # A signal that arrives before the program handles signals ends it, as with any program.
                     self.assertIn(process.returncode, (usual, 128 + number, -number), error)
                     ended.add(process.returncode)
                     self.assertLessEqual(set(os.listdir(self.out)), set(names))

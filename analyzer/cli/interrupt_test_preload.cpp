@@ -1,6 +1,6 @@
-// For tests, to be preloaded: files in the folder LOCKSTEP_SLOW_FOLDER open for reading only after
-// LOCKSTEP_SLOW_READ_MS, and each write to one there takes LOCKSTEP_SLOW_WRITE_MS. So a test can interrupt work that is
-// otherwise too fast.
+// A preloaded library for tests. Opening a file in the folder LOCKSTEP_SLOW_FOLDER for reading takes
+// LOCKSTEP_SLOW_READ_MS, and each write to a file there takes LOCKSTEP_SLOW_WRITE_MS. A test can thus interrupt work
+// that is otherwise too fast.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <time.h>

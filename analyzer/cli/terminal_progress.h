@@ -1,4 +1,4 @@
-// Shows the progress of a program that reads large recordings, on a terminal.
+// Shows the progress of a program that reads large recordings on a terminal.
 #pragma once
 
 #include <condition_variable>
@@ -10,18 +10,18 @@
 
 namespace lockstep {
 
-// One line on standard error, updated once a second by its own thread and ended by the destructor. Prints nothing in
+// One line on standard error. Its own thread updates it once a second, and the destructor ends it. Prints nothing in
 // the first second, and nothing if standard error is not a terminal.
 class TerminalProgress {
  public:
-  // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must exist until then.
+  // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must live until then.
   TerminalProgress(std::string program, const LoadProgress& load);
   TerminalProgress(const TerminalProgress&) = delete;
   TerminalProgress& operator=(const TerminalProgress&) = delete;
   ~TerminalProgress();
-  // Sets the next activity ("analyzing 8 ranks"), which must be printable. Any thread may call this function.
+  // Sets the next activity ("analyzing 8 ranks"), which must be printable. Thread-safe.
   void Doing(std::string what);
-  // Ends the line before other output. Nothing is shown while the returned object exists. Any thread may call it.
+  // Ends the line before other output. Shows nothing while the returned object exists. Thread-safe.
   [[nodiscard]] std::unique_lock<std::mutex> EndLine();
 
  private:

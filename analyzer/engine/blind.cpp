@@ -29,8 +29,8 @@ std::string StoppedText(const Rank& rank) {
     at = absl::StrCat(" at ", text);
   }
   return absl::StrCat("recording stopped", at,
-                      " because: ", rank.stop_reason.empty() ? "no reason is given" : rank.stop_reason, "; what rank ",
-                      rank.rank, " did after that is unknown");
+                      " because: ", rank.stop_reason.empty() ? "no reason recorded" : rank.stop_reason, "; what rank ",
+                      rank.rank, " did afterwards is unknown");
 }
 
 }  // namespace

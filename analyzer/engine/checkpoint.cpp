@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMostMounts = 16;
 constexpr size_t kMostFile = 300;
 
-// Returns how long ago the rank's last call ended; 0 if that is unknown, or a thread is in a call.
+// Returns how long ago the rank's last call ended; 0 if unknown, or if a thread is in a call.
 int64_t SinceLastCall(const Rank& rank) {
   int64_t last = 0;
   for (const ring::ThreadSnapshot& thread : rank.threads) {

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Sets Verdict::checkpoint. A rank is in a checkpoint if its stack or its open files say so (facts/activity.h). Its
+// Sets Verdict::checkpoint. A rank is in a checkpoint if its stack or its open files show it (facts/activity.h). Its
 // mount is known if the checkpoint's file was open when the process was sampled.
 void AddCheckpoints(const Bundle& bundle, Verdict* verdict);
 

@@ -39,7 +39,7 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
   return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 
-// If the cause has one of these reasons, the fault may also be an operation that never ends in the network.
+// If the cause has one of these reasons, the fault may also be an operation that never finishes in the network.
 bool MayBeNetwork(Reason reason) {
   switch (reason) {
     case REASON_FINISHED_ALONE:
@@ -52,7 +52,7 @@ bool MayBeNetwork(Reason reason) {
   }
 }
 
-// The launcher reported how its process ended, and nothing else of the rank was read.
+// The launcher reported how its process ended, and no other data of the rank was read.
 bool OnlyEndKnown(const Rank& rank) {
   const Process& process = rank.process;
   return rank.memberships.empty() && rank.ops.empty() && rank.threads.empty() && process.evidence == nullptr &&
@@ -112,7 +112,7 @@ class StillSide {
   }
 
   const std::vector<Mismatch> mismatches;
-  std::optional<WaitGraph> graph;  // where something is stuck
+  std::optional<WaitGraph> graph;  // if something is stuck
   std::optional<Facts> facts;
   std::vector<Cause> causes;
 
@@ -124,7 +124,7 @@ class StillSide {
     if (std::vector<Cause> reported = FromAsyncErrors(*facts); !reported.empty()) causes = std::move(reported);
   }
 
-  // Drops ranks that are named only because their records are gone, where another rank is seen to be stuck.
+  // Drops ranks that are named only because their records are gone, if another rank is clearly stuck.
   void DropUnseenBesideSeen() {
     if (std::none_of(causes.begin(), causes.end(),
                      [](const Cause& c) { return c.beside && !c.doubtful && c.grade >= kProven; }))
@@ -139,7 +139,7 @@ class StillSide {
   std::vector<Divergence> divergences_;
 };
 
-// Finds what makes the job slow. This uses only times, not what is stuck, and runs in parallel.
+// Finds what makes the job slow. This only uses times, not what is stuck, and runs in parallel.
 struct SlowSide {
   explicit SlowSide(const Model& model)
       : timing(model), clocks(timing), slowness(timing, clocks), causes(slowness.Find()) {}

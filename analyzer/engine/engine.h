@@ -1,4 +1,4 @@
-// The analysis: a pure function from the recorded data to the verdict, the same in the command line, the collector and
+// The analysis: a pure function from recorded data to the verdict, the same in the command line, the collector and
 // the viewer. No I/O, no clock, no global state; safe to call from several threads on different bundles.
 #pragma once
 

@@ -6,8 +6,8 @@
 namespace lockstep {
 namespace {
 
-// How long the members have been in a cause's collective; -1: unknown. A damaged file may not contain its capture time,
-// so every member is tried.
+// How long the members have been in a cause's collective; -1: unknown. A damaged file may not contain its capture
+// time, so every member is tried.
 int64_t AgeOf(const Model& model, const Cause& c) {
   const auto tells = [](const Rank& rank, const Op& op) {
     return !rank.damaged && rank.captured_ns > 0 && op.enter_ns > 0 && op.enter_ns <= rank.captured_ns;
@@ -49,7 +49,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cau
     }
     if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
     const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
-    // If the waiting rank's own record is lost, the operation may be the one that another member recorded.
+    // If the waiting rank's own record is lost, the operation may be one that another member recorded.
     const auto m = std::find_if(rank.memberships.begin(), rank.memberships.end(),
                                 [&](const Membership& ms) { return ms.comm == c.comm; });
     if (m == rank.memberships.end()) return false;

@@ -9,8 +9,8 @@
 namespace lockstep {
 
 // The first operation of a communicator connects its members, which takes time. While all members are in it, the job
-// may be late, but not hung. The same holds for an operation that no GPU has reached because computation is ahead of
-// it. Removes such causes, and returns why each is not a hang yet.
+// may be late, but is not hung. The same applies to an operation that no GPU has reached because computation is ahead
+// of it. Removes such causes, and returns why each is not a hang yet.
 std::vector<NotTheCause> TakeLegalOperations(const Model& model, std::vector<Cause>* causes);
 
 }  // namespace lockstep

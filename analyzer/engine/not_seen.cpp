@@ -32,7 +32,7 @@ std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict) {
 
 namespace {
 
-// For a verdict that names no rank, about a job of which only stacks are known.
+// For a verdict that names no rank, about a job with stacks but no recorded calls.
 void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
   verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
   std::vector<int32_t> moved, stopped;
@@ -81,7 +81,8 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
       if (taken != 0 && taken - newest > kMoves) detail->set_duration_ns(taken - newest);
     }
   }
-  // Without GPU marks, a finished operation and one that never ends look the same. The waits of the CPU threads do not.
+  // Without GPU progress markers, a finished operation and one that never ends look the same. The CPU threads' waits
+  // do not.
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < ranks.size(); ++i) {
     const auto* thread = model.ranks[i].thread;

@@ -1,5 +1,5 @@
-// What the records cannot show about the job. A verdict that names no rank says so, and does not call a job healthy
-// whose recording a hang would also leave.
+// What the records cannot show about the job. A verdict that names no rank reports this, and does not call a job
+// healthy if a hang would leave the same recording.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict);
 // healthy.
 void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict);
 
-// Lists ranks whose rings are smaller than wanted, or only in memory, because the file system was full.
+// Lists ranks whose rings are smaller than requested, or only in memory, because the file system was full.
 void SayWhatHadNoRoom(const std::vector<Rank>& ranks, Verdict* verdict);
 
 }  // namespace lockstep

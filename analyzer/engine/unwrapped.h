@@ -1,4 +1,4 @@
-// Reports an NCCL that is newer than the recorder or has unknown functions.
+// Reports an NCCL version that is newer than the recorder or has functions that the recorder does not support.
 #pragma once
 
 #include "analyzer/model/bundle.h"
@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Adds a `blind` line for each such library, naming functions that the job may have called without being recorded.
+// Adds a `blind` line for each such library. It names functions that the job may have called without being recorded.
 void SayWhatIsNotWrapped(const Bundle& bundle, Verdict* verdict);
 
 }  // namespace lockstep

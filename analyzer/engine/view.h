@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-// Valid only while `look` runs. model.bundle does not contain the ranks whose recording was stopped, so its rank
-// indexes differ from those of the given bundle.
+// Valid only while `look` runs. model.bundle does not contain ranks whose recording was stopped, so its rank indexes
+// differ from the given bundle's.
 struct AnalysisView {
   const Model& model;
   const std::vector<Mismatch>& mismatches;

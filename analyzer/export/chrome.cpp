@@ -1,5 +1,5 @@
-// Chrome's trace JSON. It has only processes and threads: a rank becomes a process (with the rank's number), and its
-// rows become threads.
+// Chrome's trace JSON only has processes and threads. A rank becomes a process with the rank's number, and its rows
+// become threads.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -71,7 +71,7 @@ class ChromeSink : public TraceSink {
                                                ",\"cat\":", Quoted(mark.category), Where(row, mark.at), "}"));
         !status.ok())
       return status;
-    // Arrows are bound to the slice that contains their end: the verdict's slice around the mark.
+    // A viewer binds an arrow to the slice that contains its end: the verdict's slice around that point.
     for (uint64_t arrow : mark.arrows_from) {
       if (absl::Status status = Flow(row, mark.at, "s", arrow); !status.ok()) return status;
     }

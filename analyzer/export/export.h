@@ -1,5 +1,5 @@
 // Recordings for other tools: a trace for ui.perfetto.dev, Chrome's trace JSON, and CSV with one line per operation.
-// Written rank by rank, so memory does not grow with the file.
+// Written rank by rank, so memory use does not depend on the size of the output.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ namespace lockstep {
 
 struct ExportOptions {
   std::vector<std::pair<int32_t, int32_t>> ranks;  // inclusive ranges of global ranks; empty for all
-  int64_t around_stop_ns = -1;                     // only events this close to the stop; -1 for all
+  int64_t around_stop_ns = -1;                     // only events within this time of the stop; -1: all
 };
 
 struct ExportCounts {
   int64_t ranks = 0, operations = 0;
-  int64_t without_time = 0;  // operations without times, which are in the CSV but in no trace
-  int64_t left_out = 0;      // overlapping operations for which there were no rows left
+  int64_t without_time = 0;  // operations without times; the CSV contains them, traces do not
+  int64_t left_out = 0;      // overlapping operations for which no rows were left
   int64_t arrows = 0;
 };
 
@@ -34,7 +34,7 @@ using ExportWriter = std::function<absl::Status(std::string_view)>;
 
 absl::StatusOr<ExportCounts> ExportPerfetto(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
                                             const ExportWriter& write);
-// The JSON object form: {"traceEvents": [...]}; times in microseconds from the first event.
+// The JSON object format: {"traceEvents": [...]}; times are microseconds since the first event.
 absl::StatusOr<ExportCounts> ExportChrome(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
                                           const ExportWriter& write);
 // RFC 4180, with a header line. Unknown values are empty cells.
@@ -47,7 +47,7 @@ struct ExportFormat {
   const char* name;  // the name of its option and setting, "csv"
   ExportFunction write;
 };
-// In the order of writing, if several are requested.
+// In the order in which they are written if several are requested.
 absl::Span<const ExportFormat> ExportFormats();
 
 }  // namespace lockstep

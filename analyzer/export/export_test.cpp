@@ -33,7 +33,7 @@ std::string Text(ExportFunction exporter, const Bundle& bundle, const Verdict& v
   return out;
 }
 
-// The data that a reader takes from a trace, and the rules that it checks.
+// The data that a trace reader extracts, and the rules that it checks.
 struct Read {
   std::map<uint64_t, perfetto::TrackDescriptor> tracks;
   struct Slice {
@@ -136,7 +136,7 @@ TEST(Export, SlicesShowWhatIsKnownAboutTheGpu) {
   EXPECT_EQ(categories["waiting"], 5);
   for (const Read::Slice& slice : read.slices) {
     if (slice.category != "in flight") continue;
-    EXPECT_EQ(slice.facts.at("what"), "started, not completed when the data was taken");
+    EXPECT_EQ(slice.facts.at("what"), "started, not completed when the data was captured");
     EXPECT_EQ(slice.facts.at("sequence"), "9");
     EXPECT_GT(slice.end - slice.begin, 50'000'000'000u);
   }

@@ -1,4 +1,4 @@
-// Perfetto's protobuf trace: a host is a process group that contains its ranks, which contain their threads and
+// Perfetto's protobuf trace. A host is a process group that contains its ranks, which contain their threads and
 // streams.
 #include <string>
 
@@ -12,7 +12,7 @@ namespace lockstep {
 namespace {
 
 constexpr uint32_t kSequence = 1;
-constexpr size_t kMaxInterned = 1 << 16;  // readers keep these in memory; further names are written out
+constexpr size_t kMaxInterned = 1 << 16;  // readers keep these in memory; later names are written in full
 
 using perfetto::TrackDescriptor;
 using perfetto::TrackEvent;
@@ -77,7 +77,7 @@ class PerfettoSink : public TraceSink {
     return event;
   }
 
-  // The number of a text; *fresh is set if this packet has to define it. 0 if the table is full.
+  // The id of a text; *fresh is set if this packet must define it. 0 if the table is full.
   uint64_t Intern(absl::flat_hash_map<std::string, uint64_t>* table, const std::string& text, bool* fresh) {
     auto it = table->find(text);
     *fresh = it == table->end();
@@ -130,7 +130,7 @@ class PerfettoSink : public TraceSink {
       bytes_.push_back(static_cast<char>(left > 0x7f ? (left & 0x7f) | 0x80 : left));
       if (left <= 0x7f) break;
     }
-    if (!packet_.AppendToString(&bytes_)) return absl::InternalError("a trace packet could not be encoded");
+    if (!packet_.AppendToString(&bytes_)) return absl::InternalError("cannot encode a trace packet");
     return write_(bytes_);
   }
 

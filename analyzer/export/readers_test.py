@@ -30,7 +30,7 @@ EXPORT, DUMPS, SOURCE = (os.path.abspath(path) for path in sys.argv[1:4])
 EVIL = 'dp "x",\\ </script>?[31m=1+1 ?'
 
 
-# Runs the viewer's own importer on the text of a trace.
+# Runs the viewer's own importer on a trace.
 IMPORT = """((text) => {
   const model = new tr.Model();
   new tr.importer.Import(model, new tr.importer.ImportOptions()).importTraces([text]);
@@ -144,7 +144,7 @@ class Readers(unittest.TestCase):
         return done.stdout
 
     def check_decoded(self, text):
-        # A number instead of a name means a field that the schema lacks.
+        # A number instead of a name means a field that the schema does not have.
         self.assertIsNone(re.search(r"^\s*\d+[:\s{]", text, re.M))
         self.assertEqual(text.count("  track_descriptor {"), len(set(re.findall(r"^    uuid: (\d+)$", text, re.M))))
         self.assertEqual(len(re.findall(r"^    flow_ids: ", text, re.M)), 5)
@@ -251,7 +251,7 @@ class Readers(unittest.TestCase):
         # The first file is begun or complete, while the second waits for a reader that never comes.
         process = subprocess.Popen([EXPORT, self.dumps, "--csv", pipe, "--perfetto", target], stderr=subprocess.DEVNULL)
         process.send_signal(signal.SIGTERM)
-        # A signal that arrives before the program watches for signals ends it as it ends any program.
+        # A signal that arrives before the program handles signals ends it, as with any program.
         self.assertIn(process.wait(60), (128 + signal.SIGTERM, -signal.SIGTERM))
         if os.path.exists(target):
             self.assertEqual(os.path.getsize(target), os.path.getsize(self.files["perfetto"]))

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// 64-bit nanoseconds end in the year 2262; half of it leaves room for sums.
+// 64-bit nanoseconds end in the year 2262; half of that leaves room for sums.
 constexpr int64_t kLatest = INT64_MAX / 2;
 
 int64_t Bounded(int64_t value) { return std::clamp(value, -kLatest, kLatest); }
@@ -30,7 +30,7 @@ ExportTime::ExportTime(const Bundle& bundle, const Verdict& verdict) : bundle_(b
   const auto known = [&](const Rank& rank) {
     return aligned.find(rank.host.empty() ? absl::StrCat("rank ", rank.rank) : rank.host);
   };
-  // The job's time is the own clock of a host with offset 0, converted to its wall clock.
+  // Job time is the own clock of a host with offset 0, converted to its wall clock.
   int64_t wall = 0;
   for (const Rank& rank : bundle.ranks) {
     auto it = known(rank);

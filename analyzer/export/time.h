@@ -1,4 +1,5 @@
-// Converts each rank's own clock to one time for all hosts: nanoseconds of the first host's wall clock.
+// Converts each rank's own clock to job time, which is the same for all hosts: nanoseconds of the first host's wall
+// clock.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +11,28 @@
 
 namespace lockstep {
 
-// Refers to the bundle, which must outlive it.
+// Refers to the bundle, which must outlive this object.
 class ExportTime {
  public:
-  // Uses the offsets of Verdict::clocks; a host without alignment keeps its own wall clock.
+  // Uses the offsets in Verdict::clocks; a host that is not aligned keeps its own wall clock.
   ExportTime(const Bundle& bundle, const Verdict& verdict);
 
-  // 0 stays 0 ("not recorded"); impossible times (negative, or centuries away) become 0 too.
+  // 0 stays 0 ("not recorded"); impossible times (negative, or centuries away) also become 0.
   int64_t ToJob(size_t rank_index, int64_t own_ns) const;
-  // Returns when the rank's data was taken; if the source does not contain it, the last event of any rank.
+  // Returns when the rank's data was captured; if the source does not contain that, the last event of any rank.
   int64_t Captured(size_t rank_index) const;
   int64_t first_ns() const { return first_; }  // earliest event; 0 if none
   int64_t last_ns() const { return last_; }    // latest event
-  // Returns when the job stopped: when the nearest victims of the first finding began to wait, or the last event if
-  // there is none.
+  // Returns when the job stopped: when the first finding's nearest victims began to wait, or the last event if there
+  // are none.
   int64_t stop_ns() const { return stop_; }
 
-  // Returns whether an operation is selected. Times are job times; `end` is 0 if the operation has not ended.
+  // Returns whether an operation is selected. Times are job times; `end` is 0 if the operation has not finished.
   bool Near(int64_t begin, int64_t end, const ExportOptions& options) const;
 
  private:
   const Bundle& bundle_;
-  std::vector<int64_t> offset_;  // offsets to add, by rank index
+  std::vector<int64_t> offset_;  // offset of each rank, by rank index
   int64_t first_ = 0, last_ = 0, stop_ = 0;
 };
 

@@ -16,11 +16,11 @@ namespace {
 
 constexpr size_t kMaxLanes = 64;  // rows that one thread or stream may use if its slices overlap
 constexpr int64_t kMaxArrows = 4096;
-constexpr int64_t kArrowStep = 1'000;  // between the mark of a waiting rank and that of the one it waits for
+constexpr int64_t kArrowStep = 1'000;  // between the arrow ends of a waiting rank and of the rank that it waits for
 
 // One rank in the verdict.
 struct Said {
-  std::string culprit;  // reason why the rank is named; empty if it is not
+  std::string culprit;  // why the rank is named; empty if it is not
   int level = 0;        // number of links between the rank and the cause
   std::string waits;    // "waits in AllReduce #40 on world for rank 5"
   std::vector<uint64_t> arrows_from, arrows_to;
@@ -58,7 +58,7 @@ class Walk {
   int32_t lane_order_ = 0;
   std::map<int32_t, Said> said_;
   int levels_ = 0;
-  int64_t arrow_ns_ = 0;  // time of the causes' marks
+  int64_t arrow_ns_ = 0;  // time of the arrow ends at the causes
 };
 
 std::string Walk::SliceName(const Rank& rank, const Op& op) const {
@@ -69,7 +69,7 @@ std::string Walk::SliceName(const Rank& rank, const Op& op) const {
 }
 
 void Walk::AddArrows(const ChainLink& link, int64_t most) {
-  // The awaited ranks by communicator: links of communicators of one class are combined.
+  // The awaited ranks by communicator. Links of communicators of one class are combined.
   absl::flat_hash_map<uint32_t, std::vector<int32_t>> targets;
   for (int32_t number : link.waits_for()) {
     const Rank* rank = FindRank(bundle_, number);
@@ -129,7 +129,7 @@ void Walk::ReadVerdict() {
     levels_ = std::max(levels_, nearest);
     AddArrows(link, std::max<int64_t>(64, kMaxArrows / std::max(1, first.chain_size())));
   }
-  // After the start of all waits, and before the data of the involved ranks was taken, if the clocks allow both.
+  // After all waits have started and, if the clocks allow it, before the data of the involved ranks was captured.
   int64_t begun = time_.stop_ns(), taken = INT64_MAX;
   for (const auto& [number, said] : said_) {
     const Rank* rank = FindRank(bundle_, number);
@@ -151,7 +151,7 @@ absl::StatusOr<ExportCounts> Walk::Run() {
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
     if (Wanted(options_, bundle_.ranks[r].rank)) hosts[bundle_.ranks[r].host].push_back(r);
   }
-  // Hosts in the order of their lowest rank.
+  // Hosts ordered by their lowest rank.
   std::vector<const std::pair<const std::string, std::vector<size_t>>*> order;
   order.reserve(hosts.size());
   for (const auto& host : hosts) order.push_back(&host);
@@ -160,7 +160,7 @@ absl::StatusOr<ExportCounts> Walk::Run() {
   int32_t host_order = 0;
   for (const auto* host : order) {
     const TraceRow row = NewRow(TraceRow::Kind::kHost, 0,
-                                host->first.empty() ? "host not known" : Printable(host->first, 100), -1, host_order++);
+                                host->first.empty() ? "unknown host" : Printable(host->first, 100), -1, host_order++);
     if (absl::Status status = sink_.Row(row); !status.ok()) return status;
     for (size_t index : host->second) {
       const Rank& rank = bundle_.ranks[index];
@@ -242,7 +242,7 @@ absl::Status Walk::RunThreads(size_t index, const TraceRow& parent) {
                      &op,
                      &rank,
                      ""};
-    if (inside) slice.text = "had not returned when the data was taken";
+    if (inside) slice.text = "had not returned when the data was captured";
     threads[op.thread].push_back(std::move(slice));
   }
   for (auto& [number, slices] : threads) {
@@ -261,7 +261,8 @@ absl::Status Walk::RunThreads(size_t index, const TraceRow& parent) {
 
 absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
   const Rank& rank = bundle_.ranks[index];
-  // Sources without streams in effect have one for each communicator, because NCCL orders a communicator's operations.
+  // Sources without real streams get one stream for each communicator, because NCCL orders a communicator's
+  // operations.
   std::map<std::pair<bool, uint32_t>, std::vector<const Op*>> streams;
   for (const Op& op : rank.ops) {
     if (op.membership == kNoIndex || (!ring::IsCollective(op.kind) && !ring::IsPointToPoint(op.kind))) continue;
@@ -284,9 +285,9 @@ absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
       if (flight) {
         slice.end = time_.Captured(index);
         slice.category = "in flight";
-        slice.text = op->state == OpState::kEnqueued  ? "not reached by its stream when the data was taken"
-                     : op->state == OpState::kStarted ? "started, not completed when the data was taken"
-                                                      : "not completed when the data was taken";
+        slice.text = op->state == OpState::kEnqueued  ? "not reached by its stream when the data was captured"
+                     : op->state == OpState::kStarted ? "started, not completed when the data was captured"
+                                                      : "not completed when the data was captured";
       } else if (started == 0) {
         slice.category = "gpu, start not recorded";
       }
@@ -318,7 +319,7 @@ absl::Status Walk::Lanes(const TraceRow& parent, const std::string& name, std::v
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
   });
   std::vector<std::vector<const TraceSlice*>> lanes;
-  std::vector<std::vector<int64_t>> open;  // ends of open slices, by lane
+  std::vector<std::vector<int64_t>> open;  // end times of open slices, by lane
   for (const TraceSlice& slice : slices) {
     size_t lane = 0;
     for (; lane < lanes.size(); ++lane) {
@@ -373,7 +374,7 @@ std::string OperationName(const Bundle& bundle, const Op& op) {
 const char* StateName(OpState state) {
   switch (state) {
     case OpState::kUnknown: return "issued";
-    case OpState::kEntered: return "host inside the call";
+    case OpState::kEntered: return "CPU thread inside the call";
     case OpState::kQueued: return "in an open group";
     case OpState::kEnqueued: return "in flight, not reached";
     case OpState::kStarted: return "in flight, started";

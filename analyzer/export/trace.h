@@ -1,5 +1,5 @@
-// A bundle as rows of slices for trace viewers: hosts contain ranks, ranks contain threads (CPU calls) and streams (GPU
-// work). Every trace format uses the same traversal.
+// A bundle as rows of slices for trace viewers: hosts contain ranks, and ranks contain threads (CPU calls) and
+// streams (GPU work). All trace formats share this traversal.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace lockstep {
 struct TraceRow {
   enum class Kind : uint8_t { kHost, kRank, kLane } kind = Kind::kHost;
   uint64_t id = 0;      // from 1, never reused
-  uint64_t parent = 0;  // the row that contains this row; 0 for hosts
+  uint64_t parent = 0;  // the row that contains this one; 0 for hosts
   std::string name;     // valid UTF-8 without controls
   int32_t rank = -1;    // for kRank and kLane
   int32_t order = 0;    // position among the rows of the same parent
@@ -29,7 +29,7 @@ struct TraceSlice {
   int64_t begin = 0, end = 0;  // job time, nanoseconds
   std::string name;
   const char* category = "";  // one of a few literals
-  const Op* op = nullptr;     // null for a slice of the verdict
+  const Op* op = nullptr;     // null for a slice from the verdict
   const Rank* rank = nullptr;
   std::string text;  // further text; may be empty
 };
@@ -47,7 +47,7 @@ class TraceSink {
  public:
   virtual ~TraceSink() = default;
   virtual absl::Status Row(const TraceRow& row) = 0;
-  // Called in the order in which slices open and close; `slice` of End is that of its Begin.
+  // Called in the order in which slices open and close; `slice` of End is the one passed to Begin.
   virtual absl::Status Begin(const TraceRow& row, const TraceSlice& slice) = 0;
   virtual absl::Status End(const TraceRow& row, const TraceSlice& slice) = 0;
   virtual absl::Status Mark(const TraceRow& row, const TraceMark& mark) = 0;
@@ -56,7 +56,7 @@ class TraceSink {
 absl::StatusOr<ExportCounts> WalkTrace(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
                                        const ExportTime& time, TraceSink* sink);
 
-// Texts and numbers of an operation that a viewer shows with it.
+// Texts and numbers that a viewer shows with an operation.
 struct TraceFact {
   const char* key;
   int64_t number = 0;
@@ -64,9 +64,9 @@ struct TraceFact {
 };
 std::vector<TraceFact> FactsOf(const Bundle& bundle, const TraceSlice& slice);
 
-// "AllReduce", or the name used by the framework or NCCL; printable.
+// "AllReduce", or the framework's or NCCL's name for it; printable.
 std::string OperationName(const Bundle& bundle, const Op& op);
-// The state of a recorded operation, so "never entered" is not among these: "completed", "in flight, not reached", ..
+// The state of a recorded operation: "completed", "in flight, not reached", .. It is never "never entered".
 const char* StateName(OpState state);
 
 }  // namespace lockstep

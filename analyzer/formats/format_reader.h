@@ -15,20 +15,20 @@
 
 namespace lockstep {
 
-// Result for the first bytes of a file. kYes means a magic number, so later damage is reported as damage. kMaybe means
+// What the first bytes of a file show. kYes means a magic number, so later damage is reported as damage. kMaybe means
 // that the beginning fits the format.
 enum class Claim { kNo, kMaybe, kYes };
 
 struct LoadLimits {
-  uint64_t all = 4'000'000;      // up to this many operations in all are loaded completely
-  uint64_t newest = 4'000'000;   // otherwise only this many of the newest, shared among the ranks
+  uint64_t all = 4'000'000;      // files with up to this many operations in total are loaded completely
+  uint64_t newest = 4'000'000;   // otherwise only this many of the newest operations, shared among the ranks
   uint64_t history = 2'000'000;  // and up to this many older ones
   uint32_t at_least = 32;        // minimum for each rank
   std::string job;               // the job to load; empty if there is only one
 };
 
 struct ReadControl {
-  const std::atomic<bool>* cancel = nullptr;  // when the value becomes true, reading stops and the records are useless
+  const std::atomic<bool>* cancel = nullptr;  // once it is true, reading stops and the records are useless
   LoadLimits limits;
   std::function<void(int pass)> file_done;  // called after each file in each pass (from 1), on any thread; may be empty
 
@@ -38,17 +38,19 @@ struct ReadControl {
   }
 };
 
-// The results of all readers of one load.
+// The results of all readers in one load.
 struct Records {
-  BundleBuilder library;  // NCCL calls, in communicators with identities
-  // Calls of the framework, whose groups have only names; they are joined with `library` later. Only one source fills
+  BundleBuilder library;  // NCCL calls, in communicators with unique ids
+  // The framework's calls. Its groups only have names, and are later joined with `library`. Only one source fills
   // this.
   Bundle framework;
-  // A launcher saw this rank abort first, and no line shows whether a watchdog ended it because of another rank.
+  // A launcher reported that this rank aborted first, and no line shows whether a watchdog ended it because of
+  // another rank.
   std::optional<Rank> aborted_first;
   std::vector<Problem> problems;       // files that could not be read at all, and notes about the whole load
-  std::vector<std::string> unclaimed;  // files without a known format
-  // Files were read that show the state of no rank; a problem says what they show. Then there is a verdict.
+  std::vector<std::string> unclaimed;  // files in no known format
+  // Files were read that show no rank's state, and a problem reports what they do show. There is a verdict
+  // nevertheless.
   bool explained = false;
 };
 
@@ -60,19 +62,19 @@ class FormatReader {
   // For messages: "ring file", and the beginning of its files: "\"LOCKSTEP RING\"", including the quotes.
   virtual const char* name() const = 0;
   virtual const char* beginning() const = 0;
-  // The usual ending of the format's file names. An unreadable file with such a name is always reported.
+  // The usual extension of the format's files. An unreadable file with this extension is always reported.
   virtual const char* ending() const { return ""; }
-  // The rank in a file's name, for problems of unreadable files; -1 if there is none.
+  // The rank in a file's name, for problems with unreadable files; -1 if there is none.
   virtual int32_t RankOf(const std::string&) const { return -1; }
 
   // `head` is the first 512 bytes of the file, or all of a shorter file. The decision does not depend on the file name.
   virtual Claim Claims(std::string_view head) const = 0;
-  // Rank::source of the format's ranks, so the analysis knows what their records can show. Formats with the same source
-  // contain the same records in other bytes. The first of them reads the files of all in one call.
+  // Rank::source of the format's ranks: the analysis uses it to know what their records can show. Formats with the
+  // same source encode the same records differently; the first of them reads the files of all of them in one call.
   virtual Source source() const = 0;
-  // Returns how often Read() reads each file.
+  // Returns how many times Read() reads each file.
   virtual int passes() const { return 1; }
-  // Adds the contents of the files, which are sorted by path. The files are untrusted: damage becomes problems.
+  // Adds the contents of the files, which are sorted by path. The files are untrusted, and damage becomes a problem.
   virtual void Read(const std::vector<std::string>& paths, const ReadControl& control, Records* records) const = 0;
 };
 

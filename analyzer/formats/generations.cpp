@@ -21,9 +21,9 @@ using ring::CommState;
 
 // Wall clocks of one job's hosts differ by less than this.
 constexpr int64_t kClockTrust = 60'000'000'000;
-// The dumps of one moment are taken within this.
+// Dumps taken at the same moment are at most this far apart.
 constexpr int64_t kAtOnce = 5'000'000'000;
-// A framework's watchdog notices the end of an operation within this.
+// A framework's watchdog notices that an operation has ended within this time.
 constexpr int64_t kNoticed = 1'000'000'000;
 // No rank of a job continues for this long while another is stuck.
 constexpr int64_t kStandstill = 3600'000'000'000;
@@ -99,7 +99,7 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
   order.reserve(runs.size());
   for (auto& [root, run] : runs) order.push_back(std::move(run));
   std::stable_sort(order.begin(), order.end(), [](const Run& a, const Run& b) { return Older(b, a); });
-  // What newer runs claim: ranks of the job, and a communicator of the whole job, of which a run has one.
+  // What newer runs claim: ranks of the job, and a communicator of the whole job. A run has only one of these.
   std::set<int32_t> claimed;
   std::set<int32_t> sizes;
   std::vector<bool> stale(ranks.size());
@@ -108,12 +108,12 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
     for (size_t i : run.ranks) {
       const Rank& rank = ranks[i]->rank;
       old |= claimed.contains(rank.rank);
-      // A part of a second communicator of the whole job, whose place in the first is free because its own dump is
+      // A part of a second communicator of the whole job. Its place in the first is free because its own dump is
       // missing.
       const CommFacts* whole = WholeJob(*held, i);
       old |= whole != nullptr && sizes.contains(whole->size);
     }
-    // Without times it is unknown which is newer.
+    // Without times, it is unknown which is newer.
     if (!old || run.began_ns == 0 || run.began_ns == order[0].began_ns) {
       for (size_t i : run.ranks) {
         claimed.insert(ranks[i]->rank.rank);
@@ -128,13 +128,12 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
       numbers.push_back(ranks[i]->rank.rank);
     }
     std::sort(numbers.begin(), numbers.end());
-    problems->push_back(
-        {.path = ranks[run.ranks[0]]->rank.path,
-         .text = absl::StrCat(
-             numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
-             ") of another run of the job left out: their communicators differ from those of the newest run"),
-         .note = true,
-         .like = "another run"});
+    problems->push_back({.path = ranks[run.ranks[0]]->rank.path,
+                         .text = absl::StrCat(
+                             numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
+                             ") from another run of the job omitted: their communicators differ from the newest run's"),
+                         .note = true,
+                         .like = "another run"});
   }
   size_t i = 0;
   std::erase_if(ranks, [&](const auto&) { return stale[i++]; });
@@ -142,22 +141,22 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
 
 namespace {
 
-// How far a rank of a Flight Recorder dump got in one group.
+// The progress of one rank of a Flight Recorder dump in one group.
 struct Seen {
   int32_t rank = -1;  // index into Bundle::ranks
   int64_t issued = kUnknown;
-  int64_t completed = kNone;  // newest that is known to be complete, and needs every member if kinds are known
+  int64_t completed = kNone;  // newest operation that certainly completed and needs every member, if kinds are known
   int64_t newest_ns = 0;      // newest entry of any kind
   int64_t taken_ns = 0;       // when the dump was taken; 0 if unknown
-  bool trusted = false;       // the rank still ran, and completions are completions: no abort ended its operations
-  int64_t sure = kNone;       // newest that is complete, and that no abort ended
+  bool trusted = false;       // the rank was still running, and its completions are real: no abort ended its operations
+  int64_t sure = kNone;       // newest completed operation that no abort ended
 };
 
 // One rank completed operations with the other that this one never issued.
 bool Contradict(const Seen& a, const Seen& b) { return a.completed > b.issued || b.completed > a.issued; }
 bool SurelyContradict(const Seen& a, const Seen& b) { return a.sure > b.issued || b.sure > a.issued; }
 
-// Maps communicators to how far their members were.
+// The members' progress by communicator.
 using Members = std::map<uint32_t, std::vector<Seen>>;
 
 // The usual time of a job's last entries: their median. `few`: less than half of the ranks are `apart` from it.
@@ -182,14 +181,14 @@ Usual UsualTime(const Members& members, int64_t apart) {
   return {usual, 2 * static_cast<size_t>(far) < times.size()};
 }
 
-// When the collectives of one rank in one communicator happened, by the wall clock.
+// When the collectives of one rank on one communicator happened, by the wall clock.
 struct Times {
   int64_t issued_ns = INT64_MIN;
-  int64_t over_ns = INT64_MAX;  // latest time at which a completed one that needs every member can have ended
+  int64_t over_ns = INT64_MAX;  // latest time at which a completed collective that needs every member can have ended
 };
 
 absl::flat_hash_map<int64_t, Times> TimesOf(const Rank& rank, uint32_t comm) {
-  absl::flat_hash_map<int64_t, Times> times;  // by number; for a number that occurs twice, the newer one
+  absl::flat_hash_map<int64_t, Times> times;  // by number; the newer one if a number occurs twice
   for (const Op& op : rank.ops) {
     if (op.membership == kNoIndex || rank.memberships[op.membership].comm != comm || !ring::IsCollective(op.kind) ||
         op.enter_ns <= 0)
@@ -202,11 +201,11 @@ absl::flat_hash_map<int64_t, Times> TimesOf(const Rank& rank, uint32_t comm) {
   return times;
 }
 
-// One rank completed a collective long before the other issued its call of that number, or no constant difference of
-// their clocks lets every call be issued before all have completed it: they are not the same calls.
+// One rank completed a collective long before the other issued its call with that number. Or no constant clock
+// difference allows that every call was issued before all ranks completed it. The calls are therefore not the same.
 bool NotTheSameCalls(const Rank& a, const Rank& b, uint32_t comm) {
   const auto of_a = TimesOf(a, comm), of_b = TimesOf(b, comm);
-  // How far the clock of `a` is ahead.
+  // How far `a`'s clock is ahead.
   int64_t least = INT64_MIN, most = INT64_MAX;
   for (const auto& [number, x] : of_a) {
     const auto same = of_b.find(number);
@@ -232,7 +231,7 @@ Made MadeBy(const Rank& rank) {
   return made;
 }
 
-// How much later one rank made its calls than another, by their clocks; none if they made too few together.
+// How much later one rank made its calls than another, by their clocks; nullopt if they made too few together.
 struct Later {
   int64_t usual_ns = 0, spread_ns = 0;
   int64_t within_ns = 0;  // time from the first to the last of these calls
@@ -253,9 +252,9 @@ std::optional<Later> LaterBy(const Made& one, const Made& other) {
   return Later{later[later.size() / 2], later.back() - later.front(), last - first};
 }
 
-// Another attempt of the job ends at other numbers, and makes its calls at other intervals. Ranks that agree with the
-// others in both, but for a constant, made their calls together with these, on a wrong clock. Corrects it; returns
-// whether there was any.
+// Another attempt of the job ends at different numbers, and makes its calls at different intervals. Ranks that agree
+// with the others in both, except for a constant, made their calls together with them on a wrong clock. Corrects
+// this, and returns whether there were any.
 bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
   constexpr size_t kWitnesses = 8;
   constexpr int64_t kPace = 300;  // two attempts take times that differ by more than one part in this
@@ -265,8 +264,8 @@ bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
     if (fresh) it->second = MadeBy(bundle->ranks[static_cast<size_t>(rank)]);
     return it->second;
   };
-  std::map<int32_t, std::set<int32_t>> witnesses;  // of a rank whose times are far from the usual ones
-  std::set<int32_t> elsewhere;                     // ranks of other numbers
+  std::map<int32_t, std::set<int32_t>> witnesses;  // for each rank whose times are far from the usual ones
+  std::set<int32_t> elsewhere;                     // ranks with different numbers
   for (const auto& [comm, list] : recorded) {
     std::vector<int32_t> sound;
     Seen furthest = {.issued = INT64_MAX};
@@ -311,7 +310,7 @@ bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
         {.path = wrong.path,
          .text = absl::StrCat("its wall clock is ", (std::abs(best->usual_ns) + kNoticed / 2) / kNoticed, " s ",
                               best->usual_ns > 0 ? "ahead of" : "behind",
-                              " those of other ranks, by the calls that they made together; corrected"),
+                              " other ranks' clocks, as their common calls show; corrected"),
          .rank = wrong.rank,
          .note = true,
          .like = "wrong clock"});
@@ -340,9 +339,9 @@ std::vector<int32_t> Contradicting(const Bundle& bundle, uint32_t comm, const st
   return odd;
 }
 
-// Ranks whose dumps are of an earlier time. They never issued what another member completed with them, and their last
-// entries are older by more than it takes to dump a job. Or their dumps are older by that much, and were taken while
-// the other member still made calls: then their unfinished operations are no evidence against them.
+// Ranks whose dumps are from an earlier time. Either they never issued what another member completed with them, and
+// their last entries are older by more than the time it takes to dump a job. Or their dumps are older by that much,
+// and the other member was still making calls: then their unfinished operations are no evidence against them.
 std::vector<int32_t> Earlier(const std::vector<Seen>& list) {
   const Seen* ahead = nullptr;
   for (const Seen& s : list) {
@@ -359,7 +358,7 @@ std::vector<int32_t> Earlier(const std::vector<Seen>& list) {
   return earlier;
 }
 
-// Adds how far the rank got by its own entries.
+// Adds the rank's progress according to its own entries.
 void AddRecorded(const Rank& rank, int32_t index, Members* members) {
   std::vector<Seen> seen(rank.memberships.size());
   int64_t newest = 0;
@@ -377,7 +376,7 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
     if (op.completed_ns > 0 && op.completed_ns - op.enter_ns < kClockTrust) s.sure = std::max(s.sure, op.seq);
   }
   for (size_t m = 0; m < seen.size(); ++m) {
-    // A small ring may hold no entry of a group that the rank counted in.
+    // A small ring may have no entry of a group in which the rank's counter advanced.
     seen[m].issued = std::max(seen[m].issued, rank.memberships[m].issued);
     if (seen[m].issued == kUnknown) continue;
     seen[m].rank = index;
@@ -389,7 +388,7 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
   }
 }
 
-// In a dump of active operations, completed ones are only a number, without their kind.
+// Dumps of active operations contain completed ones only as a number without a kind.
 void AddCounted(const Rank& rank, int32_t index, Members* members) {
   int64_t newest = 0;
   for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
@@ -400,7 +399,7 @@ void AddCounted(const Rank& rank, int32_t index, Members* members) {
   }
 }
 
-// Ranks whose last entry is older than the job's newest one by more than clocks differ.
+// Ranks whose last entry is older than the job's newest by more than clocks differ.
 std::set<int32_t> BeforeTheNewest(const Members& recorded, const Members& counted) {
   std::map<int32_t, int64_t> newest_of;
   int64_t newest = 0;
@@ -447,7 +446,7 @@ void LeaveOutForeignDumps(Bundle* bundle) {
     for (int32_t rank : Earlier(list)) foreign.insert(rank);
   }
   bool mixed = !foreign.empty() && !recorded_at.few;
-  // A broadcast may complete at its root before another member arrives, but not in several groups and not for this
+  // A broadcast may complete at its root before another member arrives, but not in several groups, and not for this
   // long.
   std::map<int32_t, int> groups;
   for (const auto& [comm, list] : counted) {
@@ -461,19 +460,19 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   if (mixed) {
     const std::set<int32_t> old = BeforeTheNewest(recorded, counted);
     if (!old.empty() && bundle->ranks.size() >= old.size() + 2) {
-      LeaveOut(old, "left out: it is from an earlier run, or from an earlier time of this run, than the newest dumps",
+      LeaveOut(old, "omitted: it is from an earlier run, or an earlier time in this run, than the newest dumps",
                bundle);
       return;
     }
     bundle->problems.push_back({"", -1,
-                                "the dumps are from several runs, or from several times of one run: half of them or "
-                                "more contradict the others; analyze only dumps that were taken together",
+                                "the dumps are from several runs, or from several times in one run: half of them or "
+                                "more contradict the others; analyze only dumps that were taken at the same time",
                                 -1});
     return;
   }
   if (foreign.empty() || 2 * foreign.size() >= bundle->ranks.size()) return;
   LeaveOut(foreign,
-           "left out: it is from another run, or from another time of this run, because it contradicts the dumps of "
+           "omitted: it is from another run, or another time in this run, because it contradicts the dumps of "
            "most other ranks",
            bundle);
 }

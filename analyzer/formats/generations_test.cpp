@@ -71,7 +71,7 @@ TEST(Generations, TheNewestRunIsKeptEvenIfAnOlderRecordedMore) {
   EXPECT_NE(problems[0].text.find("4 ranks"), std::string::npos);
 }
 
-// Rank 2's dump of the newest run is missing. The previous run's dump must not replace it.
+// Rank 2's dump from the newest run is missing. The previous run's dump must not replace it.
 TEST(Generations, AnOldDumpDoesNotReplaceAMissingOne) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
@@ -83,7 +83,7 @@ TEST(Generations, AnOldDumpDoesNotReplaceAMissingOne) {
   EXPECT_EQ(problems.size(), 1u);
 }
 
-// A rank that creates a communicator alone has another unique id, but belongs to this run.
+// A rank that creates a communicator alone has a different unique id, but belongs to this run.
 TEST(Generations, AnotherUniqueIdIsNotAnotherRun) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
@@ -111,7 +111,7 @@ TEST(Generations, ProgramsThatShareNoRankOrCommunicatorStay) {
   EXPECT_TRUE(problems.empty());
 }
 
-// A Flight Recorder bundle. Every rank issued and completed AllReduces first to first + 9 of one group.
+// A Flight Recorder bundle. Every rank issued and completed AllReduces first to first + 9 in one group.
 Bundle Dumps(const std::vector<std::pair<int64_t, int64_t>>& first_and_time) {
   Bundle b;
   Communicator comm;
@@ -178,8 +178,8 @@ TEST(ForeignDumps, WithoutAMajorityTheNewestStay) {
   EXPECT_NE(each.problems[0].text.find("the dumps are from several runs"), std::string::npos);
 }
 
-// Another attempt of the job made calls with the same numbers an hour or half a minute before or after, at its own
-// pace, and the records show that they were over before these calls were issued.
+// Another attempt of the job made calls with the same numbers an hour or half a minute earlier or later, at its own
+// pace. The records show that they were over before these calls were issued.
 TEST(ForeignDumps, AnEarlierAttemptWithTheSameNumbersIsLeftOut) {
   for (const bool by_taking : {false, true}) {
     for (const int64_t seconds : {5400, 8970, 8990, 12'600}) {
@@ -219,7 +219,7 @@ TEST(ForeignDumps, AWrongClockIsCorrected) {
   }
 }
 
-// Half a minute before, another attempt got further, or less far, in the same group.
+// Half a minute earlier, another attempt got further, or less far, in the same group.
 TEST(ForeignDumps, AnAttemptHalfAMinuteBeforeIsToldByItsNumbers) {
   for (const int64_t first : {695, 705}) {
     for (const int64_t noticed : {kSecond / 10, 600 * kSecond}) {
@@ -239,7 +239,7 @@ TEST(ForeignDumps, ADumpTakenBeforeTheOthersIsLeftOut) {
   for (const bool torn_down : {false, true}) {
     Bundle b = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {690, 8990 * kSecond}, {700, 9000 * kSecond}});
     for (size_t r : {0, 1, 3}) {
-      // If the operation was aborted, so were those before it, which then only look complete.
+      // If the operation was aborted, those before it were aborted too, and only look complete.
       b.ranks[r].ops.push_back(b.ranks[r].ops.back());
       b.ranks[r].ops.back().seq++;
       b.ranks[r].ops.back().state = OpState::kIncomplete;
@@ -250,7 +250,8 @@ TEST(ForeignDumps, ADumpTakenBeforeTheOthersIsLeftOut) {
   }
 }
 
-// Rank 2's dump was taken while the others still made calls. If all dumps were taken at once, its GPU is behind.
+// Rank 2's dump was taken while the others were still making calls. If all dumps were taken at once, its GPU is
+// behind.
 TEST(ForeignDumps, ADumpTakenWhileTheOthersMadeCallsIsLeftOut) {
   for (const bool with_the_others : {false, true}) {
     const int64_t start = 9000 * kSecond, later = start + 600 * kSecond;
@@ -327,7 +328,7 @@ TEST(ForeignDumps, ALateDumpOfActiveOperationsStays) {
   Bundle late = ActiveDumps({{700, now}, {700, now}, {690, now - 600 * kSecond}, {700, now}});
   // This rank has been ahead for a long time in one group. Its root may have sent early.
   Bundle ahead = ActiveDumps({{700, now}, {700, now}, {690, now - 7200 * kSecond}, {700, now}}, 30);
-  // This rank waits for the operation that the others have not begun.
+  // This rank waits for an operation that the others have not begun.
   Bundle waiting = ActiveDumps({{700, now}, {700, now}, {701, now - 7200 * kSecond}, {700, now}});
   Bundle idle = ActiveDumps({{700, now}, {700, now}, {5, 0}, {700, now}});
   idle.ranks[2].ops.clear();

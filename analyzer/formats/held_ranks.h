@@ -1,4 +1,4 @@
-// Ranks of several files, before they are merged.
+// Ranks from several files before they are merged.
 #pragma once
 
 #include <cstdint>
@@ -43,14 +43,14 @@ struct LooseRank {
   std::vector<CommFacts> comms;  // for rank.memberships, in the same order
 };
 
-// The same, held by the builder: facts on which all members of a communicator agree are stored once.
+// The same as the builder stores it: facts that all members of a communicator agree on are stored once.
 struct HeldRank {
   Rank rank;
   std::vector<uint32_t> facts;  // for rank.memberships, in the same order: index into HeldRanks::facts
 };
 struct SaidFacts {
   CommFacts facts;
-  uint32_t comm = 0;  // the same for equal facts.id, from 0 without gaps
+  uint32_t comm = 0;  // numbers equal facts.id, from 0 without gaps
 };
 struct HeldRanks {
   // Pointers, because a Rank is large and must not move while they are sorted.

@@ -14,10 +14,10 @@
 namespace lockstep {
 namespace {
 
-// If a file contradicts the others in thousands of places, it is reported only a few times.
+// A file may contradict the others in thousands of places; reports only a few.
 constexpr int kMaxContradictions = 20;
 
-// Returns how much a rank's data contains; if there are two sources for one rank, the one with more is kept.
+// Returns how much data a rank has. If two sources describe one rank, the one with more is kept.
 std::tuple<int64_t, size_t, int64_t, int32_t, std::string> Knowledge(const Rank& rank) {
   int64_t progress = 0;
   for (const Membership& m : rank.memberships) {
@@ -44,7 +44,7 @@ std::string Folded(std::vector<int32_t> ranks) {
   return text;
 }
 
-// The most frequent value; if several are equally frequent, the smallest, so that the order of the files does not
+// The most frequent value, or the smallest of several equally frequent ones, so that the order of files does not
 // matter.
 template <typename T>
 struct Votes {
@@ -88,8 +88,8 @@ uint32_t InternInto(std::string_view text, std::vector<std::string>* all,
   return it->second;
 }
 
-// Sorts by program order in each thread, as Bundle requires, whatever the file's order. Operations that were
-// overwritten in the rings are older and come first.
+// Sorts by program order in each thread, as Bundle requires, whatever the file's order. Operations that the rings had
+// overwritten are older and come first.
 void SortOps(std::vector<Op>* ops) {
   const auto before = [](const Op& a, const Op& b) {
     if (a.recent_only != b.recent_only) return a.recent_only;
@@ -113,7 +113,7 @@ void BundleBuilder::AddRank(LooseRank loose) {
   if (loose.rank.rank < 0 || loose.rank.rank >= kMaxRanks) {
     AddProblem({.path = loose.rank.path,
                 .text = absl::StrCat("claims to be rank ", loose.rank.rank, ", which is not between 0 and ",
-                                     kMaxRanks - 1, ": left out"),
+                                     kMaxRanks - 1, ": omitted"),
                 .like = "impossible rank"});
     return;
   }
@@ -190,8 +190,8 @@ void BundleBuilder::KeepOneJob() {
   for (const auto& [job, ranks] : jobs) {
     if (job == kept) continue;
     AddProblem({"", -1,
-                absl::StrCat("data of another job, ", job, " (ranks ", Folded(ranks),
-                             "), is left out: analyze each job separately"),
+                absl::StrCat("data from another job, ", job, " (ranks ", Folded(ranks),
+                             "), was omitted; analyze each job separately"),
                 -1, /*note=*/true});
   }
   std::erase_if(held_.ranks, [&](const auto& held) { return !held->rank.job.empty() && held->rank.job != kept; });
@@ -206,7 +206,7 @@ void BundleBuilder::KeepNewestGeneration() {
   }
   for (const auto& [generation, ranks] : stale) {
     AddProblem({.text = absl::StrCat("ranks ", Folded(ranks), " of restart ", generation,
-                                     " are left out: the newest restart of the job is ", newest),
+                                     " were omitted: the newest restart of the job is ", newest),
                 .note = true,
                 .like = "older restart"});
   }
@@ -215,7 +215,7 @@ void BundleBuilder::KeepNewestGeneration() {
 
 namespace {
 
-// Copies what was observed of a process from outside; how it ended stays.
+// Copies what was observed of a process from outside, except how it ended.
 void TakeLook(Process* from, Process* to) {
   to->evidence = std::move(from->evidence);
   to->stack = std::move(from->stack);
@@ -250,15 +250,15 @@ void BundleBuilder::KeepOnePerRank() {
     if (over != kept_over ? kept_over : Knowledge(held->rank) > Knowledge(kept.back()->rank))
       std::swap(held, kept.back());
     Rank &winner = kept.back()->rank, &loser = held->rank;
-    // If the loser is the same process, or one that never used a communicator, nothing is lost when it is dropped.
+    // Nothing is lost if the other source is the same process, or one that never used a communicator.
     const bool same_process = winner.pid == loser.pid && winner.host == loser.host && winner.boot_id == loser.boot_id;
-    // A digest may have evidence while the whole ring does not.
+    // A digest may have evidence that the whole ring does not have.
     if (same_process && winner.process.evidence == nullptr && loser.process.evidence != nullptr)
       TakeLook(&loser.process, &winner.process);
     if (same_process || (loser.memberships.empty() && loser.ops.empty())) continue;
     AddProblem({.path = loser.path,
-                .text = absl::StrCat("a second process of rank ", loser.rank, " (pid ", loser.pid, " beside pid ",
-                                     winner.pid, ") is left out: it recorded less"),
+                .text = absl::StrCat("a second process of rank ", loser.rank, " (pid ", loser.pid,
+                                     " in addition to pid ", winner.pid, ") was omitted: it recorded less"),
                 .rank = loser.rank,
                 .note = true,
                 .like = "second process"});
@@ -287,13 +287,13 @@ std::vector<uint32_t> BundleBuilder::AddCommunicators() {
   }
   std::deque<CommVotes> votes(comms_.size());
   for (size_t i = 0; i < said.size(); ++i) {
-    if (said[i] == 0) continue;  // facts of ranks that were left out
+    if (said[i] == 0) continue;  // only ranks that were removed reported it
     CommVotes& vote = votes[held_.facts[i].comm];
     vote.Add(held_.facts[i].facts, said[i]);
     vote.members_seen += said[i];
   }
   for (const TableEntry& entry : table_) {
-    // A table entry that no rank belongs to is not a communicator of this bundle.
+    // A table entry without a rank is not a communicator of this bundle.
     const auto it = comms_.find(entry.facts.id);
     if (it != comms_.end() && votes[it->second].members_seen > 0) votes[it->second].Add(entry.facts, 1);
   }
@@ -318,7 +318,7 @@ std::vector<uint32_t> BundleBuilder::AddCommunicators() {
     comm.origin = vote.origin.Winner(ring::CallKind::kNone);
     comm.members_inferred = vote.inferred;
   }
-  // Communicators that many ranks report get their member lists first, in case a false entry has used up the space.
+  // Communicators that many ranks report get their member lists first, because a false entry could use up the space.
   std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
     return votes[a.second].members_seen > votes[b.second].members_seen;
   });
@@ -328,7 +328,7 @@ std::vector<uint32_t> BundleBuilder::AddCommunicators() {
     if (comm.size > kMaxMembers || comm.size > room) {
       Contradict("impossible size", "", -1,
                  absl::StrCat("communicator ", comm.id, " claims ", comm.size,
-                              " members, which is not plausible: its size is ignored"));
+                              " members, which is implausible; ignoring its size"));
       comm.size = 0;
     }
     comm.members.assign(static_cast<size_t>(comm.size), -1);
@@ -347,8 +347,8 @@ void BundleBuilder::PlaceMembers(const std::vector<uint32_t>& index) {
       Communicator& comm = bundle_.comms[m.comm];
       if (says.facts.size > 0 && says.facts.size != comm.size) {
         Contradict("another size", rank.path, rank.rank,
-                   absl::StrCat("says communicator ", comm.id, " has ", says.facts.size, " members; ", comm.size,
-                                " by the others"));
+                   absl::StrCat("reports that communicator ", comm.id, " has ", says.facts.size, " members; ",
+                                comm.size, " according to the others"));
       }
       if (m.member_rank < 0) continue;
       if (m.member_rank >= comm.size) {
@@ -362,7 +362,7 @@ void BundleBuilder::PlaceMembers(const std::vector<uint32_t>& index) {
       int32_t& member = comm.members[static_cast<size_t>(m.member_rank)];
       if (member >= 0 && member != rank.rank) {
         Contradict("member twice", rank.path, rank.rank,
-                   absl::StrCat("ranks ", member, " and ", rank.rank, " both say they are member ", m.member_rank,
+                   absl::StrCat("ranks ", member, " and ", rank.rank, " both claim to be member ", m.member_rank,
                                 " of communicator ", comm.id));
         continue;
       }
@@ -371,7 +371,7 @@ void BundleBuilder::PlaceMembers(const std::vector<uint32_t>& index) {
   }
 }
 
-// Every node's file lists the members of the largest communicators, so only unknown members are looked up.
+// Every node's file lists the members of the largest communicators, so this only looks up unknown members.
 void BundleBuilder::PlaceListedMembers(const std::vector<uint32_t>& index) {
   std::vector<uint64_t> unknown;
   for (const Communicator& comm : bundle_.comms)

@@ -1,5 +1,5 @@
-// Merges ranks from several files: one job, its newest generation, one entry for each rank, communicators merged by
-// identity. Used by the ring loader, the dump reader and LoadPaths. Files are untrusted: sizes and ranks are bounded,
+// Merges ranks from several files: one job, its newest generation, one entry per rank, and communicators merged by
+// id. The ring loader, the dump reader and LoadPaths use it. Files are untrusted: sizes and ranks are bounded, and
 // contradictions become problems.
 #pragma once
 
@@ -20,21 +20,21 @@ namespace lockstep {
 
 class BundleBuilder {
  public:
-  // Refuses a rank below 0 or not below kMaxRanks, and adds a problem.
+  // Refuses a negative rank or one of at least kMaxRanks, and adds a problem.
   void AddRank(LooseRank loose);
-  // A communicator's table entry with its listed members. The members' own data takes precedence.
+  // A communicator's table entry and the members that it lists. The members' own data takes precedence.
   void AddComm(CommFacts facts, std::vector<MemberSpan> members);
   void AddProblem(Problem problem) { bundle_.problems.push_back(std::move(problem)); }
-  // The position of a host, from its own file. Ignores hosts without a name, and empty positions.
+  // A host's position, from its own file. Ignores hosts without a name, and empty positions.
   void AddPlace(const HostPlace& place);
-  // The largest number wins; 0 means unknown.
+  // The largest number wins; 0: unknown.
   void ExpectRanks(int64_t ranks);
   uint32_t InternString(std::string_view text);
   uint32_t InternShape(std::string_view text);
   void SetStalled(int64_t stalled_ns);
   // Keeps only the ranks of this job.
   void SetJob(std::string job) { manifest_job_ = std::move(job); }
-  // The jobs of the added ranks, with their numbers of ranks. Ranks whose files name no job are not counted.
+  // The jobs of the added ranks, and each job's number of ranks. Omits ranks whose files name no job.
   std::map<std::string, int64_t> Jobs() const;
   bool empty() const { return held_.ranks.empty(); }
 
@@ -50,20 +50,21 @@ class BundleBuilder {
   void KeepOneJob();
   void KeepNewestGeneration();
   void KeepOnePerRank();
-  // Only so many contradictions are reported one by one.
+  // Reports only this many contradictions one by one.
   void Contradict(const char* like, const std::string& path, int32_t rank, std::string text);
   void MergeCommunicators();
-  // What most members say of each communicator. Returns the index in the bundle by SaidFacts::comm; kNoIndex: of none.
+  // What most members report about each communicator. Returns the index in the bundle by SaidFacts::comm; kNoIndex if
+  // there is none.
   std::vector<uint32_t> AddCommunicators();
-  // By what the ranks say of themselves, then by the lists of others.
+  // Uses what ranks report about themselves, then the other ranks' lists.
   void PlaceMembers(const std::vector<uint32_t>& index);
   void PlaceListedMembers(const std::vector<uint32_t>& index);
   void NumberTwins();
   void CountExpected();
 
   HeldRanks held_;
-  absl::flat_hash_map<CommFacts, uint32_t> facts_;    // maps to an index into held_.facts
-  absl::flat_hash_map<std::string, uint32_t> comms_;  // maps an id to SaidFacts::comm
+  absl::flat_hash_map<CommFacts, uint32_t> facts_;    // index into held_.facts
+  absl::flat_hash_map<std::string, uint32_t> comms_;  // SaidFacts::comm of each id
   std::vector<TableEntry> table_;
   std::map<std::string, HostPlace> places_;
   Bundle bundle_;

@@ -6,7 +6,7 @@
 namespace lockstep {
 
 struct AnalyzeOptions {
-  // Ignore operations in flight for fewer nanoseconds than this, unless Bundle::known_stalled.
+  // Ignore operations that have been in flight for less than this, unless Bundle::known_stalled is set.
   int64_t late_after_ns = 5'000'000'000;
 };
 

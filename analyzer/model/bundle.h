@@ -1,6 +1,6 @@
-// Everything the analysis knows: what each rank recorded, from any source, in one form. Loaders fill it, the engine
-// reads it. Plain values; a Bundle owns all its data. Sequence numbers are kept as the source counts them; kNone means
-// "none yet" and kUnknown "not in the source". Missing, overwritten, never enqueued and no data stay distinct.
+// Everything that the analysis knows: what each rank recorded, from any source, in one form. Loaders fill it and the
+// engine reads it. Plain values; a Bundle owns all its data. Sequence numbers stay as the source counts them; kNone
+// means "none yet" and kUnknown "not in the source". Missing, overwritten, never enqueued and no data stay distinct.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ constexpr int64_t kNone = -1;     // nothing issued (or started, completed) yet
 constexpr int64_t kUnknown = -2;  // not recorded by this source
 constexpr uint32_t kNoIndex = UINT32_MAX;
 
-// Limits of readers; a file that exceeds them is reported as a problem.
+// Limits for readers. A file beyond them is reported as a problem.
 constexpr int32_t kMaxRanks = 1 << 20;
 constexpr int32_t kMaxMembers = 1 << 20;
-// Total entries of all Communicator::members; communicators beyond it keep their size but not the list.
+// Total entries of all Communicator::members. Communicators beyond it keep their size but not their list.
 constexpr int64_t kMaxMemberEntries = int64_t{1} << 24;
 
 // A communicator of the job, merged over the ranks that recorded it.
@@ -39,9 +39,9 @@ struct Communicator {
   // True if the number of members is unknown, because a rank without data may be one.
   bool may_have_more = false;
   std::string parent_id;  // empty if none
-  // Number among the children of one parent (or the roots) in order of creation, from 1; 0 if unknown.
+  // Number among the children of one parent (or the roots) in creation order, from 1; 0 if unknown.
   uint32_t ordinal = 0;
-  // Number among the nameless communicators with the same members, from 1, in order of creation if known. 0 if it has a
+  // Number among the unnamed communicators with the same members, from 1, in creation order if known. 0 if it has a
   // name or is the only one.
   uint32_t twin = 0;
   int32_t color = 0;
@@ -66,8 +66,8 @@ struct Membership {
   // Progress of collectives, as counted by the source. kNone or kUnknown if there is no number.
   int64_t issued = kUnknown, launched = kUnknown, started = kUnknown, completed = kUnknown;
   // The same for point-to-point operations, if the source counts them over all peers (Flight Recorder's p2p_seq_id).
-  // These operations do not complete in order. A dump without entries of a group has only one kind of counts; the other
-  // is kUnknown.
+  // These operations do not complete in order. A dump without entries for a group has only one kind of count; the
+  // other is kUnknown.
   int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
   int64_t first_seq = 1;  // the source's number of the first collective (Flight Recorder: 0 or 1)
   int64_t issued_ns = 0;  // when `issued` was issued, on the rank's clock; 0 if unknown
@@ -76,21 +76,21 @@ struct Membership {
   uint64_t signature_hash = 0;  // rolling hash at `issued`; 0 if not recorded
   std::vector<HashCheckpoint> checkpoints;
   std::vector<PeerCount> peers;
-  int64_t lost_records = 0;  // operations of this communicator that are no longer among Rank::ops
+  int64_t lost_records = 0;  // operations on this communicator that are no longer in Rank::ops
   // Operations that are counted but not in Rank::ops: they were not loaded, or the source has no entries for them
   // (PyTorch has none for sends and receives on gloo). Their absence proves nothing.
   int64_t not_loaded = 0;
   int32_t async_error = 0;
   int32_t color = 0, key = 0;
   uint32_t ring_index = kNoIndex;  // slot in the rank's ring, for cross references
-  std::string local_name;          // the source's local name for the communicator (process group id), for messages
-  // The other fields of a ring, so that dumps lose no data.
+  std::string local_name;          // the source's own name for the communicator (process group id), for messages
+  // The ring's other fields, so that dumps lose no data.
   Boxed<ring::CommSnapshot> recorded;
 };
 
 enum class OpState : uint8_t {
-  kUnknown,     // issued by the CPU; the GPU's progress is not recorded
-  kEntered,     // the CPU is inside the call
+  kUnknown,     // issued by the CPU thread; the GPU's progress is not recorded
+  kEntered,     // the CPU thread is inside the call
   kQueued,      // in a group that is still open
   kEnqueued,    // on the stream; the GPU has certainly not started it
   kStarted,     // the GPU reached the operation and has certainly not completed it
@@ -100,11 +100,11 @@ enum class OpState : uint8_t {
   kCaptured,  // captured into a CUDA graph
 };
 
-// The operation is on its stream, and known not to have completed.
+// The operation is on its stream and has certainly not completed.
 constexpr bool IsUnfinished(OpState state) {
   return state == OpState::kEnqueued || state == OpState::kStarted || state == OpState::kIncomplete;
 }
-// The same, or the operation is not on its stream yet: it is inside the call, or in an open group.
+// The same, or the operation is not on its stream yet: the CPU thread is inside the call, or the group is open.
 constexpr bool IsInFlight(OpState state) {
   return IsUnfinished(state) || state == OpState::kEntered || state == OpState::kQueued;
 }
@@ -119,22 +119,22 @@ struct Op {
   bool batch_end : 1 = false;    // the record of a whole coalesced batch
   bool retired : 1 = false;      // Flight Recorder: the watchdog dropped the operation from its list
   bool recent_only : 1 = false;  // only in the communicator's recent operations, not in the rings
-  bool replayed : 1 = false;     // issued by a launch of a CUDA graph; `graph` identifies the launch, see ReplayOf
+  bool replayed : 1 = false;     // issued by a launch of a CUDA graph; `graph` identifies the launch (see ReplayOf)
   uint8_t datatype = ring::kNoDatatype, reduction = ring::kNoReduction;
   int16_t result = 0;
-  // For a collective: in the communicator; for a send or receive: in (peer, direction) or p2p_seq_id.
+  // A collective's number on the communicator; a send's or receive's number for (peer, direction), or its p2p_seq_id.
   int64_t seq = kUnknown;
   int64_t count = -1;          // elements as passed; -1 if unknown (Flight Recorder has shapes instead)
   uint32_t thread = kNoIndex;  // index into Rank::threads, or into the source's thread numbering
   uint32_t stream = kNoIndex;  // index into Rank::streams
-  int64_t index = 0;           // program order in the rank's thread
+  int64_t index = 0;           // position in the thread's program order
   int64_t ticket = 0;
   int64_t enter_ns = 0, return_ns = 0;       // rank's clock; return_ns is 0 if not returned or not recorded
   int64_t started_ns = 0, completed_ns = 0;  // 0 if unknown
   uint64_t caller = 0;
-  uint64_t graph = 0;  // number of the capture of the CUDA graph, if captured
+  uint64_t graph = 0;  // if captured: number of the CUDA graph's capture
   uint32_t caller_object = 0;
-  uint32_t group = 0;             // 0 without an explicit group; else a number counted for each thread
+  uint32_t group = 0;             // 0 without an explicit group; otherwise a number counted for each thread
   uint32_t addresses = kNoIndex;  // index into Rank::addresses
   // Only from Flight Recorder; otherwise empty. Shapes are interned: an index into Bundle::shapes, or kNoIndex.
   uint32_t dtypes = kNoIndex;                                // index into Bundle::strings: "Float -> Half"
@@ -146,7 +146,7 @@ struct Op {
 };
 static_assert(sizeof(Op) <= 160);
 
-// Converts a source's 64-bit group number to Op::group; 0 stays "none".
+// Converts a source's 64-bit group number to Op::group; 0 still means none.
 constexpr uint32_t GroupNumber(uint64_t group) {
   const auto low = static_cast<uint32_t>(group);
   return low == 0 && group != 0 ? UINT32_MAX : low;
@@ -157,20 +157,21 @@ struct Replay {
   uint32_t graph = 0;   // GraphSnapshot::index of Rank::graphs
   uint64_t number = 0;  // from 1
 };
-// A replayed operation's Op::graph: its index into Rank::replays, and its position in the graph, from 1.
+// Op::graph of a replayed operation: its index into Rank::replays, and its position in the graph, counted from 1.
 constexpr uint64_t ReplayedAs(uint32_t replay, uint32_t place) { return uint64_t{place} << 32 | replay; }
 constexpr uint32_t ReplayOf(const Op& op) { return static_cast<uint32_t>(op.graph); }
 constexpr uint32_t PlaceInGraph(const Op& op) { return static_cast<uint32_t>(op.graph >> 32); }
 
-// Addresses of an operation's buffers: for users and viewers, not for the analysis.
+// Addresses of an operation's buffers, for users and viewers; the analysis ignores them.
 struct OpAddresses {
   uint64_t send = 0, recv = 0;
 };
 
-// A network operation that was running when the rank's data was taken: the steps of one channel to or from one peer.
+// A network operation that was running when the rank's data was captured: the steps of one channel to or from one
+// peer.
 struct NetworkOp {
   uint32_t membership = kNoIndex;
-  ring::CallKind kind = ring::CallKind::kNone;  // kind of the operation that the network operation belongs to
+  ring::CallKind kind = ring::CallKind::kNone;  // kind of the operation that this network operation is a part of
   int64_t seq = kUnknown;
   int32_t peer = -1;  // member rank at the other end
   uint32_t channel = 0;
@@ -192,23 +193,24 @@ struct Process {
   std::string wchan;
   std::vector<std::string> stack;
   std::string stack_refused;
-  bool consequence = false;                 // ended because the job was being ended
-  std::string exception;                    // Python exception that ended it: "ValueError: .."; empty if unknown
-  std::vector<std::string> python_stack;    // innermost frame first, of `exception` if there is one; empty if not taken
-  std::vector<std::string> stack_later;     // the native stack one sample later; empty if not taken
-  std::vector<std::string> written_files;   // regular files open for writing
-  std::vector<std::string> written_mounts;  // parallel to written_files: "/mnt/lustre (lustre)"; empty: unknown
-  uint32_t threads_in_d = 0;                // threads in uninterruptible sleep
+  bool consequence = false;  // ended because the job was being ended
+  std::string exception;     // Python exception that ended it: "ValueError: .."; empty if unknown
+  std::vector<std::string>
+      python_stack;  // innermost frame first; the stack of `exception` if there is one; empty if not taken
+  std::vector<std::string> stack_later;             // the native stack one sample later; empty if not taken
+  std::vector<std::string> written_files;           // regular files open for writing
+  std::vector<std::string> written_mounts;          // parallel to written_files: "/mnt/lustre (lustre)"; empty: unknown
+  uint32_t threads_in_d = 0;                        // threads in uninterruptible sleep
   std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null if not taken
 };
 
-// kText: from a reader of logs. Its ranks are kFlightRecorder, because a log contains calls like a framework's dump.
+// kText: ranks from logs have kFlightRecorder, because a log contains calls like a framework's dump.
 enum class Source : uint8_t { kRing, kDump, kFlightRecorder, kText };
 
-// The source of the started and completed times of operations. The numbers are permanent: dumps contain them.
+// The source of the operations' start and completion times. The numbers are permanent, because dumps contain them.
 enum class TimeSource : uint8_t {
-  kUnknown = 0,             // treated like sampled marks, or a framework's own times in its dumps
-  kSampledMarks = 1,        // mark lines read at intervals: a time is late by up to the interval
+  kUnknown = 0,             // treated like sampled markers, or a framework's own times in its dumps
+  kSampledMarks = 1,        // markers read at intervals: a time is late by up to the interval
   kEvents = 2,              // events on the stream
   kProfiler = 3,            // the library's own timestamps
   kFramework = 4,           // a framework's watchdog: a time is late by up to the watchdog's interval
@@ -239,7 +241,7 @@ struct Rank {
   ring::RingPlace ring_place = ring::RingPlace::kFolder;
   Process process;
   std::vector<Membership> memberships;
-  std::vector<Op> ops;                        // for each thread in program order, oldest first
+  std::vector<Op> ops;                        // in program order of each thread, oldest first
   std::vector<OpAddresses> addresses;         // addresses for ops; may be empty
   std::vector<ring::ThreadSnapshot> threads;  // here, .comm is an index into `memberships`
   std::vector<ring::StreamSnapshot> streams;
@@ -250,7 +252,7 @@ struct Rank {
   int64_t captured_ns = 0;                  // when the rank's data was taken, on the rank's clock; 0 if unknown
   int64_t real_minus_mono_ns = 0;
   TimeSource time_source = TimeSource::kUnknown;
-  // Upper limit of the lateness of started_ns and completed_ns; 0 for the source's usual one.
+  // Upper limit of the lateness of started_ns and completed_ns; 0 means the source's usual limit.
   int64_t time_uncertainty_ns = 0;
   uint64_t records_lost = 0;
   uint64_t not_loaded = 0;  // operations in the file that are not in `ops`; see Membership::not_loaded
@@ -258,11 +260,11 @@ struct Rank {
   std::string path;             // file the data came from
   bool damaged = false;         // part of the rank's data could not be read
   bool only_active = false;     // Flight Recorder: the dump contains only incomplete operations
-  bool start_recorded = false;  // a start time or mark exists, so "not started" is certain
+  bool start_recorded = false;  // a start time or marker exists, so "not started" is certain
   // Flight Recorder with a backend that never marks operations completed, only retired (gloo, torchcomms). A failed
   // operation then looks completed, and sends, receives and barriers may leave no entry.
   bool ends_untold = false;
-  // Flight Recorder with a backend without names of groups: members of the process's newest group; 0 if unknown.
+  // Flight Recorder with a backend without group names: members of the process's newest group; 0 if unknown.
   int32_t newest_group_size = 0;
   // Flight Recorder: the file is older than its newest record, so its clock was set back before it was written.
   // Durations of operations in flight are unknown.
@@ -274,18 +276,18 @@ struct Problem {
   int64_t offset = -1;
   std::string text;
   int32_t rank = -1;
-  bool note = false;      // only for information: the analysis misses nothing because of the problem
-  bool stopped = false;   // the rank's recording was stopped, so its later calls are unknown
-  std::string like = "";  // the same for problems that differ only in names and numbers; "" if the texts must be equal
+  bool note = false;      // only for information: the problem does not affect the analysis
+  bool stopped = false;   // recording stopped on this rank, so its later calls are unknown
+  std::string like = "";  // equal for problems that differ only in names and numbers; "" if the texts must be equal
 };
 
 // `like` of problems that a ring's reader and a dump's writer report about one rank's data.
 inline constexpr char kDamagedRank[] = "damaged rank";
 
-// The network ports of a host that have the rate of its fastest active one; 0 if unknown.
+// The network ports of a host that run at the rate of its fastest active port; 0 if unknown.
 struct HostNetwork {
   uint32_t port_mbits = 0, ports = 0;
-  uint32_t gpus = 0;  // of the host, whether a job uses them or not
+  uint32_t gpus = 0;  // GPUs in the host, whether a job uses them or not
 };
 
 // The position of a host, from dump headers or a topology file; empty if unknown.
@@ -303,7 +305,7 @@ struct Bundle {
   std::vector<HostPlace> places;  // ascending by host, no duplicates
   std::string job;
   int32_t ranks_expected = 0;  // from world size, process groups or the manifest; 0 if unknown
-  // Set by a live observer of the job that decided that nothing moves. An operation in flight is then stuck at any age.
+  // Set by a live observer of the job that found that nothing moves. An operation in flight is then stuck at any age.
   bool known_stalled = false;
   int64_t stalled_ns = 0;
 };

@@ -1,5 +1,5 @@
 // Facts about each kind of NCCL call, in one table. recorder/ring/calls.h has the names and the classes (collective,
-// point to point, one-sided).
+// point-to-point, one-sided).
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@ struct CallFacts {
 
   bool needs_every_member = false;  // no member completes the call before all members have entered it
   bool has_root = false;            // Op::root_or_peer is the root
-  bool may_be_sends = false;        // a framework records one call for NCCL's sends and receives with each peer
-  Side counted = Side::kNone;       // the side of a framework's record that has the number of elements that NCCL gets
+  bool may_be_sends = false;        // a framework records one call for NCCL's sends and receives with every peer
+  Side counted = Side::kNone;       // the side of a framework's record with the element count that NCCL gets
   Output output = Output::kAny;     // number of output elements, relative to the input
   bool inputs_agree = true;         // all members pass the same number of elements, and get the same number
   bool outputs_agree = true;
-  bool has_every_input = true;  // all members pass an input (in a scatter only the root does), and get an output
+  bool has_every_input = true;  // all members pass an input (in a scatter only the root does) and get an output
   bool has_every_output = true;
-  // Op::count is one member's part of the payload, so the whole is `members` times that.
+  // Op::count is one member's part of the payload, so the whole payload is `members` times as large.
   bool count_is_one_members = true;
-  bool payload_is_whole = false;  // nccl-tests uses the whole as the payload
-  // How often each byte crosses the bus, in units of (members - 1) / members; 0 means once.
+  bool payload_is_whole = false;  // nccl-tests counts the whole as the payload
+  // How many times each byte crosses the bus, in units of (members - 1) / members; 0 means once.
   int bus_passes = 0;
 };
 
-// Returns the facts about a collective. Other calls have the defaults, which do not apply.
+// Returns the facts about a collective. Other calls get defaults, which do not apply to them.
 const CallFacts& CallFactsOf(ring::CallKind kind);
 
 inline bool NeedsEveryMember(ring::CallKind kind) { return CallFactsOf(kind).needs_every_member; }
 
-// Returns the matching kind of a send or receive.
+// Returns the kind of call that matches a send or receive.
 constexpr ring::CallKind OtherSideOf(ring::CallKind kind) {
   return kind == ring::CallKind::kSend ? ring::CallKind::kRecv : ring::CallKind::kSend;
 }

@@ -6,10 +6,10 @@ namespace lockstep {
 namespace {
 
 constexpr char kCallSites[] =
-    "the program at the call sites above: which side does what the other ranks with its role do there; longer records "
+    "the program at the call sites above: which side does the same as other ranks with its role; longer records "
     "where "
     "they are overwritten";
-constexpr char kStacks[] = "stacks of the named ranks, taken twice: which of them waits for another";
+constexpr char kStacks[] = "the named ranks' stacks, taken twice: which of them waits for another";
 constexpr char kTimes[] =
     "times of each rank's own computation (the profiler), clocks and temperatures of the named GPUs";
 constexpr char kOrders[] = "the program at the call sites above: which of these orders is the intended one";
@@ -49,7 +49,8 @@ constexpr FindingFacts kFindings[] = {
      .cause = "gpu",
      .rests_on_flight = true,
      .one_broken_thing = true,
-     .tells_apart = "Xid errors and a kernel trace of each named GPU; full GPU marks (which of them did not start)"},
+     .tells_apart = "Xid errors and a kernel trace of each named GPU; GPU progress markers (LOCKSTEP_GPU=full: which "
+                    "of them did not start)"},
     {.kind = RANK_AHEAD, .order = 4, .verdict = VERDICT_DESYNC, .cause = kMismatch, .tells_apart = kCallSites},
     {.kind = RANK_NOT_ARRIVED,
      .order = 5,
@@ -75,13 +76,12 @@ constexpr FindingFacts kFindings[] = {
      .verdict = VERDICT_DESYNC,
      .cause = kMismatch,
      .definite = true,
-     .tells_apart = "the colors and keys that the program intended, beside those that each named rank passed"},
+     .tells_apart = "the colors and keys that the program intended, and those that each named rank passed"},
     {.kind = P2P_UNMATCHED,
      .order = 7,
      .cause = kMismatch,
      .rests_on_flight = true,
-     .tells_apart =
-         "the program of both sides at that place: a send or receive too many, too few, or with another peer"},
+     .tells_apart = "both sides' program at that place: an extra or missing send or receive, or one with another peer"},
     {.kind = ORDER_INVERSION,
      .order = 8,
      .verdict = VERDICT_DESYNC,
@@ -112,14 +112,14 @@ constexpr FindingFacts kFindings[] = {
      .verdict = VERDICT_DESYNC,
      .cause = kMismatch,
      .definite = true,
-     .tells_apart = "a longer record of the named ranks (a larger ring), or a run of the job under `lockstep run`, "
+     .tells_apart = "a longer record of the named ranks (a larger ring), or running the job under `lockstep run`, "
                     "which records the call itself"},
     {.kind = ASYNC_ERROR,
      .order = 13,
      .cause = "network",
      .definite = true,
      .one_broken_thing = true,
-     .tells_apart = "NCCL's own log of the named ranks (NCCL_DEBUG=WARN): which rank reported first, and which peer "
+     .tells_apart = "the named ranks' NCCL logs (NCCL_DEBUG=WARN): which rank reported first, and which peer "
                     "its log names"},
     {.kind = SLOW_HOST, .order = 14, .verdict = VERDICT_SLOW, .cause = "host", .tells_apart = kTimes},
     {.kind = STRAGGLER, .order = 14, .verdict = VERDICT_SLOW, .cause = "late", .tells_apart = kTimes},

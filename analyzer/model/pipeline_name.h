@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// "pp", "pp_3", "PIPELINE_MODEL_PARALLEL_GROUP", "pipe-0": a word of the name is pp or begins with pipe.
+// "pp", "pp_3", "PIPELINE_MODEL_PARALLEL_GROUP", "pipe-0": a word in the name is pp or begins with pipe.
 inline bool NamesPipeline(const std::string& name) {
   std::string word;
   for (size_t i = 0; i <= name.size(); ++i) {

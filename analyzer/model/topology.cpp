@@ -21,7 +21,7 @@ bool PlainName(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; });
 }
 
-// Pieces between any of these characters; with `skip_empty` only nonempty ones.
+// The pieces between any of these characters; with `skip_empty`, only nonempty ones.
 std::vector<std::string_view> Split(std::string_view text, std::string_view separators, bool skip_empty) {
   std::vector<std::string_view> pieces;
   for (size_t at = 0; at <= text.size();) {
@@ -47,7 +47,7 @@ std::string Lower(std::string_view text) {
 
 std::string_view Short(std::string_view host) { return host.substr(0, host.find('.')); }
 
-// The value of KEY=VALUE on a topology.conf line; empty if there is none. `key` is in lower case; the line's may be in
+// The value of KEY=VALUE on a topology.conf line; empty if there is none. `key` is in lower case, the line may be in
 // any case.
 std::string_view ValueOf(std::string_view line, std::string_view key) {
   for (std::string_view word : Split(line, " \t", true)) {
@@ -74,8 +74,7 @@ class Parser {
       if (!line.empty()) Line(line);
     }
     if (skipped_ > kMaxProblems) {
-      problems_->push_back(
-          {path_, -1, absl::StrCat(skipped_ - kMaxProblems, " more lines were not understood"), -1, true});
+      problems_->push_back({path_, -1, absl::StrCat(skipped_ - kMaxProblems, " more invalid lines"), -1, true});
     }
   }
 
@@ -131,19 +130,19 @@ class Parser {
   void Add(const std::string& host, std::string_view rack, std::string_view leaf) {
     if (hosts.size() >= kMaxHosts) {
       problems_->push_back(
-          {path_, line_at_, absl::StrCat("more than ", kMaxHosts, " hosts: the rest is ignored"), -1, true});
+          {path_, line_at_, absl::StrCat("more than ", kMaxHosts, " hosts; the rest is ignored"), -1, true});
       full_ = true;
       return;
     }
     auto [it, fresh] = hosts.try_emplace(host, HostPlace{host, std::string(rack), std::string(leaf)});
     if (!fresh && (it->second.rack != rack || it->second.leaf_switch != leaf))
-      Skip(absl::StrCat("host ", host, " is listed again with another position"));
+      Skip(absl::StrCat("host ", host, " is listed again with a different position"));
   }
 
   void Skip(const std::string& why) {
     if (++skipped_ > kMaxProblems) return;
     problems_->push_back(
-        {path_, line_at_, absl::StrCat("line ", line_number_, " of the topology is ignored: ", why), -1, true});
+        {path_, line_at_, absl::StrCat("line ", line_number_, " of the topology ignored: ", why), -1, true});
   }
 
   const std::string& path_;
@@ -164,7 +163,7 @@ bool ParseSmall(std::string_view digits, uint64_t* out) {
   return true;
 }
 
-// Expands all brackets of one element of a host list; the last one varies fastest.
+// Expands all brackets of one element of a host list; the last bracket varies fastest.
 bool ExpandOne(std::string_view element, size_t limit, std::vector<std::string>* hosts) {
   std::vector<std::string> names{""};
   while (!element.empty()) {
@@ -232,7 +231,7 @@ absl::Status AddTopology(const std::string& path, Bundle* bundle) {
   std::vector<HostPlace> places = ParseTopology(*text, path, &problems);
   if (places.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        path, ": contains no host; lines have the form HOST RACK SWITCH, or SwitchName=.. Nodes=.. of topology.conf"));
+        path, ": contains no host; lines must be HOST RACK SWITCH, or SwitchName=.. Nodes=.. as in topology.conf"));
   }
   bundle->problems.insert(bundle->problems.end(), problems.begin(), problems.end());
   std::map<std::string, HostPlace> merged;

@@ -1,10 +1,10 @@
-// The positions of hosts (rack and switch), from a file that an administrator maintains. There are two forms,
+// The positions of hosts (rack and switch), from a file that an administrator maintains. There are two formats,
 // distinguished by content:
-// - A table has one line for each host: HOST RACK SWITCH, separated by commas or blanks; "-" means unknown; '#' begins
-//   a comment. A first line may name the columns (host, rack, switch or leaf_switch) in any order.
-// - Slurm's topology.conf: SwitchName=leaf1 Nodes=node[001-032,040] ... Lines that name only Switches= are upper levels
-//   and not used.
-// The file is untrusted: every size is bounded, and an invalid line is one problem and does not end the reading.
+// - A table has one line for each host: HOST RACK SWITCH, separated by commas or blanks; "-" means unknown; '#'
+// begins a comment. A first line may name the columns (host, rack, switch or leaf_switch) in any order.
+// - Slurm's topology.conf: SwitchName=leaf1 Nodes=node[001-032,040] ... Lines that name only Switches= are upper
+// levels and are ignored.
+// The file is untrusted: every size is bounded. An invalid line becomes a problem, and reading continues.
 #pragma once
 
 #include <string>
@@ -16,19 +16,19 @@
 
 namespace lockstep {
 
-// Hosts of one file, ascending, without duplicates (the first line of a host counts). `path` is for problems.
+// Hosts in one file, ascending, without duplicates (a host's first line counts). Problems name `path`.
 std::vector<HostPlace> ParseTopology(std::string_view text, const std::string& path, std::vector<Problem>* problems);
 
-// Expands Slurm's host lists: "gpu[01-03,7],login" gives gpu01 gpu02 gpu03 gpu7 login. Returns false if it is malformed
-// or names more than `limit` hosts; `hosts` then contains those parsed so far.
+// Expands Slurm's host lists: "gpu[01-03,7],login" gives gpu01 gpu02 gpu03 gpu7 login. Returns false if the list is
+// malformed or names more than `limit` hosts; `hosts` then contains those parsed so far.
 bool ExpandHostList(std::string_view list, size_t limit, std::vector<std::string>* hosts);
 
-// Reads the file (at most 64 MiB). It overrides the positions in the bundle's headers. NotFound, or Unavailable if it
-// cannot be read; FailedPrecondition if it contains no host. Each message names the file.
+// Reads the file (at most 64 MiB). It overrides the positions in the bundle's headers. Returns NotFound, Unavailable
+// if it is unreadable, or FailedPrecondition if it contains no host. Each message names the file.
 absl::Status AddTopology(const std::string& path, Bundle* bundle);
 
-// The position of a host; null if unknown. A file may use short names and the ranks full ones, or the reverse: "node7"
-// and "node7.cluster.example" are the same host unless both are listed.
+// The position of a host; null if unknown. A file may use short names and the ranks full names, or vice versa:
+// "node7" and "node7.cluster.example" are the same host unless both are listed.
 const HostPlace* FindPlace(const Bundle& bundle, std::string_view host);
 
 }  // namespace lockstep

@@ -50,8 +50,8 @@ std::string Sentence(const Before::Item& before) {
                       DayText(before.last_real_ns), " (", Printable(before.last_kind, 40), ")");
 }
 
-// What `lockstep archive VERB` answers to the input. Empty on any failure, with *why. The process has ended when this
-// returns.
+// What `lockstep archive VERB` prints for this input. Empty on any failure, with *why. The process has ended when
+// this returns.
 std::string Ask(const char* verb, const std::string& url, const std::string& input, int64_t limit_ns,
                 std::string* why) {
   ChildRun run;
@@ -93,7 +93,7 @@ std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns) {
   Json names = Json::array();
   for (size_t i = 0; i < std::min(sorted.size(), kMostHosts); ++i) names.push_back(sorted[i].first);
   const Json json = {{"hosts", names}, {"places", places}, {"until_real_ns", std::max<int64_t>(until_real_ns, 0)}};
-  // An escaped byte takes at most six bytes, and a pipe holds 64 KiB.
+  // An escaped byte takes up to six bytes, and a pipe holds 64 KiB.
   const std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() <= 60'000 ? text : "";
 }
@@ -105,7 +105,7 @@ Before TakeBefore(std::string_view answer) {
   if (!taken.unknown.empty()) return taken;
   const auto list = json.is_object() ? json.find("before") : json.end();
   if (!json.is_object() || list == json.end() || !list->is_array()) {
-    taken.unknown = "the archive's answer cannot be read";
+    taken.unknown = "cannot parse the archive's answer";
     return taken;
   }
   for (const Json& item : *list) {
@@ -133,7 +133,7 @@ Before AskBefore(const std::string& url, const Verdict& verdict, int64_t until_r
   Before before;
   const std::string answer = Ask("before", url, question, limit_ns, &before.unknown);
   if (!answer.empty()) return TakeBefore(answer);
-  before.unknown = before.unknown.empty() ? "the archive gave no answer" : Printable(before.unknown, 300);
+  before.unknown = before.unknown.empty() ? "the archive did not answer" : Printable(before.unknown, 300);
   return before;
 }
 
@@ -181,7 +181,7 @@ void AddBeforeRow(const Before& before, ReportContent* content) {
     }
     row.lines.push_back(Printable(item.text, 300));
   }
-  if (!before.unknown.empty()) row.lines.push_back(absl::StrCat("not known: ", Printable(before.unknown, 300)));
+  if (!before.unknown.empty()) row.lines.push_back(absl::StrCat("unknown: ", Printable(before.unknown, 300)));
   auto& rows = content->first.rows;
   const auto at = std::find_if(rows.begin(), rows.end(), [](const ReportRow& r) {
     return r.label == "NOT" || r.label == "maybe" || r.label == "sure" || r.label == "do";

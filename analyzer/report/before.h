@@ -1,6 +1,6 @@
 // What an archive of earlier incidents (docs/export.md) knows about a verdict's culprits. A separate process,
-// lockstep-archive beside this program, sends the query. So a slow or hostile server only costs the verdict a bounded
-// wait.
+// lockstep-archive beside this program, sends the query: a slow or hostile server can only delay the verdict by a
+// bounded time.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +22,18 @@ constexpr int64_t kArchiveWaitNs = 1'500'000'000;
 // LOCKSTEP_ARCHIVE; empty if no archive is configured.
 std::string ArchiveFromEnvironment();
 
-// The archive's answer; empty if none was asked, or it knows nothing.
+// The archive's answer; empty if no archive was queried, or it knows nothing.
 struct Before {
   struct Item {
     std::string what, name;    // "host" or "code place"
-    int64_t culprit_of = 0;    // number of earlier incidents that name it first
-    int64_t incidents = 0;     // number of examined incidents: the newest, of all jobs
-    int64_t last_real_ns = 0;  // time of the newest one that names it; 0 if none
+    int64_t culprit_of = 0;    // number of earlier incidents whose first finding names it
+    int64_t incidents = 0;     // number of incidents compared: the newest, of all jobs
+    int64_t last_real_ns = 0;  // time of the newest incident that names it; 0 if none
     std::string last_kind;     // "GPU_STALL"
     std::string text;          // one sentence
   };
   std::vector<Item> items;
-  std::string unknown;  // why the archive gave no answer; else empty
+  std::string unknown;  // why the archive did not answer; empty if it did
   bool empty() const { return items.empty() && unknown.empty(); }
 };
 
@@ -45,22 +45,22 @@ std::string ReportJson(const Verdict& verdict, const Before& before);
 std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged, const Before& before);
 void AddBeforeRow(const Before& before, ReportContent* content);
 
-// The hosts and places of the first finding's culprits as JSON, at most 30 KiB; empty if there is no question.
-// `until_real_ns`: only incidents before that moment count; 0 for all.
+// The hosts and code places of the first finding's culprits as JSON, at most 30 KiB; empty if there is nothing to
+// query. `until_real_ns`: only count incidents before that moment; 0 counts all.
 std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns);
-// Parses an answer of `lockstep archive before`, which is untrusted.
+// Parses an answer of `lockstep archive before`. The answer is untrusted.
 Before TakeBefore(std::string_view answer);
 
 // Queries the archive at `url`, within a time limit. Errors become Before::unknown. Without culprits it sends no query.
 Before AskBefore(const std::string& url, const Verdict& verdict, int64_t until_real_ns,
                  int64_t limit_ns = kArchiveWaitNs);
 
-// Asks the archive for the best bus bandwidth that earlier incidents had for the verdict's speeds. Empty if it does not
-// answer within the time limit.
+// Queries the archive for the best bus bandwidth that earlier incidents reached for each of the verdict's speeds.
+// Empty if it does not answer within the time limit.
 std::vector<BestEver> AskBest(const std::string& url, const Verdict& verdict, int64_t until_real_ns,
                               int64_t limit_ns = kArchiveWaitNs);
 
-// Returns when the incident in this folder was taken, from its manifest; 0 if missing or unreadable.
+// Returns when this folder's incident was captured, from its manifest; 0 if missing or unreadable.
 int64_t CapturedRealNs(const std::string& folder);
 
 }  // namespace lockstep

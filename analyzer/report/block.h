@@ -1,4 +1,4 @@
-// Labeled rows, before they are formatted as text or as a page.
+// Labeled rows, before they are formatted as text or HTML.
 #pragma once
 
 #include <string>

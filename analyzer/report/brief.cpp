@@ -1,4 +1,4 @@
-// The first screen: what a tired engineer reads at once, in at most 24 lines.
+// The first screen: what a tired engineer reads first, in at most 24 lines.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -24,9 +24,9 @@ constexpr size_t kScreenLines = 24;
 constexpr size_t kTextColumn = 11;       // column of a row's text
 constexpr size_t kContinuedColumn = 13;  // column of continued lines
 constexpr size_t kMostAlso = 3;          // maximum of further findings
-constexpr size_t kMostRankColumns = 18;  // longer lists of ranks in a chain are replaced by their number
+constexpr size_t kMostRankColumns = 18;  // in a chain, print the number of ranks instead of a longer list
 
-// Items as lines. Drops the last ones if the row has more than `most` lines. A single item that is too long ends in
+// Items as lines. If the row has more than `most` lines, drops the last items. A single item that is too long ends in
 // "..".
 class BriefRow {
  public:
@@ -51,7 +51,7 @@ class BriefRow {
       label.assign(kTextColumn, ' ');
     }
   }
-  // A row whose least number of lines is 0 is the first to go, as a whole.
+  // If a row may have zero lines, it is dropped first, and as a whole.
   bool Drop() {
     if (least_ > 0 || lines_.empty()) return false;
     lines_.clear();
@@ -97,7 +97,7 @@ std::vector<std::string> BriefChain(const Finding& finding, int most) {
   return items;
 }
 
-// How many ranks wait that are not in the first `links`, and for which ranks. Empty if there are none.
+// How many waiting ranks are not in the first `links`, and which ranks they wait for. Empty if there are none.
 std::string RestOfChain(const Finding& finding, int links) {
   const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
   std::set<int32_t> shown, direct;
@@ -123,8 +123,7 @@ std::string RestOfChain(const Finding& finding, int links) {
   return absl::StrCat(text, ": ", CountText(near), " for ", who, ", ", CountText(far), " behind them");
 }
 
-// Whether the first line reports the condition of the culprit's process: that it is stopped, how it ended, or that it
-// left no data.
+// Whether the headline already reports the condition of the culprit's process: stopped, how it ended, or no data.
 bool SaysCondition(const Finding& finding) {
   switch (finding.culprits(0).condition()) {
     case Culprit::STOPPED:
@@ -137,7 +136,7 @@ bool SaysCondition(const Finding& finding) {
   }
 }
 
-// The first lines of the text. The advice must begin on the third line, so what takes more than two is left out.
+// The first lines of the text. The advice must begin on the third line, so anything beyond two lines is left out.
 struct Head {
   std::vector<std::string> lines;
   bool says_waiting = true;
@@ -223,7 +222,7 @@ std::vector<std::string> BriefSure(const Finding& finding) {
                        finding.hypothesis() ? ", a hypothesis" : "")};
 }
 
-// What a replay found. A replay that could not judge is left out, because it helps nobody.
+// What a replay found. Omits a replay without a result, because it does not help the reader.
 std::vector<std::string> BriefProof(const Finding& finding) {
   const Proof::Result result = finding.proof().result();
   if (result != Proof::PROVED && result != Proof::NOT_PROVED) return {};
@@ -240,14 +239,14 @@ std::vector<std::string> BriefData(const Verdict& verdict, const ReportContent& 
   std::vector<std::string> items;
   const std::vector<std::string> data = Lines(content.data, "DATA");
   if (verdict.ranks_read() < verdict.ranks_expected() && data.size() > 1) items.push_back(data[1]);
-  // Without a finding, they have a separate row.
+  // Without a finding, blind spots have a separate row.
   if (!verdict.findings().empty())
     for (const std::string& blind : verdict.blind()) items.push_back(Printable(blind, 300));
   for (const std::string& problem : Lines(content.data, "problems")) items.push_back(problem);
   return items;
 }
 
-// Further findings; proven ones also say what to do.
+// Further findings. Proven ones also say what to do.
 void AddOthers(const Verdict& verdict, const ReportContent& content, std::vector<BriefRow>* rows) {
   for (size_t i = 0; i < std::min(content.others.size(), kMostAlso); ++i) {
     const ReportBlock& other = content.others[i];
@@ -271,7 +270,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     rows.emplace_back("blind", Lines(content.first, "blind"), 6);
   } else {
     const Finding& finding = verdict.findings(0);
-    // Never cut, because the next row counts all other ranks.
+    // Never cut, because the next row counts the remaining ranks.
     const int links = content.others.empty() ? 2 : 1;
     const size_t lines = kMostLinkLines * static_cast<size_t>(links);
     std::vector<std::string> chain = BriefChain(finding, links);
@@ -293,13 +292,13 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
   rows.emplace_back("before", Lines(content.first, "before"), 2);
   rows.emplace_back("job", Lines(content.first, "job"), 3);
   rows.emplace_back("data", BriefData(verdict, content), 4);
-  // Rings disappear with their processes.
+  // Rings disappear together with their processes.
   const std::vector<std::string> files = Lines(content.data, "files");
   const bool on_disk = std::none_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kRing && !absl::EndsWith(rank.path, ".lsd");
   });
   if (on_disk && files.size() == 1 && !verdict.findings().empty()) {
-    constexpr size_t kFits = 60;  // a path that was cut cannot be copied
+    constexpr size_t kFits = 60;  // a truncated path cannot be copied
     const std::string what = files[0].size() <= kFits ? files[0] : "the incident folder";
     rows.emplace_back("keep", std::vector<std::string>{absl::StrCat("copy ", what, " before you restart the job")}, 2);
   }
@@ -349,7 +348,7 @@ std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Befo
     for (const BriefRow& row : rows) total += row.lines().size();
     if (total <= room) break;
     if (std::any_of(rows.begin(), rows.end(), [](BriefRow& row) { return row.Drop(); })) continue;
-    // The longest row that can lose a line does.
+    // Shortens the longest row that can lose a line.
     std::stable_sort(by_length.begin(), by_length.end(),
                      [](const BriefRow* a, const BriefRow* b) { return a->lines().size() > b->lines().size(); });
     if (std::none_of(by_length.begin(), by_length.end(), [&](BriefRow* row) { return row->Shrink(style.width); }))

@@ -31,12 +31,11 @@ std::vector<std::string> CheckpointLines(const Verdict& verdict) {
       if (longest != median) absl::StrAppend(&line, " (median; rank ", mount.longest_rank(), ": ", longest, ")");
     }
     if (mount.sampled() > 1) {
-      absl::StrAppend(
-          &line, "; ",
-          mount.bytes_per_s() < 1 ? "no I/O" : absl::StrCat("I/O together ", RateText(mount.bytes_per_s())));
+      absl::StrAppend(&line, "; ",
+                      mount.bytes_per_s() < 1 ? "no I/O" : absl::StrCat("total I/O ", RateText(mount.bytes_per_s())));
     }
     if (mount.slowest_rank() >= 0 && (mount.sampled() == 1 || mount.bytes_per_s() >= 1)) {
-      absl::StrAppend(&line, mount.sampled() > 1 ? ", the least by rank " : "; rank ", mount.slowest_rank(),
+      absl::StrAppend(&line, mount.sampled() > 1 ? ", least by rank " : "; rank ", mount.slowest_rank(),
                       mount.slowest_host().empty() ? "" : absl::StrCat(" (", Printable(mount.slowest_host(), 64), ")"),
                       ": ", IoText(mount.slowest_bytes_per_s()));
       if (!mount.slowest_file().empty()) absl::StrAppend(&line, ", ", Printable(mount.slowest_file(), 200));

@@ -1,4 +1,4 @@
-// Ranks that are in a checkpoint, in words.
+// English for ranks that are in a checkpoint.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// A line for each mount: how many ranks, since when, and which of them does the least I/O.
+// One line for each mount: how many ranks, since when, and which rank does the least I/O.
 std::vector<std::string> CheckpointLines(const Verdict& verdict);
 
 }  // namespace lockstep

@@ -13,11 +13,11 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kEarliestRealNs = 1'000'000'000'000'000'000;  // the year 2001: earlier values are not wall-clock
-                                                                // times
+constexpr int64_t kEarliestRealNs =
+    1'000'000'000'000'000'000;  // the year 2001: earlier values are not wall-clock times
 constexpr int64_t kMostNs = INT64_MAX / 4;
 
-// Returns when the newest data was taken; 0 if unknown.
+// Returns when the newest data was captured; 0 if unknown.
 int64_t NewestRealNs(const Bundle& bundle) {
   int64_t newest = 0;
   for (const Rank& rank : bundle.ranks) {

@@ -17,11 +17,11 @@ namespace {
 
 constexpr int kMostDifferences = 64, kMostGroups = 16, kMostHostsOfGroup = 16;
 
-// By kind and name of what they run, then by its value: indexes into Bundle::ranks.
+// Ranks by the kind and name of what they run, then by its value, as indexes into Bundle::ranks.
 using Key = std::pair<CodeDifference::Kind, std::string>;
 using CodeOfRanks = std::map<Key, std::map<std::string, std::set<size_t>>>;
 
-// A file is the same on all ranks if its path is. Of NCCL's libraries the name is enough, whatever the version in it.
+// The path identifies a file. For NCCL's libraries the name without its version is enough.
 std::string LibraryName(const std::string& path) {
   const std::string name(BaseName(path));
   const bool nccl = absl::StartsWith(name, "libnccl") || absl::StartsWith(name, "librccl");
@@ -71,7 +71,7 @@ void SetCodeDifferences(const Bundle& bundle, Verdict* verdict) {
       known.insert(ranks.begin(), ranks.end());
       with_values += ranks.size();
     }
-    // If one process has two files of this name, which of them has frames is chance.
+    // If a process maps two files with this name, either of them may be the one with frames.
     if (with_values > known.size()) continue;
     CodeDifference* out = verdict->add_code();
     out->set_kind(key.first);
@@ -101,7 +101,7 @@ std::vector<std::string> CodeLines(const Verdict& verdict) {
   std::vector<std::string> lines;
   for (const CodeDifference& difference : verdict.code()) {
     std::vector<std::string> parts;
-    // The largest group comes last, as the others.
+    // The largest group comes last, as "the others".
     const int shown = std::min(difference.groups_size(), kGroupsShown);
     for (int g = shown - 1; g >= 0; --g) {
       const CodeDifference::Group& group = difference.groups(g);

@@ -1,5 +1,4 @@
-// Ranks that run different code: versions of NCCL and Python, libraries by their build ids, Python files by their
-// hashes.
+// Ranks that run different code: versions of NCCL and Python, libraries compared by build id, Python files by hash.
 #pragma once
 
 #include <string>
@@ -10,7 +9,8 @@
 
 namespace lockstep {
 
-// Sets Verdict::code. Only what was read of at least two ranks can differ; a rank of which it is unknown has no group.
+// Sets Verdict::code. Compares only what was read from at least two ranks. A rank whose value is unknown is in no
+// group.
 void SetCodeDifferences(const Bundle& bundle, Verdict* verdict);
 
 // A sentence for each difference: "NCCL 2.27.3 on ranks 8-15 (n2), 2.28.9 on the 56 others".

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 constexpr char kScript[] = "/job/train.py";
 
-// Eight ranks on two hosts, which all run the same.
+// Eight ranks on two hosts, all running the same code.
 Bundle SameCode() {
   Bundle bundle;
   for (int r = 0; r < 8; ++r) {
@@ -58,7 +58,7 @@ TEST(Code, AnotherNcclIsNamedByVersionAndByBuild) {
   bundle.ranks[6].nccl_version = 22703;
   EXPECT_THAT(Lines(bundle), ElementsAre("NCCL 2.27.3 on rank 6 (n2), 2.28.3 on the 7 others"));
   bundle = SameCode();
-  // The version in its name, and its folder, may differ.
+  // The version in the library's name, and its folder, may differ.
   Change(&bundle.ranks[6], 0, "/usr/lib/libnccl.so.2", "dd44dd44dd44dd44");
   EXPECT_THAT(Lines(bundle),
               ElementsAre("libnccl.so differs: build dd44dd44dd44 on rank 6 (n2), build aa11 on the 7 others"));
@@ -72,7 +72,7 @@ TEST(Code, AnotherScriptIsNamedAndWhatIsUnknownIsCounted) {
   EXPECT_THAT(Lines(bundle),
               ElementsAre("/job/train.py differs: sha256:ee55 on rank 5 (n2), sha256:cc33 on the 5 others; "
                           "not known of 2 ranks"));
-  // Other files, and files that were replaced on the disk, are not compared.
+  // Other files, and files replaced on disk, are not compared.
   bundle = SameCode();
   Change(&bundle.ranks[5], 2, "/job/b/train.py", "sha256:ee55");
   Change(&bundle.ranks[4], 1, "/opt/libtorch.so (deleted)", "99");

@@ -30,12 +30,12 @@ constexpr size_t kMaxProblemsShown = 8;
 constexpr int kMaxRowsShown = 3;
 constexpr int kMaxBlindShown = 4;
 constexpr size_t kMaxAlikeShown = 8;
-constexpr int64_t kLongStartNs = 10'000'000'000;  // a shorter start is irrelevant for a stuck job
+constexpr int64_t kLongStartNs = 10'000'000'000;  // a shorter start does not matter for a stuck job
 constexpr size_t kMaxHardwareLines = 4;
-constexpr size_t kFullFindings = 3;            // further ones appear without states, stacks and evidence
-constexpr int64_t kSmallOffsetNs = 1'000'000;  // clocks closer than this are not reported
+constexpr size_t kFullFindings = 3;            // later findings appear without states, stacks and evidence
+constexpr int64_t kSmallOffsetNs = 1'000'000;  // do not report clocks that differ by less than this
 
-// The ranks without data, and the consequences for them.
+// The ranks without data, and what that means for the verdict.
 std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& missing) {
   std::set<int32_t> suspects, named;
   for (const Finding& finding : verdict.findings()) {
@@ -58,7 +58,7 @@ std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& miss
   return absl::StrJoin(parts, "; ");
 }
 
-// Problems that differ only in their numbers appear once: a thousand files may share one.
+// Problems that differ only in their numbers appear once, because a thousand files may share one problem.
 std::vector<std::string> ProblemLines(const Verdict& verdict) {
   struct Kind {
     const DataProblem* first;
@@ -121,15 +121,15 @@ std::vector<std::string> ClockLines(const Verdict& verdict, const Bundle& bundle
   if (verdict.clocks_size() > 1 && widest > 0)
     lines.push_back(absl::StrCat(verdict.clocks_size() - static_cast<int>(unaligned.size()), " hosts aligned to +- ",
                                  DurationText(widest)));
-  if (!off.empty()) lines.push_back(absl::StrCat("wall clocks differ and are corrected: ", list(off)));
+  if (!off.empty()) lines.push_back(absl::StrCat("wall clocks differ and were corrected: ", list(off)));
   if (!stepped.empty()) lines.push_back(absl::StrCat("clocks set while the job ran: ", list(stepped)));
   if (verdict.clocks_size() > 1 && !unaligned.empty())
-    lines.push_back(absl::StrCat("cannot be aligned, so their times are not compared: ", list(unaligned)));
+    lines.push_back(absl::StrCat("clocks that cannot be aligned, so their times are not compared: ", list(unaligned)));
   return lines;
 }
 
-// The ranks that arrive last, and the slow communicators. The text leaves this out for a stuck job; the other formats
-// keep it.
+// The ranks that arrive last, and the slow communicators. Text reports omit this for a stuck job; other formats keep
+// it.
 void AddSpeed(const Verdict& verdict, ReportBlock* block) {
   if (verdict.verdict() != VERDICT_SLOW && verdict.verdict() != VERDICT_HEALTHY && verdict.verdict() != VERDICT_LATE)
     return;
@@ -162,7 +162,7 @@ void AddSpeed(const Verdict& verdict, ReportBlock* block) {
   block->AddRow("rates", std::move(rates));
 }
 
-// `told`: number of problems that the headline has.
+// `told`: number of problems that the headline already shows.
 ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle, size_t told) {
   ReportBlock block;
   std::vector<int32_t> present, damaged;
@@ -182,12 +182,12 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle, size_t told)
   lines.push_back(RanksReadText(verdict));
   const std::vector<int32_t> missing = MissingRanks(verdict.ranks_expected(), present);
   if (!missing.empty()) lines.push_back(MissingText(verdict, missing));
-  if (!damaged.empty()) lines.push_back(absl::StrCat("parts could not be read: ", RanksText(damaged)));
+  if (!damaged.empty()) lines.push_back(absl::StrCat("partly unreadable: ", RanksText(damaged)));
   if (lost > 0)
     lines.push_back(absl::StrCat(CountText(static_cast<int64_t>(lost)), " records were dropped while recording"));
   if (!unmarked.empty())
-    lines.push_back(absl::StrCat("GPU marks are off on ", CountText(static_cast<int64_t>(unmarked.size())),
-                                 " ranks: nothing recorded what their GPUs did"));
+    lines.push_back(absl::StrCat("GPU progress markers are off on ", CountText(static_cast<int64_t>(unmarked.size())),
+                                 " ranks: what their GPUs did was not recorded"));
   block.AddRow("DATA", std::move(lines));
   block.AddRow("clocks", ClockLines(verdict, bundle));
 
@@ -229,7 +229,7 @@ std::vector<std::string> BlindLines(const Verdict& verdict) {
   return lines;
 }
 
-// Equal for findings that differ only in names and numbers.
+// Findings that differ only in names and numbers have equal keys.
 auto LikenessOf(const Finding& finding) {
   const std::string state = finding.culprits().empty() ? "" : finding.culprits(0).state();
   return std::make_tuple(finding.kind(), finding.hypothesis(), ConfidenceWord(finding.confidence()), finding.cause(),
@@ -274,16 +274,16 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   } else if (verdict.verdict() == VERDICT_HEALTHY) {
     content.headline = absl::StrCat(who, ": nothing is stuck and no calls differ");
   } else if (verdict.verdict() == VERDICT_LATE) {
-    content.headline = absl::StrCat(who, ": an operation takes long, and nothing shows a rank that delays it");
+    content.headline = absl::StrCat(who, ": an operation is taking long, and no data shows a rank delaying it");
     content.first.AddRow("do", {"1. Look again in a minute: set-up and long computations end by themselves."});
   } else if (verdict.verdict() == VERDICT_HUNG) {
     const std::vector<std::string> problems = ProblemLines(verdict);
     told = !problems.empty();
     content.headline = absl::StrCat(who, ": the job is stuck; the recording does not show why",
                                     told ? absl::StrCat(". ", absl::StripSuffix(problems[0], ".")) : "");
-    content.first.AddRow("do",
-                         {"1. Read the row `blind`: it says what was not recorded. Then look in the stacks of all "
-                          "ranks for a rank that is in a different place."});
+    content.first.AddRow(
+        "do", {"1. Read the row `blind`: it shows what was not recorded. Then look through all ranks' stacks "
+               "for a rank that is in a different place."});
   } else {
     // What is missing, or what the data shows instead.
     const std::vector<std::string> problems = ProblemLines(verdict);
@@ -306,10 +306,9 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     if (told) {
       absl::StrAppend(&content.headline, ". ", absl::StripSuffix(problems[0], "."));
     } else if (!waited.empty()) {
-      absl::StrAppend(&content.headline, ". ", RanksText(waited), " waited for others until a time limit");
+      absl::StrAppend(&content.headline, ". ", RanksText(waited), " waited for others until a timeout expired");
     }
-    content.first.AddRow(
-        "do", {"1. Add the data that is missing or could not be read, and analyze again: it may show the cause."});
+    content.first.AddRow("do", {"1. Add the missing or unreadable data and analyze again: it may show the cause."});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   rows.insert(rows.begin(), {"job", {absl::StrJoin(CircumstanceTexts(verdict), "; ")}});
@@ -328,7 +327,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   late.AddRow("code", CodeLines(verdict));
   late.AddRow("saving", CheckpointLines(verdict));
   rows.insert(before("do"), late.rows.begin(), late.rows.end());
-  // Eight pipelines that are stuck in the same way appear once.
+  // Groups findings that differ only in names and numbers: eight pipelines stuck in the same way appear once.
   std::map<decltype(LikenessOf(Finding())), size_t> known;  // 0 for the first finding, n for others[n - 1]
   std::vector<std::vector<const Finding*>> alike(1);
   if (!verdict.findings().empty()) known.emplace(LikenessOf(verdict.findings(0)), 0);
@@ -363,7 +362,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     if (lines.empty()) {
       std::set<std::string_view> hosts;
       for (const Culprit& culprit : culprits) hosts.insert(culprit.host());
-      lines.push_back(known ? absl::StrCat("hardware errors were not read: look in the kernel log of the ",
+      lines.push_back(known ? absl::StrCat("hardware errors were not read: check the kernel log of the ",
                                            hosts.size() > 1 ? "hosts" : "host", " named above")
                             : "this data contains neither hardware errors nor host names");
     }

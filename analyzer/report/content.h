@@ -1,4 +1,4 @@
-// The contents of a report, before they are formatted as text or as a page.
+// The contents of a report, before they are formatted as text or HTML.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct ReportContent {
   std::string lasted;               // "18 s"; empty if unknown or nothing is stuck
   std::string headline;             // "rank 5 (node03, GPU 1) never entered ..."
   std::string waiting;              // "7 other ranks are waiting for it."; may be empty
-  ReportBlock first;                // the root cause; has no title, because the headline has it
+  ReportBlock first;                // the root cause; has no title, because the headline names it
   std::vector<ReportBlock> others;  // findings that differ from earlier ones in more than names and numbers
   ReportBlock data;                 // what was read, what is missing, where the files are
 };

@@ -29,12 +29,12 @@ std::vector<int32_t> List(const google::protobuf::RepeatedField<int32_t>& ranks)
   return {ranks.begin(), ranks.end()};
 }
 
-// Lists each culprit if they are few, otherwise host by host.
+// Lists each culprit if there are few, otherwise host by host.
 std::vector<std::string> WhoLines(const Finding& finding) {
   std::vector<std::string> lines;
   if (finding.culprits_size() <= kMaxCulpritsShown) {
     for (const Culprit& culprit : finding.culprits()) lines.push_back(CulpritText(culprit, /*gpu_place=*/true));
-    // Without hosts, GPUs and PIDs the headline is complete.
+    // Without hosts, GPUs and PIDs there is nothing to add to the headline.
     const bool more = std::any_of(finding.culprits().begin(), finding.culprits().end(), MoreThanItsNumber);
     return more ? lines : std::vector<std::string>();
   }
@@ -51,7 +51,7 @@ std::vector<std::string> WhoLines(const Finding& finding) {
   return lines;
 }
 
-// "tp_3, 8 ranks, id 44e8ec155b0c1557": as in NCCL's log and the viewer.
+// "tp_3, 8 ranks, id 44e8ec155b0c1557": as in the NCCL log and the viewer.
 std::string GroupText(const CommunicatorRef& comm) {
   if (comm.id().empty()) return "";
   return absl::StrCat(
@@ -90,7 +90,7 @@ std::vector<std::string> ChainLines(const Finding& finding) {
 
 std::string SureText(const Finding& finding) {
   std::string sure = ConfidenceWord(finding.confidence());
-  if (finding.hypothesis()) absl::StrAppend(&sure, "; a hypothesis, which the evidence allows but does not prove");
+  if (finding.hypothesis()) absl::StrAppend(&sure, "; a hypothesis that fits the evidence but is not proved");
   if (!finding.refuted_by().empty())
     absl::StrAppend(&sure, "; would be refuted by ", Printable(finding.refuted_by(), 300));
   return sure;

@@ -1,4 +1,4 @@
-// One finding as labeled rows: why, whether the process moves, the chain, how sure, what to do.
+// One finding as labeled rows: why, whether the process is moving, the chain, how sure, what to do.
 #pragma once
 
 #include "analyzer/model/bundle.h"
@@ -13,7 +13,7 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
 // The row "chain" begins with the links of the chain, at most this many.
 inline constexpr int kMaxLinksShown = 12;
 
-// "high; would be refuted by ..", and whether it is a hypothesis.
+// "high; would be refuted by ..", and whether the finding is a hypothesis.
 std::string SureText(const Finding& finding);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// The JSON of a verdict and its schema: both follow the messages of proto/verdict.proto, field by field.
+// The JSON of a verdict and its schema. Both follow the messages of proto/verdict.proto field by field.
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
@@ -25,7 +25,8 @@ using google::protobuf::Reflection;
 
 constexpr int kSchemaVersion = 6;
 
-// Enum names have a prefix that makes them unique in the package: the first word of the enum's name. The JSON omits it.
+// The first word of each enum's name prefixes its values to make them unique in the package. The JSON omits this
+// prefix.
 std::string EnumName(const EnumDescriptor& type, int number) {
   const auto* value = type.FindValueByNumber(number);
   const std::string& name = (value == nullptr ? type.value(0) : value)->name();
@@ -40,7 +41,7 @@ std::string EnumName(const EnumDescriptor& type, int number) {
 
 Json MessageJson(const Message& message);
 
-// Element `i` of a repeated field; -1 for another field.
+// Element `i` of a repeated field; a singular field has i = -1.
 Json ValueJson(const Message& message, const FieldDescriptor& field, int i) {
   const Reflection& of = *message.GetReflection();
   switch (field.cpp_type()) {
@@ -121,8 +122,7 @@ void Sort(Ranks* ranks) {
   std::sort(ranks->begin(), ranks->end());
 }
 
-// The verdict in its final form: every list in an order that does not depend on the order of files, and all sentences
-// made.
+// The final verdict: all sentences exist, and no list depends on the order of files.
 Verdict Finished(const Verdict& verdict, const Before& before) {
   Verdict out = verdict;
   out.set_schema_version(kSchemaVersion);

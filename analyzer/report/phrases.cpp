@@ -79,8 +79,8 @@ bool SaysWhere(const Finding& finding) {
   return finding.reason() == REASON_ELSEWHERE_OTHERS_WAIT || finding.reason() == REASON_ELSEWHERE_BY_STACK;
 }
 
-// " is in load() at data.py:64 and", ", in step() at train.py:288,": where the named rank is, or where it issued the
-// call at issue. The summary follows after a space.
+// " is in load() at data.py:64 and", ", in step() at train.py:288,": where the culprit is, or where it made the call at
+// issue. The summary follows after a space.
 std::string AtPlace(const Finding& finding) {
   const bool colon = SummaryHasSubject(finding);
   const auto in = [&](const std::string& place) {
@@ -95,17 +95,18 @@ std::string AtPlace(const Finding& finding) {
     const char* now = finding.reason() == REASON_SKIPPED ? " now in " : " in ";
     return absl::StrCat(several ? " are" : " is", now, Printable(PlaceText(finding.place()), 80), colon ? ":" : " and");
   }
-  // Where its exception was raised.
+  // Where the exception was raised.
   if (finding.reason() == REASON_EXITED && !several && !finding.place().empty()) return in(finding.place());
   if (facts.cause != FindingFactsOf(MISMATCH_KIND).cause || several || finding.culprit_ranks().empty()) return nowhere;
   for (const CallSite& site : finding.call_sites()) {
     if (std::find(site.ranks().begin(), site.ranks().end(), finding.culprit_ranks(0)) != site.ranks().end())
       return in(site.place());
   }
-  return nowhere;
+  if (finding.place().empty()) return nowhere;
+  return absl::StrCat(colon ? " now in " : ", now in ", Printable(PlaceText(finding.place()), 80), colon ? ":" : ",");
 }
 
-// " (both on node-3)", " (on node-1, node-2)"; empty if the host of any of them is unknown.
+// " (both on node-3)", " (on node-1, node-2)"; empty if any rank's host is unknown.
 std::string OnHosts(const Finding& finding) {
   constexpr size_t kFew = 3;
   if (finding.culprits_size() != finding.culprit_ranks_size()) return "";
@@ -141,7 +142,7 @@ std::string RanksReadText(const Verdict& verdict) {
       CountText(read), verdict.ranks_expected() > 0 ? absl::StrCat(" of ", CountText(verdict.ranks_expected())) : "",
       one ? " rank read" : " ranks read");
   if (verdict.ranks_only_ended() > 0)
-    absl::StrAppend(&text, " (of ", CountText(verdict.ranks_only_ended()), " more only the end is known)");
+    absl::StrAppend(&text, " (for ", CountText(verdict.ranks_only_ended()), " more, only the end is known)");
   return text;
 }
 

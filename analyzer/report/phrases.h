@@ -1,4 +1,4 @@
-// Words that all reports share: rank lists, rates, culprits, advice.
+// Wording that all reports share: rank lists, rates, culprits, advice.
 #pragma once
 
 #include <cstddef>
@@ -26,41 +26,41 @@ std::string BytesText(int64_t bytes);
 // "high", "medium", "low".
 std::string ConfidenceWord(double confidence);
 
-// Returns whether a host, GPU or PID is known.
+// Returns whether the culprit's host, GPU or PID is known.
 bool MoreThanItsNumber(const Culprit& culprit);
 
-// "HUNG"; "ENDED EARLY" for an exit with status 0, which JSON calls CRASHED.
+// "HUNG"; "ENDED EARLY" if the rank exited with status 0, which the JSON calls CRASHED.
 std::string VerdictWord(const Verdict& verdict);
 
-// "rank 5 (node03, GPU 1, PID 48211)", with the known parts; with `gpu_place` also "0000:1b:00.0".
+// "rank 5 (node03, GPU 1, PID 48211)", with the parts that are known; `gpu_place` adds "0000:1b:00.0".
 std::string CulpritText(const Culprit& culprit, bool gpu_place = false);
 
-// A communicator's name, or its identity if it has none.
+// A communicator's name, or its id if it has no name.
 std::string CommName(const CommunicatorRef& comm);
 
-// "host node03", "switch leaf7": the part that the culprits share; empty if none.
+// "host node03", "switch leaf7": the part that all culprits share; empty if there is none.
 std::string CommonText(const Finding& finding);
 
-// One sentence: which rank, where in the code, and what it did not do. A host or switch that all culprits share
-// precedes their ranks; other hosts follow them, if they are known and few: "ranks 8, 9 (both on node-3)".
+// One sentence: which rank, where in the code, and what it did not do. If all culprits share a host or switch, it
+// comes before their ranks. Otherwise a few known hosts follow the ranks: "ranks 8, 9 (both on node-3)".
 std::string Headline(const Finding& finding);
 
-// Whether the report has a separate row for it ("state", "stack").
+// Whether the report has a separate row for this evidence ("state", "stack").
 bool HasOwnRow(const Evidence& evidence);
 
-// "3 of the 8", "all 8", "both": how many of them, before a noun.
+// "3 of the 8", "all 8", "both", to stand before a noun.
 std::string ShareText(int32_t part, int32_t whole);
 
-// "63 of 64 ranks read (of 1 more only the end is known)".
+// "63 of 64 ranks read (for 1 more, only the end is known)".
 std::string RanksReadText(const Verdict& verdict);
 
-// "7 other ranks are waiting for it."; empty if none is.
+// "7 other ranks are waiting for it."; empty if no rank is waiting.
 std::string WaitingText(const Finding& finding);
 
 // Finding::advice_steps, safe to print.
 std::vector<std::string> AdviceSteps(const Finding& finding);
 
-// Ranks from 0 below `expected` that are not among `present` (ascending); at most a million are checked.
+// Ranks from 0 to `expected` - 1 that are not in `present` (ascending); checks at most a million.
 std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& present);
 
 }  // namespace lockstep

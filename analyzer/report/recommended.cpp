@@ -26,7 +26,7 @@ Action ActionFor(const Finding& finding, const std::vector<std::string>& hosts) 
   const bool host = cause == "host", gpu = cause == "gpu";
   if (!host && !gpu) return cause == "network" || cause == "network or gpu" ? Action::kRequeue : Action::kAsk;
   if (finding.moving() == "moving") return Action::kWait;
-  // The code shows its activity, so the host is not to blame.
+  // The stack shows what the process is doing, so the host is not to blame.
   if (!finding.activity().empty()) return Action::kAsk;
   if (hosts.empty() || (finding.has_common_factor() && finding.common_factor().kind() != "host")) return Action::kAsk;
   return Action::kExclude;

@@ -1,4 +1,4 @@
-// What to do about a verdict, for the programs that --on-verdict starts: the key `recommended` of its JSON.
+// What to do about a verdict, for programs that --on-verdict starts: the key `recommended` in its JSON.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace lockstep {
 
 enum class Action {
   kWait,     // it may continue by itself, or nothing is wrong
-  kAsk,      // a person must decide: the program is wrong, or the cause is open
-  kRequeue,  // start the job again, on any hosts
-  kExclude,  // start the job again, without `hosts`
+  kAsk,      // a person must decide: the program is wrong, or the cause is unclear
+  kRequeue,  // restart the job on any hosts
+  kExclude,  // restart the job without `hosts`
 };
 
 struct Recommended {
   Action action = Action::kWait;
-  std::vector<std::string> hosts;  // hosts of the culprits, or the host they share; each once
+  std::vector<std::string> hosts;  // hosts of the culprits, or the host they share; no duplicates
   std::vector<int32_t> ranks;
   std::string why;        // one sentence; empty if there is no finding
   double confidence = 0;  // confidence of the first finding

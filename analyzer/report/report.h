@@ -1,4 +1,4 @@
-// The verdict in the forms that people and programs read.
+// The verdict in the formats that people and programs read.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@ struct TextStyle {
 
 // These functions need a verdict that has its circumstances (analyzer/report/circumstances.h).
 
-// The first screen: which rank, where, what and how long, what to do and why. At most 24 lines from 80 columns on, at
-// any job size. Ends in a newline.
+// The first screen: which rank, where, what, how long, what to do and why. At most 24 lines at 80 columns or more,
+// for any job size. Ends in a newline.
 std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const TextStyle& style = {});
-// Everything, plain text, at most 100 columns, ends in a newline.
+// The full report as plain text, at most 100 columns. Ends in a newline.
 std::string ReportText(const Verdict& verdict, const Bundle& bundle);
-// The messages of proto/verdict.proto as JSON, two-space indent, ends in a newline. Deterministic.
+// The messages of proto/verdict.proto as JSON with two-space indent. Deterministic; ends in a newline.
 std::string ReportJson(const Verdict& verdict);
 // The JSON Schema (draft 7) of ReportJson, generated from the same messages.
 std::string JsonSchema();
-// One self-contained HTML page (no script from elsewhere). `merged`: stacks.json of the incident; may be null.
+// One self-contained HTML page without external scripts. `merged`: stacks.json of the incident; may be null.
 std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged = nullptr);
 // Exit status of the analyze verb: 0 healthy, 1 findings or incomplete data.
 int ExitStatus(const Verdict& verdict);
-// "HUNG", "RANK_NOT_ARRIVED": enum names as in the JSON.
+// "HUNG", "RANK_NOT_ARRIVED": enum names as the JSON writes them.
 std::string VerdictName(VerdictKind kind);
 std::string FindingName(FindingKind kind);
 

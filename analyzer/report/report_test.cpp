@@ -121,7 +121,7 @@ TEST(Report, AProofStandsBesideTheConfidence) {
   const nlohmann::json json = nlohmann::json::parse(ReportJson(verdict));
   EXPECT_EQ(json["findings"][0]["proof"]["result"], "PROVED");
   EXPECT_EQ(json["findings"][0]["proof"]["text"], "proved by replay: it completes");
-  // A replay that could not judge tells nothing to somebody in a hurry.
+  // A replay without a result does not help a reader in a hurry.
   proof->set_result(Proof::NOT_JUDGED);
   EXPECT_THAT(VerdictText(verdict, bundle), Not(HasSubstr("by replay")));
   EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("by replay"));
@@ -221,7 +221,7 @@ TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
   finding->add_alternatives("the file system of node0 is slow");
   finding->set_tells_apart("a second sample of its I/O");
   finding->set_hypothesis(true);
-  verdict.add_blind("GPU marks were off: what the GPUs did is not seen");
+  verdict.add_blind("GPU progress markers were off: what the GPUs did is not seen");
   verdict.add_not_measured("bandwidth: no clock; LOCKSTEP_GPU=events would");
   bundle.ranks[5].process.python_stack = {"torch/save.py:12 write", "train.py:8 main"};
   const std::string text = ReportText(verdict, bundle);
@@ -230,8 +230,8 @@ TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
   for (const char* row :
        {"  cause    host, in checkpoint\n", "  python   torch/save.py:12 write < train.py:8 main\n", "  evidence ",
         "  moving   no\n", "  chain ", "  NOT ", "  maybe    or: the file system of node0 is slow\n",
-        "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis, ", "  blind    GPU marks",
-        "not measured: bandwidth", "  do       1. "}) {
+        "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis, ",
+        "  blind    GPU progress markers", "not measured: bandwidth", "  do       1. "}) {
     const size_t at = text.find(row);
     ASSERT_NE(at, std::string::npos) << row << text;
     EXPECT_GT(at, last) << row;
@@ -356,7 +356,7 @@ TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
   EXPECT_THAT(text, HasSubstr("  start-up Start-up took 4 min.\n"));
   bandwidth->set_bus_bytes_per_s(0);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("  rates    not measured"));
-  // Clocks that count from each host's own start differ by hours. Users set the wall clock.
+  // Record clocks may start at zero when each host boots, so they differ by hours. Users set the wall clock.
   Bundle bundle = MakeBundle(8);
   for (int i = 0; i < 8; ++i) {
     bundle.ranks[i].host = i < 4 ? "node0" : "node1";
@@ -457,7 +457,7 @@ TEST(Report, AdviceBeginsOnTheThirdLine) {
   finding->set_summary("never entered AllReduce #41 on dp_1, and nothing shows an operation that ended after it");
   const std::vector<std::string> lines = Lines(VerdictText(verdict, MakeBundle(8)));
   EXPECT_THAT(lines[2], StartsWith("  do ")) << absl::StrJoin(lines, "\n");
-  // What did not fit is in the row `why`.
+  // The row `why` has the rest of the headline.
   EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("why      nothing shows an operation"));
   EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("rank 5: PID 105"));
 }
@@ -465,8 +465,8 @@ TEST(Report, AdviceBeginsOnTheThirdLine) {
 TEST(Report, OfARankOnlyTheEndMayBeKnown) {
   Verdict verdict = MakeHung();
   verdict.set_ranks_only_ended(1);
-  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("7 of 8 ranks read (of 1 more only the end is known)"));
-  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("7 of 8 ranks read (of 1 more only the end is known)"));
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("7 of 8 ranks read (for 1 more, only the end is known)"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("7 of 8 ranks read (for 1 more, only the end is known)"));
 }
 
 TEST(Report, CheckpointsAreToldByMount) {
@@ -517,7 +517,7 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
       StartsWith("INCOMPLETE DATA  8 ranks were read, and their data shows no fault; there is no data of rank 7"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("; other data is missing or"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Add the data that is missing"));
-  // The first problem is in the headline, and not below it again.
+  // The headline has the first problem, so the report does not repeat it.
   for (const char* text : {"cut off", "not a dump."}) {
     DataProblem* const problem = verdict.add_problems();
     problem->set_text(text);
@@ -584,7 +584,7 @@ TEST(Report, HtmlEscapesEveryNameAndLoadsNothing) {
   EXPECT_THAT(html, HasSubstr("<title>rank 1: waits because of it</title>"));
 }
 
-// Everything that can grow with the job grows, and nothing is combined.
+// All lists grow with the job, and none can be folded.
 TEST(Report, HtmlOfAHugeJobStaysSmall) {
   Bundle bundle;
   const Verdict verdict = MakeHuge(&bundle);

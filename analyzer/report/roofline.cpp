@@ -25,7 +25,7 @@ using Words = std::vector<absl::string_view>;
 constexpr size_t kMostPoints = 256, kMostCurves = 64, kMostTestOutput = size_t{64} << 20;
 constexpr double kMostBytesPerS = 1e15;
 
-// The names of nccl-tests. Longer ones come first, because "reduce" is a part of others.
+// The names in nccl-tests. Longer ones come first, because "reduce" is part of others.
 constexpr std::pair<absl::string_view, const char*> kTests[] = {
     {"reduce_scatter", "ReduceScatter"}, {"all_reduce", "AllReduce"}, {"all_gather", "AllGather"},
     {"broadcast", "Broadcast"},          {"alltoall", "AlltoAll"},    {"reduce", "Reduce"},
@@ -38,7 +38,7 @@ const char* OperationIn(absl::string_view text) {
   return nullptr;
 }
 
-// Without the labels of mpirun ("[1,0]<stdout>:") and srun ("0: ").
+// Without the prefixes of mpirun ("[1,0]<stdout>:") and srun ("0: ").
 absl::string_view WithoutLabel(absl::string_view line) {
   if (const size_t at = line.find("<stdout>:"); at < 16) line.remove_prefix(at + 9);
   const size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
@@ -46,11 +46,11 @@ absl::string_view WithoutLabel(absl::string_view line) {
   return line;
 }
 
-// One run of a test, while it is read.
+// One test run while it is being parsed.
 struct TestRun {
   const char* operation = nullptr;
   std::set<std::string> ranks, hosts;
-  bool apart = false;  // a rank's number appears twice: processes without MPI ran separate tests
+  bool apart = false;  // a rank number appears twice: processes without MPI ran separate tests
   std::vector<size_t> busbw;
   size_t columns = 0;
   std::vector<std::pair<int64_t, double>> points;
@@ -106,8 +106,7 @@ absl::Status TakeRun(const std::string& name, TestRun* run, std::vector<Roofline
   return absl::OkStatus();
 }
 
-// Between two measured sizes it is interpolated. Above the largest, it is that of the largest; below the smallest, it
-// is unknown.
+// Interpolates between measured sizes. A larger size has the value of the largest; a smaller one has none.
 double At(const RooflineCurve& curve, int64_t bytes) {
   const auto above = std::lower_bound(curve.points.begin(), curve.points.end(), std::pair(bytes, 0.0));
   if (above == curve.points.end()) return curve.points.back().second;
@@ -119,7 +118,7 @@ double At(const RooflineCurve& curve, int64_t bytes) {
   return below->second + part * (above->second - below->second);
 }
 
-// The curve of the operation with as many ranks on a host, and the closest number of hosts.
+// The operation's curve with the same number of ranks per host and the closest number of hosts.
 const RooflineCurve* CurveFor(const Roofline& roofline, const Speed& speed) {
   const RooflineCurve* best = nullptr;
   const auto distance = [&](const RooflineCurve& curve) {
@@ -135,9 +134,9 @@ const RooflineCurve* CurveFor(const Roofline& roofline, const Speed& speed) {
   return best;
 }
 
-// The bus bandwidth at which the operation fills the network of its hosts; 0 if the line rate does not bound it. A ring
-// or tree passes the payload once over the edge of each host, with the ports of all its members there. In an AlltoAll,
-// each member sends on its own.
+// The bus bandwidth at which the operation saturates its hosts' network; 0 if the line rate does not bound it. In a
+// ring or tree the payload crosses the edge of each host once, over the ports of all its members there. In an
+// AlltoAll each member sends its own data.
 double LineBound(const Speed& speed, double line_bits_per_s) {
   if (speed.hosts() < 2 || speed.ranks() < speed.hosts()) return 0;
   const double line = line_bits_per_s / 8, ranks = speed.ranks(), local = ranks / speed.hosts();
@@ -193,7 +192,7 @@ absl::StatusOr<std::vector<RooflineCurve>> ParseNcclTests(absl::string_view text
       TakeHeader(words, &run);
     }
   }
-  // Before 2.14, only the name of the file reports the collective.
+  // Before 2.14, only the file name shows the collective.
   if (run.operation == nullptr && curves.empty()) run.operation = OperationIn(absl::AsciiStrToLower(shown));
   if (absl::Status status = TakeRun(shown, &run, &curves); !status.ok()) return status;
   if (curves.empty()) return absl::InvalidArgumentError(absl::StrCat(shown, " has no results of nccl-tests"));

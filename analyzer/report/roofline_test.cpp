@@ -64,14 +64,14 @@ TEST(Roofline, TheOutputOfNcclTestsIsRead) {
   ASSERT_EQ(roofline.measured.size(), 1u);
   EXPECT_EQ(roofline.measured[0].operation, "AllReduce");
   EXPECT_EQ(roofline.measured[0].name, "out.txt, 4 ranks on 2 hosts");
-  // The better of out of place and in place.
+  // The better of out-of-place and in-place.
   EXPECT_DOUBLE_EQ(With(roofline, MakeSpeed("AllReduce", 1024, 4, 2, 1e9)).roofline_bus_bytes_per_s(), 20.1e9);
   EXPECT_DOUBLE_EQ(With(roofline, MakeSpeed("AllReduce", 4096, 4, 2, 1e9)).roofline_bus_bytes_per_s(), 40e9);
-  // Halfway between two sizes, and above the largest. Below the smallest it is unknown.
+  // Halfway between two sizes, and above the largest. Smaller sizes have no value.
   EXPECT_NEAR(With(roofline, MakeSpeed("AllReduce", 2048, 4, 2, 1e9)).roofline_bus_bytes_per_s(), 30.05e9, 1e7);
   EXPECT_DOUBLE_EQ(With(roofline, MakeSpeed("AllReduce", 1 << 30, 4, 2, 1e9)).roofline_bus_bytes_per_s(), 40e9);
   EXPECT_EQ(With(roofline, MakeSpeed("AllReduce", 512, 4, 2, 1e9)).roofline(), "");
-  // Other numbers of hosts compare, but not one host, another operation, or fewer ranks on a host.
+  // Compares with other numbers of hosts, but not with one host, another operation, or fewer ranks per host.
   EXPECT_GT(With(roofline, MakeSpeed("AllReduce", 1024, 64, 32, 1e9)).roofline_bus_bytes_per_s(), 0);
   EXPECT_EQ(With(roofline, MakeSpeed("AllReduce", 1024, 2, 1, 1e9)).roofline_bus_bytes_per_s(), 0);
   EXPECT_EQ(With(roofline, MakeSpeed("AllReduce", 1024, 2, 2, 1e9)).roofline_bus_bytes_per_s(), 0);
@@ -121,7 +121,7 @@ TEST(Roofline, TheLineRateBoundsWhatCrossesHosts) {
   const auto bound = [&](const char* operation, int32_t ranks, int32_t hosts) {
     return With(roofline, MakeSpeed(operation, 1 << 30, ranks, hosts, 1e9)).roofline_bus_bytes_per_s();
   };
-  // 8 GPUs of a host share 8 ports; one GPU of a host has its own.
+  // A host's 8 GPUs share 8 ports; a single GPU has its own.
   EXPECT_DOUBLE_EQ(bound("AllReduce", 512, 64), 400e9);
   EXPECT_DOUBLE_EQ(bound("AllGather", 64, 64), 50e9);
   EXPECT_DOUBLE_EQ(bound("Send", 2, 2), 50e9);
@@ -138,7 +138,7 @@ TEST(Roofline, TestsComeBeforeTheLineRateAndTheArchiveIsLast) {
   const Speed gather = With(roofline, MakeSpeed("AllGather", 1500, 4, 2, 1e9));
   EXPECT_DOUBLE_EQ(gather.roofline_bus_bytes_per_s(), 9e9);
   EXPECT_EQ(gather.roofline(), "best of 41 in the archive");
-  // A speed above the best ever is the best, and the archive does not have it.
+  // A speed above the archive's best is the best, although the archive does not have it yet.
   const Speed best = With(roofline, MakeSpeed("AllGather", 1024, 4, 2, 18e9));
   EXPECT_DOUBLE_EQ(best.roofline_bus_bytes_per_s(), 18e9);
   EXPECT_EQ(best.roofline(), "this incident itself, faster than 41 in the archive");
@@ -157,7 +157,7 @@ TEST(Roofline, TheLineRateIsDetectedUnlessItIsGiven) {
   EXPECT_FALSE(verdict.has_line_rate());
   EXPECT_EQ(verdict.speeds(0).roofline_bus_bytes_per_s(), 0) << "not known is not a number";
 
-  // Nothing is known about n3. If a host reports no GPUs, it is taken to have one for each rank.
+  // n3 reported nothing. A host that reports no GPUs counts as one GPU for each rank.
   bundle.places = {{"n1", "", "", {400'000, 8, 8}}, {"n2", "", "", {200'000, 4, 0}}, {"n3", "", ""}};
   SetLineRate(bundle, &verdict);
   EXPECT_EQ(verdict.line_rate().hosts(), 2);
@@ -173,7 +173,7 @@ TEST(Roofline, TheLineRateIsDetectedUnlessItIsGiven) {
   EXPECT_EQ(verdict.speeds(1).roofline_bus_bytes_per_s(), 0) << "NVLink is not the network";
   EXPECT_FALSE(verdict.speeds(1).roofline_detected());
 
-  // A given rate counts, also later; an archive does not replace the detected one.
+  // A given rate takes precedence, even later; an archive does not replace the detected one.
   Roofline archive;
   archive.archive.push_back({"AllReduce", 1 << 30, 16, 2, 5e9, 3});
   SetRooflines(archive, &verdict);

@@ -17,7 +17,7 @@ constexpr size_t kColumns = 118;
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
-// For each phase, the usual time, the slowest rank and the last one; then the ranks that others waited for most.
+// For each phase: the usual time, the slowest rank and the last rank; then the ranks that others waited for most.
 void AppendPhases(const StartUp& start, std::string* out) {
   if (start.phases().empty()) return;
   absl::StrAppend(out, absl::StrFormat("\n%-25s %10s %10s  %-14s %s\n", "phase of a rank", "median s", "longest s",

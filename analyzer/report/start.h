@@ -1,4 +1,4 @@
-// The parts of a job's start and how long each took: `lockstep analyze --start`.
+// The phases of a job's start and how long each took: `lockstep analyze --start`.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace lockstep {
 
 // A paragraph, the phases of a rank's start, the ranks that others waited for most, and a table of the longest
-// creations, with lines of at most 120 columns. Reports missing records. Only printable characters: names from files
-// cannot control the terminal.
+// creations. Lines have at most 120 columns. Reports missing records. Only prints printable characters: names from
+// files cannot control the terminal.
 std::string StartUpReport(const Verdict& verdict);
 
 }  // namespace lockstep

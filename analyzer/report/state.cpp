@@ -20,10 +20,10 @@ const Rank* FindRank(const Bundle& bundle, int32_t rank) {
 std::string ProcessText(const Process& process) {
   static const std::map<std::string, std::string> kLetters = {{"R", "running"},
                                                               {"S", "sleeping"},
-                                                              {"D", "in uninterruptible wait"},
+                                                              {"D", "in uninterruptible sleep"},
                                                               {"T", "stopped"},
                                                               {"t", "stopped by a debugger"},
-                                                              {"Z", "dead, not yet collected"}};
+                                                              {"Z", "zombie: dead, not yet reaped"}};
   switch (process.life) {
     case Life::kKilled: return absl::StrCat("process killed by signal ", process.signal);
     case Life::kExited: return absl::StrCat("process exited ", process.exit_code);
@@ -40,7 +40,7 @@ std::string ProcessText(const Process& process) {
   }
   if (process.threads_in_d > 0) {
     absl::StrAppend(&text, text.empty() ? "process with " : ", ", process.threads_in_d,
-                    process.threads_in_d == 1 ? " thread" : " threads", " in uninterruptible wait (D)");
+                    process.threads_in_d == 1 ? " thread" : " threads", " in uninterruptible sleep (D)");
   }
   return text;
 }
@@ -110,7 +110,7 @@ std::vector<std::string> Frames(const std::vector<std::string>& stack, size_t li
 }
 
 std::vector<int64_t> WallClocksAhead(const Verdict& verdict, const Bundle& bundle) {
-  constexpr int64_t kMost = INT64_MAX / 4;  // sums of three stay in range
+  constexpr int64_t kMost = INT64_MAX / 4;  // keeps sums of three in range
   absl::flat_hash_map<std::string, int64_t> zero;
   for (const Rank& rank : bundle.ranks) {
     zero.try_emplace(rank.host.empty() ? absl::StrCat("rank ", rank.rank) : rank.host,

@@ -34,11 +34,11 @@ std::vector<std::string> KeysOf(const std::string& section) {
   return keys;
 }
 
-// A suggestion for a key that its section does not have.
+// Suggests a correction for a key that its section does not have.
 std::string UnknownKey(const Entry& entry) {
   std::string text = absl::StrCat(Place(entry), ": [", entry.section, "] has no key ", Shown(entry.key));
   if (const std::string near = Nearest(entry.key, KeysOf(entry.section)); !near.empty())
-    return absl::StrCat(text, "; is '", near, "' meant?");
+    return absl::StrCat(text, "; did you mean '", near, "'?");
   std::string where;
   for (const Row& row : Table()) {
     if (row.key == entry.key && where.find("[" + row.section + "]") == std::string::npos) {
@@ -46,7 +46,7 @@ std::string UnknownKey(const Entry& entry) {
     }
   }
   if (!where.empty()) return absl::StrCat(text, "; it belongs to ", where);
-  return absl::StrCat(text, "; lockstep config shows those it has");
+  return absl::StrCat(text, "; lockstep config lists its keys");
 }
 
 bool InUserNamespace() {
@@ -77,27 +77,27 @@ absl::Status ParseText(const std::string& path, const std::string& text, File* f
     ++entry.line;
     if (line.size() > ring::kMostConfigLine)
       return wrong(absl::StrCat("the line is longer than ", ring::kMostConfigLine, " bytes; shorten it"));
-    if (line.find('\0') != line.npos) return wrong("it contains a zero byte; this is not a text file");
+    if (line.find('\0') != line.npos) return wrong("it contains a zero byte, so the file is not a text file");
     line = absl::StripAsciiWhitespace(line);
     if (line.empty() || line[0] == '#' || line[0] == ';') continue;
     if (line[0] == '[') {
-      if (line.back() != ']') return wrong(absl::StrCat("a section is a line like [agent], not ", Shown(line)));
+      if (line.back() != ']') return wrong(absl::StrCat("a section header is a line like [agent], not ", Shown(line)));
       entry.section = absl::AsciiStrToLower(absl::StripAsciiWhitespace(line.substr(1, line.size() - 2)));
       known_section = std::find(sections.begin(), sections.end(), entry.section) != sections.end();
       if (!known_section) {
         const std::string near = Nearest(entry.section, sections);
         file->told.push_back(
             {entry.section, absl::StrCat(Place(entry), ": there is no section [", Shown(entry.section), "]",
-                                         near.empty() ? "; lockstep config shows those there are"
-                                                      : absl::StrCat("; is [", near, "] meant?"))});
+                                         near.empty() ? "; lockstep config lists the sections"
+                                                      : absl::StrCat("; did you mean [", near, "]?"))});
       }
       continue;
     }
     const size_t equals = line.find('=');
     if (equals == line.npos)
-      return wrong(absl::StrCat(Shown(line), " is neither a comment (#), a [section] nor KEY = VALUE"));
+      return wrong(absl::StrCat(Shown(line), " is neither a comment (#) nor a [section] nor KEY = VALUE"));
     if (entry.section.empty())
-      return wrong(absl::StrCat(Shown(line), " is in no section; put [common] or the program's section above it"));
+      return wrong(absl::StrCat(Shown(line), " is not in a section; put [common] or the program's section above it"));
     entry.key = absl::AsciiStrToLower(absl::StripAsciiWhitespace(line.substr(0, equals)));
     std::replace(entry.key.begin(), entry.key.end(), '_', '-');
     entry.value = std::string(absl::StripAsciiWhitespace(line.substr(equals + 1)));
@@ -117,8 +117,9 @@ absl::Status ParseText(const std::string& path, const std::string& text, File* f
     }
     int& before = seen[absl::StrCat(entry.section, ".", entry.key)];
     if (before != 0) {
-      file->told.push_back({entry.section, absl::StrCat(Place(entry), ": [", entry.section, "] ", entry.key,
-                                                        " was given in line ", before, " already; this one counts")});
+      file->told.push_back(
+          {entry.section, absl::StrCat(Place(entry), ": [", entry.section, "] ", entry.key, " was already set in line ",
+                                       before, "; the later value applies")});
     }
     before = entry.line;
     file->entries.push_back(entry);
@@ -132,7 +133,7 @@ absl::Status ReadConfigFile(const std::string& path, File* file) {
   if (!fd.ok() && (errno == ENOENT || errno == ENOTDIR)) return absl::OkStatus();
   if (!fd.ok())
     return absl::UnavailableError(
-        absl::StrCat("cannot read ", path, ": ", strerror(errno), "; correct its mode, or remove it"));
+        absl::StrCat("cannot read ", path, ": ", strerror(errno), "; correct its permissions, or remove it"));
   file->found = true;
   struct stat info {};
   absl::Status status;

@@ -1,4 +1,5 @@
-// Configuration files: INI with a section for each program. Read with bounds, and only if no other user can write them.
+// Configuration files: INI with one section per program. Sizes are limited, and files that other users can write are
+// refused.
 #pragma once
 
 #include <string>
@@ -18,21 +19,22 @@ struct Entry {
 std::string Place(const Entry& entry);
 
 struct Told {
-  std::string section, text;  // a section and one warning about it; `text` is one line
+  std::string section, text;  // the section that a warning is about, and the warning as one line
 };
 
 struct File {
   std::string path;
   bool found = false;
-  std::vector<Entry> entries;  // in their order
-  std::vector<Told> told;      // unknown sections and keys, repeated keys
+  std::vector<Entry> entries;  // in file order
+  std::vector<Told> told;      // warnings about unknown sections, unknown keys and repeated keys
 };
 
-// Parses `text`; `path` is for messages. InvalidArgument with a message that has the file, the line and the correction.
+// Parses `text`; messages name `path`. Returns InvalidArgument with the file, the line and the correction.
 absl::Status ParseText(const std::string& path, const std::string& text, File* file);
 
-// Reads the file at `path`. For a missing file, sets found to false and returns no error. PermissionDenied if anyone
-// except root and the user may write it: for a user a world-writable file, for root a file that root does not own.
+// Reads the file at `path`. If it is missing, sets found to false and returns no error. Returns PermissionDenied if
+// the wrong people can write it: for a user, a world-writable file; for root, a file that root does not own or others
+// can write.
 absl::Status ReadConfigFile(const std::string& path, File* file);
 
 }  // namespace lockstep::settings

@@ -11,8 +11,8 @@ namespace {
 constexpr const char* kOther = "Other";  // title of the last group
 constexpr size_t kColumns = 80, kMostIndent = 26;
 
-// Appends the words of `text` in lines from `indent` to kColumns; `column` is where the first line begins. Line ends in
-// `text` stay.
+// Appends the words of `text` as lines between `indent` and kColumns; the first line begins at `column`. Keeps line
+// ends in `text`.
 void AddWrapped(const std::string& text, size_t indent, size_t column, std::string* out) {
   const size_t hang = text.find('\n') == std::string::npos ? indent : indent + 2;
   bool first = true;
@@ -56,7 +56,7 @@ void AddOption(const std::string& names, const std::string& text, size_t indent,
 
 std::string Details(const Row& row) {
   std::vector<std::string> parts;
-  // If the meaning explains each choice, the choices are already there.
+  // If the text explains each choice, it already lists the choices.
   if (row.kind == Kind::kChoice && row.meaning.find('\n') == std::string::npos) parts.push_back(ChoiceList(row));
   if (row.separator != 0) parts.push_back("may be repeated");
   if (!row.fallback.empty() && !IsFlag(row)) parts.push_back("default: " + row.fallback);

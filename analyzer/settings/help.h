@@ -7,7 +7,7 @@
 
 namespace lockstep::settings {
 
-// Lines of at most 80 columns, each with a line end.
+// Lines of at most 80 columns, each ending in a newline.
 std::string Help(const Verb& verb);
 
 // The end of an option's help text: "choices; default; variable". May be empty.

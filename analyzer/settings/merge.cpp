@@ -47,7 +47,7 @@ bool IsOn(const Value& value) {
   return on;
 }
 
-// Returns the name of a value in messages: "--spool", or "/etc/lockstep.conf, line 3: --spool".
+// Returns a value's name for messages: "--spool", or "/etc/lockstep.conf, line 3: --spool".
 std::string NameOf(const Value& value) {
   const std::string& name = value.row->option.empty() ? value.row->key : value.row->option;
   return value.layer == kOptionLayer ? name : absl::StrCat(value.from, ": ", name);
@@ -72,7 +72,7 @@ absl::Status ReadFilesOf(std::string_view section, Merged* merged, std::vector<V
           entry.section == kRecorder && section != kRecorder ? FindByKey(kRecorder, entry.key) : nullptr;
       for (const Row& row : Table()) {
         if (row.section != section) continue;
-        // The recorder's settings for ring folder and host name also apply to readers of rings.
+        // The recorder's settings for the ring folder and the host name also apply to programs that read rings.
         const bool shared = recorders != nullptr && recorders->variable == row.variable;
         const bool own = entry.section == section && row.key == entry.key;
         const bool common = entry.section == kCommon && row.common && row.key == entry.key;
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<File>> ReadFiles() {
     if (absl::Status status = ReadConfigFile(path, &file); !status.ok()) return status;
     if (!file.found && path == named) {
       return absl::NotFoundError(
-          absl::StrCat(ring::kConfigVariable, " names ", path, ", which is not there; correct or unset it"));
+          absl::StrCat(ring::kConfigVariable, " names ", path, ", which does not exist; correct or unset it"));
     }
     files.push_back(std::move(file));
   }

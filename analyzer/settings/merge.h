@@ -1,4 +1,4 @@
-// Merges the settings of files, the environment and options, in this order: later ones win.
+// Merges settings from files, the environment and options. Later sources override earlier ones, in this order.
 #pragma once
 
 #include <string>
@@ -16,24 +16,24 @@ inline constexpr int kEnvironmentLayer = 100, kOptionLayer = 200;
 
 struct Value {
   const Row* row = nullptr;
-  std::string text;  // for a list: its parts with the separator between them
+  std::string text;  // for a list: its parts, joined by its separator
   std::string from;  // "/etc/lockstep.conf, line 3", "LOCKSTEP_SPOOL", "--spool"
   int layer = 0;
-  std::vector<std::string> parts;  // for a list; otherwise only `text`
+  std::vector<std::string> parts;  // the parts of a list; other values have only `text`
 };
 
 struct Merged {
-  std::vector<Value> values;      // all set values, in the table's order; options that are not settings come last
+  std::vector<Value> values;      // all set values in the table's order, then the options that are not settings
   std::vector<std::string> told;  // warnings about files, for standard error
   std::vector<File> files;        // files that were searched
 };
 
-// Merges the settings of `section` (a verb, or "recorder"): its `options`, the environment and, with `with_files`,
-// configuration files. Writes settings without an option from files into this process's environment. Errors name the
-// problem, its place and the correction; values that exclude each other are errors too.
+// Merges the settings of `section` (a verb, or "recorder"): its `options`, the environment and, if `with_files`,
+// configuration files. Exports settings from files that have no option into this process's environment. An error
+// names the problem, its place and the correction. Setting mutually exclusive values is an error.
 absl::StatusOr<Merged> Merge(std::string_view section, std::vector<Value> options = {}, bool with_files = true);
 
-// The files that apply: kConfigFile (or a test's replacement), then the one that LOCKSTEP_CONFIG names.
+// The files that apply: kConfigFile (or a test's replacement), then the file that LOCKSTEP_CONFIG names.
 absl::StatusOr<std::vector<File>> ReadFiles();
 
 }  // namespace lockstep::settings

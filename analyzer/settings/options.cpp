@@ -13,7 +13,7 @@ namespace lockstep::settings {
 namespace {
 
 absl::Status UsageStatus(const Verb& verb, const std::string& text) {
-  return absl::InvalidArgumentError(absl::StrCat(text, " (lockstep ", verb.name, " --help shows the options)"));
+  return absl::InvalidArgumentError(absl::StrCat(text, " (lockstep ", verb.name, " --help lists the options)"));
 }
 
 std::string Quoted(const std::string& text) { return absl::StrCat("'", text.substr(0, 100), "'"); }
@@ -29,12 +29,12 @@ std::string UnknownOption(const Verb& verb, const std::string& name) {
   return absl::StrCat("unknown option ", Quoted(name), near.empty() ? "" : absl::StrCat("; did you mean ", near, "?"));
 }
 
-// Parses an option's value into `values`; returns empty, or the error.
+// Parses an option's value into `values`. Returns an empty string, or the error.
 std::string Take(const Row& row, const std::string& text, std::vector<Value>* values) {
   if (const std::string wrong = WrongOrOutOfRange(row, text); !wrong.empty())
     return absl::StrCat(row.option, " ", wrong, text.empty() ? "" : absl::StrCat(", not ", Quoted(text)));
   Value value{&row, text, row.option, kOptionLayer, {}};
-  // A path may contain the separator of a list of paths.
+  // A single path may contain the separator that a list of paths uses.
   value.parts = row.separator == ',' ? SplitText(text, ',') : std::vector<std::string>{text};
   for (Value& before : *values) {
     if (before.row != &row) continue;
@@ -50,7 +50,7 @@ std::string Take(const Row& row, const std::string& text, std::vector<Value>* va
   return "";
 }
 
-// Parses the option at `at`, with its value in the same or the next word; returns empty, or the error.
+// Parses the option at `at`, whose value is in the same or the next word. Returns an empty string, or the error.
 std::string ReadOption(const Verb& verb, const std::vector<std::string>& words, size_t* at,
                        std::vector<Value>* options) {
   const std::string& word = words[*at];
@@ -71,7 +71,7 @@ std::string ReadOption(const Verb& verb, const std::vector<std::string>& words, 
   if (IsFlag(*row)) {
     bool on = true;
     if (attached && !ParseFlag(value, &on))
-      return absl::StrCat(name, " takes no value, or yes or no, not ", Quoted(value));
+      return absl::StrCat(name, " takes yes or no or no value, not ", Quoted(value));
     return Take(*row, (row->kind == Kind::kFlag) == on ? "yes" : "no", options);
   }
   if (!attached && *at + 1 < words.size()) value = words[++*at];

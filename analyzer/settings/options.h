@@ -1,4 +1,4 @@
-// The command line of a verb, parsed by the table: options and operands, merged with files and environment.
+// A verb's command line, parsed according to the table: options and operands, merged with files and the environment.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace lockstep::settings {
 
-// Typed access by key ("late-after"). Unset options have the table's default, or empty, 0 or no. A key that the verb
-// does not have, or that has another kind, is a bug and ends the program.
+// Typed access by key ("late-after"). An unset option has the table's default, or else empty, 0 or no. A key that the
+// verb does not have, or whose kind is different, is a bug and ends the program.
 class ParsedOptions {
  public:
   ParsedOptions(const Verb& verb, Merged merged, std::vector<std::string> operands)
@@ -36,11 +36,11 @@ class ParsedOptions {
   std::string operand() const { return operands_.empty() ? "" : operands_[0]; }
   const Merged& merged() const { return merged_; }
 
-  // For errors that the table cannot detect.
+  // Formats an error that the table cannot detect.
   absl::Status Wrong(const std::string& text) const;
 
   bool help = false, version = false;
-  bool config_files = true;  // configuration files were read
+  bool config_files = true;  // whether configuration files were read
 
  private:
   const Row& RowOf(std::string_view key) const;
@@ -53,20 +53,20 @@ class ParsedOptions {
   std::vector<std::string> operands_;
 };
 
-// InvalidArgument with one line: the problem, where the value was set if not on the command line, and how to get help.
-// If an option is repeated, the last one counts, or each if it is a list.
+// Returns InvalidArgument with one line: the problem, where the value was set if not on the command line, and how to
+// get help. If an option is repeated, the last value counts; a list collects all values.
 absl::StatusOr<ParsedOptions> Parse(std::string_view verb, const std::vector<std::string>& words);
 absl::StatusOr<ParsedOptions> Parse(std::string_view verb, int argc, char** argv);
 
-// The exit status if the program is done: after an error (2), --help or --version (0; 3 if standard output cannot be
-// written). Otherwise returns nullopt and prints warnings about configuration files if `tell`.
+// Returns the exit status if the program is done: 2 after an error, 0 after --help or --version, 3 if standard output
+// cannot be written. Otherwise returns nullopt and, if `tell`, prints warnings about configuration files.
 std::optional<int> Finished(std::string_view verb, const absl::StatusOr<ParsedOptions>& options, bool tell = true);
-// Prints "lockstep VERB: TEXT" to standard error, and returns `exit_status`.
+// Prints "lockstep VERB: TEXT" to standard error and returns `exit_status`.
 int Complain(std::string_view verb, absl::string_view text, int exit_status);
-// The same for an error of the command line, whose exit status is 2.
+// The same for a command-line error, whose exit status is 2.
 int UsageError(std::string_view verb, const absl::Status& status);
 
-// Only splits the words: reads no files and no environment, and does not check the number of operands.
+// Only splits the words: reads no files or environment, and does not check the number of operands.
 struct CommandLine {
   std::vector<Value> options;
   std::vector<std::string> operands;

@@ -1,5 +1,6 @@
-// Every verb with its options, and every setting: key in a configuration file, environment variable, option. The only
-// list of these names: parsing, --help, man pages, completion, docs/options.md and `lockstep config` use it.
+// Every verb with its options, and every setting: key in a configuration file, environment variable, option. This is
+// the only list of these names: parsing, --help, man pages, completion, docs/options.md and `lockstep config` all use
+// it.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ enum class Kind {
   kFolder,
   kFlag,     // the option takes no value; in a file and in the environment: yes, no
   kNotFlag,  // the same, but the option means no
-  kNumber,   // an integer, from 0
+  kNumber,   // an integer, at least 0
   kSeconds,
   kBytes,  // 500M, 4G
   kAge,    // 90s, 10m, 36h, 7d
@@ -27,27 +28,28 @@ enum class Kind {
 struct Row {
   std::string section;  // the verb, or "recorder"
   std::string key;
-  std::string variable;  // empty for an option that neither files nor the environment set
-  // "--late-after"; empty if there is no option. Then the value from a file goes into the program's environment.
+  std::string variable;  // empty for an option that files and the environment cannot set
+  // "--late-after"; empty if there is no option. Then Lockstep exports the value from a file into the program's
+  // environment.
   std::string option;
   Kind kind = Kind::kText;
   std::string value;     // the placeholder for the value in --help: "FILE"
   std::string choices;   // kChoice: "text|json|html"
-  char separator = 0;    // for a list in a file and in the environment; the option may be repeated
-  std::string fallback;  // the default; a value of another kind is only for the help text
-  // For numbers, seconds (at least 1e-9 means above 0), bytes and ages; most 0 means no limit.
+  char separator = 0;    // separates the parts of a list in a file or the environment; the option may be repeated
+  std::string fallback;  // the default; if the kind does not accept it, only the help text uses it
+  // For numbers, seconds (at least 1e-9 means above 0), bytes and ages; most = 0 means no limit.
   double least = 0, most = 0;
-  bool common = false;   // also taken from [common]
+  bool common = false;   // also read from [common]
   std::string excludes;  // keys of this section that cannot be set together with this one
-  std::string needs;     // a key that must be set if this one is
+  std::string needs;     // a key that must be set if this key is set
   std::string meaning;
-  bool hidden = false;  // for Lockstep's own processes; --help does not show it
+  bool hidden = false;  // for Lockstep's own processes; not in --help
 };
 
-// Options of one subject; the title may be empty.
+// Options on one subject; the title may be empty.
 struct Group {
   std::string title;
-  std::vector<Row> rows;  // for display; lookups return the rows of Table()
+  std::vector<Row> rows;  // for display only; lookups return the rows of Table()
 };
 
 struct Example {
@@ -65,7 +67,7 @@ struct Verb {
   std::string operand{};           // "PATH"; empty if none
   Kind operand_kind = Kind::kText;
   size_t least_operands = 0, most_operands = 0;
-  bool command = false;  // the first operand ends the options, and the rest belongs to the command
+  bool command = false;  // the first operand ends the options, and everything after it belongs to the command
 };
 
 inline constexpr std::string_view kCommon = "common", kRecorder = "recorder";
@@ -75,10 +77,10 @@ const Verb* FindVerb(std::string_view name);
 // The options of every verb, with all their names in `option`: "-h, --help".
 const std::vector<Row>& CommonOptions();
 
-// Settings: what files or the environment can set.
+// Settings: everything that files or the environment can set.
 const std::vector<Row>& Table();
 
-// Variables without a key, and their readers.
+// Variables without a key, and the programs that read them.
 struct LoneVariable {
   std::string name, readers, meaning;
 };
@@ -86,7 +88,7 @@ const std::vector<LoneVariable>& LoneVariables();
 
 std::vector<std::string> Sections();  // without [common]
 const Row* FindByKey(std::string_view section, std::string_view key);
-// The next two functions also find options that are no settings.
+// The next two functions also find options that are not settings.
 const Row* FindByOption(std::string_view section, std::string_view option);
 const Row* FindOptionKey(std::string_view section, std::string_view key);
 

@@ -47,11 +47,11 @@ constexpr size_t kAnyNumber = SIZE_MAX;
 constexpr double kAboveZero = 1e-9, kDay = 86400, kMonth = 30 * kDay;
 constexpr double kMiB = 1 << 20, kPiB = static_cast<double>(uint64_t{1} << 50);
 constexpr const char* kKeyFolders = "~/.config/lockstep/keys, /etc/lockstep/keys";
-constexpr const char* kRuntimeFolders = "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep";
+constexpr const char* kRuntimeFolders = "/run/lockstep; for a user $XDG_RUNTIME_DIR/lockstep";
 constexpr const char* kOperatorKeys = "operator.key or reader.key in the key folder";
 constexpr const char* kCollectorKey = "collector.pub in the key folder";
 constexpr const char* kKeysNote =
-    "Keys are in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or /etc/lockstep/keys, the first that has one.";
+    "Lockstep looks for keys in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and /etc/lockstep/keys, in this order.";
 
 // One option of each kind.
 
@@ -92,13 +92,13 @@ Option Keys() {
 Option OnVerdict(const char* help) { return Text("on-verdict", "COMMAND", help).Default("none"); }
 
 Option OnVerdictTimeout() {
-  return Seconds("on-verdict-timeout", "end the command of --on-verdict after this time")
+  return Seconds("on-verdict-timeout", "end the --on-verdict command after this time")
       .Default("60")
       .Limits(kAboveZero, kMonth);
 }
 
 Option RuntimeDir() {
-  return Folder("runtime-dir", "folder where agents and collectors note their addresses")
+  return Folder("runtime-dir", "folder where agents and collectors write their addresses")
       .Variable("LOCKSTEP_RUNTIME_DIR")
       .NoOption()
       .Default(kRuntimeFolders)
@@ -123,7 +123,7 @@ Option Redact(const char* help) {
 constexpr const char* kRedactHelp =
     "what to remove before anything is written\n"
     "no: nothing\n"
-    "paths: names of folders, which become hashes\n"
+    "paths: folder names, which become hashes\n"
     "stacks: also names of files, functions and threads that are not public";
 
 Option LateAfter(double least, double most) {
@@ -138,14 +138,15 @@ Option HangAfter(const char* help) { return Seconds("hang-after", help).Default(
 Option Archive(const char* help) { return Text("archive", "URL", help).Variable("LOCKSTEP_ARCHIVE").Common(); }
 
 Option LineRate() {
-  return Number("line-rate", "network of each GPU in Gbit/s: 100 % of what operations between hosts reach")
+  return Number("line-rate",
+                "network bandwidth of each GPU in Gbit/s, which counts as 100 % for operations between hosts")
       .Variable("LOCKSTEP_LINE_RATE")
       .Limits(1, 1e6)
       .Common();
 }
 
 Option NcclTests() {
-  return File("nccl-tests", "output of nccl-tests on these hosts: 100 % of what these operations reach")
+  return File("nccl-tests", "output of nccl-tests on these hosts, which counts as 100 % for the operations in it")
       .Variable("LOCKSTEP_NCCL_TESTS")
       .List(',')
       .Common();
@@ -189,10 +190,10 @@ Group Connection() {
       "Collector",
       {Endpoint("collector", "the collector, e.g. tcp://head:9470")
            .Variable("LOCKSTEP_COLLECTOR")
-           .Default("the one of this host")
+           .Default("this host's")
            .Common(),
        File("key", "secret key of an operator or a reader").Variable("LOCKSTEP_KEY").Default(kOperatorKeys).Common(),
-       ServerKey("", "the agent's on this host, else collector.pub in the key folder"), Keys(), Insecure(),
+       ServerKey("", "the one that this host's agent uses, else collector.pub in the key folder"), Keys(), Insecure(),
        RuntimeDir()}};
 }
 
@@ -201,23 +202,23 @@ Verb Agent() {
       .name = "agent",
       .purpose = "watch the ranks of this host",
       .usage = {"[OPTIONS]"},
-      .text = {"Watches the ranks of this host, reports to the collector, and keeps the rings of processes that end "
+      .text = {"Watches this host's ranks, reports to the collector, and keeps the rings of processes that end "
                "abnormally. Run one per host as root for the jobs of all users, or one per user. Without a collector "
                "it works alone."},
       .examples = {{"lockstep agent --collector tcp://head:9470", "report to a collector"},
-                   {"lockstep agent --collector tcp://head:9470 --redact paths", "without names of folders"},
+                   {"lockstep agent --collector tcp://head:9470 --redact paths", "without folder names"},
                    {"lockstep agent --alone", "watch this host only"}},
       .groups =
           {{"Collector",
             {Endpoint("collector", "the collector, e.g. tcp://head:9470; several are tried in order")
                  .Variable("LOCKSTEP_COLLECTOR")
-                 .Default("the one on a socket of this host, if there is one")
+                 .Default("the one on a socket of this host, if any")
                  .Common()
                  .List(',')
                  .Excludes("alone"),
              Flag("alone",
                   "run a collector for this host alone, on a socket in the runtime folder. lockstep top and "
-                  "lockstep dump of this user and of root find it there")
+                  "lockstep dump find it there if this user or root runs them")
                  .Excludes("collector"),
              Folder("out", "with --alone: write incidents to this folder")
                  .Default("incidents beside the spool")
@@ -232,9 +233,9 @@ Verb Agent() {
                  .Common(),
              ServerKey("", kCollectorKey), Keys(), Insecure()}},
            {"Spool",
-            {Folder("spool", "folder for data that the collector does not have yet")
+            {Folder("spool", "folder for data not yet sent to the collector")
                  .Variable("LOCKSTEP_SPOOL")
-                 .Default("/var/lib/lockstep/spool, of a user ~/.local/state/lockstep/spool"),
+                 .Default("/var/lib/lockstep/spool; for a user ~/.local/state/lockstep/spool"),
              Bytes("spool-bytes", "maximum size of the spool")
                  .Variable("LOCKSTEP_SPOOL_BYTES")
                  .Default("4G")
@@ -246,63 +247,65 @@ Verb Agent() {
                  .Default("the usual places")
                  .List(':'),
              Age("keep-rings",
-                 "keep rings of dead processes for this time after the last record; 0: forever. By then, rings of "
-                 "abnormal ends are in the spool")
+                 "keep rings of dead processes for this time after the last record; 0: forever. Rings of processes "
+                 "that ended "
+                 "abnormally are in the spool before then")
                  .Default("7d"),
              Bytes("keep-ring-bytes",
-                   "remove the oldest of a user's dead rings beyond this, and beyond half of what all rings may "
-                   "take; 0: no limit")
+                   "remove a user's oldest dead rings above this total size, or above half of the space that all rings "
+                   "may "
+                   "use; 0: no limit")
                  .Default("5G")
                  .Limits(0, kPiB),
-             Option{"containers", Kind::kNotFlag, "do not look into mounts and environment of other processes"}
+             Option{"containers", Kind::kNotFlag, "do not read the mounts and environment of other processes"}
                  .Named("--no-containers")
                  .Default("yes"),
              RingFolder().NoOption()}},
            {"Other",
             {Text("metrics", "ADDRESS:PORT", "serve Prometheus metrics, on loopback only").Variable("LOCKSTEP_METRICS"),
-             Text("host", "NAME", "name of this host; use the same for the recorder")
+             Text("host", "NAME", "name of this host; use the same name for the recorder")
                  .Variable("LOCKSTEP_HOST")
                  .Default("uname"),
              LateAfter(kAboveZero, kDay),
              Redact("what to remove before anything leaves the host\n"
                     "no: nothing\n"
-                    "paths: names of folders, which become hashes\n"
+                    "paths: folder names, which become hashes\n"
                     "stacks: also names of files, functions and threads that are not public"),
              Rack(), Switch(), RuntimeDir()}}},
       .notes = {
-          "SIGTERM ends the agent: it finishes what it writes, and sends for at most 3 s. SIGHUP reopens the log.",
-          kKeysNote, "Exit status: 0 ended by a signal; 1 it cannot work here; 2 wrong usage."}};
+          "SIGTERM ends the agent: it finishes what it is writing, and sends for at most 3 s. SIGHUP reopens the log.",
+          kKeysNote, "Exit status: 0 ended by a signal; 1 cannot run here; 2 wrong usage."}};
 }
 
 Verb Analyze() {
   return {
       .name = "analyze",
-      .purpose = "name the cause from incidents, rings or Flight Recorder dumps",
+      .purpose = "find the cause in incidents, rings or Flight Recorder dumps",
       .usage = {"[OPTIONS] PATH..."},
-      .text = {"Names the rank that stopped a distributed job, or the call on which its ranks disagree, and says why.",
+      .text = {"Names the rank that stopped a distributed job, or the call on which its ranks disagree, and shows why.",
                "PATH is an incident folder, a .lsd dump, a ring file of a dead process, PyTorch Flight Recorder "
                "dumps (pickle or JSON), a log or printed stacks, or a folder of these. Lockstep detects file "
-               "types by content. Several paths are one job. If the files belong to several jobs, Lockstep "
-               "lists them and asks for one."},
+               "types by content, and treats several paths as one job. If the files belong to several jobs, Lockstep "
+               "lists the jobs, and --job chooses one."},
       .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
                    {"lockstep analyze --format html --output report.html incident", "a report to send"},
                    {"lockstep analyze --format explore --output explore.html incident", "a page to explore"}},
       .groups = {{"Output",
                   {Choice("format", "FORMAT", "text|json|html|explore", "format of the report").Default("text"),
                    File("output", "write the report to FILE").Default("standard output"),
-                   Flag("full", "print everything: all evidence, stacks, the whole chain, unknown facts"),
-                   Flag("start", "after the text, show where the start of the job spent its time"),
+                   Flag("full", "print everything: all evidence, stacks, the whole chain, what is not known"),
+                   Flag("start", "after the text, show what the start of the job spent its time on"),
                    Flag("speed", "after the text, show how fast each operation was, and how fast it could be"),
                    Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
                    Redact(kRedactHelp)}},
                  {"Analysis",
                   {Text("job", "NAME", "analyze this job, if PATH contains several").Lone(), LateAfter(0, 1e9),
                    LineRate(), NcclTests(),
-                   File("topology", "positions of hosts: lines HOST RACK SWITCH, or Slurm's topology.conf"),
+                   File("topology", "position of each host: lines HOST RACK SWITCH, or Slurm's topology.conf"),
                    Choice("replay", "WHEN", "auto|yes|no",
                           "replay the recorded calls to prove the first finding (auto: up to 1,024 ranks)")
                        .Default("auto"),
-                   Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
+                   Archive("look up whether the culprits also caused earlier incidents, in the archive at "
                            "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
                    Keys()}}},
       .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the "
@@ -321,9 +324,10 @@ Verb ArchiveVerb() {
                 "send [OPTIONS]"},
       .text =
           {"Sends finished incident folders to a ClickHouse server: verdict, findings, culprits, start-up times and "
-           "aggregates of operations. It stores each incident once, however often it is sent.",
-           "send sends what an earlier call left in the spool. query asks the archive; NAME is clusters, culprits, "
-           "hangs, host, links, list, operations, speed or startup. jobs stores how long jobs ran, for rates per "
+           "aggregates of operations. Each incident is stored once, even if it is sent several times.",
+           "send sends what earlier runs left in the spool. query queries the archive; NAME is clusters, culprits, "
+           "hangs, host, links, list, operations, speed or startup. jobs stores how long jobs ran, so that queries can "
+           "compute rates per "
            "job-day. FILE (- is "
            "standard input) has lines JOB|START|END|RANKS, as sacct -X -n -P -o JobID,Start,End,NTasks prints."},
       .examples = {{"lockstep archive --to http://db:8123/lockstep incident", "send one incident"},
@@ -335,7 +339,7 @@ Verb ArchiveVerb() {
              File("password-file", "password of the user; LOCKSTEP_ARCHIVE_PASSWORD may hold it instead"),
              File("ca", "certificates that https trusts").Default("the system's"),
              Flag("insecure", "allow http to other machines: others can read what is sent"),
-             Text("cluster", "NAME", "cluster of what is sent; for queries: only this cluster")
+             Text("cluster", "NAME", "cluster name to store with incidents; for queries: only this cluster")
                  .Variable("LOCKSTEP_CLUSTER")
                  .Default("none; queries: all"),
              Seconds("retry-for", "if the server is down, keep trying for this time; --follow never gives up")
@@ -345,7 +349,7 @@ Verb ArchiveVerb() {
             {Folder("follow",
                     "send every incident below DIR (--out of a collector) once it is finished, until SIGTERM"),
              Seconds("every", "with --follow: look for new incidents at this interval").Default("5").Limits(0.05, 1e6),
-             Folder("spool", "folder for what could not be sent yet").Default("~/.local/state/lockstep/archive"),
+             Folder("spool", "folder for data not yet sent").Default("~/.local/state/lockstep/archive"),
              Bytes("spool-limit", "maximum size of the spool").Default("1G").Limits(1, 0),
              Redact("remove names from code places, as lockstep analyze does"), Keys()}},
            {"Queries",
@@ -357,9 +361,9 @@ Verb ArchiveVerb() {
              Flag("sql", "print the SQL statement and do not send it"),
              Number("time-limit-ms", "").Lone().Default("1500").Limits(1, 1e6).Hidden(),
              Text("password", "", "").Lone().Hidden()}}},
-      .notes =
-          {"Exit status: 0 all is sent or answered; 1 something was refused or cannot be read; 2 wrong usage; 3 the "
-           "server was down, and what was not sent waits in the spool."},
+      .notes = {"Exit status: 0 everything was sent or answered; 1 something was refused or cannot be read; 2 wrong "
+                "usage; 3 the "
+                "server was down, and unsent data is in the spool."},
       .operand = "DIR",
       .operand_kind = Kind::kFolder,
       .most_operands = kAnyNumber};
@@ -368,13 +372,13 @@ Verb ArchiveVerb() {
 Verb Check() {
   return {
       .name = "check",
-      .purpose = "look for faults in a job's first steps",
+      .purpose = "find faults in a job's first steps",
       .usage = {"[OPTIONS] -- COMMAND [ARGUMENTS...]"},
       .text = {"Runs COMMAND on this machine with the recorder, on CPU stand-ins for NCCL and CUDA where this "
                "installation has them. Then it compares the calls of all ranks and reports calls that a rank skipped, "
-               "added, swapped or issued with other arguments, groups without an end, sends without a receive, and "
+               "added, swapped or issued with different arguments, groups without an end, sends without a receive, and "
                "cycles of ranks that can wait for each other. In later rounds it delays single ranks. Use it before a "
-               "job gets GPUs, and in CI."},
+               "job gets GPUs, or in CI."},
       .examples = {{"lockstep check -n 8 -- ./train --steps 4", "8 ranks"},
                    {"lockstep check --seconds 120 -- mpirun -n 4 ./train", "the command starts the ranks itself"},
                    {"lockstep check --format json --rounds 3 -n 4 -- ./train", "more delays, for a program"}},
@@ -385,17 +389,17 @@ Verb Check() {
                        .Named("-n")
                        .Default("COMMAND starts them")
                        .Limits(1, 4096),
-                   Seconds("seconds", "end each round after this time; what was recorded until then counts")
+                   Seconds("seconds", "end each round after this time, and check what was recorded until then")
                        .Default("60")
                        .Limits(kAboveZero, kMonth),
-                   Number("rounds", "run COMMAND this many times; from the second time on, briefly stop single ranks")
+                   Number("rounds", "run COMMAND this many times; from the second run on, briefly stop single ranks")
                        .Default("2")
                        .Limits(1, 1000),
                    Flag("own-libraries", "use the NCCL and CUDA libraries of this machine instead of the stand-ins"),
                    LateAfter(kAboveZero, kMonth)}},
                  {"Output",
                   {Choice("format", "FORMAT", "text|json", "text or JSON").Default("text"),
-                   Folder("out", "keep the records of all rounds here").Default("they are removed"), Library()}}},
+                   Folder("out", "keep the records of all rounds in this folder").Default("remove them"), Library()}}},
       .notes = {"Exit status: 0 nothing found; 1 faults found; 2 wrong usage; 3 COMMAND could not be checked."},
       .operand = "COMMAND",
       .least_operands = 1,
@@ -406,23 +410,23 @@ Verb Check() {
 Verb Clean() {
   return {
       .name = "clean",
-      .purpose = "remove ring files that no process writes any more",
+      .purpose = "remove ring files that no process writes to any more",
       .usage = {"[OPTIONS]"},
-      .text = {"Removes the ring files that no process writes any more. It keeps the rings of running processes, of "
-               "processes in other containers and of other users, and says why."},
+      .text = {"Removes the ring files that no process writes to any more. It keeps the rings of running processes, of "
+               "processes in other containers and of other users, and prints why."},
       .examples = {{"lockstep clean --dry-run", "show what it would remove"},
-                   {"lockstep clean --older-than 2d", "only rings that got no record for two days"},
+                   {"lockstep clean --older-than 2d", "only rings without a new record for two days"},
                    {"lockstep clean --older-than 2d --incidents /var/lib/lockstep/incidents", "for cron"}},
       .groups =
-          {{"Rings", {RingFolder(), Age("older-than", "only rings that got no record for this time").Default("0")}},
+          {{"Rings", {RingFolder(), Age("older-than", "only rings without a new record for this time").Default("0")}},
            {"Incidents",
             {Folder("incidents",
-                    "also clean the incidents in this folder (--out of a collector). Never removes the newest one, "
+                    "also clean up the incidents in this folder (a collector's --out). Never removes the newest one, "
                     "unfinished ones or folders with other files"),
              Keep("remove older incidents; 0: keep all"),
              KeepBytes("remove the oldest incidents above this total size; 0: keep all")}},
            {"Other", {Flag("dry-run", "only print what would be removed")}}},
-      .notes = {"Exit status: 0 done; 1 something cannot be removed; 2 wrong usage, or a folder cannot be used."}};
+      .notes = {"Exit status: 0 done; 1 a file cannot be removed; 2 wrong usage, or a folder cannot be used."}};
 }
 
 Verb Collector() {
@@ -430,11 +434,12 @@ Verb Collector() {
       .name = "collector",
       .purpose = "watch all jobs of a cluster, and gather incidents",
       .usage = {"[OPTIONS]"},
-      .text =
-          {"Gathers data from the agents of a cluster, finds the cause when a job stops, writes an incident folder for "
-           "each "
-           "stop, and answers lockstep dump and lockstep top. With --upstream it is a relay: it merges and passes on, "
-           "and keeps nothing."},
+      .text = {"Gathers data from the agents of a cluster, finds the cause when a job stalls, writes an incident "
+               "folder for "
+               "each "
+               "stall, and answers lockstep dump and lockstep top. With --upstream it is a relay: it merges and "
+               "forwards reports, "
+               "and stores nothing."},
       .examples = {{"lockstep collector --listen tcp://0.0.0.0:9470 --keys /etc/lockstep/keys", "for a cluster"},
                    {"lockstep collector --upstream tcp://head:9470 --keys /etc/lockstep/keys", "a relay"},
                    {"lockstep collector --out /var/lib/lockstep/incidents", "on this host only"}},
@@ -444,7 +449,7 @@ Verb Collector() {
                  .Variable("LOCKSTEP_LISTEN")
                  .Default("collector.sock in the runtime folder")
                  .List(','),
-             Endpoint("upstream", "be a relay of the collector at ENDPOINT; if it goes silent, use the next one")
+             Endpoint("upstream", "be a relay for the collector at ENDPOINT; if that becomes silent, use the next one")
                  .List(','),
              Text("metrics", "ADDRESS:PORT", "serve Prometheus metrics, on loopback only"), RuntimeDir()}},
            {"Keys",
@@ -452,10 +457,11 @@ Verb Collector() {
                  .Variable("LOCKSTEP_KEY")
                  .Default("collector.key in the key folder")
                  .Common(),
-             Folder("known-keys", "public keys of agents and people that may connect; changes take effect at once")
+             Folder("known-keys",
+                    "folder with public keys of agents and people who may connect; changes take effect at once")
                  .Variable("LOCKSTEP_KNOWN_KEYS")
-                 .Default("where keys are"),
-             Folder("keys", "both: DIR/collector.key (relay.key with --upstream), and the public keys in DIR")
+                 .Default("the key folder"),
+             Folder("keys", "sets both: DIR/collector.key (relay.key with --upstream), and the public keys in DIR")
                  .Variable("LOCKSTEP_KEYS")
                  .Common(),
              ServerKey("upstream", ""),
@@ -470,14 +476,15 @@ Verb Collector() {
                  "remove the oldest incidents above this total size; 0: keep all. The newest incident and unfinished "
                  "ones are kept")}},
            {"Verdicts",
-            {LateAfter(kAboveZero, kMonth), HangAfter("call a wait of this length a hang, whatever the processes do"),
-             Seconds("silent-after", "call an agent silent if it sends nothing for this time")
+            {LateAfter(kAboveZero, kMonth),
+             HangAfter("report a wait of this length as a hang, whatever the processes do"),
+             Seconds("silent-after", "report an agent as silent if it sends nothing for this time")
                  .Default("5")
                  .Limits(kAboveZero, kMonth),
              OnVerdict(
                  "run this command through the shell for each verdict, with the verdict as JSON on standard input"),
              OnVerdictTimeout(),
-             Archive("look up whether the culprits were the culprits of earlier incidents, in the archive at "
+             Archive("look up whether the culprits also caused earlier incidents, in the archive at "
                      "http://HOST:PORT/DATABASE; "
                      "no verdict waits for it"),
              Folder("finalise", "").Lone().Hidden(), Folder("index", "").Lone().Hidden()}}},
@@ -485,65 +492,66 @@ Verb Collector() {
 }
 
 Verb Config() {
-  return {.name = "config",
-          .purpose = "show every setting and where it comes from",
-          .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
-          .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder: the library in the training "
-                   "processes), or of all, with its value and where that comes from: a configuration file, the "
-                   "environment, an option among ARGUMENTS, or the default."},
-          .examples = {{"lockstep config", "all settings, and where each comes from"},
-                       {"lockstep config agent", "settings of the agent"},
-                       {"lockstep config --check", "look for mistakes in the configuration files"}},
-          .groups = {{"",
-                      {Flag("check", "only print mistakes in the files").Lone(), Flag("json", "print JSON").Lone(),
-                       Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
-          .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment overrides "
-                    "files, and options override both.",
-                    "Exit status: 0 all is understood; 1 something in a file or the environment is wrong, or a file "
-                    "cannot be used; 2 wrong usage."},
-          .operand = "VERB",
-          .most_operands = kAnyNumber,
-          .command = true};
+  return {
+      .name = "config",
+      .purpose = "show every setting and where it comes from",
+      .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
+      .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder means the library in the training "
+               "processes), or of all verbs, with its value and its source: a configuration file, the "
+               "environment, an option among ARGUMENTS, or the default."},
+      .examples = {{"lockstep config", "all settings, and where each comes from"},
+                   {"lockstep config agent", "settings of the agent"},
+                   {"lockstep config --check", "look for mistakes in the configuration files"}},
+      .groups = {{"",
+                  {Flag("check", "only print mistakes in the files").Lone(), Flag("json", "print JSON").Lone(),
+                   Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
+      .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment overrides "
+                "files, and options override both.",
+                "Exit status: 0 no mistakes; 1 a mistake in a file or the environment, or a file "
+                "that cannot be used; 2 wrong usage."},
+      .operand = "VERB",
+      .most_operands = kAnyNumber,
+      .command = true};
 }
 
 Verb Attach() {
   return {
       .name = "attach",
-      .purpose = "name the rank that hangs a job which runs without Lockstep",
+      .purpose = "find the rank that hangs a job started without Lockstep",
       .usage = {"[OPTIONS] [JOB | PID...]"},
-      .text = {"Looks at a job that hangs now and was not started under Lockstep. It finds the ranks on this host, "
-               "takes their stacks twice, reads the ends of their output files and recent dumps of PyTorch's Flight "
+      .text = {"Examines a job that hangs now and was not started under Lockstep. It finds the ranks on this host, "
+               "takes their stacks twice, reads the end of their output files and recent dumps of PyTorch's Flight "
                "Recorder, and asks NCCL's RAS. It prints a verdict and writes an incident folder. It stops each "
                "thread for a moment (under 50 ms, usually under 1), and writes nothing into a process.",
-               "JOB: the job of this name, if several run, as --job. PID: only these processes. Without either, every "
-               "process that a launcher gave a rank (RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK), or else "
-               "that has NCCL loaded or a GPU open. Run it as root or as the user of the job, while the job still "
+               "JOB chooses among several jobs, like --job. PID: only these processes. Without either: every "
+               "process with a rank from a launcher (RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK), or else "
+               "every process with NCCL loaded or a GPU open. Run it as root or as the job's user, while the job still "
                "hangs."},
       .examples = {{"lockstep attach", "the only job on this host"},
                    {"lockstep attach --hosts nodes.txt", "the same on other hosts, over ssh"},
                    {"lockstep attach --kubernetes job-name=train", "the same in pods, with kubectl exec"}},
       .groups =
           {{"Job",
-            {Text("job", "NAME", "look at the job of this name, if several run").Lone(),
-             Text("slurm", "ID", "look at the job with this SLURM_JOB_ID").Lone(),
+            {Text("job", "NAME", "examine the job with this name, if several run").Lone(),
+             Text("slurm", "ID", "examine the job with this SLURM_JOB_ID").Lone(),
              Flag("ask-torch",
-                  "ask PyTorch for dumps of its Flight Recorder, through its debug server and through the pipes "
-                  "of TORCH_NCCL_DEBUG_INFO_PIPE_FILE. The second makes each rank write a file")
+                  "request Flight Recorder dumps from PyTorch, through its debug server and through the pipes "
+                  "of TORCH_NCCL_DEBUG_INFO_PIPE_FILE. The pipes make each rank write a file")
                  .Lone()}},
            {"Hosts",
-            {File("hosts", "look at these hosts instead of this one: a file with one host name per line").Lone(),
-             Text("launch", "COMMAND", "command that runs another command on a host; the name of the host is appended")
+            {File("hosts", "examine these hosts instead of this one: a file with one host name per line").Lone(),
+             Text("launch", "COMMAND", "command that runs another command on a host; Lockstep appends the host name")
                  .Default("ssh -o BatchMode=yes"),
-             Text("kubernetes", "SELECTOR", "look at the running pods with these labels, not at this host").Lone(),
+             Text("kubernetes", "SELECTOR", "examine the running pods with these labels instead of this host").Lone(),
              Text("namespace", "NAME", "namespace of these pods").Default("kubectl's").Lone(),
-             Text("container", "NAME", "the container to look at in each pod").Default("its default").Lone(),
-             Text("kubectl", "COMMAND", "lists the pods and runs commands in them").Default("kubectl"),
+             Text("container", "NAME", "the container to examine in each pod").Default("its default").Lone(),
+             Text("kubectl", "COMMAND", "command that lists the pods and runs commands in them").Default("kubectl"),
              Text("remote", "PROGRAM", "path of lockstep on the hosts or in the pods").Default("lockstep"),
              Text("stream", "NAME",
-                  "write the dump of this host, as of a job called NAME, to standard output. "
+                  "write this host's dump to standard output, with NAME as the job name. "
                   "--hosts and --kubernetes use it")
                  .Lone(),
-             Text("host", "NAME", "name of this host; use the same for the recorder")
+             Text("host", "NAME", "name of this host; use the same name for the recorder")
                  .Variable("LOCKSTEP_HOST")
                  .Default("uname")}},
            {"Incident",
@@ -551,11 +559,11 @@ Verb Attach() {
              Redact(
                  "what to remove before anything is written. With paths or stacks, output files and RAS are not read\n"
                  "no: nothing\n"
-                 "paths: names of folders, which become hashes\n"
+                 "paths: folder names, which become hashes\n"
                  "stacks: also names of files, functions and threads that are not public"),
              Keys()}}},
       .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage, or several jobs and none "
-                "is chosen; 3 no job found, or no folder for the incident."},
+                "was chosen; 3 no job found, or no folder for the incident."},
       .operand = "PID",
       .most_operands = kAnyNumber};
 }
@@ -565,38 +573,39 @@ Verb Doctor() {
       .name = "doctor",
       .purpose = "check this host",
       .usage = {"[OPTIONS]"},
-      .text = {"Checks this host: is there room for rings, are NCCL calls recorded, can stacks be read, are keys "
+      .text = {"Checks this host: is there room for rings, are NCCL calls recorded, can stacks be read, are the keys "
                "valid, does the collector answer. To test recording, a small program makes NCCL calls with all "
                "GPUs hidden. Run it "
                "where the job runs: in its container, with its environment."},
       .examples = {{"lockstep doctor", "check this host"},
                    {"lockstep doctor --ranks 16", "a host with 16 ranks"},
                    {"lockstep doctor --json", "for scripts"}},
-      .groups =
-          {{"Checks",
-            {File("nccl", "the libnccl.so.2 that the job loads").Value("PATH").Default("the one that programs find"),
-             Number("ranks", "ranks on this host").Default("8").Limits(1, 1024), Library(), RingFolder().NoOption(),
-             Flag("json", "print JSON")}},
-           Connection()},
-      .notes = {kKeysNote, "Exit status: 0 all that is needed works; 1 something does not; 2 wrong usage."}};
+      .groups = {{"Checks",
+                  {File("nccl", "the libnccl.so.2 that the job loads")
+                       .Value("PATH")
+                       .Default("the one that the dynamic loader finds"),
+                   Number("ranks", "ranks on this host").Default("8").Limits(1, 1024), Library(),
+                   RingFolder().NoOption(), Flag("json", "print JSON")}},
+                 Connection()},
+      .notes = {kKeysNote, "Exit status: 0 everything needed works; 1 something does not; 2 wrong usage."}};
 }
 
 Verb Dump() {
   return {
       .name = "dump",
-      .purpose = "take an incident of a running job now",
+      .purpose = "capture an incident of a running job now",
       .usage = {"[OPTIONS] [JOB]"},
       .text =
-          {"Tells the collector to take an incident of a running job now: digests of all ranks, the verdict, stacks "
+          {"Makes the collector capture an incident of a running job now: digests of all ranks, the verdict, stacks "
            "and rings of the suspects. Prints the verdict and where the files are.",
-           "JOB is a name, or NAME/STEP/RESTART. It may be omitted where only one job runs."},
+           "JOB is a name, or NAME/STEP/RESTART. Omit it if only one job runs."},
       .examples = {{"lockstep dump", "the only job"},
                    {"lockstep dump train", "the job named train"},
                    {"lockstep dump --everything train", "with the rings of all ranks"}},
       .groups = {{"Incident",
                   {Flag("everything", "take the whole rings of all ranks, not only of the suspects"),
                    Flag("json", "print the verdict as JSON"),
-                   Seconds("timeout", "give up after this time, also if the collector does not answer")
+                   Seconds("timeout", "give up after this time, even if the collector does not answer")
                        .Default("600")
                        .Limits(kAboveZero, 1e6)}},
                  Connection()},
@@ -608,29 +617,29 @@ Verb Dump() {
 }
 
 Verb Evidence() {
-  return {
-      .name = "evidence",
-      .purpose = "print the stacks and the state of a process",
-      .usage = {"[OPTIONS] PID"},
-      .text = {"Prints what can be learned about a process from outside: native and Python stacks of all its "
-               "threads, whether it moves, its memory, its GPUs, hardware errors of this host. It stops each thread "
-               "for a moment (under 50 ms, usually under 1)."},
-      .examples = {{"lockstep evidence 4711", "stacks and state of process 4711"},
-                   {"lockstep evidence --redact stacks 4711", "to show to others"},
-                   {"lockstep evidence --ring /dev/shm/lockstep-UID/JOB.0/HOST.PID.RANDOM.ring 4711",
-                    "where ptrace is refused"}},
-      .groups = {{"",
-                  {File("ring",
-                        "ring of the process. If ptrace is refused, its recorder answers instead, where it runs "
-                        "with LOCKSTEP_HELPER=on"),
-                   Redact(kRedactHelp), Keys(), Number("stacks-of", "").Limits(1, 2147483647).Lone().Hidden(),
-                   Number("gpus-of", "").Limits(1, 2147483647).Lone().Hidden(),
-                   Number("limit-ms", "").Limits(1, 1e9).Lone().Hidden(),
-                   Number("ring-fd", "").Limits(3, 1e9).Lone().Hidden(), File("nvml", "").Lone().Hidden(),
-                   Flag("no-stop", "").Lone().Hidden()}}},
-      .notes = {"Exit status: 0 printed; 1 the process is gone; 2 wrong usage."},
-      .operand = "PID",
-      .most_operands = 1};
+  return {.name = "evidence",
+          .purpose = "print a process's stacks and state",
+          .usage = {"[OPTIONS] PID"},
+          .text = {"Prints what is visible about a process from outside: native and Python stacks of all its "
+                   "threads, whether it makes progress, its memory, its GPUs, this host's hardware errors. It stops "
+                   "each thread "
+                   "for a moment (under 50 ms, usually under 1)."},
+          .examples = {{"lockstep evidence 4711", "stacks and state of process 4711"},
+                       {"lockstep evidence --redact stacks 4711", "to share with others"},
+                       {"lockstep evidence --ring /dev/shm/lockstep-UID/JOB.0/HOST.PID.RANDOM.ring 4711",
+                        "where ptrace is refused"}},
+          .groups = {{"",
+                      {File("ring",
+                            "ring of the process. If ptrace is refused, the recorder answers instead, if it runs "
+                            "with LOCKSTEP_HELPER=on"),
+                       Redact(kRedactHelp), Keys(), Number("stacks-of", "").Limits(1, 2147483647).Lone().Hidden(),
+                       Number("gpus-of", "").Limits(1, 2147483647).Lone().Hidden(),
+                       Number("limit-ms", "").Limits(1, 1e9).Lone().Hidden(),
+                       Number("ring-fd", "").Limits(3, 1e9).Lone().Hidden(), File("nvml", "").Lone().Hidden(),
+                       Flag("no-stop", "").Lone().Hidden()}}},
+          .notes = {"Exit status: 0 printed; 1 the process is gone; 2 wrong usage."},
+          .operand = "PID",
+          .most_operands = 1};
 }
 
 Verb Export() {
@@ -638,8 +647,8 @@ Verb Export() {
       .name = "export",
       .purpose = "write a recording for Perfetto, Chrome or a spreadsheet",
       .usage = {"[OPTIONS] --perfetto FILE PATH...", "[OPTIONS] --chrome FILE PATH...", "[OPTIONS] --csv FILE PATH..."},
-      .text = {"Writes a recording in a form that other tools read. PATH is what lockstep analyze reads. One call can "
-               "write several forms."},
+      .text = {"Converts a recording for other tools. PATH is what lockstep analyze reads. One run can "
+               "write several formats."},
       .examples = {{"lockstep export --perfetto trace.pftrace incident", "for ui.perfetto.dev"},
                    {"lockstep export --chrome trace.json --around-stop 10 incident",
                     "the last ten seconds, for Chrome"},
@@ -652,11 +661,11 @@ Verb Export() {
                    File("csv", "one line per operation (RFC 4180), with a header line")}},
                  {"Selection",
                   {Option{"ranks", Kind::kRanks, "only these ranks"}.Default("all"),
-                   Seconds("around-stop", "only events within this time of the moment when the job stopped")
+                   Seconds("around-stop", "only events at most this long before or after the job stopped")
                        .Default("all")
                        .Limits(0, 1e9),
                    Redact(kRedactHelp), Keys()}}},
-      .notes = {"FILE appears whole or not at all; - is standard output.",
+      .notes = {"FILE is complete or not created at all; - is standard output.",
                 "Exit status: 0 written; 2 wrong usage; 3 nothing readable, or a file cannot be written; 130 ended "
                 "by Ctrl-C, with nothing half-written."},
       .operand = "PATH",
@@ -668,21 +677,21 @@ Verb Export() {
 Verb Keygen() {
   return {
       .name = "keygen",
-      .purpose = "make keys for agents and collectors",
+      .purpose = "create keys for agents and collectors",
       .usage = {"--role ROLE [--name NAME] [FOLDER]"},
-      .text = {"Writes a key pair, NAME.key (secret, mode 600) and NAME.pub, into FOLDER, and says where each goes. "
-               "FOLDER is made if it is missing; the default is the current folder. Never overwrites a key."},
+      .text = {"Writes a key pair, NAME.key (secret, mode 600) and NAME.pub, into FOLDER, and prints where each goes. "
+               "Creates FOLDER if it is missing; the default is the current folder. Never overwrites a key."},
       .examples = {{"lockstep keygen --role collector keys", "keys/collector.key and keys/collector.pub"},
                    {"lockstep keygen --role agent keys", "one key for all agents"},
                    {"lockstep keygen --role operator --name alice keys", "alice may take dumps"}},
       .groups = {{"",
                   {Choice("role", "ROLE", "collector|relay|agent|operator|reader",
-                          "collector: key of a collector or a relay, which others use to recognize it\n"
+                          "collector: identifies a collector or a relay to others\n"
                           "relay: forwards the reports of agents\n"
                           "agent: may only report; for one host or a fleet\n"
                           "operator: may take dumps (lockstep dump, top)\n"
-                          "reader: may only look (lockstep top)"),
-                   Text("name", "NAME", "name of the files").Default("the role")}}},
+                          "reader: read-only (lockstep top)"),
+                   Text("name", "NAME", "file name of the keys").Default("the role")}}},
       .notes = {"Exit status: 0 written; 1 the files cannot be written; 2 wrong usage."},
       .operand = "FOLDER",
       .operand_kind = Kind::kFolder,
@@ -690,21 +699,22 @@ Verb Keygen() {
 }
 
 Verb Mcp() {
-  return {.name = "mcp",
-          .purpose = "let an assistant ask about incidents",
-          .usage = {"[OPTIONS] PATH..."},
-          .text = {"Serves incidents to an assistant, by the Model Context Protocol on standard input and output. The "
-                   "tools only read: incidents, verdict, why, ranks, stacks, query, compare. Each sentence has an "
-                   "evidence id. PATH is what lockstep analyze reads, or a folder of incidents; nothing else is read."},
-          .examples = {{"lockstep mcp /var/lib/lockstep-collector", "as the command of an assistant's server"},
-                       {"lockstep mcp incident", "one incident"},
-                       {"lockstep mcp --redact stacks incident", "without names of code and files"}},
-          .groups = {{"", {Redact(kRedactHelp), Keys()}}},
-          .notes = {"Exit status: 0 standard input ended; 2 wrong usage; 3 standard output cannot be written."},
-          .operand = "PATH",
-          .operand_kind = Kind::kFile,
-          .least_operands = 1,
-          .most_operands = kAnyNumber};
+  return {
+      .name = "mcp",
+      .purpose = "let an AI assistant query incidents",
+      .usage = {"[OPTIONS] PATH..."},
+      .text = {"Serves incidents to an AI assistant over the Model Context Protocol, on standard input and output. The "
+               "tools only read: incidents, verdict, why, ranks, stacks, query, compare. Each sentence has an "
+               "evidence id. PATH is what lockstep analyze reads, or a folder of incidents. It reads nothing else."},
+      .examples = {{"lockstep mcp /var/lib/lockstep-collector", "as the server command in an assistant's settings"},
+                   {"lockstep mcp incident", "one incident"},
+                   {"lockstep mcp --redact stacks incident", "without names of code and files"}},
+      .groups = {{"", {Redact(kRedactHelp), Keys()}}},
+      .notes = {"Exit status: 0 standard input ended; 2 wrong usage; 3 standard output cannot be written."},
+      .operand = "PATH",
+      .operand_kind = Kind::kFile,
+      .least_operands = 1,
+      .most_operands = kAnyNumber};
 }
 
 Verb Replay() {
@@ -712,11 +722,12 @@ Verb Replay() {
       .name = "replay",
       .purpose = "check a verdict by replaying the recorded calls",
       .usage = {"[OPTIONS] PATH..."},
-      .text = {"Replays the recorded calls of all ranks in a simulator of NCCL's rules: the job must hang. With the "
-               "fault of the first finding corrected (the missing call added, the order corrected, the process "
-               "continued), the job must complete. With the same correction at any other rank that may be at fault, it "
-               "must not "
-               "complete. PATH is what lockstep analyze reads. It starts no part of the job and uses no GPU."},
+      .text =
+          {"Replays all ranks' recorded calls in a simulator of NCCL's rules. The simulated job must hang. With the "
+           "first finding's fault corrected (the missing call added, the order corrected, the process "
+           "continued), it must complete. With the same correction at any other possibly faulty rank, it "
+           "must not "
+           "complete. PATH is what lockstep analyze reads. Replay runs none of the job's code and uses no GPU."},
       .examples = {{"lockstep replay incident", "is the verdict on this incident proved?"},
                    {"lockstep replay --suspect 7 incident", "correct rank 7 instead of the culprit"},
                    {"lockstep replay --format json incident", "everything that was replayed and assumed"}},
@@ -736,9 +747,9 @@ Verb Replay() {
 Verb Run() {
   return {
       .name = "run",
-      .purpose = "run a job under Lockstep and say what stopped it",
+      .purpose = "run a job under Lockstep and report what stopped it",
       .usage = {"[OPTIONS] -- COMMAND [ARGUMENTS...]"},
-      .text = {"Runs COMMAND with the recorder preloaded, watches it, and says which rank stopped it if it stops."},
+      .text = {"Runs COMMAND with the recorder preloaded, watches it, and names the rank at fault if it stalls."},
       .examples = {{"lockstep run -- torchrun --nproc-per-node 8 train.py", "record and watch a job"},
                    {"lockstep run --out incident -- python launch.py", "write the incident to that folder"},
                    {"lockstep run -n 4 --kill-on-hang -- python train.py", "start 4 ranks, end them if they hang"}},
@@ -750,9 +761,9 @@ Verb Run() {
                  .Default("COMMAND runs once, unchanged")
                  .Limits(1, 4096),
              Flag("kill-on-hang", "end the job when it hangs, with exit status 90 (hung) or 91 (ranks disagree)"),
-             Flag("quiet", "say nothing about healthy jobs")}},
+             Flag("quiet", "print nothing about healthy jobs")}},
            {"Incidents",
-            {Folder("out", "write the incident folder here, also if the job was healthy")
+            {Folder("out", "write the incident folder here, even if the job was healthy")
                  .Default("./lockstep-incident-JOB-DATE-TIME, if there is something to report")
                  .Excludes("collector"),
              Endpoint("collector",
@@ -766,16 +777,16 @@ Verb Run() {
              OnVerdictTimeout(), Redact(kRedactHelp)}},
            {"Recording and detection",
             {Choice("gpu", "MODE", "off|done|full|events|watch|auto",
-                    "GPU progress markers. watch is full, or events where CUDA_DEVICE_MAX_CONNECTIONS is 1")
+                    "how the GPU's progress is recorded. watch is full, or events if CUDA_DEVICE_MAX_CONNECTIONS is 1")
                  .Default("LOCKSTEP_GPU, else watch")
                  .Excludes("profiler"),
              Flag("profiler",
                   "use the profiler interface of NCCL instead: kernel times, network steps, statically linked NCCL. "
-                  "A plugin named by NCCL_PROFILER_PLUGIN stays in place")
+                  "A plugin set in NCCL_PROFILER_PLUGIN stays active")
                  .Excludes("gpu"),
              LateAfter(kAboveZero, kMonth),
              HangAfter(
-                 "call a wait of this length a hang, whatever the processes do; use less than the framework's own "
+                 "report a wait of this length as a hang, whatever the processes do; use less than the framework's own "
                  "watchdog"),
              Library(), Rack(), Switch(), RingFolder().NoOption().Default("/dev/shm, else the temporary folder"),
              File("server-key", "public key of the collector")
@@ -784,7 +795,7 @@ Verb Run() {
                  .Default(kCollectorKey)
                  .Common(),
              Keys()}}},
-      .notes = {"Exit status: the job's; 2 wrong usage; 126 and 127 COMMAND cannot be started."},
+      .notes = {"Exit status: the job's; 2 wrong usage; 126 or 127 COMMAND cannot be started."},
       .operand = "COMMAND",
       .least_operands = 1,
       .most_operands = kAnyNumber,
@@ -794,28 +805,28 @@ Verb Run() {
 Verb Serve() {
   return {
       .name = "serve",
-      .purpose = "show incidents to a browser",
+      .purpose = "show incidents in a browser",
       .usage = {"[OPTIONS] FOLDER...", "--readers FILE --add-reader NAME"},
-      .text =
-          {"Shows the incidents in FOLDER to a browser: a list, and of each incident its page to explore, its report "
-           "and its verdict. FOLDER is an incident folder, or a folder of them, such as the --out of a collector. "
-           "Nothing else is read and nothing is written. New incidents are in the list when it is loaded again.",
-           "It listens on loopback and prints the address, whose token is the key. Other users of this host "
-           "cannot guess it. For other hosts it needs TLS and readers' keys, which browsers ask for as a password."},
+      .text = {"Shows the incidents in FOLDER in a browser: a list, and for each incident its explore page, its report "
+               "and its verdict. FOLDER is an incident folder, or a folder of them, such as a collector's --out. "
+               "It reads nothing else and writes nothing. Reload the list to see new incidents.",
+               "It listens on loopback and prints the address, which contains a secret token: other users of this host "
+               "cannot guess it. To serve other hosts it needs TLS and readers' keys, which browsers ask for as a "
+               "password."},
       .examples = {{"lockstep serve /var/lib/lockstep/incidents", "all incidents of a collector"},
                    {"lockstep serve --listen 0.0.0.0 --tls-cert cert --tls-key key --readers r DIR", "for other hosts"},
-                   {"lockstep serve --live any /var/lib/lockstep/incidents", "also the running jobs"}},
+                   {"lockstep serve --live any /var/lib/lockstep/incidents", "also show running jobs"}},
       .groups = {{"",
                   {Number("port", "listen on this port; 0: any free one").Default("0").Limits(0, 65535),
-                   Text("listen", "ADDRESS", "listen on this address; 0.0.0.0: on all").Default("127.0.0.1"),
-                   File("tls-cert", "certificate for TLS and those that signed it (PEM)"),
+                   Text("listen", "ADDRESS", "listen on this address; 0.0.0.0: all addresses").Default("127.0.0.1"),
+                   File("tls-cert", "TLS certificate and the certificates that signed it (PEM)"),
                    File("tls-key", "unencrypted private key of the certificate (PEM), readable by its owner only"),
                    File("readers", "names of readers and hashes of their keys, readable by its owner only"),
-                   Text("add-reader", "NAME", "add a reader to the file, print the key and end").Needs("readers"),
+                   Text("add-reader", "NAME", "add a reader to the file, print the key and exit").Needs("readers"),
                    LineRate(), NcclTests(),
                    Text("live", "ENDPOINT",
                         "also show the jobs of this collector, e.g. tcp://head:9470; any: the collector of this host. "
-                        "Keys as for lockstep top")}}},
+                        "Uses the same keys as lockstep top")}}},
       .notes =
           {"SIGTERM and Ctrl-C end it.",
            "Exit status: 0 ended by a signal, or a reader was added; 2 wrong usage; 3 a FOLDER, the certificate, its "
@@ -831,9 +842,9 @@ Verb Top() {
       .name = "top",
       .purpose = "show running jobs",
       .usage = {"[OPTIONS] [JOB]"},
-      .text = {"Lists the jobs that a collector watches, with their last verdicts. Enter opens one: the oldest "
-               "operation in flight and what it waits for, which ranks are dead, stopped or silent, and what cannot be "
-               "seen. ? shows the keys. Without a terminal it works as with --once."},
+      .text = {"Lists the jobs that a collector watches, with their latest verdicts. Enter opens one: the oldest "
+               "operation in flight and what it waits for, which ranks are dead, stopped or silent, and what is not "
+               "visible. ? shows the keys. Without a terminal it behaves like --once."},
       .examples = {{"lockstep top", "all jobs, until q is pressed"},
                    {"lockstep top --once", "print the state once"},
                    {"lockstep top --json train", "one job, for scripts"}},
@@ -858,20 +869,20 @@ Verb View() {
       .groups = {{"Window",
                   {Flag("compare", "two PATHs side by side, rather than as one job"),
                    Text("live", "ENDPOINT",
-                        "follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as they come; "
-                        "any: the collector of this host. Keys as for lockstep top"),
-                   Choice("theme", "COLORS", "light|dark", "colors of the window").Default("as the desktop"),
+                        "follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as they arrive; "
+                        "any: the collector of this host. Uses the same keys as lockstep top"),
+                   Choice("theme", "COLORS", "light|dark", "colors of the window").Default("the desktop's"),
                    Choice("tab", "NAME", "answer|matrix|wait-for|timeline|stacks|bandwidth", "show this first")
                        .Default("answer, if a rank is named"),
                    Number("select-anomaly", "select this anomaly; 1 is the worst").Limits(1, 1e6),
                    Text("search", "QUERY", "search, and go to the first hit"),
-                   Text("size", "WxH", "size of the window").Default("as it was"),
-                   Flag("fresh", "start as for the first time: neither read nor store the viewer's state")}},
-                 {"For scripts, also without a screen",
-                  {File("screenshot", "write the window as PNG when all of it is drawn, and exit"),
+                   Text("size", "WxH", "size of the window").Default("the last size"),
+                   Flag("fresh", "start as if for the first time: neither read nor store the viewer's state")}},
+                 {"For scripts; no screen needed",
+                  {File("screenshot", "write the window as PNG once it is completely drawn, and exit"),
                    Flag("print-selection", "print verdict and selection as JSON, and exit"),
                    Flag("exit-after-first-paint",
-                        "print how long the first picture took and the memory used, and exit")}}},
+                        "print how long the first paint took and how much memory was used, and exit")}}},
       .notes = {"Exit status: 0; 2 wrong usage; 3 no display, nothing readable (scripts), or FILE cannot be written."},
       .operand = "PATH",
       .operand_kind = Kind::kFile,

@@ -1,4 +1,4 @@
-// The definitions of the verbs, one function for each. Only for table.cpp.
+// The definitions of the verbs, one function each. Only table.cpp includes this file.
 #pragma once
 
 #include <vector>

@@ -14,7 +14,7 @@ namespace lockstep {
 constexpr char kEvilName[] = "dp \"x\",\\ </script>\x1b[31m=1+1\n\xff";
 
 // Rank 3 never reaches AllReduce #9 of world. Host 0 records the GPU's starts and ends, host 1 only ends, host 2
-// neither. Each host's own clock has another zero; host 1's wall clock is 5 s ahead.
+// neither. Each host's own clock has a different zero; host 1's wall clock is 5 s ahead.
 inline Bundle MakeExportJob() {
   constexpr int64_t kSecond = 1'000'000'000;
   Bundle bundle;
@@ -143,7 +143,7 @@ inline Verdict MakeExportVerdict() {
   link->add_waits_for(3);
   link->set_operation("AllReduce #9");
   link->mutable_communicator()->set_name("world");
-  // Added to a host's own clock, this value gives the first host's clock: the zeros are 1000 s apart.
+  // The offset from a host's own clock to the first host's clock: the zeros are 1000 s apart.
   for (int host = 0; host < 2; ++host) {
     ClockOffset* clock = verdict.add_clocks();
     clock->set_host(absl::StrCat("node", host));

@@ -27,7 +27,7 @@ inline std::string Show(const Verdict& verdict) {
   return text;
 }
 
-// Expects exactly one finding, of that kind and with those ranks.
+// Expects exactly one finding, of this kind and with these ranks.
 inline void ExpectOnly(const Verdict& verdict, FindingKind kind, const std::vector<int32_t>& ranks) {
   ASSERT_EQ(verdict.findings_size(), 1) << Show(verdict);
   EXPECT_EQ(FindingKind_Name(verdict.findings(0).kind()), FindingKind_Name(kind)) << Show(verdict);

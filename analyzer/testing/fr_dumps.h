@@ -1,5 +1,5 @@
-// Flight Recorder dumps made by tests: describe a rank's groups and entries, write them as PyTorch does (pickle
-// protocol 2 with memo, as Python saves it again: protocol 4, or JSON), load them.
+// Flight Recorder dumps for tests: describe a rank's groups and entries, write them as PyTorch does (pickle protocol
+// 2 with memo, protocol 4 as Python saves it again, or JSON), and load them.
 //
 //   FrDump dump;                                   // group "0" = {0, 1}, default_pg, no entries, nothing enqueued
 //   dump.entries.push_back({.op = "nccl:all_reduce", .seq = 1});
@@ -51,7 +51,7 @@ struct FrEntry {
   bool is_p2p = false;
   int64_t p2p_seq = 0;
   int64_t op_id = -1;                        // -1 means the value of seq (for sends and receives, p2p_seq)
-  int64_t record_id = -1;                    // -1 means the place in the list
+  int64_t record_id = -1;                    // -1 means the position in the list
   int64_t created_ns = -1;                   // -1 means one millisecond after the previous entry
   int64_t started_ns = 0, completed_ns = 0;  // 0 means None
   double duration_ms = -1;                   // -1: the key is missing
@@ -65,7 +65,7 @@ struct FrGroup {
   int64_t pg_id = 0;
   int64_t enqueued = -1, started = -1, completed = -1;
   bool in_config = true, in_status = true;
-  std::string ranks_text = {};  // used instead of `ranks` if not empty
+  std::string ranks_text = {};  // if not empty, used instead of `ranks`
 };
 
 struct FrDump {
@@ -79,7 +79,7 @@ struct FrDump {
   bool thread = true;       // from 2.9
   bool write_entries = true;
 
-  // Sets which keys are written, as that version does.
+  // Sets which keys are written, as in that version.
   void AsVersion(const std::string& text) {
     version = text;
     int major = 2, minor = 0;
@@ -102,7 +102,7 @@ struct FrValue {
   std::string text = {};
   std::vector<FrValue> items = {};  // for a dictionary: the values
   std::vector<std::string> keys = {};
-  int shared = 0;  // values with the same number other than 0 are one shared object
+  int shared = 0;  // values with the same nonzero number are one shared object
 
   static FrValue Int(int64_t number) { return {.kind = Kind::kInt, .number = number}; }
   static FrValue Real(double real) { return {.kind = Kind::kDouble, .real = real}; }
@@ -273,7 +273,7 @@ inline void WriteJson(const FrValue& value, std::string* out) {
   *out += dict ? '}' : ']';
 }
 
-// Returns the dump's values. With `json`, returns values as in PyTorch's JSON: no frames, numbers of pg_status as text,
+// Returns the dump's values. With `json`, returns them as in PyTorch's JSON: no frames, numbers in pg_status as text,
 // 0 for missing times, no empty list of entries.
 inline FrValue ToValue(const FrDump& dump, bool json = false) {
   using V = FrValue;
@@ -385,7 +385,7 @@ class DumpFolder : public support::TempFolder {
     support::WriteFile(file, bytes);
     return file;
   }
-  // Writes a file for a rank, in the form that LoadFlightRecorder expects.
+  // Writes a rank's file in the form that LoadFlightRecorder expects.
   std::string WriteRank(int rank, const std::string& bytes) const {
     return Write("nccl_trace_rank_" + std::to_string(rank), bytes);
   }
@@ -409,8 +409,8 @@ inline void SetFileTime(const std::string& path, int64_t ns) {
   EXPECT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
 }
 
-// Writes the dumps of ranks 0, 1, ... to files dated just after the timeout, and loads them. Ranks without a dump are
-// left out.
+// Writes the dumps of ranks 0, 1, ... to files dated just after the timeout, and loads them. Omits ranks without a
+// dump.
 inline Bundle LoadDumps(const std::vector<std::optional<FrDump>>& by_rank, bool json = false) {
   DumpFolder folder;
   int64_t newest = kFirstEntryNs;
@@ -434,7 +434,7 @@ inline Bundle LoadBytes(const std::string& bytes) {
   return LoadFiles({folder.WriteRank(0, bytes)});
 }
 
-// Returns the rank's membership in the communicator of that name, or null.
+// Returns the rank's membership in the communicator with this name, or null.
 inline const Membership* MemberIn(const Bundle& bundle, const Rank& rank, const std::string& comm_name) {
   for (const Membership& membership : rank.memberships) {
     if (bundle.comms[membership.comm].name == comm_name) return &membership;

@@ -82,7 +82,7 @@ bool IsP2p(const Call& c) { return c.kind == CallKind::kSend || c.kind == CallKi
 
 bool Agree(const Call& a, const Call& b) { return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype; }
 
-// Returns the number of program[i] in NCCL's order (from 1), counting calls of the same lane.
+// Returns the number of program[i] in NCCL's order (from 1), counting calls in the same lane.
 int64_t SeqOf(const std::vector<Call>& program, size_t i) {
   int64_t n = 1;
   for (size_t k = 0; k < i; ++k) {

@@ -1,6 +1,6 @@
-// A small executable model of a training job for the engine's tests. It has each rank's program (tests/jobmodel), the
-// waits between ranks, and in-order GPU streams. The model runs the job until nothing moves and returns what a recorder
-// would have seen. It shares no code with the engine.
+// A small executable model of a training job for the engine's tests. It contains each rank's program
+// (tests/jobmodel), the waits between ranks, and in-order GPU streams. It runs the job until nothing moves and
+// returns what a recorder would have seen. It shares no code with the engine.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 namespace lockstep::testing {
 
 struct Call {
-  int comm = -1;  // -1 means that the process waits for its GPU
+  int comm = -1;  // -1: the process waits for its GPU
   ring::CallKind kind = ring::CallKind::kNone;
   int64_t count = 0;
   uint8_t datatype = 7, reduction = ring::kNoReduction;
   int32_t root_or_peer = -1;
   uint64_t site = 0;
-  int stream = 0;  // calls of one stream run in order
-  int group = 0;   // consecutive calls of one group run together; 0: the call is alone
+  int stream = 0;  // calls on one stream run in order
+  int group = 0;   // consecutive calls in one group run together; 0: the call is alone
   // Index into the program of a call that this GPU runs first, against the order of calls.
   size_t after = SIZE_MAX;
 };
@@ -35,7 +35,7 @@ enum class HostFault { kNone, kStall, kDie, kStop, kExit };
 
 struct JobRank {
   std::vector<Call> program;
-  size_t host_fault_at = SIZE_MAX;  // the CPU thread's fault strikes before the thread issues program[i]
+  size_t host_fault_at = SIZE_MAX;  // the CPU thread's fault strikes before it issues program[i]
   HostFault host_fault = HostFault::kNone;
   size_t gpu_stall_at = SIZE_MAX;  // the GPU never reaches program[i]
   int signal = 9;
@@ -43,7 +43,8 @@ struct JobRank {
 
 class Job {
  public:
-  // Ranks are numbered tp fastest, then dp, then pp, as in Megatron. The program has `steps` equal steps.
+  // Ranks are numbered with tp changing fastest, then dp, then pp, as in Megatron. The program has `steps` equal
+  // steps.
   Job(int tp, int pp, int dp, int steps);
 
   std::vector<JobComm> comms;
@@ -52,7 +53,7 @@ class Job {
   bool mismatch_hangs = true;
 
   int CommOf(int rank, const std::string& prefix) const;
-  // Returns the index of the rank's nth call (from 0) in the step on this communicator.
+  // Returns the index of the rank's nth call (from 0) on this communicator in the step.
   size_t Find(int rank, const std::string& prefix, int step, int nth = 0) const;
 
   // Runs the job until nothing moves.

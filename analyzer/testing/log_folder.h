@@ -1,4 +1,4 @@
-// A folder with logs, and what they are read as.
+// A folder with logs, and the result of reading them.
 #pragma once
 
 #include <gtest/gtest.h>

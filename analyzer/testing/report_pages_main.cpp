@@ -1,4 +1,4 @@
-// Writes the pages for the browser test: report_html_pages FOLDER
+// Writes the pages for the browser test. Usage: report_html_pages FOLDER
 #include <cstdio>
 #include <string>
 

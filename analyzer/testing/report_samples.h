@@ -1,4 +1,4 @@
-// Verdicts and bundles that the tests of the reports share.
+// Verdicts and bundles that the report tests share.
 #pragma once
 
 #include <string>
@@ -139,7 +139,7 @@ inline Verdict MakeHostile(Bundle* out) {
   return verdict;
 }
 
-// A job of 24,576 ranks in which everything that can grow does, and nothing is folded.
+// A job of 24,576 ranks in which every list grows to its maximum and nothing is folded.
 inline Verdict MakeHuge(Bundle* out) {
   constexpr int kRanks = 24576;
   Bundle bundle = MakeBundle(kRanks);
@@ -214,7 +214,7 @@ inline Verdict MakeRich(Bundle* out) {
   far->set_text(
       "ranks 0-6 by 2 wait in Recv #12 from rank 7 on pipeline_model_parallel_group_of_the_first_replica for "
       "rank 7");
-  verdict.add_blind("GPU marks were off on ranks 8-15: what their GPUs did is not seen");
+  verdict.add_blind("GPU progress markers were off on ranks 8-15: what their GPUs did is not seen");
   verdict.add_not_measured("bandwidth of sends and receives: nothing times them");
   Communicator comm;
   comm.id = "00000000000000ab";

@@ -198,7 +198,7 @@ class Player {
       const bool send = s.kind == CallKind::kSend;
       const int own = rank->memberships[membership].member_rank;
       op.seq = ++(*p2p)[{s.comm, send ? own : s.peer, send ? s.peer : own}];
-      // Both sides are counted, each side by its own record.
+      // Both sides are counted, each by its own record.
       if (!send) op.seq = ++p2p_received_[{s.comm, s.peer, own}], --(*p2p)[{s.comm, s.peer, own}];
     } else {
       op.seq = ++(*issued)[{s.comm, r}];
@@ -236,7 +236,7 @@ TEST(TimedJob, AStragglerLengthensEveryStepAndWaitsLeast) {
   job.compute_factor = [](int rank, int) { return rank == 3 ? 1.5 : 1.0; };
   const Bundle bundle = job.Run();
   ASSERT_EQ(job.true_step_ends.size(), 8u);
-  // A step has nine computations of 5 ms, lengthened by half.
+  // A step has nine computations of 5 ms, extended by half.
   EXPECT_NEAR(static_cast<double>(job.true_step_ends.back() - healthy.back()), 8 * 9 * 2.5e6, 8 * 9 * 0.3e6);
   std::vector<int64_t> in_operations;
   for (const Rank& rank : bundle.ranks) {

@@ -1,4 +1,4 @@
-// A small executable model of a job's times, for the tests of clocks and slowness. Each rank computes, then reaches an
+// A small executable model of a job's times, for tests of clocks and slowness. Each rank computes, then reaches an
 // operation. The operation begins when its last member arrives and lasts as long as its bytes need; then the rank
 // continues. The result is what a recorder would write, on each host's own clock. The model shares no code with the
 // engine.
@@ -15,7 +15,7 @@
 namespace lockstep::testing {
 
 struct TimedJob {
-  // tp fastest, then dp, then pp, as in Megatron
+  // tp changes fastest, then dp, then pp, as in Megatron
   int tp = 2, pp = 1, dp = 4, steps = 8, gpus_per_host = 4, micro_batches = 2;
   int64_t compute_ns = 5'000'000, transfer_ns = 1'000'000;
   double jitter = 0.02;  // relative jitter of each computation, symmetric
@@ -34,7 +34,7 @@ struct TimedJob {
 
   int Ranks() const { return tp * pp * dp; }
   Bundle Run() const;
-  mutable std::vector<int64_t> true_step_ends;  // of the last Run: when the last rank ended each step
+  mutable std::vector<int64_t> true_step_ends;  // from the last Run: when the last rank ended each step
 };
 
 }  // namespace lockstep::testing

@@ -6,7 +6,7 @@
 
 namespace lockstep::testing {
 
-// Returns the folder that LOCKSTEP_TRACES names, or an empty path. Then tests that need the folder skip.
+// Returns the folder that LOCKSTEP_TRACES names, or an empty path; tests that need the folder are then skipped.
 inline std::filesystem::path TracesFolder() {
   const char* folder = std::getenv("LOCKSTEP_TRACES");
   return folder == nullptr ? "" : folder;

@@ -27,7 +27,7 @@ std::string FolderOf(const std::string& path) {
 absl::Status FileError(const std::string& what, const std::string& path, int error) {
   const std::string message = absl::StrCat("cannot ", what, " ", path, ": ", strerror(error));
   if (error == ENOSPC || error == EDQUOT)
-    return absl::ResourceExhaustedError(absl::StrCat(message, "; free some space or write elsewhere"));
+    return absl::ResourceExhaustedError(absl::StrCat(message, "; free some space or write to another disk"));
   if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
   return absl::InternalError(message);
 }

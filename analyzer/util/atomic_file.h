@@ -1,4 +1,4 @@
-// A file that appears under its name complete or not at all.
+// A file that appears under its name either completely or not at all.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,25 @@
 
 namespace lockstep {
 
-// "cannot WHAT PATH: why", with advice if the disk is full. The code separates permission and space from the rest.
+// "cannot WHAT PATH: why", with advice if the disk is full. The status code distinguishes permission, space and the
+// rest.
 absl::Status FileError(const std::string& what, const std::string& path, int error);
 
-// Writes all bytes at `offset`, or (-1) at the current position.
+// Writes all bytes at `offset`, or at the current position if it is -1.
 absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path, int64_t offset = -1);
 
-// The prefix of temporary files. A killed process may leave one, which the owner of the folder may remove.
+// The prefix of temporary files. A killed process may leave one, which the folder's owner may remove.
 inline constexpr std::string_view kUnfinishedPrefix = ".lockstep.";
 
-// Writes to a temporary name in the folder of `path`; Commit() syncs and renames. Without Commit, the destructor
-// removes the temporary file, and an older file of that name is untouched. After an error, every later call of Append
-// and Commit returns the same error. Not thread-safe.
+// Writes to a temporary file in the folder of `path`; Commit() syncs and renames it. Without Commit, the destructor
+// removes it, and an existing file with that name stays unchanged. After an error, every later call of Append and
+// Commit returns the same error. Not thread-safe.
 class AtomicFile {
  public:
   // The temporary name is `prefix` and six characters.
   explicit AtomicFile(const std::string& path, std::string_view prefix = kUnfinishedPrefix);
-  // For paths from a user: a regular file as above, with the umask's mode; anything else (a pipe, /dev/full) is written
-  // directly. "-" is standard output, which stays open.
+  // For paths from a user: a regular file is written as above, with permissions from the umask. Anything else (a
+  // pipe, /dev/full) is written directly. "-" is standard output, which stays open.
   static AtomicFile Output(const std::string& path, std::string_view prefix);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -38,11 +39,11 @@ class AtomicFile {
   absl::Status SetMode(unsigned mode);
   // Appends; buffers up to 1 MiB.
   absl::Status Append(std::string_view bytes);
-  // Writes at `offset`; a gap that is never written reads as zeros. Do not use it together with Append.
+  // Writes at `offset`; gaps read as zeros. Do not combine it with Append.
   absl::Status WriteAt(uint64_t offset, const void* data, size_t bytes);
   absl::Status SetSize(uint64_t bytes);
   absl::Status Commit();
-  // The temporary name, for a signal handler to unlink; empty if none.
+  // The temporary file's name, which a signal handler can unlink; empty if none.
   std::string temporary() const { return exists_ ? temporary_ : ""; }
 
  private:
@@ -58,7 +59,7 @@ class AtomicFile {
   absl::Status status_;
 };
 
-// Replaces the whole file by this content, with this mode regardless of the umask. Errors name the file.
+// Replaces the whole file with this content and this mode, regardless of the umask. Errors name the file.
 absl::Status WriteFileSafely(const std::string& path, std::string_view content, unsigned mode = 0600);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// A value that most of its owners leave unset. Until it is set, it is as small as a pointer.
+// A value that most owners never set. Until it is set, it is as small as a pointer.
 #pragma once
 
 #include <memory>
@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Reads as T() until it is set. Owns its value; copies are deep. It is as safe to share between threads as T.
+// Reads as T() until it is set. Owns its value; copies are deep. As safe to share between threads as T.
 template <typename T>
 class Boxed {
  public:

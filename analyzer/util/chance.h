@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// Chernoff's bound: the maximum probability that at least this share of the events is of a kind whose expected share is
+// Chernoff's bound: the maximum probability that at least `share` of the events are of a kind whose expected share is
 // `expected`. Shares are 0 to 1; `expected` is above 0 and below 1.
 inline double AtMostByChance(double events, double share, double expected) {
   if (share <= expected) return 1;

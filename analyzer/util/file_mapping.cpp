@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-// Never freed, because the handler may be reading the list; reused after its file was closed.
+// Never freed, because the handler may be reading the list. Reused after the file is closed.
 struct MappedRange {
   std::atomic<uintptr_t> begin{0}, end{0};
   std::atomic<bool> used{false}, failed{false};
@@ -27,7 +27,7 @@ std::atomic<MappedRange*> ranges{nullptr};
 struct sigaction before;
 uintptr_t page_bytes;
 
-// Replaces the range from the first missing page on by zeros. Uses only async-signal-safe calls.
+// Replaces the range from the first missing page on with zeros. Uses only async-signal-safe calls.
 void OnBusError(int signal, siginfo_t* info, void*) {
   const int error = errno;
   const auto at = reinterpret_cast<uintptr_t>(info->si_addr);
@@ -42,7 +42,7 @@ void OnBusError(int signal, siginfo_t* info, void*) {
   }
   if (!replaced) {
     sigaction(signal, &before, nullptr);
-    // A process sent the signal, perhaps this one; a real fault would occur again by itself.
+    // A process sent the signal, perhaps this one. A real fault would occur again by itself.
     if (info->si_code <= 0) raise(signal);
   }
   errno = error;
@@ -112,7 +112,7 @@ absl::Status FileMapping::Unchanged() const {
   if (!range_->failed && fstat(fd_.get(), &st) == 0 && static_cast<size_t>(st.st_size) == size_ &&
       st.st_mtim.tv_sec == changed_.tv_sec && st.st_mtim.tv_nsec == changed_.tv_nsec)
     return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path_, ": the file changed or was cut while it was open"));
+  return absl::DataLossError(absl::StrCat(path_, ": the file was changed or truncated while it was open"));
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// A mapped file, which others may cut or change at any time.
+// A mapped file that others may truncate or change at any time.
 #pragma once
 
 #include <sys/stat.h>
@@ -15,11 +15,11 @@ namespace lockstep {
 
 struct MappedRange;
 
-// Immutable; any thread may use it. Missing bytes read as zeros, while a plain mapping would end the process with
-// SIGBUS. For this, the first Open() sets the process's handler of SIGBUS.
+// Immutable and thread-safe. Missing bytes read as zeros, whereas a plain mapping would end the process with SIGBUS.
+// For this purpose, the first Open() installs the process's SIGBUS handler.
 class FileMapping {
  public:
-  // Maps a regular file. An empty one is an error.
+  // Maps a regular file. An empty file is an error.
   static absl::StatusOr<std::unique_ptr<FileMapping>> Open(UniqueFd fd, const std::string& path);
   ~FileMapping();
   FileMapping(const FileMapping&) = delete;
@@ -29,7 +29,7 @@ class FileMapping {
   size_t size() const { return size_; }
   // Copies a part that may change later. Returns false if that part no longer exists.
   bool Read(size_t offset, size_t bytes, char* out) const;
-  // DataLoss if the file was changed or cut since Open(), or could not be read.
+  // DataLoss if the file was changed or truncated after Open(), or could not be read.
   absl::Status Unchanged() const;
 
  private:

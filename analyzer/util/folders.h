@@ -9,15 +9,16 @@
 
 namespace lockstep {
 
-// All names except "." and "..", sorted, at most `limit` of them; none if the folder cannot be read, with errno set.
+// All names except "." and "..", sorted, at most `limit`. Empty with errno set if the folder cannot be read.
 std::vector<std::string> NamesIn(const std::string& folder, size_t limit = 1 << 20);
 // The same for an open folder, which the caller keeps.
 std::vector<std::string> NamesIn(int folder, size_t limit = 1 << 20);
 
-// The numeric names, ascending: processes in "/proc", threads in "/proc/PID/task", descriptors in "/proc/PID/fd".
+// The numeric names in ascending order: processes in "/proc", threads in "/proc/PID/task", descriptors in
+// "/proc/PID/fd".
 std::vector<int> NumbersIn(const std::string& folder);
 
-// Makes new names in the folder durable. Some network file systems do not support it; that is not an error.
+// Makes new names in the folder durable. Some network file systems do not support this, which is not an error.
 absl::Status SyncFolder(const std::string& folder);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Ctrl-C ends the program at once with exit status 130, and leaves no file half-written.
+// Ctrl-C ends the program at once with exit status 130 and leaves no partial file.
 #pragma once
 
 #include <pthread.h>
@@ -13,8 +13,8 @@
 
 namespace lockstep {
 
-// One for each program, created before any other thread and kept until the program ends. SIGINT, SIGTERM and SIGHUP
-// then end it with 128 + their number, unless they were ignored before (nohup).
+// One object for each program, created before any other thread and kept until the program ends. SIGINT, SIGTERM and
+// SIGHUP then end the program with 128 + their number, unless they were ignored before (nohup).
 class InterruptWatch {
  public:
   InterruptWatch() {
@@ -44,9 +44,10 @@ class InterruptWatch {
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  // Delays signals while it is held, for the short time in which a finished file is put on disk.
+  // Delays signals while it is held, for the short time it takes to put a finished file on disk.
   std::mutex& writing() { return writing_; }
-  // Registers a file that takes long to write, to be removed on a signal; empty for none. The caller holds writing().
+  // Registers a file that takes long to write, so that a signal removes it; empty for none. The caller holds
+  // writing().
   void Unfinished(std::string path) { unfinished_ = std::move(path); }
 
  private:

@@ -18,7 +18,7 @@ void UseLargePages(char** argv) {
   const ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
   if (length <= 0) return;
   program[length] = '\0';
-  // One arena for each processor, because more of them keep memory that others have freed. Tables of a MiB and more
+  // One arena for each CPU, because more arenas would keep memory that others have freed. Tables of at least a MiB
   // have their own mappings, which are returned when they are freed.
   const std::string tunables = absl::StrCat(
       "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1048576:glibc.malloc.trim_threshold=1073741824:"

@@ -1,4 +1,4 @@
-// Version texts of NCCL.
+// NCCL version numbers as text.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Shared numerics of stages that compare times: medians, quantiles, and texts for times and shares.
+// Numerics for stages that compare times: medians, quantiles, and texts for times and shares.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// The upper one if the count is even; 0 if there are none.
+// The upper median if the count is even; 0 if there are no values.
 inline int64_t Median(std::vector<int64_t> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
@@ -19,7 +19,7 @@ inline int64_t Median(std::vector<int64_t> values) {
   return *middle;
 }
 
-// The value that the share `q` (0 to 1) of them does not exceed; 0 if there are none. Reorders them.
+// The value that the share `q` (0 to 1) of the values does not exceed; 0 if there are none. Reorders them.
 inline int64_t Quantile(std::vector<int64_t>* values, double q) {
   if (values->empty()) return 0;
   const auto at = values->begin() + static_cast<ptrdiff_t>(q * static_cast<double>(values->size() - 1));
@@ -27,7 +27,7 @@ inline int64_t Quantile(std::vector<int64_t>* values, double q) {
   return *at;
 }
 
-// A hash of one number: every bit of it changes about half of the result's bits.
+// A hash of one number: each input bit changes about half of the result's bits.
 constexpr uint64_t Mixed(uint64_t x) {
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
   x = (x ^ x >> 27) * 0x94d049bb133111ebu;

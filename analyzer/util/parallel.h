@@ -15,8 +15,8 @@ inline size_t WorkerCount(size_t items) {
   return std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), std::max<size_t>(items, 1));
 }
 
-// Calls work(item, worker) once for every item below `count`. `worker` is below WorkerCount(count), and one worker does
-// one item at a time. Returns when all is done. Rethrows what a call throws (out of memory).
+// Calls work(item, worker) once for every item below `count`. `worker` is below WorkerCount(count), and each worker
+// handles one item at a time. Returns when everything is done. Rethrows exceptions of calls (out of memory).
 template <typename Work>
 void Parallel(size_t count, const Work& work) {
   std::atomic<size_t> next{0};

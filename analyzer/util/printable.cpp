@@ -29,7 +29,7 @@ uint32_t CodePoint(std::string_view text, size_t i, size_t* length) {
   return value;
 }
 
-// Control characters, and characters that change the direction or look of the text around them.
+// Control characters, and characters that change the direction or appearance of the text around them.
 bool Harmful(uint32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x34f || c == 0x61c || c == 0x180e ||
          (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
@@ -94,7 +94,7 @@ size_t Columns(std::string_view text) {
 
 namespace {
 
-// Returns where the first word ends. A command between backquotes is one word if it has at most `room` columns.
+// Returns the end of the first word. A command between backquotes is one word if it has at most `room` columns.
 size_t EndOfWord(std::string_view text, size_t room) {
   size_t end = std::min(text.find(' '), text.size());
   const size_t open = text.find('`');

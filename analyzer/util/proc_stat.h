@@ -24,18 +24,18 @@ struct ProcStat {
 // Reads "/proc/PID" or "/proc/PID/task/TID"; nullopt if the process or thread is gone.
 std::optional<ProcStat> ReadProcStat(const std::string& folder);
 std::optional<ProcStat> ReadProcStat(pid_t pid);
-// The same from the text of a stat file, for names with spaces and parentheses.
+// The same from the contents of a stat file. Handles names with spaces and parentheses.
 std::optional<ProcStat> ParseProcStat(const std::string& text);
 
-// The value of a line "NAME:\tVALUE" of /proc/PID/status or /proc/meminfo, without surrounding blanks; "" if missing.
+// The value in a line "NAME:\tVALUE" of /proc/PID/status or /proc/meminfo, without surrounding blanks; "" if missing.
 std::string ProcField(std::string_view text, std::string_view name);
 // The same as numbers: "NSpid:\t4711\t12", "VmRSS:\t 1234 kB".
 std::vector<int64_t> ProcNumbers(std::string_view text, std::string_view name);
 
-// The number of that folder's process or thread in its own namespace (the last of NSpid); 0 if unknown.
+// The process's or thread's number in its own namespace (the last of NSpid); 0 if unknown.
 pid_t InnerPid(const std::string& folder);
 
-// The identity of this boot of this machine, 36 characters; "" if unreadable.
+// The id of this machine's current boot, 36 characters; "" if unreadable.
 const std::string& BootId();
 
 }  // namespace lockstep

@@ -28,7 +28,7 @@ absl::Status RotatingFile::Reopen() {
   struct stat info {};
   const bool regular = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
   if (!regular && kind_ == Kind::kRegular)
-    return absl::FailedPreconditionError(absl::StrCat("the log ", path_, " is not a regular file; name another"));
+    return absl::FailedPreconditionError(absl::StrCat("the log ", path_, " is not a regular file; choose another"));
   fd_ = std::move(fd);
   regular_ = regular;
   size_ = regular ? info.st_size : 0;
@@ -50,7 +50,7 @@ absl::Status RotatingFile::Append(std::string_view line) {
     return absl::OkStatus();
   }
   const int error = written < 0 ? errno : ENOSPC;
-  // A partial line would also spoil the next one.
+  // A partial line would also corrupt the next one.
   if (written > 0 && (!regular_ || ftruncate(fd_.get(), size_) != 0)) size_ += written;
   return absl::ResourceExhaustedError(absl::StrCat("cannot write to the log ", path_, ": ", strerror(error)));
 }

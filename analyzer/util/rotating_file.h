@@ -1,4 +1,4 @@
-// A log of bounded size: the current file and the previous one.
+// A log of limited size: the current file and the previous one.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,21 @@
 
 namespace lockstep {
 
-// Appends lines to a file. If it exceeds the size limit, the file is moved to PATH.1 (replacing an older one) and
-// started again. Not thread-safe.
+// Appends lines to a file. If the file exceeds the size limit, it is renamed to PATH.1 (replacing an older one), and
+// a new one begins. Not thread-safe.
 class RotatingFile {
  public:
-  // kAny: also a link, a pipe or a device, which is never moved.
+  // kAny: also a link, a pipe or a device, which is never renamed.
   enum class Kind { kRegular, kAny };
 
-  // The file is created with `mode` if it is missing.
+  // Creates the file with `mode` if it is missing.
   absl::Status Open(const std::string& path, int64_t most_bytes = 16 << 20, unsigned mode = 0600,
                     Kind kind = Kind::kRegular);
-  // Opens the file again after it was renamed from outside; keeps the old one if that fails.
+  // Reopens the file after someone else renamed it; keeps the old one if that fails.
   absl::Status Reopen();
   bool ok() const { return fd_.ok(); }
-  // Writes the line and a line feed with one call. A full disk loses only the line; line feeds become spaces.
+  // Writes the line and a line feed with one call. On a full disk only this line is lost. Line feeds in it become
+  // spaces.
   absl::Status Append(std::string_view line);
 
  private:

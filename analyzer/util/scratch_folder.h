@@ -1,4 +1,4 @@
-// A folder for temporary files, removed with its contents by the destructor.
+// A folder for temporary files. The destructor removes it with its contents.
 #pragma once
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// "9 (SIGKILL)"; only the number for a signal that seldom ends a process.
+// "9 (SIGKILL)"; only the number for signals that rarely end a process.
 std::string SignalText(int64_t signal);
 
 }  // namespace lockstep

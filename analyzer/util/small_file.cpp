@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// Reads up to `limit` bytes; returns false with errno set after an error. Keeps what was read before it.
+// Reads up to `limit` bytes. On an error returns false with errno set, and keeps what was read before.
 bool ReadUpTo(int fd, size_t limit, std::string* text) {
   char buffer[65536];
   while (text->size() < limit) {
@@ -50,7 +50,7 @@ absl::StatusOr<std::string> ReadWholeFile(int fd, const std::string& path, size_
   std::string text;
   if (!ReadUpTo(fd, limit + 1, &text)) return ReadError(path, errno);
   if (text.size() > limit)
-    return absl::InvalidArgumentError(absl::StrCat(path, " is larger than ", limit, " bytes, the most that is read"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " is larger than ", limit, " bytes, the maximum"));
   return text;
 }
 

@@ -1,4 +1,4 @@
-// Whole files up to a size limit.
+// Reads whole files up to a size limit.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@ namespace lockstep {
 
 enum class Links { kFollow, kRefuse };
 
-// Opens a file for reading. Never waits for the writer of a pipe; on failure errno has the reason.
+// Opens a file for reading. Never waits for the writer of a pipe. On failure errno has the reason.
 UniqueFd OpenToRead(const std::string& path, Links links = Links::kFollow);
 
-// All of a regular file of at most `limit` bytes. Errors name the path: NotFound, PermissionDenied, InvalidArgument
+// Reads a regular file of at most `limit` bytes. Errors name the path: NotFound, PermissionDenied, InvalidArgument
 // (not a regular file, too large), Unavailable.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t limit, Links links = Links::kFollow);
-// The same for an open file, from its current position; `path` is for messages. The caller keeps `fd`.
+// The same for an open file, from its current position; messages name `path`. The caller keeps `fd`.
 absl::StatusOr<std::string> ReadWholeFile(int fd, const std::string& path, size_t limit);
 
-// The beginning of a file of /proc or /sys; empty if unreadable.
+// The beginning of a file in /proc or /sys; empty if unreadable.
 std::string ReadSmallFile(const std::string& path, size_t limit = 1 << 20);
 std::string ReadSmallFile(int fd, size_t limit);
 

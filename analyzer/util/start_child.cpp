@@ -32,7 +32,7 @@ UniqueFd MemoryFile(std::string_view content) {
   return fd;
 }
 
-// Reads once from `*from`, and closes the descriptor at the end of its data. Bytes beyond `most` are dropped.
+// Reads once from `*from`, and closes the descriptor at the end of its data. Drops bytes beyond `most`.
 void ReadOnce(UniqueFd* from, size_t most, std::string* text) {
   char bytes[4096];
   const ssize_t got = read(from->get(), bytes, sizeof bytes);
@@ -116,7 +116,7 @@ absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& argv, const
   const UniqueFd input = MemoryFile(run.input);
   UniqueFd output, output_end, errors, errors_end;
   if (!input.ok() || !MakePipe(&output, &output_end) || !MakePipe(&errors, &errors_end))
-    return absl::UnavailableError(absl::StrCat("no pipe: ", strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("cannot create a pipe: ", strerror(errno)));
   Actions actions;
   actions.Stream(STDIN_FILENO, ChildStream::kKeep, input.get());
   actions.Stream(STDOUT_FILENO, run.output, output_end.get());
@@ -138,7 +138,7 @@ absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& argv, const
       output.reset();
     }
     pollfd polled[] = {{output.get(), POLLIN, 0}, {errors.get(), POLLIN, 0}, {ended ? -1 : pidfd.get(), POLLIN, 0}};
-    // Without a pidfd (before Linux 5.3), the end is polled.
+    // Without a pidfd (before Linux 5.3), polls for the end.
     const int64_t most_ms = pidfd.ok() ? 1000 : 20;
     poll(polled, 3, late ? 20 : static_cast<int>(std::clamp<int64_t>(left / kMs + 1, 1, most_ms)));
     if (output.ok() && polled[0].revents != 0) ReadOnce(&output, run.most_output, &result.output);
@@ -149,8 +149,8 @@ absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& argv, const
   if (late)
     return absl::DeadlineExceededError(
         absl::StrCat("it took longer than ", DurationText(run.limit_ns), " and was ended"));
-  // Reads what the pipe still has. A process that the program left behind may hold the pipe open; do not wait for that
-  // process.
+  // Reads what is left in the pipe. A process that the program left behind may hold the pipe open, so this does not
+  // wait for its end.
   for (int i = 0; i < 256 && errors.ok(); ++i) {
     pollfd polled{errors.get(), POLLIN, 0};
     if (poll(&polled, 1, 0) <= 0) break;

@@ -12,19 +12,19 @@
 
 namespace lockstep {
 
-// For exec: a pointer to each of `texts`, which must outlive them, and a null.
+// For exec: a pointer to each of `texts`, which must outlive the result, and a terminating null.
 std::vector<char*> ExecPointers(const std::vector<std::string>& texts);
 
-// Starts argv[0], a path that is not searched for, with `environment` (nullptr: this process's). The child has its own
-// process group (a terminal's Ctrl-C does not reach it; kill(-pid) also ends its children) and no blocked or ignored
-// signal. `actions` run in it first; the caller keeps them. The caller must wait for the child. Any thread may call it.
-// Returns its pid; UNAVAILABLE with the path and the reason if it cannot be started.
+// Starts argv[0], a path that is not searched for, with `environment` (null: this process's). The child has its own
+// process group, so Ctrl-C in the terminal does not reach it, and kill(-pid) also ends its children. No signal is
+// blocked or ignored in it. `actions` run in it first; the caller keeps them. The caller must wait for the child.
+// Thread-safe. Returns the PID, or UNAVAILABLE with the path and the reason.
 absl::StatusOr<pid_t> StartChild(const std::vector<std::string>& argv, const posix_spawn_file_actions_t& actions,
                                  const std::vector<std::string>* environment = nullptr);
 
-// Starts a program that serves only this process: in its own process group, with no signal blocked. The program gets
-// SIGTERM when the calling thread ends. Its output and errors go to `output` (-1: this process's). Returns once the
-// program runs; the caller must wait for it. UNAVAILABLE with the path and the reason.
+// Starts a program that serves only this process, in its own process group and with no signal blocked. The program
+// gets SIGTERM when the calling thread ends. Its output and errors go to `output` (-1: this process's). Returns once
+// the program runs; the caller must wait for it. UNAVAILABLE with the path and the reason.
 absl::StatusOr<pid_t> StartCompanion(const std::vector<std::string>& argv, int output = -1,
                                      const std::vector<std::string>* environment = nullptr);
 
@@ -33,20 +33,20 @@ enum class ChildStream { kInherit, kDiscard, kKeep };
 struct ChildRun {
   std::string input;  // standard input; the program gets all of it even if this process is killed
   ChildStream output = ChildStream::kInherit, errors = ChildStream::kInherit;
-  size_t most_output = 1 << 16;                           // limit of each stream; the rest is read and dropped
-  const std::vector<std::string>* environment = nullptr;  // "NAME=VALUE" each; nullptr for this process's
+  size_t most_output = 1 << 16;                           // limit for each stream; the rest is read and dropped
+  const std::vector<std::string>* environment = nullptr;  // "NAME=VALUE" each; null: this process's
   int64_t limit_ns = 0;
 };
 
 struct ChildResult {
   std::string output, errors;
   int status = 0;  // as returned by waitpid
-  // OK for exit status 0; else "it exited with status 3", "it was killed by signal 9".
+  // OK for exit status 0, otherwise "it exited with status 3" or "it was killed by signal 9".
   absl::Status Ended() const;
 };
 
-// Runs argv[0] to its end, started as by StartChild. After `limit_ns` its process group is killed: DeadlineExceeded,
-// "it took longer than 5.0 s and was ended". Blocks; any thread may call it.
+// Runs argv[0] to its end, started as by StartChild. After `limit_ns` kills its process group and returns
+// DeadlineExceeded, "it took longer than 5.0 s and was ended". Blocks; thread-safe.
 absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& argv, const ChildRun& run);
 
 }  // namespace lockstep

@@ -39,7 +39,7 @@ TEST_F(StartChildTest, GetsItsArgumentsAndTheCallersActions) {
   close(ends[0]);
 }
 
-// This test blocks one signal and ignores another, as programs that start children may.
+// This test blocks one signal and ignores another, like programs that start children may do.
 TEST_F(StartChildTest, RunsInItsOwnGroupWithoutBlockedSignals) {
   sigset_t term, before;
   sigemptyset(&term);

@@ -13,15 +13,15 @@ std::string EnvironmentValue(const char* name);
 // Returns the name from gethostname.
 std::string HostName();
 
-// The path of the running program, from the kernel and not from argv; "" if unknown.
+// The path of the running program, from the kernel instead of argv; "" if unknown.
 std::string OwnPath();
-// The folder of this program with a slash at the end; "" if unknown.
+// The folder of this program, with a slash at the end; "" if unknown.
 std::string OwnFolder();
 
 // The folders for keys, in this order: LOCKSTEP_KEYS, ~/.config/lockstep/keys, /etc/lockstep/keys.
 std::vector<std::string> KeyFolders();
 
-// TMPDIR, else /tmp.
+// TMPDIR, or /tmp if it is not set.
 std::string TemporaryFolder();
 
 // Random and never 0; identifies a run of a program.

@@ -1,4 +1,4 @@
-// Units of time in nanoseconds: every time in this project is an int64_t of nanoseconds.
+// Units of time in nanoseconds. Every time in this project is an int64_t in nanoseconds.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ EventFd::EventFd() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 bool EventFd::Signal() const {
   const uint64_t one = 1;
-  // If the counter is full, the descriptor is readable already.
+  // If the counter is full, the descriptor is already readable.
   return write(get(), &one, sizeof one) == sizeof one || errno == EAGAIN;
 }
 

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// Closes the descriptor in its destructor, and preserves errno. -1 means none.
+// Closes the descriptor in its destructor and preserves errno. -1 means none.
 class UniqueFd {
  public:
   explicit UniqueFd(int fd = -1) : fd_(fd) {}
@@ -25,12 +25,12 @@ class UniqueFd {
   int fd_;
 };
 
-// An event that one thread signals and another polls. Any thread may signal.
+// An event that any thread can signal and another can poll.
 class EventFd {
  public:
   EventFd();
   bool ok() const { return fd_.ok(); }
-  int get() const { return fd_.get(); }  // readable after Signal() until Drain()
+  int get() const { return fd_.get(); }  // readable from Signal() until Drain()
   bool Signal() const;                   // false if the event could not be made readable
   void Drain() const;
 

@@ -206,7 +206,7 @@ void SetUnknown(const ViewInput& in, ViewFacts* facts) {
   auto say = [&](const std::string& text) { facts->add_unknown(CleanUtf8(text, 600)); };
   if (!in.missing.empty()) {
     facts->set_missing_text(CleanUtf8(
-        absl::StrCat("no data of ", RanksText(in.missing), " (", CountText(static_cast<int64_t>(in.missing.size())),
+        absl::StrCat("no data from ", RanksText(in.missing), " (", CountText(static_cast<int64_t>(in.missing.size())),
                      " of ", CountText(in.verdict.ranks_expected()), ")"),
         600));
   }
@@ -225,12 +225,12 @@ void SetUnknown(const ViewInput& in, ViewFacts* facts) {
   auto who = [&](const std::vector<int32_t>& ranks) {
     return ranks.size() == all ? std::string("all ranks") : RanksText(ranks);
   };
-  if (!damaged.empty()) say(absl::StrCat("part of the data of ", who(damaged), " could not be read"));
+  if (!damaged.empty()) say(absl::StrCat("part of the data of ", who(damaged), " is unreadable"));
   if (!lost.empty()) say(absl::StrCat("older operations of ", who(lost), " were overwritten in their rings"));
-  if (!no_gpu.empty()) say(absl::StrCat("what the GPUs of ", who(no_gpu), " did: nothing records it"));
+  if (!no_gpu.empty()) say(absl::StrCat("what the GPUs of ", who(no_gpu), " did was not recorded"));
   if (!refused.empty()) say(absl::StrCat("stacks of ", who(refused), " could not be taken"));
   if (!unaligned.empty() && all > 1)
-    say(absl::StrCat("the clocks of ", who(unaligned), " are not aligned: their times are wall-clock times"));
+    say(absl::StrCat("the clocks of ", who(unaligned), " are not aligned; their times are wall-clock times"));
   if (!partly.empty())
     say(absl::StrCat("the analysis used only the newest operations of ", who(partly), "; the pictures show all"));
 }

@@ -1,4 +1,5 @@
-// A viewer's facts in addition to the columns of an index (proto/view.proto), from the bundle and its verdict.
+// The facts that a viewer needs in addition to the columns of an index (proto/view.proto), from the bundle and its
+// verdict.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -9,20 +10,20 @@
 
 namespace lockstep {
 
-// Pure; about linear in the size of the bundle. Ranks and communicators are in the bundle's order, which is also the
-// index's. Analyzes the bundle again for facts that a verdict does not contain; `verdict` becomes part of the facts and
-// may come from other options.
+// Pure; roughly linear in the size of the bundle. Ranks and communicators are in the bundle's order, which is also
+// the index's. Analyzes the bundle again for facts that a verdict does not contain. `verdict` becomes part of the
+// facts and may come from other options.
 ViewFacts BuildViewFacts(const Bundle& bundle, const Verdict& verdict);
-// With the verdict of that analysis.
+// The same with the verdict of that analysis.
 ViewFacts BuildViewFacts(const Bundle& bundle);
 
-// Adds merged stacks for ranks whose facts have none: those of threads with Python frames, or else all. The reasons for
-// missing stacks are added to facts->unknown.
+// Adds merged stacks for ranks whose facts have none: those of threads with Python frames, or else all of them. Adds
+// the reasons for missing stacks to facts->unknown.
 void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts);
 
-// Reads the facts of an index as an untrusted file. The result has a RankFacts for each rank, valid indexes, known enum
-// values and ascending runs. FailedPrecondition if the index has none; DataLoss if it is damaged and must be created
-// again.
+// Reads an index's facts as an untrusted file. The result has a RankFacts for each rank, valid indexes, known enum
+// values and ascending runs. FailedPrecondition if the index has no facts; DataLoss if it is damaged and must be
+// created again.
 absl::StatusOr<ViewFacts> ReadViewFacts(const IndexReader& index);
 
 }  // namespace lockstep

@@ -49,9 +49,9 @@ class Checker {
  public:
   Checker(const ViewFacts& facts, const IndexReader& index) : facts_(facts), index_(index) {}
 
-  // Empty if it is valid.
+  // Empty if valid.
   std::string Check() {
-    if (static_cast<size_t>(facts_.ranks_size()) != index_.ranks().size()) Wrong("facts of another number of ranks");
+    if (static_cast<size_t>(facts_.ranks_size()) != index_.ranks().size()) Wrong("wrong number of ranks");
     for (int i = 0; why_.empty() && i < facts_.ranks_size(); ++i)
       Rank(facts_.ranks(i), index_.ranks()[static_cast<size_t>(i)]);
     for (const WaitClass& c : facts_.classes()) {
@@ -61,7 +61,7 @@ class Checker {
       if (!WaitClass::Kind_IsValid(c.kind())) Wrong("an unknown kind of wait class");
     }
     for (const WaitEdge& e : facts_.edges()) {
-      if (e.from() >= Classes() || e.to() >= Classes()) Wrong("an edge between classes that are not there");
+      if (e.from() >= Classes() || e.to() >= Classes()) Wrong("an edge between classes that do not exist");
       Place("edge", e.comm());
     }
     for (const CallMismatch& m : facts_.mismatches()) {
@@ -70,7 +70,7 @@ class Checker {
     }
     for (int i = 0; i < facts_.stacks_size(); ++i) {
       const StackNode& n = facts_.stacks(i);
-      if (n.parent() < -1 || n.parent() >= i) Wrong("a frame below one that comes later");
+      if (n.parent() < -1 || n.parent() >= i) Wrong("a frame whose parent comes later");
       if (!StackFrame::Kind_IsValid(n.kind())) Wrong("an unknown kind of frame");
       Runs(n.ranks());
     }
@@ -99,10 +99,10 @@ class Checker {
   uint32_t Classes() const { return static_cast<uint32_t>(facts_.classes_size()); }
   void Place(const char* whose, int32_t comm) {
     if (comm < -1 || comm >= static_cast<int64_t>(index_.comms().size()))
-      Wrong(absl::StrCat("a communicator of a ", whose, " that is not there"));
+      Wrong(absl::StrCat("a communicator of a ", whose, " that does not exist"));
   }
   void Finding(int32_t finding) {
-    if (finding < -1 || finding >= facts_.verdict().findings_size()) Wrong("a finding that is not there");
+    if (finding < -1 || finding >= facts_.verdict().findings_size()) Wrong("a finding that does not exist");
   }
   void Runs(const RankRuns& runs) {
     int64_t before = -1;
@@ -111,14 +111,14 @@ class Checker {
       sound = runs.bounds(i) > before && runs.bounds(i) <= runs.bounds(i + 1) && runs.bounds(i + 1) < kMaxRanks;
       before = runs.bounds(i + 1);
     }
-    if (!sound) Wrong("runs of ranks out of order");
+    if (!sound) Wrong("runs of ranks are out of order");
   }
   void Picture(const Focus& focus) {
     Finding(focus.finding());
     Place("picture", focus.comm());
     if (focus.columns() < 1 || focus.columns() > 64 || focus.fault_column() < 0 ||
         focus.fault_column() >= focus.columns() || focus.rows_size() > 64)
-      Wrong("a picture of a wrong size");
+      Wrong("a picture with a wrong size");
     for (const Focus::Row& row : focus.rows()) {
       Runs(row.ranks());
       if (!row.cells().empty() && row.cells_size() != focus.columns()) Wrong("a picture with uneven rows");
@@ -129,15 +129,16 @@ class Checker {
     }
   }
   void Rank(const RankFacts& rank, const IndexRank& row) {
-    if (rank.rank() != row.rank) Wrong("facts of other ranks");
-    if (!RankFacts::Host_IsValid(rank.host_state())) Wrong("an unknown state of a host");
-    if (rank.stage() < -1 || rank.stage() >= kMaxRanks) Wrong("a pipeline stage out of range");
-    if (rank.wait_class() < -1 || rank.wait_class() >= facts_.classes_size()) Wrong("a rank's class that is not there");
-    if (rank.streams_size() > kIndexNoStream) Wrong("more streams than the column can name");
+    if (rank.rank() != row.rank) Wrong("facts about other ranks");
+    if (!RankFacts::Host_IsValid(rank.host_state())) Wrong("an unknown host state");
+    if (rank.stage() < -1 || rank.stage() >= kMaxRanks) Wrong("a pipeline stage is out of range");
+    if (rank.wait_class() < -1 || rank.wait_class() >= facts_.classes_size())
+      Wrong("a rank's class that does not exist");
+    if (rank.streams_size() > kIndexNoStream) Wrong("more streams than the column can represent");
     const int modules = rank.evidence().modules_size();
     for (const ThreadStack& thread : rank.evidence().threads()) {
       for (const StackFrame& frame : thread.frames()) {
-        if (frame.module() > static_cast<uint32_t>(modules)) Wrong("a frame in a file that is not there");
+        if (frame.module() > static_cast<uint32_t>(modules)) Wrong("a frame in a file that does not exist");
         if (!StackFrame::Kind_IsValid(frame.kind())) Wrong("an unknown kind of frame");
       }
     }
@@ -154,7 +155,7 @@ absl::StatusOr<ViewFacts> ReadViewFacts(const IndexReader& index) {
   const absl::Span<const char> bytes = index.facts();
   if (bytes.empty())
     return absl::FailedPreconditionError(
-        "this index contains no facts; delete it, and it is created again from the dumps");
+        "this index contains no facts; delete it: Lockstep re-creates it from the dumps");
   const auto size = static_cast<int>(bytes.size());
   CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()), size);
   in.PushLimit(size);  // so that the end of the buffer is the end of the message
@@ -162,10 +163,10 @@ absl::StatusOr<ViewFacts> ReadViewFacts(const IndexReader& index) {
   ViewFacts facts;
   if (!CountMessages(&in, ViewFacts::descriptor(), 0, &left) || !facts.ParseFromArray(bytes.data(), size)) {
     return absl::DataLossError(
-        "the facts of this index cannot be read; delete the index, and it is created again from the dumps");
+        "the facts of this index are unreadable; delete the index: Lockstep re-creates it from the dumps");
   }
   if (const std::string why = Checker(facts, index).Check(); !why.empty()) {
-    return absl::DataLossError(absl::StrCat(why, "; delete the index, and it is created again from the dumps"));
+    return absl::DataLossError(absl::StrCat(why, "; delete the index: Lockstep re-creates it from the dumps"));
   }
   return facts;
 }

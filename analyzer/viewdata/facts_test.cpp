@@ -30,7 +30,7 @@ std::vector<int32_t> Ranks(const RankRuns& runs) {
   return ranks;
 }
 
-// Properties that hold for the facts of any bundle; also checks that the reader accepts them.
+// Checks properties that hold for the facts of any bundle, and that the reader accepts them.
 void ExpectSound(const Bundle& bundle, const ViewFacts& facts) {
   ASSERT_EQ(static_cast<size_t>(facts.ranks_size()), bundle.ranks.size());
   std::set<int32_t> in_classes;
@@ -67,7 +67,7 @@ void ExpectSound(const Bundle& bundle, const ViewFacts& facts) {
   std::remove(path.c_str());
 }
 
-// Whether `to` can be reached from `from`.
+// Returns whether `to` can be reached from `from`.
 bool Leads(const ViewFacts& facts, int from, int to) {
   std::set<int> seen{from};
   std::vector<int> left{from};
@@ -107,14 +107,15 @@ TEST(ViewFactsTest, AStalledHostIsTheCauseThatAllLeadTo) {
     EXPECT_TRUE(Leads(facts, i, cause)) << facts.classes(i).label();
     EXPECT_FALSE(Leads(facts, cause, i)) << facts.classes(i).label();
   }
-  // The finding's communicator is that of the index. Pairs of ranks number its send, so no column has that number.
+  // The finding's communicator is the one with that index. Its send is numbered within a pair of ranks, so no column
+  // has that number.
   const Anomaly& first = facts.anomalies(0);
   ASSERT_GE(first.comm(), 0);
   EXPECT_EQ(bundle.comms[static_cast<size_t>(first.comm())].id, facts.verdict().findings(0).communicator().id());
   ASSERT_EQ(facts.verdict().findings(0).operation(), "Send");
   EXPECT_EQ(first.sequence(), -1);
   for (const RankFacts& r : facts.ranks()) {
-    EXPECT_EQ(r.stage(), r.rank() / 16) << r.rank();  // pipeline slowest
+    EXPECT_EQ(r.stage(), r.rank() / 16) << r.rank();  // the pipeline stage changes slowest
     if (r.rank() != culprit) {
       EXPECT_NE(r.state().find("waiting in "), std::string::npos) << r.state();
     }
@@ -305,7 +306,7 @@ TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
   }
 }
 
-// One series for each kind, size and class of communicators, with one point for each rank. The two ranks of the slow
+// One series for each kind, size and class of communicators, with one point for each rank. The two ranks on the slow
 // link are the outliers.
 TEST(ViewFactsTest, BandwidthOfEachRankBySizeAndClass) {
   testing::TimedJob job;

@@ -1,4 +1,4 @@
-// The picture that a viewer opens on: of each finding, the last calls around the fault in its communicator.
+// The picture that a viewer opens on: for each finding, the last calls around the fault on its communicator.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -21,7 +21,7 @@ namespace {
 constexpr int kMostFocuses = 8;
 constexpr int kColumns = 30, kFault = 26;  // calls in the picture, and the column of the fault
 constexpr size_t kMostCulprits = 4, kMostPeers = 8;
-constexpr size_t kMostSearched = 8192;  // records of a rank, for its sends and receives
+constexpr size_t kMostSearched = 8192;  // records of a rank to search for its sends and receives
 
 struct Call {
   ViewState state = ViewState::kOutside;
@@ -30,7 +30,8 @@ struct Call {
 };
 using Line = std::array<Call, kColumns>;
 
-// For a narrow cell: the capitals of a call's name (AllReduce: "AR"), or three letters of a name with one capital.
+// A label for a narrow cell: the capitals of a call's name (AllReduce: "AR"), or three letters of a name with one
+// capital.
 std::string ShortName(ring::CallKind kind) {
   const std::string name = ring::CallName(kind);
   std::string capitals;
@@ -38,7 +39,7 @@ std::string ShortName(ring::CallKind kind) {
   return capitals.size() > 1 ? capitals : name.substr(0, 3);
 }
 
-// Facts about ranks that all pictures use.
+// Facts about ranks that all pictures share.
 class Rows {
  public:
   explicit Rows(const ViewInput& in) : in_(in), state_(in.bundle.ranks.size(), -1) {
@@ -50,7 +51,7 @@ class Rows {
     const auto at = row_of_.find(rank);
     return at == row_of_.end() ? -1 : static_cast<int32_t>(at->second);
   }
-  // Returns the state of a rank as an index into States(). The text fits all ranks in the same state.
+  // Returns a rank's state as an index into States(). The text fits all ranks in the same state.
   size_t State(int32_t row) {
     int32_t& state = state_[static_cast<size_t>(row)];
     if (state >= 0) return static_cast<size_t>(state);
@@ -69,8 +70,8 @@ class Rows {
   const std::vector<std::string>& States() const { return states_; }
 
  private:
-  // Equal for ranks whose GPUs are in one operation of one class of communicators: these have one text. 0 if the rank
-  // has a text of its own.
+  // Equal for ranks whose GPUs are in one operation of one class of communicators; they share a text. 0 if the rank
+  // has its own text.
   size_t KeyOf(size_t row) const {
     const Model& model = in_.analysis.model;
     if (in_.model_of_row[row] < 0) return 0;
@@ -88,14 +89,14 @@ class Rows {
   const ViewInput& in_;
   absl::flat_hash_map<int32_t, size_t> row_of_;
   absl::flat_hash_map<size_t, int32_t> state_of_key_;
-  std::vector<int32_t> state_;  // of each row; -1 not yet known
+  std::vector<int32_t> state_;  // of each row; -1: not yet known
   absl::flat_hash_map<std::string, int32_t> place_of_;
   std::vector<std::string> states_;
 };
 
 class Picture {
  public:
-  // `finding`: index of the finding; -1 for the newest calls.
+  // `finding`: index of the finding; -1: the newest calls.
   Picture(const ViewInput& in, const ViewFacts& facts, int finding, Rows* rows)
       : model_(in.analysis.model), in_(in), facts_(facts), number_(finding), rows_(*rows) {
     if (finding >= 0) finding_ = &in.verdict.findings(finding);
@@ -144,7 +145,7 @@ class Picture {
     return &RankOf(member).memberships[member.membership];
   }
 
-  // The finding's communicator, else one of its chain, else the one that its first culprit used last.
+  // The finding's communicator, or one in its chain, or the one that its first culprit used last.
   void FindComm() {
     if (finding_ != nullptr) {
       comm_ = in_.CommOf(finding_->communicator());
@@ -208,8 +209,8 @@ class Picture {
     return line;
   }
 
-  // Sends and receives are numbered for each pair of ranks, so each rank has its own order here. Its oldest unfinished
-  // call is in the column of the fault. If a culprit has none, the call that it did not make is there.
+  // Sends and receives are numbered for each pair of ranks, so each rank has its own order here. Its oldest
+  // unfinished call is in the column of the fault. If a culprit has none, the call that it did not make is there.
   Line SendsAndReceives(const Member& member, bool culprit) const {
     const Rank& rank = RankOf(member);
     std::vector<const Op*> own;  // newest first
@@ -247,7 +248,7 @@ class Picture {
     SetRuns(ranks, row->mutable_ranks());
     row->set_culprit(culprit);
     row->set_kind(KindOf(ranks[0]));
-    std::vector<int64_t> states(1);  // of each state, the number of ranks; first those without data
+    std::vector<int64_t> states(1);  // number of ranks in each state; the first entry counts ranks without data
     Line line;
     bool member = false;
     for (const int32_t rank : ranks) {
@@ -281,7 +282,7 @@ class Picture {
     in_comm_.push_back(member);
   }
 
-  // Culprits and their nearest peers in the order of ranks, then the other members in one row.
+  // Culprits and their nearest peers in rank order, then the other members in one row.
   void AddMembers(Focus* out) {
     std::vector<int32_t> culprits(culprits_.begin(), culprits_.end()), others, rest;
     std::sort(culprits.begin(), culprits.end());
@@ -294,7 +295,7 @@ class Picture {
     std::sort(others.begin(), others.end());
     const auto behind =
         culprits.empty() ? others.begin() : std::lower_bound(others.begin(), others.end(), culprits.front());
-    // Half of them before the culprit, if there are as many on both sides.
+    // Half of them before the culprit, if both sides have enough.
     const auto count = static_cast<ptrdiff_t>(others.size()), most = std::min<ptrdiff_t>(count, kMostPeers);
     const auto first = others.begin() + std::clamp<ptrdiff_t>(behind - others.begin() - most / 2, 0, count - most);
     const auto end = first + most;
@@ -340,7 +341,7 @@ class Picture {
     return CleanUtf8(absl::StrCat(named && !what.empty() ? absl::StrCat(what, ": ") : "", state, site), 400);
   }
 
-  // Columns without any call at the edges are left out.
+  // Omits columns at the edges that contain no call.
   void Write(Focus* out) const {
     int first = kFault, last = kFault;
     for (const Line& line : lines_) {
@@ -379,8 +380,9 @@ class Picture {
   Rows& rows_;
   absl::flat_hash_map<int32_t, const Member*> member_of_;
   absl::flat_hash_set<int32_t> culprits_;
-  absl::flat_hash_map<int64_t, std::vector<const RankRuns*>> differs_;  // by sequence number: who made another call
-  std::vector<Line> lines_;                                             // of each row
+  absl::flat_hash_map<int64_t, std::vector<const RankRuns*>>
+      differs_;              // by sequence number: ranks that made another call
+  std::vector<Line> lines_;  // of each row
   std::vector<bool> in_comm_;
 };
 

@@ -54,7 +54,7 @@ TEST(Focus, TheCulpritStandsAmongItsPeersAndTheRestIsCounted) {
   EXPECT_EQ(focus.rows(4).kind(), WaitClass::VICTIM);
 }
 
-// The state of a group fits its ranks: it names no single communicator and no peer of a send.
+// A group's state fits all its ranks: it names no single communicator and no peer of a send.
 TEST(Focus, TheStateOfAGroupFitsAllItsRanks) {
   Bundle bundle = Stalled(1, 5, "tp");
   bundle.ranks[5].process.python_stack = {"wait (/usr/lib/python3.11/selectors.py:415)", "load (data.py:64)"};

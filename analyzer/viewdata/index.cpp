@@ -50,7 +50,7 @@ bool IsFolder(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// Created if missing. Empty if there is none that only this user can access.
+// Created if missing. Empty if there is no folder that only this user can access.
 std::string CacheFolder() {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   std::string base;
@@ -85,7 +85,8 @@ void Prune(const std::string& folder) {
 }
 
 std::string CacheName(const std::vector<std::string>& paths) {
-  // Two hashes, so that two sets of paths never get the same name; a wrong index would be out of date anyway.
+  // Two hashes, so that two sets of paths practically never get the same name. A wrong index would be out of date
+  // anyway.
   uint64_t hashes[2] = {0xcbf29ce484222325u, 0x9e3779b97f4a7c15u};
   for (const std::string& path : paths) {
     for (const char c : Absolute(path) + '\n') {
@@ -191,8 +192,8 @@ class Maker {
     return progress_->cancel ? Cancelled() : absl::OkStatus();
   }
 
-  // Shows the ranks of every sixteenth file, then of every fourth, during the load. The time of the first part shows
-  // whether that is worthwhile.
+  // During the load, shows the ranks of every sixteenth file, then of every fourth. The time of the first part shows
+  // whether this is worthwhile.
   void ShowFirstRanks() {
     FoundFiles found;
     if (!options_.partial || !FindFiles(paths_, &found, &progress_->cancel).ok()) return;
@@ -223,8 +224,8 @@ class Maker {
       facts.clear_unknown();
       facts.clear_missing_text();
       for (RankFacts& rank : *facts.mutable_ranks()) rank.set_wait_class(-1);
-      facts.add_unknown(absl::StrCat("what is in ", data.size() - (data.size() + one_in - 1) / one_in, " of ",
-                                     data.size(), " files: they are being read"));
+      facts.add_unknown(absl::StrCat("the contents of ", data.size() - (data.size() + one_in - 1) / one_in, " of ",
+                                     data.size(), " files, which are still being read"));
       ShowPart(*bundle, facts);
     }
   }
@@ -287,7 +288,7 @@ class Maker {
       }
       absl::flat_hash_map<int32_t, std::vector<Op>> ops = ReadWhole(files[i].first, &spaces[worker]);
       for (const size_t row : files[i].second) {
-        // Data that could be read the first time and now cannot keeps its place, as unknown operations.
+        // Data that was readable the first time and no longer is keeps its place, as unknown operations.
         std::vector<Op>& whole = ops[bundle_.ranks[row].rank];
         if (whole.size() < bundle_.ranks[row].ops.size()) whole = bundle_.ranks[row].ops;
         if (whole.size() > counts[row]) whole.erase(whole.begin(), whole.end() - static_cast<ptrdiff_t>(counts[row]));

@@ -1,5 +1,5 @@
-// Finds or creates a viewer's index: load, analyze, write. It contains every operation of every rank, even of incidents
-// that do not fit into memory; their files are read again one by one.
+// Finds or creates a viewer's index: load, analyze, write. The index contains every operation of every rank, even if
+// the incident does not fit into memory; its files are then read again one by one.
 #pragma once
 
 #include <atomic>
@@ -24,28 +24,28 @@ struct ViewIndexProgress {
 
 struct ViewIndex {
   std::string path;
-  bool made = false;       // created now; otherwise it existed and was up to date
-  bool temporary = false;  // remove it once it is open, because the folders for indexes are not writable
+  bool made = false;       // created now; otherwise it already existed and was up to date
+  bool temporary = false;  // remove it once it is open, because no folder for indexes is writable
 };
 
 struct ViewIndexOptions {
-  // Only for a single folder: the index is created in it, or not at all. For collectors of incidents.
+  // Only for a single folder: creates the index in it, or not at all. For collectors of incidents.
   bool beside_only = false;
-  // If there are more operations than limits.all, only a part is in memory at any time.
+  // If there are more operations than limits.all, only a part of them is in memory at any time.
   LoadLimits limits;
-  // Problems of the files, after reading. Called on the caller's thread, like the next function.
+  // Gets the files' problems after reading. Called on the caller's thread, like the next function.
   std::function<void(const Problem&)> problem;
-  // A preliminary index, if the rest takes long: first the ranks of some files, without a verdict; then all ranks and
-  // facts with the newest operations of each rank. The file is removed when this function returns.
+  // Gets a preliminary index if the rest takes long. The first ones have the ranks of some files and no verdict; the
+  // last has all ranks and facts, and each rank's newest operations. The file is removed when this function returns.
   std::function<void(const std::string& index_path)> partial;
   // If the expected reading time is at least this long, files are shown in parts.
   double partial_from_s = 1;
 };
 
-// The index of one folder is index.lsi in it. For several paths, or a read-only folder, it is in
-// $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep (0700), under a name derived from the paths; failing that in $TMPDIR or
-// /tmp, or in memory (/dev/shm). Any number of processes may do this for the same paths at once. Errors: those of
-// LoadPaths, CANCELLED, and those of the last file system that was tried.
+// The index of a single folder is index.lsi in it. For several paths or a read-only folder, it is in
+// $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep (0700), under a name derived from the paths; if that fails, in
+// $TMPDIR, /tmp or memory (/dev/shm). Any number of processes may do this for the same paths at once. Errors: those
+// of LoadPaths, CANCELLED, and those of the last file system tried.
 absl::StatusOr<ViewIndex> EnsureViewIndex(const std::vector<std::string>& paths, ViewIndexProgress* progress,
                                           const ViewIndexOptions& options = {});
 

@@ -41,7 +41,7 @@ class ViewIndexTest : public ::testing::Test {
   Bundle bundle_;
 };
 
-// An incident with more operations than are loaded: every one is in the index, as if all had been loaded.
+// An incident with more operations than are loaded: the index contains every one, as if all had been loaded.
 TEST_F(ViewIndexTest, EveryOperationIsInItHoweverFewAreLoaded) {
   const auto whole = EnsureViewIndex({folder_.string()}, nullptr);
   ASSERT_TRUE(whole.ok()) << whole.status();
@@ -85,7 +85,7 @@ TEST_F(ViewIndexTest, EveryOperationIsInItHoweverFewAreLoaded) {
   EXPECT_EQ(facts->anomalies(0).ranks().bounds(0), 5);
 }
 
-// If reading takes long, ranks are shown as they arrive, without a decision. Then the complete data is shown.
+// If reading takes long, ranks are shown as they arrive, without a verdict. Then the complete data is shown.
 TEST_F(ViewIndexTest, RanksAreShownAsTheyComeAndNothingIsDecidedBefore) {
   testing::Job job(2, 2, 16, 4);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 2);
@@ -126,7 +126,7 @@ TEST_F(ViewIndexTest, RanksAreShownAsTheyComeAndNothingIsDecidedBefore) {
   EXPECT_TRUE(shown.empty());
 }
 
-// Stacks that the collector merged are in the tree together with those of ranks.
+// The tree contains stacks that the collector merged together with those from ranks.
 TEST_F(ViewIndexTest, MergedStacksOfTheCollectorAreInTheTree) {
   std::ofstream(folder_ / "stacks.json")
       << R"json({"format": 1, "ranks": [[0, 5]], "left_out": [], "refused": ["n9: ptrace is not allowed"], "nodes": [
@@ -171,7 +171,7 @@ TEST_F(ViewIndexTest, CancelledBeforeItBegins) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 2) << "something was left behind";
 }
 
-// The index cannot be written beside the files, in the cache, or as a temporary file: it is kept in memory.
+// If the index cannot be written next to the files, in the cache, or as a temporary file, it is kept in memory.
 TEST_F(ViewIndexTest, WhereNothingCanBeWrittenMemoryIsLeft) {
   fs::create_directory(folder_ / "index.lsi");
   std::ofstream(folder_ / "index.lsi" / "x") << "x";

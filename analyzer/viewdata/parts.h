@@ -1,4 +1,4 @@
-// The parts of ViewFacts. One function makes each part from an analysis.
+// The parts of ViewFacts. One function creates each part from an analysis.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ struct ViewInput {
 
   ViewInput(const Bundle& bundle, const AnalysisView& analysis, const Verdict& verdict);
   int32_t CommOf(const CommunicatorRef& ref) const;  // -1 if none
-  // Returns whether the operation of a finding is a send or receive. Its name is that of a kind of call, or one that a
-  // dump gave.
+  // Returns whether a finding's operation is a send or receive, by the name of the kind of call or the name in a
+  // dump.
   bool IsSend(const std::string& operation) const;
 };
 
-// SetRanks creates the entries of facts->ranks; call all others after it.
+// SetRanks creates the entries of facts->ranks; call all other functions after it.
 void SetRanks(const ViewInput& in, ViewFacts* facts);
 void SetWaits(const ViewInput& in, ViewFacts* facts);
 void SetMismatches(const ViewInput& in, ViewFacts* facts);
@@ -43,28 +43,28 @@ void SetUnknown(const ViewInput& in, ViewFacts* facts);
 
 // Adds a rank that is larger than all others in the set.
 void AddToRuns(int32_t rank, RankRuns* runs);
-// Takes any ranks in any order; skips numbers that are not ranks.
+// Accepts any ranks in any order; skips numbers that are not ranks.
 void SetRuns(std::vector<int32_t> ranks, RankRuns* runs);
 
-// What occupies the GPU of a rank: "waiting in AllReduce #41 on dp"; empty if nothing is in flight.
+// What occupies a rank's GPU: "waiting in AllReduce #41 on dp"; empty if nothing is in flight.
 struct RankFront {
   Front front = Front::kIdle;
-  const Op* op = nullptr;  // null if it was overwritten, or for a communicator being created
+  const Op* op = nullptr;  // null if it was overwritten, or for a communicator that is being created
   uint32_t comm = kNoIndex;
   int32_t mismatch = -1;
-  bool creation = false;  // the CPU is in the creation of `comm`
+  bool creation = false;  // the CPU thread is in the creation of `comm`
 };
 RankFront FrontOf(const AnalysisView& analysis, size_t model_rank);
-// With `of_class`, the words fit all ranks in such an operation on communicators of one class: "waiting in Send on
+// With `of_class`, the text fits all ranks in such an operation on communicators of one class: "waiting in Send on
 // pp_*".
 std::string FrontText(const AnalysisView& analysis, size_t model_rank, const RankFront& front, bool of_class);
-// RankFacts.state, or that of a class of ranks.
+// RankFacts.state, or the state of a class of ranks.
 std::string StateText(const ViewInput& in, size_t row, bool of_class);
-// "inside an NCCL call", "killed by signal 9 (SIGKILL)"; empty if not known.
+// "inside an NCCL call", "killed by signal 9 (SIGKILL)"; empty if unknown.
 std::string HostStateText(const Rank& rank, HostState host);
-// The place of a CPU thread in the user's code, from its stacks: "train.py:88 load"; empty without a stack.
+// Where a CPU thread is in the user's code, from its stacks: "train.py:88 load"; empty without a stack.
 std::string PlaceText(const Process& process);
-// "dp", "tp_3"; the members of an unnamed communicator, as in the verdict.
+// "dp", "tp_3"; for an unnamed communicator its members, as in the verdict.
 std::string CommLabel(const Communicator& comm);
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMostEvidenceBytes = size_t{32} << 20;  // for all ranks together; the rest is in the ranks' files
 constexpr size_t kMostStreams = kIndexNoStream;
-constexpr size_t kMostFrames = 64;  // frames of a stack that are searched for the place of the user's code
+constexpr size_t kMostFrames = 64;  // frames of a stack to search for the user's code
 
 // A rank's stage in the only pipeline that it is in; -1 if it is in none, or in several of the largest size (pairs).
 int32_t StageOf(const Rank& rank, const std::vector<Communicator>& comms, const std::vector<bool>& pipeline) {
@@ -51,7 +51,7 @@ std::string RecorderText(const Rank& rank) {
     case ring::RecorderState::kReplaced: return absl::StrCat("replaced by another program", because);
     case ring::RecorderState::kUnknown: break;
   }
-  return rank.source == Source::kFlightRecorder ? "Flight Recorder's dump" : absl::StrCat("not known", because);
+  return rank.source == Source::kFlightRecorder ? "Flight Recorder dump" : absl::StrCat("not known", because);
 }
 
 bool GpuRecorded(const Rank& rank) {
@@ -60,8 +60,7 @@ bool GpuRecorded(const Rank& rank) {
 
 int64_t Clamped(int64_t ns) { return std::clamp<int64_t>(ns, -(int64_t{1} << 61), int64_t{1} << 61); }
 
-// Sets what to add to each rank's times. This comes from the alignment by shared operations, or else from the wall
-// clocks.
+// Sets the offset for each rank's times, from the alignment by shared operations, or else from the wall clocks.
 void SetClocks(const ViewInput& in, ViewFacts* facts) {
   const AnalysisView& a = in.analysis;
   const Rank* reference = nullptr;
@@ -189,7 +188,7 @@ void SetRanks(const ViewInput& in, ViewFacts* facts) {
 
 std::string StateText(const ViewInput& in, size_t row, bool of_class) {
   const Rank& rank = in.bundle.ranks[row];
-  if (in.model_of_row[row] < 0) return absl::StrCat("not known: recording ", RecorderText(rank));
+  if (in.model_of_row[row] < 0) return absl::StrCat("unknown: recording ", RecorderText(rank));
   const auto m = static_cast<size_t>(in.model_of_row[row]);
   const HostState host = in.analysis.model.ranks[m].host;
   if (host == HostState::kDead || host == HostState::kStopped) return HostStateText(rank, host);
@@ -248,7 +247,7 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
   if (front.creation)
     return absl::StrCat("waiting in the creation of ", front.comm == kNoIndex ? "a communicator" : comm());
   if (front.op == nullptr) return absl::StrCat("in an operation", on, " whose record is overwritten");
-  // The operation may be another member's, if this rank's record of it is gone.
+  // If this rank's record is gone, the operation may be another member's record.
   const Rank& rank = bundle.ranks[r];
   const bool own = !rank.ops.empty() && front.op >= rank.ops.data() && front.op < rank.ops.data() + rank.ops.size();
   const std::string op = of_class && ring::IsPointToPoint(front.op->kind) ? ring::CallName(front.op->kind)
@@ -256,9 +255,10 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
                                : absl::StrCat(OpName(bundle, *front.op), " #", front.op->seq);
   switch (front.front) {
     case Front::kWaits: return absl::StrCat("waiting in ", op, on);
-    case Front::kAllArrived: return absl::StrCat("in ", op, on, " with all members, and the operation does not end");
-    case Front::kNotReached: return absl::StrCat("its stream has not reached ", op, on, ", its peers' have");
-    case Front::kPeersFinished: return absl::StrCat("its GPU did not end ", op, on, ", its peers' did");
+    case Front::kAllArrived: return absl::StrCat("in ", op, on, " with all members, and the operation does not finish");
+    case Front::kNotReached:
+      return absl::StrCat("its stream has not reached ", op, on, ", but its peers' streams have");
+    case Front::kPeersFinished: return absl::StrCat("its GPU did not finish ", op, on, ", but its peers' GPUs did");
     case Front::kMismatched: return absl::StrCat("in ", op, on, ", on which the calls differ");
     case Front::kOverwritten: return absl::StrCat("in an operation", on, " whose record is overwritten");
     case Front::kFailed: return absl::StrCat("its GPU reported an error in ", op, on);

@@ -58,8 +58,8 @@ Path Plain(const std::vector<std::string>& innermost_first, StackFrame::Kind kin
   return path;
 }
 
-// The thread that trains: the one with Python frames that began first, else the process's first. Other threads sleep in
-// the same places on every rank.
+// The training thread: the oldest thread with Python frames, or else the process's first. Other threads sleep in the
+// same places on every rank.
 const ThreadStack* ThreadOf(const Rank& rank) {
   const ThreadStack *python = nullptr, *first = nullptr;
   for (const ThreadStack& thread : rank.process.evidence->threads()) {
@@ -140,10 +140,10 @@ void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
   }
   constexpr size_t kMostRefused = 8;
   for (size_t i = 0; i < std::min(merged.refused.size(), kMostRefused); ++i) {
-    facts->add_unknown(absl::StrCat("no stacks of ", CleanUtf8(Printable(merged.refused[i], 300), 300)));
+    facts->add_unknown(absl::StrCat("no stacks from ", CleanUtf8(Printable(merged.refused[i], 300), 300)));
   }
   if (merged.refused.size() > kMostRefused)
-    facts->add_unknown(absl::StrCat("no stacks of ", merged.refused.size() - kMostRefused, " more hosts"));
+    facts->add_unknown(absl::StrCat("no stacks from ", merged.refused.size() - kMostRefused, " more hosts"));
 }
 
 void SetStacks(const Bundle& bundle, ViewFacts* facts) {

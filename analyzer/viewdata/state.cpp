@@ -23,15 +23,15 @@ const char* ViewStateName(ViewState state) {
 const char* ViewStateMeaning(ViewState state) {
   switch (state) {
     case ViewState::kMissing: return "peers made this call, the rank did not";
-    case ViewState::kMismatch: return "the rank made a different call from its peers";
+    case ViewState::kMismatch: return "the rank made a different call than its peers";
     case ViewState::kFailed: return "the call returned an error";
-    case ViewState::kNoData: return "nothing is known of this rank; it may be healthy";
-    case ViewState::kWaiting: return "in flight, and held up by a member of the communicator";
-    case ViewState::kStarted: return "the GPU is executing it";
+    case ViewState::kNoData: return "nothing is known about this rank; it may be healthy";
+    case ViewState::kWaiting: return "in flight, delayed by another member of the communicator";
+    case ViewState::kStarted: return "the GPU is executing the operation";
     case ViewState::kEnqueued: return "on the stream, not completed";
     case ViewState::kIssued: return "the GPU's progress is not recorded";
     case ViewState::kOverwritten: return "issued; its record was overwritten or not read";
-    case ViewState::kCompleted: return "the GPU has finished it";
+    case ViewState::kCompleted: return "the GPU has finished the operation";
     default: return "";
   }
 }

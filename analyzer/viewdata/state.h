@@ -1,6 +1,6 @@
-// The state of one cell of a picture. The number is the severity: if several cells share one pixel, the highest is
-// drawn, so a single bad cell is never lost. A proven fault outranks "no data", because a hundred silent hosts must not
-// hide the one missing rank.
+// The state of one cell in a picture. The number is the severity: if several cells share a pixel, the highest is
+// drawn, so a single bad cell is never lost. A proven fault outranks "no data", because a hundred silent hosts must
+// not hide the one missing rank.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +18,23 @@ enum class ViewState : uint8_t {
   kEnqueued = 4,     // on the stream and not completed; the GPU may not have reached it
   kStarted = 5,      // the GPU is executing it
   kWaiting = 6,      // in flight while a member is missing, or while the analysis finds the rank waiting
-  kNoData = 7,       // nothing is known of this rank
+  kNoData = 7,       // nothing is known about this rank
   kFailed = 8,       // the call returned an error
-  kMismatch = 9,     // the member made a different call from its peers
+  kMismatch = 9,     // the member made a different call than its peers
   kMissing = 10,     // peers made the call, this rank did not
   kCount = 11,
 };
 
 // "completed", "never enqueued": the same words in every report and picture.
 const char* ViewStateName(ViewState state);
-// The same as an explanation, for legends and tips: "peers made this call, the rank did not".
+// The same as an explanation, for legends and tooltips: "peers made this call, the rank did not".
 const char* ViewStateMeaning(ViewState state);
 // The state of a call that waiting peers have not made either, so its rank is not at fault.
 constexpr const char* kNotCalledYet = "not called yet";
 // "waits", "in a cycle".
 const char* WaitKindName(WaitClass::Kind kind);
 
-// `waits`: the rank is known to wait for peers in it.
+// `waits`: the rank certainly waits for peers in this operation.
 ViewState StateOfOp(OpState state, bool waits);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
-// The folded wait-for graph: ranks in the same state that wait for the same are one class. Classes are found by
-// refining a partition: first by each rank's operation, then by the classes it waits for, until nothing changes. This
-// keeps waiting ranks apart from others, and creates no new cycle.
+// The folded wait-for graph: ranks in the same state that wait for the same thing form a class. Classes are found by
+// refining a partition: first by each rank's operation, then by the classes that it waits for, until nothing changes.
+// This keeps waiting ranks apart from others, and creates no new cycle.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -19,7 +19,7 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kWantedClasses = 60, kMostClasses = 200;
-constexpr size_t kCircleApart = 24;  // ranks of cycles that are shown individually
+constexpr size_t kCircleApart = 24;  // ranks in cycles that are shown individually
 constexpr int kMostRounds = 256;
 constexpr size_t kMostEdges = 4000;
 
@@ -53,7 +53,7 @@ struct RankWait {
   RankFront front;
 };
 
-// Nodes: ranks of the model, then what is between them (collectives, communicators being created, mismatches), then
+// Nodes: ranks of the model, then what connects them (collectives, communicators being created, mismatches), then
 // ranks without data.
 class Folding {
  public:
@@ -141,7 +141,7 @@ class Folding {
   void AddArcs(uint32_t v) {
     const uint32_t from = NodeOf(v);
     if (from < ranks_ && Ends(from)) return;
-    // The path ends at a process that others wait for and that waits for no rank, whatever its GPU still has in its
+    // The path ends at a process that others wait for and that waits for no rank, whatever is still in its GPU's
     // queue.
     if (from < ranks_ && !graph_->IsHost(v) && graph_->edges[WaitGraph::HostNode(from)].empty() &&
         !graph_->back[WaitGraph::HostNode(from)].empty() && model_.ranks[from].host == HostState::kElsewhere &&
@@ -154,7 +154,7 @@ class Folding {
     }
   }
 
-  // A rank in a call on which the members differ waits for the ranks that made other calls.
+  // A rank in a call on which the members differ waits for the ranks that made different calls.
   void AddMismatches() {
     std::vector<uint32_t> node_of(in_.analysis.mismatches.size(), kNoIndex);
     for (uint32_t r = 0; r < ranks_; ++r) {
@@ -189,7 +189,7 @@ class Folding {
                                                   : OpName(model_.bundle, *front.op);
   }
 
-  // Hashes the properties of the rank itself, without those of the ranks that it waits for.
+  // Hashes the rank's own properties, without those of the ranks that it waits for.
   size_t Attributes(uint32_t r, bool coarse) const {
     const RankWait& w = waits_[r];
     const bool apart = w.kind == WaitClass::IN_CYCLE && circle_ranks_ <= kCircleApart;
@@ -243,7 +243,7 @@ class Folding {
       color_.swap(next);
     }
     if (CountColors() <= kWantedClasses) return;
-    // There are too many to show: describe what each is in, and its distance from the end of the path.
+    // There are too many to show, so describes what each is in, and its distance from the end of the path.
     const std::vector<uint32_t> height = Heights();
     for (const bool coarse : {false, true}) {
       SetAttributes(coarse);
@@ -253,7 +253,7 @@ class Folding {
     SetAttributes(true);
   }
 
-  // The longest path to a node that waits for nobody, in ranks; nodes of one cycle have one height.
+  // The longest path to a node that waits for nobody, in ranks; nodes of one cycle have the same height.
   std::vector<uint32_t> Heights() const {
     const auto n = static_cast<uint32_t>(arcs_.size());
     const Components found = FindComponents(
@@ -276,7 +276,7 @@ class Folding {
   }
 
   void WriteClasses() {
-    // In the order: causes, cycles, ranks without data, victims nearest first, the rest.
+    // In this order: causes, cycles, ranks without data, victims nearest first, the rest.
     struct Group {
       std::vector<uint32_t> nodes;
       WaitClass::Kind kind = WaitClass::HEALTHY;
@@ -306,7 +306,7 @@ class Folding {
       for (const uint32_t v : g->nodes) class_of_[v] = index;
       Describe(g->nodes, g->kind, out);
     }
-    // Ranks for which no rank is known to wait: those without data, and those whose recording was stopped.
+    // Ranks that no rank certainly waits for: those without data, and those whose recording was stopped.
     AddRest(left_out_, "no data");
     absl::flat_hash_map<int32_t, int32_t> class_of_missing;
     for (size_t v = ranks_; v < arcs_.size(); ++v) {
@@ -382,7 +382,7 @@ class Folding {
     const std::string operation = operations.size() == 1 ? *operations.begin() : "";
     if (operation != "making") out->set_operation(CleanUtf8(operation, 200));
     out->set_point_to_point(point_to_point && !operation.empty());
-    // A sequence number is only meaningful in its own communicator.
+    // A sequence number only has a meaning on its own communicator.
     if (seqs.size() == 1 && comms.size() == 1) out->set_sequence(*seqs.begin());
     const auto& [state, in_state] = *std::max_element(states.begin(), states.end(),
                                                       [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -390,7 +390,7 @@ class Folding {
     out->set_state(absl::StrCat(CleanUtf8(state, 280), share));
     std::string label = RanksLabel(ranks);
     if (!operation.empty() && comms.size() >= 1) {
-      absl::StrAppend(&label, " in ", operation == "making" ? "the making" : operation,
+      absl::StrAppend(&label, " in ", operation == "making" ? "the creation" : operation,
                       seqs.size() == 1 && operation != "making" ? absl::StrCat(" #", *seqs.begin()) : "", " of ",
                       CommsLabel(comms));
     } else if (ranks.size() == 1) {
@@ -420,7 +420,7 @@ class Folding {
     if (!place.empty()) return absl::StrCat("elsewhere: ", place);
     std::string words = HostStateText(rank, host);
     if (!words.empty()) return words;
-    return waits_[r].front.front == Front::kIdle ? "nothing of it is stuck" : "in an operation";
+    return waits_[r].front.front == Front::kIdle ? "not stuck" : "in an operation";
   }
 
   void WriteEdges() {

@@ -1,4 +1,4 @@
-// Columns of tables that the viewer and the page for a browser share, with the tips that explain them.
+// Table columns that the viewer and the explore page share, with their tooltips.
 #pragma once
 
 namespace lockstep::columns {
@@ -10,9 +10,8 @@ struct Column {
 constexpr Column kRank{"Rank", "Global rank"}, kHost{"Host", "Host name"}, kGpu{"GPU", "Index on its host"},
     kPid{"PID", "Process on its host"}, kStage{"Stage", "Pipeline stage"},
     kClass{"Class", "Whether it is the cause, waits for others, or runs; sorts by how bad it is"},
-    kLag{"Lag", "Collectives by which it is behind the furthest member, the most over its communicators"},
-    kLost{"Lost", "Records that were dropped while recording"},
-    kState{"State", "What it was doing when its data was taken"},
-    kComm{"Communicator", "The name, or the identity if it has none"}, kSize{"Size", "Members"};
+    kLag{"Lag", "Number of collectives behind the most advanced member, on its worst communicator"},
+    kLost{"Lost", "Records dropped while recording"}, kState{"State", "What it was doing when its data was captured"},
+    kComm{"Communicator", "Name, or id if it has no name"}, kSize{"Size", "Members"};
 
 }  // namespace lockstep::columns

@@ -291,8 +291,8 @@ class AgentProcess {
       blind_.push_back(absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ",
                                     finder.stuck_ns / kSecond, " s"));
     if (marks.stuck_ns > 0)
-      blind_.push_back(
-          absl::StrCat("no times of GPU marks: a ring file has not responded for ", marks.stuck_ns / kSecond, " s"));
+      blind_.push_back(absl::StrCat("no times of GPU progress markers: a ring file has not responded for ",
+                                    marks.stuck_ns / kSecond, " s"));
     if ((finder.stuck_ns > 0) == finder_stuck_) return;
     finder_stuck_ = finder.stuck_ns > 0;
     Log(finder_stuck_ ? absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ",
@@ -369,12 +369,13 @@ class AgentProcess {
     set.Gauge("agent_spool_limit_bytes", "Maximum size of the spool", options_.spool_bytes);
     set.Counter("agent_spool_damaged", "Chunks that could not be read back", spool.damaged);
     set.Counter("agent_cpu_seconds", "The agent's own CPU time", ClockNs(CLOCK_PROCESS_CPUTIME_ID) / 1e9);
-    set.Gauge("agent_marks_rings", "Rings whose GPU marks are read every 10 ms", source.marks.rings);
-    set.Gauge("agent_marks_bytes", "Memory for the times of GPU marks", source.marks.bytes);
+    set.Gauge("agent_marks_rings", "Rings whose GPU progress markers are read every 10 ms", source.marks.rings);
+    set.Gauge("agent_marks_bytes", "Memory for the times of GPU progress markers", source.marks.bytes);
     set.Gauge("agent_marks_stuck_seconds",
-              "Time for which a ring file has not responded, so that no times of GPU marks are recorded",
+              "Time for which a ring file has not responded, so that no times of GPU progress markers are recorded",
               source.marks.stuck_ns / 1e9);
-    set.Counter("agent_marks_cpu_seconds", "The agent's CPU time for reading GPU marks", source.marks.cpu_ns / 1e9);
+    set.Counter("agent_marks_cpu_seconds", "The agent's CPU time for reading GPU progress markers",
+                source.marks.cpu_ns / 1e9);
     set.Counter("agent_look_cpu_seconds", "The part of it for reading digests", source.look_cpu_ns / 1e9);
     metrics_->Publish(std::move(set));
   }

@@ -70,7 +70,7 @@ Lines JobHead(const JobStatus& job, const TopState& state, size_t at) {
   const bool trouble = job.dead().first_size() + job.stopped().first_size() + job.in_d().first_size() != 0;
   Add(&lines, trouble ? TopStyle::kLate : TopStyle::kPlain, std::move(line));
   line = absl::StrCat("agents ", CountText(job.agents()), job.agents_silent() != 0 ? " (" : "",
-                      job.agents_silent() != 0 ? CountText(job.agents_silent()) + " silent)" : "", "   GPU marks ",
+                      job.agents_silent() != 0 ? CountText(job.agents_silent()) + " silent)" : "", "   GPU markers ",
                       job.mode().empty() ? "not known" : PrintableAscii(job.mode()));
   if (!job.versions().empty()) absl::StrAppend(&line, "   ", PrintableAscii(job.versions()));
   Add(&lines, job.agents_silent() != 0 ? TopStyle::kLate : TopStyle::kPlain, std::move(line));

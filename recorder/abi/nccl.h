@@ -1,4 +1,4 @@
-// NCCL's public types, as far as a forwarder needs them. They are defined here so that the build does not need NCCL.
+// The part of NCCL's public types that a forwarder needs. They are defined here so that the build does not need NCCL.
 // The layouts are those of NCCL 2.4 to 2.32 (64-bit).
 #pragma once
 
@@ -21,7 +21,7 @@ struct NcclUniqueId {
 };
 static_assert(sizeof(NcclUniqueId) == 128 && alignof(NcclUniqueId) == 1);
 
-// The head of ncclConfig_t. Callers built against an old nccl.h pass fewer bytes: `size` says how many there are.
+// The head of ncclConfig_t. Callers built with an old nccl.h pass fewer bytes; `size` is their number.
 struct NcclConfig {
   size_t size;
   uint32_t magic;
@@ -42,7 +42,8 @@ struct ConfigFacts {
   char name[64] = "";
 };
 
-// Reads `size` first, then at most that many bytes, as NCCL does. Never touches unmapped memory that the caller named.
+// Reads `size` first, then at most that many bytes, as NCCL does. Never touches unmapped memory behind the caller's
+// pointer.
 inline ConfigFacts ReadConfig(const NcclConfig* config) noexcept {
   ConfigFacts facts;
   size_t size = 0;
@@ -50,7 +51,7 @@ inline ConfigFacts ReadConfig(const NcclConfig* config) noexcept {
   if (size < offsetof(NcclConfig, blocking) + sizeof(int) || size > 65536) return facts;
   NcclConfig local{};
   const bool has_name = size >= sizeof(local);
-  // A wrong size may extend beyond mapped memory. In that case only the oldest layout is read.
+  // A wrong size may extend beyond mapped memory. Then only the oldest layout is read.
   if (!ReadHostMemory(config, &local, has_name ? sizeof(local) : size) &&
       !ReadHostMemory(config, &local, offsetof(NcclConfig, blocking) + sizeof(int))) {
     return facts;

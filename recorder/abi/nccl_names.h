@@ -1,9 +1,9 @@
-// Lists of the names of NCCL's public functions and of RCCL's additions. Every function that this library exports under
-// such a name must be in one of the lists. Otherwise dlsym finds it where it must not (library_test.py checks this).
+// Lists of NCCL's public functions and RCCL's additions, by name. Every such function that this library exports must
+// be in one of the lists. Otherwise dlsym finds it where it must not (library_test.py checks this).
 //
 // The exports have the hidden version LOCKSTEP, the first that the library defines. The linker resolves references
-// without a version to such a symbol; programs and NCCL itself have such references. dlsym never finds it. So dlsym
-// returns what it would return without the recorder, and so does dlerror.
+// without a version, such as those in programs and in NCCL itself, to such a symbol. dlsym never finds it, so dlsym
+// and dlerror return the same as without the recorder.
 #pragma once
 
 // These functions are recorded. The dlsym hook returns them too, and each is exported under its second name, pncclX.
@@ -22,7 +22,7 @@
   X(ncclMemAlloc) X(ncclMemFree) X(ncclRedOpCreatePreMulSum) X(ncclRedOpDestroy)                                 \
   X(ncclPutSignal) X(ncclSignal) X(ncclWaitSignal)
 
-// Forwarded and not recorded. The second column is the result if NCCL does not have the function. nccl_forwards.cpp
+// Forwarded but not recorded. The second column is the result if NCCL does not have the function. nccl_forwards.cpp
 // defines them from this list.
 #define LOCKSTEP_FORWARDED_NAMES(X)                                                                              \
   X(ncclCommCount, kNcclInvalidUsage) X(ncclCommCuDevice, kNcclInvalidUsage)                                     \
@@ -48,7 +48,7 @@
   X(ncclTeamRankToWorld, -1) X(ncclTeamWorld, 0) X(ncclWinGetUserPtr, kNcclInvalidUsage)                         \
   X(mscclLoadAlgo, kNcclInvalidUsage) X(mscclUnloadAlgo, kNcclInvalidUsage)
 
-// These functions are also forwarded only. They return text that callers print.
+// These functions are only forwarded, too. They return text that callers print.
 #define LOCKSTEP_TEXT_NAMES(X) X(ncclGetErrorString, "NCCL is not loaded") X(ncclGetLastError, "")
 
 // Recorded, but the dlsym hook does not return it.
@@ -57,12 +57,12 @@
 #define LOCKSTEP_NCCL_NAMES(X) \
   LOCKSTEP_RECORDED_NAMES(X) LOCKSTEP_FORWARDED_NAMES(X) LOCKSTEP_TEXT_NAMES(X) LOCKSTEP_SEEN_NAMES(X)
 
-// The newest NCCL whose functions are in the lists. For newer versions, the recorder reports the functions that it does
-// not know.
+// The newest NCCL whose functions are in the lists. For newer versions, the recorder reports the functions that it
+// does not support.
 #define LOCKSTEP_NEWEST_NCCL 23203
 
-// Every file that defines some of these functions must contain this. The directive has no effect on names that the file
-// does not define.
+// Every file that defines some of these functions must contain this directive. It has no effect on names that the
+// file does not define.
 #define LOCKSTEP_HIDE_FROM_DLSYM(NAME, ...) ".symver " #NAME ", " #NAME "@LOCKSTEP\n"
 __asm__(LOCKSTEP_NCCL_NAMES(LOCKSTEP_HIDE_FROM_DLSYM));
 // clang-format on

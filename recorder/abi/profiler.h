@@ -6,7 +6,7 @@
 
 namespace lockstep::recorder::profiler {
 
-// Event types, also the bits of the mask.
+// Event types, which are also the bits of the mask.
 inline constexpr uint64_t kEventGroup = 1;
 inline constexpr uint64_t kEventColl = 2;
 inline constexpr uint64_t kEventP2p = 4;
@@ -192,8 +192,8 @@ struct Descriptor {
     CeColl ce_coll;
   };
 };
-// NCCL's own structures are shorter before version 6 and longer in version 7 (a user's tag, the kernel's variant). So
-// only the member that belongs to the event's type is read.
+// NCCL's own structures are shorter before version 6 and longer in version 7 (a user's tag, the kernel's variant), so
+// only the member for the event's type is read.
 using DescriptorV1 = Descriptor<uint8_t, CollV1, P2pV1, KernelChV3>;
 using DescriptorV2 = Descriptor<uint8_t, CollV2, P2pV2, KernelChV3>;
 using DescriptorV3 = Descriptor<uint8_t, CollV3, P2pV2, KernelChV3>;
@@ -218,7 +218,7 @@ static_assert(offsetof(CollApi, stream) == 32 && offsetof(CollApi, captured) == 
 static_assert(offsetof(P2pApi, stream) == 24 && offsetof(P2pApi, captured) == 32);
 static_assert(sizeof(CeColl) == 88 && offsetof(CeColl, stream) == 80 && sizeof(DescriptorV6) == 112);
 
-// The first word of a state's arguments. For KernelChStop in versions 4 to 7 it is the GPU's time.
+// The first word of a state's arguments. For KernelChStop in versions 4 to 7, it is the GPU time.
 union StateArguments {
   uint64_t gpu_ns;
 };

@@ -14,12 +14,12 @@ bool g_use_counter = false;
 
 namespace {
 
-// When the kernel finds the counter unstable (its sockets drift apart), it uses a slow clock source instead. The
+// If the kernel finds the counter unstable (its sockets drift apart), it uses a slow clock source instead. The
 // recorder does the same.
 bool KernelTrustsCounter() noexcept {
   const long fd = Sys(SYS_openat, AT_FDCWD, "/sys/devices/system/clocksource/clocksource0/current_clocksource",
                       O_RDONLY | O_CLOEXEC, 0);
-  if (fd < 0) return true;  // the file is hidden: trust what the processor says
+  if (fd < 0) return true;  // the file is hidden: trust the CPU
   char text[32] = {};
   const long got = Sys(SYS_read, fd, text, sizeof(text) - 1);
   Sys(SYS_close, fd);

@@ -1,4 +1,4 @@
-// Time stamps: the processor's own counter if it is invariant, else CLOCK_MONOTONIC in nanoseconds.
+// Time stamps: the CPU's own counter if it is invariant, otherwise CLOCK_MONOTONIC in nanoseconds.
 #pragma once
 
 #include <stdint.h>
@@ -34,7 +34,7 @@ inline uint64_t Now() noexcept {
   return MonotonicNs();
 }
 
-// Picks the counter. `force_monotonic` is for tests and for hosts whose counters are known to drift.
+// Chooses the counter. `force_monotonic` is for tests and for hosts whose counters drift.
 ring::TickKind ChooseClock(bool force_monotonic) noexcept;
 
 // Reads the three clocks at one instant, and returns the tightest of a few tries.

@@ -19,7 +19,7 @@ const char* g_problem;
 
 bool IsBlank(char c) noexcept { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
 
-// Converts a character to the form used in keys: lower case, '-' for '_'.
+// Converts a character to its form in keys: lower case, '-' for '_'.
 char KeyChar(char c) noexcept {
   if (c == '_') return '-';
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
@@ -54,9 +54,9 @@ bool Prepared() noexcept {
   int32_t reader = LoadAcquire(&g_reader);
   if (LOCKSTEP_LIKELY(reader == kReady)) return true;
   ErrnoKeeper keep;
-  SignalsHeld held;  // a signal handler may read the settings too, and must not interrupt the reading
+  SignalsHeld held;  // a signal handler may also read the settings, and must not interrupt the reading
   const int32_t self = ThreadId();
-  // Waits while another thread reads a few kilobytes. After that, this thread continues with the defaults.
+  // Waits briefly while another thread reads a few kilobytes. After that, this thread continues with the defaults.
   for (int32_t turns = 0; turns < 10000; ++turns) {
     if (reader == kReady) return true;
     if ((reader == 0 || reader == self || IsGone(reader)) && Swap(&g_reader, reader, self)) {
@@ -82,7 +82,7 @@ void ConfigScan::Line(ConfigValues* values) noexcept {
     if (line_[end - 1] != ']') return;
     for (++begin, --end; begin < end && IsBlank(line_[begin]);) ++begin;
     while (end > begin && IsBlank(line_[end - 1])) --end;
-    // [common] holds the group and everything else that programs share with the recorder.
+    // [common] contains the group and everything else that programs share with the recorder.
     ours_ = IsKey(line_ + begin, end - begin, "recorder");
     common_ = IsKey(line_ + begin, end - begin, "common");
     return;
@@ -96,7 +96,7 @@ void ConfigScan::Line(ConfigValues* values) noexcept {
   for (size_t i = 0; i < ring::kRecorderSettingCount; ++i) {
     if (!IsKey(line_ + begin, key_end - begin, ring::kRecorderSettings[i].key)) continue;
     if (common_ && !IsKey(line_ + begin, key_end - begin, "group")) return;
-    // The recorder's own section wins wherever it is in the file.
+    // The recorder's own section takes precedence wherever it is in the file.
     if (common_ && (own_ & (uint32_t{1} << i)) != 0) return;
     if (ours_) own_ |= uint32_t{1} << i;
     memcpy(values->text[i], line_ + value, end - value);

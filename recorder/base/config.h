@@ -1,7 +1,7 @@
 // The recorder's own settings. The environment takes precedence, then the section [recorder] of the file that
-// LOCKSTEP_CONFIG names, then that of /etc/lockstep.conf. They are read once, at the first call, by raw system calls
-// into memory of this library; a missing file costs one open. Nothing here fails: unreadable or invalid settings count
-// as unset.
+// LOCKSTEP_CONFIG names, then the same section of /etc/lockstep.conf. They are read once, at the first call, with raw
+// system calls into this library's memory; a missing file costs one open. Nothing here fails: unreadable or invalid
+// settings count as unset.
 #pragma once
 
 #include <stddef.h>
@@ -11,15 +11,15 @@
 
 namespace lockstep::recorder {
 
-// The value of a variable of ring::kRecorderSettings; null if unset. The pointer stays valid. Can be called by any
-// thread; preserves errno.
+// The value of a variable in ring::kRecorderSettings; null if unset. The pointer stays valid. Thread-safe; preserves
+// errno.
 const char* Setting(const char* variable) noexcept;
 
 // Why an existing file was not read, for the ring's note; null if there was no such problem.
 const char* ConfigProblem() noexcept;
 
 struct ConfigValues {
-  // Indexed as ring::kRecorderSettings; an empty text means unset.
+  // Indexed like ring::kRecorderSettings; an empty text means unset.
   char text[ring::kRecorderSettingCount][ring::kMostConfigLine];
 };
 
@@ -38,8 +38,8 @@ class ConfigScan {
   uint32_t own_ = 0;  // number of settings in the section [recorder]
 };
 
-// Reads one file; its values override those in `values`. Returns false if the file exists but is not used; then
-// `problem` has the reason and `values` are unchanged.
+// Reads one file; its values override those in `values`. Returns false if the file exists but cannot be used; then
+// `problem` has the reason and `values` is unchanged.
 bool ReadConfig(const char* path, ConfigValues* values, const char** problem) noexcept;
 
 }  // namespace lockstep::recorder

@@ -1,4 +1,4 @@
-// The recorder's use of configuration files: which settings apply, and that bad files never harm its process.
+// How the recorder uses configuration files: which settings apply, and that bad files never harm its process.
 #include "recorder/base/config.h"
 
 #include <gmock/gmock.h>
@@ -172,7 +172,7 @@ TEST_F(ConfigTest, AMissingFileCostsOneOpen) {
   size_t times = 0;
   for (size_t at = 0; (at = trace.find("\"/etc/lockstep.conf\"", at)) != std::string::npos; ++at) ++times;
   EXPECT_EQ(RingPaths().size(), 1u);
-  // timeout opens the file never, or once as the program does.
+  // timeout never opens the file, or opens it once like the program.
   EXPECT_GE(times, 1u);
   EXPECT_LE(times, 2u) << trace;
 }

@@ -1,4 +1,4 @@
-// Lists a folder by the system call, because libc's opendir allocates.
+// Lists a folder with the system call, because libc's opendir allocates.
 #pragma once
 
 #include <stddef.h>

@@ -23,8 +23,8 @@ struct {
   DriverResult (*release)(int);
 } g_cuda;
 
-// Finds the primary context, which the CUDA runtime and therefore NCCL use. Since it is in use, retaining and releasing
-// it changes nothing.
+// Finds the primary context, which the CUDA runtime and therefore NCCL use. Since it is in use, retaining and
+// releasing it changes nothing.
 DriverResult CudaDeviceContext(int device, void** context) noexcept {
   unsigned flags = 0;
   int active = 0;
@@ -125,7 +125,7 @@ void FindHip(Driver* driver) noexcept {
 
 }  // namespace
 
-// Called on slow paths only. Several threads may do this work at once; all get the same result.
+// Only called on slow paths. Several threads may do this work at once; all get the same result.
 bool FindDriver() noexcept {
   const uint32_t state = LoadAcquire(&g_driver_state);
   if (state != 0) return state == 1;

@@ -1,4 +1,4 @@
-// The GPU driver's functions for marks, found at run time: CUDA's, or HIP's if there is no CUDA.
+// The GPU driver's functions for markers, found at run time: CUDA's, or HIP's if there is no CUDA.
 #pragma once
 
 #include <stddef.h>
@@ -9,7 +9,8 @@ namespace lockstep::recorder {
 using DriverResult = int;  // a CUresult or hipError_t; 0 is success
 using DevicePointer = unsigned long long;
 
-// The driver functions in use, with the published prototypes; null if missing. With HIP, a context represents a device.
+// The driver functions in use, with the published prototypes; null if missing. With HIP, a context stands for a
+// device.
 struct Driver {
   DriverResult (*write64)(void* stream, DevicePointer to, uint64_t value, unsigned flags);
   DriverResult (*is_capturing)(void* stream, int* status);
@@ -47,10 +48,11 @@ inline bool IsGpuError(DriverResult result) noexcept {
 }
 
 extern Driver g_driver;
-// 0: no driver is loaded yet; 1: the driver has everything that marks need; 2: it does not.
+// 0: no driver is loaded yet; 1: the driver has everything that markers need; 2: it does not.
 extern uint32_t g_driver_state;
 
-// Returns true if the driver has everything that marks need. If no driver is loaded yet, the next call looks again.
+// Returns true if the driver has everything that markers need. If no driver is loaded yet, the next call checks
+// again.
 bool FindDriver() noexcept;
 
 // Makes a context current for the calling thread; the destructor restores the earlier one. Does nothing if the context
@@ -78,7 +80,7 @@ class InContext {
   bool switched_ = false;
 };
 
-// While another thread captures in global mode, some calls would invalidate its capture. Relaxed mode avoids that.
+// While another thread captures in global mode, some calls would invalidate its capture. Relaxed mode prevents that.
 class RelaxedCapture {
  public:
   RelaxedCapture() noexcept {

@@ -56,7 +56,7 @@ bool IsOff(const char* value) noexcept {
   return value != nullptr && (Is(value, "0") || Is(value, "off") || Is(value, "no") || Is(value, "false"));
 }
 
-// With one hardware queue, a memory operation on a busy stream holds up every other stream until its turn; an event
+// With one hardware queue, a memory operation on a busy stream blocks every other stream until its turn; an event
 // does not (docs/results.md).
 bool OneQueue() noexcept {
   const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -106,7 +106,7 @@ void ReadEnvironment(Environment* env) noexcept {
                               "LSB_JOBID",    "JOB_ID",       "FLUX_JOB_ID",         nullptr};
   const char* job = First(jobs);
   char by_port[24];
-  // Some jobs have no name, such as torchrun's standalone ones ("none"). Two of them on one host use different ports.
+  // Some jobs have no name, such as torchrun's standalone jobs ("none"). Two of them on one host use different ports.
   if (job == nullptr || Is(job, "none")) {
     const int64_t port = Number(getenv("MASTER_PORT"), 1, 65535, -1);
     if (port > 0) {

@@ -1,4 +1,4 @@
-// Settings of the recorder and facts about the job, from the environment and a configuration file (config.h). Every
+// The recorder's settings and facts about the job, from the environment and a configuration file (config.h). Every
 // value is untrusted input: bounded and sanitized.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace lockstep::recorder {
 
-// kProfiler: no marks; NCCL's profiler interface reports when kernels ran.
+// kProfiler: no markers; NCCL's profiler interface reports when kernels ran.
 enum class GpuMode : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kProfiler = 4 };
 
 inline constexpr uint8_t kCudaRuntime = 1, kCudaDriver = 2;
@@ -19,15 +19,15 @@ struct Environment {
   bool folder_is_default;
   char job[96], step[64], host[128];
   char job_folder[128];  // JOB.RESTART
-  char note[160];        // settings that were not understood
+  char note[160];        // invalid settings
   uint32_t restart_count;
   int32_t rank, world_size, local_rank;  // -1 if unknown
   int32_t local_ranks;                   // number of ranks on this host; 0 if unknown
   uint64_t ring_bytes;                   // a power of two within the layout's limits
   GpuMode gpu;
   uint32_t gpu_sample;  // mode `events`: one operation in this many is timed
-  uint8_t cuda;         // the layers at which CUDA calls are recorded: kCudaRuntime, kCudaDriver; 0 for none
-  char group[64];       // the group whose members may read the ring; empty if only the owner may
+  uint8_t cuda;         // the layers at which CUDA calls are recorded: kCudaRuntime, kCudaDriver; 0: none
+  char group[64];       // the group whose members may read the ring; empty: only the owner may
   bool monotonic_clock;
   bool helper;  // whether a thread answers questions about this process
 };
@@ -39,7 +39,7 @@ enum class HookMode {
   kSymbols,  // dlsym and dlvsym are forwarded unchanged
   kDlsym,
 };
-// LOCKSTEP_HOOK; kDlsym if it is unset or not understood. Always kOff in a set-uid program.
+// LOCKSTEP_HOOK; kDlsym if unset or invalid. Always kOff in a set-uid program.
 HookMode ReadHookMode() noexcept;
 
 // Returns true if the recorder must do nothing in this process: LOCKSTEP=0 (or off, no, false), LOCKSTEP_HOOK=off, or a

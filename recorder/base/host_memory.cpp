@@ -8,7 +8,7 @@ namespace lockstep::recorder {
 namespace {
 
 // Containers may refuse process_vm_readv. rt_sigprocmask with an unknown first argument fails only after it has read
-// the eight bytes at its second argument. So its error shows whether they are mapped.
+// the eight bytes at its second argument, so its error shows whether they are mapped.
 bool IsMapped(uintptr_t word) noexcept {
   return Sys(SYS_rt_sigprocmask, 4711L, word, nullptr, sizeof(uint64_t)) == -EINVAL;
 }
@@ -22,7 +22,7 @@ bool ReadHostMemory(const void* from, void* to, size_t bytes) noexcept {
   if (got != -EPERM && got != -ENOSYS) return false;
   const auto begin = reinterpret_cast<uintptr_t>(from), end = begin + bytes;
   if (end < begin) return false;
-  // A word never crosses a page boundary. After the first page, one check per page is enough.
+  // A word never crosses a page boundary, so one check per page is enough after the first page.
   for (uintptr_t at = begin & ~uintptr_t{7}; at < end; at = (at | 4095) + 1) {
     if (!IsMapped(at)) return false;
   }
@@ -39,7 +39,7 @@ bool ReadHostMemory(const void* from, void* to, size_t bytes) noexcept {
 void ReadHostText(const char* from, char* to, size_t size) noexcept {
   size_t got = 0;
   while (from != nullptr && got + 1 < size) {
-    // Copy page by page: the page after the text may not be mapped.
+    // Copies page by page, because the page after the text may not be mapped.
     size_t part = 4096 - (reinterpret_cast<uintptr_t>(from + got) & 4095);
     if (part > size - 1 - got) part = size - 1 - got;
     if (!ReadHostMemory(from + got, to + got, part)) break;

@@ -1,4 +1,4 @@
-// Reads memory that the program passed by address and that may not be mapped. This can be a string of a configuration,
+// Reads memory at an address that the program passed and that may not be mapped, such as a string in a configuration,
 // or the variable of a handle that NCCL fills in later.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace lockstep::recorder {
 
-// Copies `bytes` of this process's memory. False if some of it is not mapped; `to` is then undefined. Uses system
-// calls: for cold paths only.
+// Copies `bytes` of this process's memory. Returns false if some of it is not mapped; `to` is then undefined. Uses
+// system calls, so only for cold paths.
 bool ReadHostMemory(const void* from, void* to, size_t bytes) noexcept;
 
 // Copies a string up to its end, the end of the mapping, or size - 1 bytes, and appends a zero.

@@ -55,7 +55,7 @@ inline uint64_t SplitId(uint64_t parent, int32_t counter, int32_t color) noexcep
   return hash.Digest();
 }
 
-// The list's order does not matter (NCCL sorts it). Never 0.
+// The order of the list does not matter (NCCL sorts it). Never 0.
 inline uint64_t SetHash(const int32_t* ranks, int32_t count) noexcept {
   uint64_t set = 0;
   for (int32_t i = 0; i < count; ++i) {
@@ -66,8 +66,8 @@ inline uint64_t SetHash(const int32_t* ranks, int32_t count) noexcept {
   return set | 1;
 }
 
-// Lockstep's own hash, because NCCL gives all shrinks of one parent the same hash. `use`: how many times the parent was
-// shrunk by this set.
+// Lockstep's own hash, because NCCL gives all shrinks of one parent the same hash. `use`: how many times the parent
+// was shrunk by this set.
 inline uint64_t ShrinkId(uint64_t parent, int32_t use, uint64_t set) noexcept {
   NcclHash hash;
   hash.Add("shrink", 6);

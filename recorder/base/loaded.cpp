@@ -36,14 +36,14 @@ bool Holds(const dl_phdr_info& info, uintptr_t address) noexcept {
   return false;
 }
 
-// Not strcmp: a sanitizer's runtime asks dlsym for the real strcmp before its own may be called.
+// Not strcmp: a sanitizer's runtime looks up the real strcmp with dlsym before its own may be called.
 bool IsSame(const char* a, const char* b) noexcept {
   while (*a != 0 && *a == *b) ++a, ++b;
   return *a == *b;
 }
 
-// On most machines, glibc relocates the pointers in the dynamic section in place, but not for every object (not for the
-// vdso).
+// On most machines, glibc relocates the pointers in the dynamic section in place, but not for every object (not for
+// the vdso).
 template <typename T>
 const T* At(ElfW(Addr) base, ElfW(Addr) value) noexcept {
   return reinterpret_cast<const T*>(value < base ? value + base : value);
@@ -381,7 +381,7 @@ void* FindNext(const char* name) noexcept {
   const link_map* self = first;
   while (self != nullptr && self->l_ld != _DYNAMIC) self = self->l_next;
   for (const link_map* after : {self, static_cast<const link_map*>(nullptr)}) {
-    // Search behind this library. If nothing is there because this library was opened late, search everywhere.
+    // Searches after this library. If nothing is there because this library was opened late, searches everywhere.
     for (const link_map* map = after != nullptr ? after->l_next : first; map != nullptr; map = map->l_next) {
       if (map == self || map->l_ld == nullptr) continue;
       Dynamic dynamic;

@@ -1,5 +1,5 @@
 // Searches the objects that the dynamic linker has loaded: functions by name, objects by address. Replaces dlsym and
-// dladdr, whose symbol versions moved in glibc 2.34. Also finds libraries opened with RTLD_LOCAL.
+// dladdr, whose symbol versions changed in glibc 2.34. Also finds libraries opened with RTLD_LOCAL.
 #pragma once
 
 #include <stddef.h>
@@ -18,14 +18,15 @@ struct LoadedObject {
 // The objects to search.
 enum class Among {
   kAll,  // the function that the program itself would call; not for names that this library exports
-  // Objects after this library in load order, as for RTLD_NEXT. So if a library that was preloaded before this one
-  // forwards to it, that library does not get its own call back. If none of them has the function, searches an earlier
-  // NCCL or CUDA runtime.
+  // Objects after this library in load order, as for RTLD_NEXT. If a library that was preloaded before this one
+  // forwards to it, that library therefore does not get its own call back. If none of these objects has the function,
+  // searches an earlier NCCL or CUDA runtime.
   kAfter,
 };
 
-// The first object in load order, except the one that contains this code, that defines the function `name`. Returns
-// null if there is none. Takes the linker's short list lock, so it is called once for each name, not in every call.
+// The function `name` in the first object in load order that defines it, except the object that contains this code.
+// Null if there is none. Takes the linker's list lock for a short time, so it is called once for each name, not in
+// every call.
 void* FindFunction(const char* name, Among among, LoadedObject* owner) noexcept;
 
 // Like FindFunction(kAfter), for a CUDA runtime. Prefers the runtime that the object around `caller` names in its
@@ -35,8 +36,9 @@ void* FindFunctionFor(const char* name, const void* caller, LoadedObject* owner,
 // `name` as defined by the object around `address`, or null.
 void* FindFunctionIn(const char* name, const void* address) noexcept;
 
-// Calls `see` with the name of each function exported by the object around `address`, cut to 127 characters. Copies the
-// tables first, and stops if they point outside the mapping. Uses system calls: about a microsecond for each name.
+// Calls `see` with the name of each function exported by the object around `address`, cut to 127 characters. Copies
+// the tables first, and stops if they point outside the mapping. Uses system calls, about a microsecond for each
+// name.
 void ForEachFunctionIn(const void* address, void (*see)(const char* name, void* argument), void* argument) noexcept;
 
 // True for an NCCL or RCCL library, by its soname. False for a framework that contains NCCL, and for a hook.
@@ -46,8 +48,8 @@ bool IsNcclLibrary(const LoadedObject& object) noexcept;
 // Returns true if it was not kept before.
 bool KeepLoaded(const LoadedObject& object) noexcept;
 
-// The function `name` of the first object after this one in load order. Uses only the linker's list and takes no lock,
-// because the first dlsym of a process may run before other libraries can be called.
+// The function `name` in the first object after this one in load order. Uses only the linker's list and takes no
+// lock, because a process's first dlsym may run before other libraries can be called.
 void* FindNext(const char* name) noexcept;
 
 // Returns true if the object around `address` precedes this library in load order.

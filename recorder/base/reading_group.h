@@ -9,7 +9,7 @@ namespace lockstep::recorder {
 // Returns -1 if there is no such group.
 int64_t FindGroup(const char* name) noexcept;
 
-// For tests: parses one line of such a file, without its line end. Returns -1 if the line is not valid or describes
+// For tests: parses one line of such a file, without its line end. Returns -1 if the line is invalid or describes
 // another group.
 int64_t GroupOfLine(const char* line, const char* name) noexcept;
 

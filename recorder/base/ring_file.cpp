@@ -18,14 +18,14 @@
 namespace lockstep::recorder {
 namespace {
 
-// A line for `strings` to find in the library's file. A library that is preloaded by path shows its version in no
-// soname.
+// A line that `strings` finds in the library's file. The soname of a library that is preloaded by path does not show
+// its version.
 const char kVersionLine[] = "liblockstep " LOCKSTEP_VERSION;
 
 using ring::Section;
 using ring::SectionKind;
 
-// Uses the raw system call because libc's fstat is too new a symbol, and old containers refuse statx.
+// Uses the raw system call because libc's fstat symbol is too new, and old containers refuse statx.
 bool IsOwnFolder(long fd, bool strict) noexcept {
   struct stat info {};
   if (Sys(SYS_fstat, fd, &info) != 0 || !S_ISDIR(info.st_mode)) return false;
@@ -44,7 +44,7 @@ void MakeParents(const char* path) noexcept {
   Sys(SYS_mkdirat, AT_FDCWD, part, 0700);
 }
 
-// Names only errors that the user can act on. libc's own texts would need its locale.
+// Covers only errors that the user can act on. libc's own texts would need its locale.
 const char* ErrorText(long error) noexcept {
   switch (error < 0 ? -error : error) {
     case EACCES: return "permission denied";
@@ -84,8 +84,8 @@ struct Folders {
   Folders& operator=(const Folders&) = delete;
 };
 
-// Creates missing folders. Others can guess the name of the default folder, so that folder must belong to this user and
-// not be a link. A folder named by the user may be shared.
+// Creates missing folders. Others can guess the name of the default folder, so it must belong to this user and must
+// not be a link. A folder that the user chose may be shared.
 bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* reason,
                  unsigned reason_bytes) noexcept {
   MakeParents(env.folder);
@@ -141,7 +141,7 @@ void NameFile(const Environment& env, RingFile* file) noexcept {
            static_cast<unsigned>(random ^ (random >> 32)));
 }
 
-// Makes the file in the job's folder or, if that fails, in memory.
+// Creates the file in the job's folder or, if that fails, in memory.
 bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, RingFile* file, char* reason,
               unsigned reason_bytes) noexcept {
   NameFile(env, file);
@@ -171,7 +171,8 @@ bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, R
   return false;
 }
 
-// Publishes where a ring in memory is, by a symbolic link with the ring's name. A link takes no space in a tmpfs.
+// Publishes where a ring in memory is, with a symbolic link that has the ring's name. A link takes no space in a
+// tmpfs.
 bool LeaveLink(const Folders& folders, const RingFile& file) noexcept {
   char target[64];
   snprintf(target, sizeof(target), "/proc/%d/fd/%ld", ProcessId(), file.fd);

@@ -7,8 +7,8 @@
 
 namespace lockstep::recorder {
 
-// A mapped ring file. The mapping is never removed while the process records; in a forked child, private memory
-// replaces it.
+// A mapped ring file. The mapping stays as long as the process records. In a forked child, private memory replaces
+// it.
 struct RingMap {
   uint8_t* base = nullptr;
   uint64_t bytes = 0;
@@ -32,9 +32,9 @@ struct RingMap {
   char path[800] = {};
 };
 
-// Creates, reserves and maps the file according to the environment (docs/recorder.md), and fills its header. The file
-// is complete and readable on return. Returns false with a reason (one line, no newline) if there is no ring to record
-// into. Not thread-safe.
+// Creates, reserves and maps the file according to the environment (docs/recorder.md), and fills its header. On
+// return the file is complete and readable. Returns false with a reason (one line, no newline) if there is no ring to
+// record into. Not thread-safe.
 bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept;
 
 // Lays out a ring in `bytes` of zeroed memory, as CreateRing does after mapping. Also for tests and benchmarks.

@@ -122,7 +122,7 @@ class Rings {
     if (of_job) of_job_ += bytes;
   }
 
-  // A folder counts only if it belongs to its user, not if another user created it.
+  // A folder counts only if it belongs to the user in its name, not if another user created it.
   void Stranger(long root, const char* name) noexcept {
     struct stat info {};
     if (Sys(SYS_newfstatat, root, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
@@ -175,8 +175,8 @@ LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wante
   const uint64_t size = static_cast<uint64_t>(system.f_blocks) * block;
   const uint64_t room = static_cast<uint64_t>(system.f_bavail) * block + rings.all();
   share.budget = (room < size ? room : size) / kPart / (1 + rings.strangers());
-  // Ranks of this job that already have rings are among those that share the space. If the launcher does not say how
-  // many ranks there are, the number of future ranks is unknown.
+  // Ranks of this job that already have rings also share the space. If the launcher does not report how many ranks
+  // there are, the number of future ranks is unknown.
   const uint64_t taken = local_ranks > 0 ? rings.all() - rings.of_job() : rings.all();
   const uint64_t left = share.budget > taken ? share.budget - taken : 0;
   const uint64_t part = left / (local_ranks > 0 ? static_cast<uint64_t>(local_ranks) : kUsualLocalRanks);
@@ -184,8 +184,8 @@ LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wante
   if (bytes < ring::kMinFileBytes) bytes = ring::kMinFileBytes;
   const uint64_t until = MonotonicNs() + kMostNs;
   bool fits = false;
-  // If several processes announce their rings at once, the last one sees the announcements of all others. So no process
-  // takes space until everything that it counts fits. Until then, sizes can only shrink.
+  // If several processes announce their rings at once, the last one sees all other announcements, so no process takes
+  // space until everything that it counts fits. Until then, sizes can only shrink.
   while (Sys(SYS_ftruncate, fd, static_cast<long>(bytes)) == 0) {
     rings.Count();
     share.others = rings.all();
@@ -209,7 +209,7 @@ LOCKSTEP_COLD long MakeMemoryFile(const char* name, uint64_t bytes) noexcept {
   long fd = Sys(SYS_memfd_create, name, kCloseOnExec | kNoExec);
   if (fd == -EINVAL) fd = Sys(SYS_memfd_create, name, kCloseOnExec);
   if (fd < 0) return fd;
-  // The descriptor stays open. A high number keeps it away from programs that rely on low ones.
+  // The descriptor stays open. A high number keeps it out of the way of programs that rely on low ones.
   const long high = Sys(SYS_fcntl, fd, static_cast<long>(F_DUPFD_CLOEXEC), 256L);
   if (high >= 0) {
     Sys(SYS_close, fd);

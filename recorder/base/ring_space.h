@@ -5,8 +5,8 @@
 
 namespace lockstep::recorder {
 
-// All rings of a file system together take at most a sixteenth of its size, and of the space that would be free without
-// them. The rest is for NCCL.
+// All rings on a file system together take at most a sixteenth of its size, and of the space that would be free
+// without them. The rest is for NCCL.
 struct RingShare {
   uint64_t bytes = 0;   // bytes reserved for this ring; 0: there is no space
   uint64_t budget = 0;  // for all rings
@@ -15,12 +15,13 @@ struct RingShare {
 
 // Reserves space for the empty file `fd` in `job`, the job's folder in `top` (LOCKSTEP_DIR): `wanted` bytes, or the
 // largest smaller power of two that fits. `local_ranks` processes share the budget; 0 means unknown. Other processes
-// may do the same at the same time: each announces its size before it counts the others, and reserves nothing before
+// may do the same at the same time. Each announces its size before it counts the others, and reserves nothing before
 // all sizes fit. Does not wait for other processes; tries for at most 20 ms.
 RingShare ReserveShare(long top, long job, long fd, uint64_t wanted, int32_t local_ranks) noexcept;
 
-// Creates a file of `bytes`, all reserved, that is in no folder and exists while any process has it open. Returns a
-// descriptor, which stays open so that other processes can find it as /proc/PID/fd/NUMBER, or -errno.
+// Creates a file of `bytes`, all reserved, that is in no folder and exists as long as any process has it open.
+// Returns a descriptor, or -errno. The descriptor stays open so that other processes can find it as
+// /proc/PID/fd/NUMBER.
 long MakeMemoryFile(const char* name, uint64_t bytes) noexcept;
 
 }  // namespace lockstep::recorder

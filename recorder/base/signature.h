@@ -1,6 +1,6 @@
-// Rolling hash of a communicator's collectives. It is equal on all members while they make the same calls. The hash is
-// affine in the previous hash, so the operations of a captured graph combine into one factor and one term. Thus a
-// member that launches the graph and one that issues the same operations one by one get the same hash.
+// Rolling hash of a communicator's collectives. It is equal on all members as long as they make the same calls. The
+// hash is affine in the previous hash, so the operations of a captured graph combine into one factor and one term. A
+// member that launches the graph and one that issues the same operations one by one therefore get the same hash.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ bool TakeWord(Word* word, const char* prefix) noexcept {
   return word->bytes > 0;
 }
 
-// Converts "2.18.3" to ncclGetVersion's code. `fill` replaces missing parts. Returns -1 if the text is no version.
+// Converts "2.18.3" to ncclGetVersion's code. `fill` replaces missing parts. Returns -1 if the text is not a version.
 int32_t Version(Word word, int32_t fill) noexcept {
   int32_t part[3] = {0, fill, fill};
   int parts = 0;
@@ -58,7 +58,7 @@ int32_t Version(Word word, int32_t fill) noexcept {
     ++i;
   }
   if (parts == 0) return -1;
-  // NCCL changed its coding of versions in 2.9.
+  // NCCL changed its version encoding in 2.9.
   if (part[0] < 2 || (part[0] == 2 && part[1] <= 8)) {
     return part[0] * 1000 + part[1] * 100 + (part[2] > 99 ? 99 : part[2]);
   }

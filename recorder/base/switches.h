@@ -1,5 +1,5 @@
-// An operator's ways to stop the recorder: files that switch it off on a host, and a list of excluded programs and NCCL
-// versions. The files are read with bounds and can only stop recording.
+// How an operator can stop the recorder: files that switch it off on a host, and a list of excluded programs and NCCL
+// versions. The size of the files is limited, and they can only stop recording.
 #pragma once
 
 #include <stddef.h>
@@ -7,8 +7,8 @@
 
 namespace lockstep::recorder {
 
-// The files that stop recording on the host if they exist; `folder` is LOCKSTEP_DIR or its default. Call it once before
-// OffFile, so that each later check costs only one system call for each file.
+// The files that stop recording on the host if they exist; `folder` is LOCKSTEP_DIR or its default. Call it once
+// before OffFile, so that each later check costs only one system call per file.
 void SetOffFiles(const char* folder) noexcept;
 
 // Returns the first of /etc/lockstep/off, /run/lockstep/off and FOLDER/off that exists, or null.
@@ -24,7 +24,8 @@ bool Denied(int32_t (*version)(), char* reason, size_t reason_bytes) noexcept;
 // For tests. `text` has lines, or words separated by semicolons: `exe GLOB`, `nccl VERSION` or `nccl FROM-TO`.
 bool DeniedBy(const char* text, size_t bytes, const char* source, const char* program, int32_t (*version)(),
               char* reason, size_t reason_bytes) noexcept;
-// Matches shell patterns of *, ? and plain characters. The time is linear for one star, and at most pattern times text.
+// Matches shell patterns of *, ? and plain characters. The time is linear for one star, and at most pattern times
+// text.
 bool MatchesGlob(const char* pattern, size_t pattern_bytes, const char* text) noexcept;
 
 }  // namespace lockstep::recorder

@@ -1,5 +1,5 @@
-// Tests what makes the recorder stop or not start: the operator's files, the deny list, its own cost, its own faults.
-// In all cases, the job's results must be those without the recorder.
+// Tests everything that stops the recorder or keeps it from starting: the operator's files, the deny list, its own
+// cost, its own faults. In all cases, the job's results must be the same as without the recorder.
 #include "recorder/base/switches.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ class SwitchesTest : public support::PreloadRuns {
     std::string error;
     return ring::ReadRingFile(path, {}, snapshot, &error);
   }
-  // Starts a process that calls NCCL until it is told to stop, and waits for its ring. Then does `act`, waits up to
+  // Starts a process that calls NCCL until it is told to stop, and waits for its ring. Then runs `act`, waits up to
   // half a minute for the expected state of the ring, and ends the process.
   template <typename Act, typename Done>
   Snapshot While(const std::string& environment, Act act, Done done) {
@@ -295,7 +295,7 @@ TEST_F(SwitchesTest, WithTooLittleSpaceTheRecorderKeepsWhatFits) {
 }
 
 TEST_F(SwitchesTest, TheDefaultBudgetAllowsABusyProgram) {
-  // The program makes only calls, so all of the thread's time is the recorder's, although each call costs little.
+  // The program only makes calls, so all of the thread's time is the recorder's, although each call costs little.
   const Outcome outcome = Shell(Command("'" LOCKSTEP_DEATHS_PROGRAM "' calls 300000", "", true));
   EXPECT_EQ(outcome.status, 0);
   const Snapshot ring = OnlyRing();

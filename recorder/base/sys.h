@@ -1,4 +1,4 @@
-// The recorder's system interface, without symbols newer than glibc 2.17 and without touching errno.
+// The recorder's system interface. It needs no symbols newer than glibc 2.17 and does not touch errno.
 #pragma once
 
 #include <errno.h>
@@ -16,7 +16,7 @@ namespace lockstep::recorder {
 #define LOCKSTEP_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define LOCKSTEP_COLD __attribute__((noinline, cold))
 
-// Restores errno in the destructor, because the program must not see errors of the recorder's slow paths.
+// Restores errno in the destructor, because the program must not see errors from the recorder's slow paths.
 class ErrnoKeeper {
  public:
   ErrnoKeeper() noexcept : saved_(errno) {}
@@ -28,8 +28,8 @@ class ErrnoKeeper {
   int saved_;
 };
 
-// Raw system calls, which return the kernel's result or -errno. libc's own wrappers of stat and fstat have symbol
-// versions that are too new.
+// Raw system calls, which return the kernel's result or -errno. The symbol versions of libc's own stat and fstat are
+// too new.
 template <typename... Args>
 inline long Sys(long number, Args... args) noexcept {
   ErrnoKeeper keep;
@@ -71,11 +71,11 @@ inline void Raise(T* p, T value) noexcept {
   while (there < value && !__atomic_compare_exchange_n(p, &there, value, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
   }
 }
-// Orders the earlier stores before the later ones. Its partner is the order of the reader's preads.
+// Orders the earlier stores before the later ones. The partner is the order of the reader's preads.
 inline void FenceRelease() noexcept { __atomic_thread_fence(__ATOMIC_RELEASE); }
 
-// Blocks every signal of the calling thread while work must not be interrupted by a handler that forks or jumps out.
-// Used only during set-up: two system calls.
+// Blocks every signal of the calling thread while a handler that forks or jumps out must not interrupt the work. Only
+// used during set-up: two system calls.
 class SignalsHeld {
  public:
   SignalsHeld() noexcept { held_ = Sys(SYS_rt_sigprocmask, 0L /* SIG_BLOCK */, &kAll, &before_, sizeof(before_)) == 0; }

@@ -1,6 +1,6 @@
-// Wrappers of the CUDA runtime functions that Lockstep records, except graphs. These are calls in which the CPU thread
-// waits, calls that order streams, and calls that create or destroy streams and events. The _ptsz and _ptds twins are
-// for programs built with per-thread default streams.
+// Wrappers of the CUDA runtime functions that Lockstep records, except graphs: calls in which the CPU thread waits,
+// calls that order streams, and calls that create or destroy streams and events. The _ptsz and _ptds twins are for
+// programs built with per-thread default streams.
 #include "recorder/calls/cuda.h"
 #include "recorder/core/gpu_marks.h"
 
@@ -28,7 +28,7 @@ LOCKSTEP_EXPORT int cudaEventSynchronize(void* event) {
   }
 LOCKSTEP_WAIT(cudaDeviceSynchronize, kDeviceSynchronize, (), ())
 
-// Marks and events must not outlive the device's contexts.
+// Markers and events must not outlive the device's contexts.
 LOCKSTEP_EXPORT int cudaDeviceReset() {
   const DeviceResetting resetting;
   LOCKSTEP_RUNTIME(cudaDeviceReset, ());
@@ -91,8 +91,8 @@ LOCKSTEP_ASYNC_COPY(cudaMemcpy2DFromArrayAsync,
                     (void* to, size_t pitch, const void* array, size_t left, size_t top, size_t width, size_t height,
                      int kind, CudaStream stream),
                     (to, pitch, array, left, top, width, height, kind, stream))
-// CUDA 12.8 and 12.9 have a parameter for the index of the copy that failed, before the stream (3D: before the flags).
-// Later versions do not. The longer list of parameters is passed on. Which of them is the stream is unknown.
+// CUDA 12.8 and 12.9 have a parameter for the index of the copy that failed, before the stream (3D: before the
+// flags). Later versions do not. The longer parameter list is passed on. Which parameter is the stream is unknown.
 LOCKSTEP_WAIT(cudaMemcpyBatchAsync, kMemcpyAsync,
               (void* to, void* from, void* sizes, size_t count, void* attributes, void* indexes, size_t number,
                void* eighth, void* ninth),

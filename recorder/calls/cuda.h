@@ -1,11 +1,11 @@
-// The common beginning of each exported CUDA runtime function.
+// The common beginning of every exported CUDA runtime function.
 #pragma once
 
 #include "recorder/abi/nccl.h"
 #include "recorder/calls/cuda_calls.h"
 #include "recorder/core/real.h"
 
-// Finds the real function as `real`, and just calls it if nothing is recorded.
+// Finds the real function as `real`, and only calls it if nothing is recorded.
 #define LOCKSTEP_RUNTIME(NAME, ARGUMENTS)                                                    \
   static RealFunction function = {#NAME};                                                    \
   const void* caller = LOCKSTEP_CALLER;                                                      \

@@ -1,4 +1,4 @@
-// The work around each intercepted CUDA call, under the runtime's and the driver's names: only updates of tables.
+// The work around each intercepted CUDA call, under the runtime's and the driver's names: it only updates tables.
 // `forward` makes the real call. A call that passes both layers is recorded once: the driver's wrappers do nothing
 // while the thread is in a wrapped runtime call.
 #pragma once
@@ -71,7 +71,7 @@ inline int SeeStreamWait(void* stream, void* event, Forward forward) noexcept {
   return result;
 }
 
-// The handle may have belonged to another stream whose destruction was not seen.
+// The handle may have belonged to another stream whose destruction the recorder missed.
 template <typename Forward>
 inline int SeeStreamCreate(void** stream, Forward forward) noexcept {
   const int result = forward();
@@ -111,7 +111,7 @@ template <typename Forward>
 inline int SeeCaptureEnd(void* stream, void** graph, Forward forward) noexcept {
   const uint64_t capture = NoteCaptureEnding(stream);
   const int result = forward();
-  // A capture also ends if ending it fails, unless this stream did not begin it or was in none.
+  // A capture also ends if ending it fails, unless this stream did not begin it or was not capturing.
   constexpr int kInvalidValue = 1, kUnmatched = 903, kWrongThread = 908;
   const bool over =
       result == 0 || (capture != 0 && result != kInvalidValue && result != kUnmatched && result != kWrongThread);

@@ -1,4 +1,4 @@
-// Wrappers of the CUDA runtime functions for stream capture and graphs. If versions of CUDA give one name different
+// Wrappers of the CUDA runtime functions for stream capture and graphs. If CUDA versions give a function different
 // parameters, the longer list is passed on. A library with the shorter list does not read the parameters that its
 // caller did not set.
 #include "recorder/calls/cuda.h"

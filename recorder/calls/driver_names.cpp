@@ -1,6 +1,6 @@
-// Wrappers of the driver functions that a CUDA runtime requests by dlsym and cuGetProcAddress. The runtime does so if
-// it is linked statically (in NCCL or in a framework) or opened by hand. Only the dlsym hook returns these wrappers;
-// none is exported.
+// Wrappers of the driver functions that a CUDA runtime looks up with dlsym and cuGetProcAddress. The runtime does so
+// if it is linked statically (in NCCL or in a framework) or opened by hand. Only the dlsym hook returns these
+// wrappers; none is exported.
 #include "recorder/abi/nccl.h"
 #include "recorder/calls/cuda_calls.h"
 #include "recorder/calls/hook.h"
@@ -14,7 +14,7 @@ using ring::CallKind;
 // and the second version of a function are in use, they count as two ways.
 enum Way { kByName = 0, kByAddress = 1, kSecondByName = 2 };
 
-// NAME<way>::Call forwards to NAME<way>::real, surrounded by SEE if the call is to be recorded.
+// NAME<way>::Call forwards to NAME<way>::real, surrounded by SEE if the call is recorded.
 #define LOCKSTEP_DRIVER(NAME, PARAMETERS, ARGUMENTS, SEE)                              \
   template <Way kWay>                                                                  \
   struct NAME {                                                                        \
@@ -53,8 +53,8 @@ LOCKSTEP_DRIVER(cuStreamDestroy, (void* stream), (stream), SeeStreamDestroy(stre
 LOCKSTEP_DRIVER(cuEventCreate, (void** event, unsigned flags), (event, flags), SeeEventCreate(event, forward))
 LOCKSTEP_DRIVER(cuEventDestroy, (void* event), (event), SeeEventDestroy(event, forward))
 
-// Both driver addresses and sizes are passed as integers. If a version has smaller ones, its library does not read the
-// bits that its caller did not set.
+// Driver addresses and sizes are both passed as integers. If a version uses smaller ones, its library does not read
+// the bits that its caller did not set.
 using Word = uint64_t;
 #define LOCKSTEP_DRIVER_WAIT(NAME, KIND, PARAMETERS, ARGUMENTS) \
   LOCKSTEP_DRIVER(NAME, PARAMETERS, ARGUMENTS, SeeWait(CallKind::KIND, forward))
@@ -93,7 +93,7 @@ LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpyWithAttributesAsync, (Word to, Word from, Wor
 LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpy3DWithAttributesAsync, (Word operation, Word flags, void* stream),
                            (operation, flags, stream))
 // The first version has a parameter for the index of the copy that failed, before the stream (3D: before the flags).
-// The longer list of parameters is passed on. Which of them is the stream is unknown.
+// The longer parameter list is passed on. Which parameter is the stream is unknown.
 #define LOCKSTEP_DRIVER_BATCH(NAME, PARAMETERS, ARGUMENTS)        \
   LOCKSTEP_DRIVER_WAIT(NAME, kMemcpyAsync, PARAMETERS, ARGUMENTS) \
   LOCKSTEP_DRIVER_WAIT(NAME##_ptsz, kMemcpyAsync, PARAMETERS, ARGUMENTS)
@@ -227,7 +227,7 @@ void* cuGetProcAddress<kWay>::real;
       LOCKSTEP_ROW("cuGraphLaunch", cuGraphLaunch, WAY), LOCKSTEP_ROW("cuGraphLaunch_ptsz", cuGraphLaunch_ptsz, WAY), \
       LOCKSTEP_ROW("cuGraphExecDestroy", cuGraphExecDestroy, WAY), LOCKSTEP_ROW("cuGraphDestroy", cuGraphDestroy, WAY)
 
-// For lookups by cuGetProcAddress: the plain name means the version that the caller asked for.
+// For lookups with cuGetProcAddress: the plain name means the version that the caller requested.
 const HookedName kProcNames[] = {LOCKSTEP_ROWS(kByAddress),
                                  LOCKSTEP_ROW("cuStreamDestroy", cuStreamDestroy, kByAddress),
                                  LOCKSTEP_ROW("cuEventDestroy", cuEventDestroy, kByAddress),
@@ -294,7 +294,7 @@ void* AnswerProcAddress(const char* symbol, uint64_t flags, void* found) noexcep
 
 }  // namespace
 
-// For lookups by dlsym: the versions that CUDA 11 to 13 use.
+// For lookups with dlsym: the versions that CUDA 11 to 13 use.
 const HookedName kDriverNames[] = {
     LOCKSTEP_ROWS(kByName),
     LOCKSTEP_ROW("cuStreamDestroy_v2", cuStreamDestroy, kByName),

@@ -1,5 +1,5 @@
-// Wrappers of the HIP functions in which a CPU thread waits and of those that order streams: the same subset as for
-// CUDA, recorded the same way. The _spt twins are for the per-thread default stream.
+// Wrappers of the HIP functions in which a CPU thread waits or that order streams: the same subset as for CUDA,
+// recorded in the same way. The _spt twins are for the per-thread default stream.
 #include "recorder/abi/nccl.h"
 #include "recorder/core/host_waits.h"
 #include "recorder/core/real.h"

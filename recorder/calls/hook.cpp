@@ -127,8 +127,8 @@ void* AnswerDriver(const Request& request) noexcept {
   return nullptr;
 }
 
-// dlvsym skips symbols without a version. A tool that precedes this library and asks for the next dlsym gets the one
-// that it would find if this library were absent.
+// dlvsym skips symbols without a version. A tool that precedes this library and looks up the next dlsym gets the one
+// that it would find without this library.
 void* AnswerDlsym(const Request& request) noexcept {
   if (request.handle != RTLD_NEXT || strcmp(request.name, "dlsym") != 0 || !LiesBefore(request.caller)) return nullptr;
   void* found = Ask(request, RTLD_NEXT);

@@ -1,19 +1,20 @@
-// The dlsym hook: returns wrappers to callers that open a library with dlopen and look its functions up. LOCKSTEP_HOOK
-// limits it.
+// The dlsym hook: returns wrappers to callers that open a library with dlopen and look up its functions.
+// LOCKSTEP_HOOK limits it.
 //
-// dlsym and dlvsym are exported as tail jumps to their next definition in load order (hook_entry.cpp). That definition
-// sees the caller's own return address, so RTLD_NEXT, RTLD_DEFAULT and dlerror work as without the hook. For a name
-// that is wrapped, the hook first calls the real function; it returns a wrapper only if that succeeds.
+// dlsym and dlvsym are exported as tail jumps to their next definition in load order (hook_entry.cpp). That
+// definition sees the caller's own return address, so RTLD_NEXT, RTLD_DEFAULT and dlerror work as without the hook.
+// For the name of a wrapped function, the hook first calls the real function; it returns a wrapper only if that
+// succeeds.
 #pragma once
 
 namespace lockstep::recorder {
 
-// A function of CUDA's driver that is wrapped when it is looked up by name. Every such name begins with "cu". The table
-// is in driver_names.cpp. If dlsym finds `name` in a library, the hook stores that address in *real and returns
-// `wrapper`. It stores only the first address; a function of that name in a second library is returned unwrapped.
-// RTLD_NEXT is passed on. `wrapper` must work whether or not anything is recorded, in any thread, and as early as in a
-// library's constructor. It cannot be called before *real is set. To support cuGetProcAddress too, wrap it and return
-// FindHookedName(symbol, found).
+// A CUDA driver function that is wrapped when it is looked up by name. Every such name begins with "cu". The table is
+// in driver_names.cpp. If dlsym finds `name` in a library, the hook stores that address in *real and returns
+// `wrapper`. It stores only the first address; a function with that name in a second library is returned unwrapped.
+// RTLD_NEXT is passed on. `wrapper` must work whether or not anything is recorded, in any thread, and as early as in
+// a library's constructor. It cannot be called before *real is set. To support cuGetProcAddress too, wrap it and
+// return FindHookedName(symbol, found).
 struct HookedName {
   const char* name;
   void* wrapper;

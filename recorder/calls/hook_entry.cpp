@@ -1,6 +1,6 @@
 // The machine code of the dlsym hook: the exported dlsym and dlvsym, and the wrappers' entry points for each NCCL
-// library. It is written in assembly because a call from compiled code would come from this library. The real dlsym
-// would then take this library for the caller.
+// library. It is written in assembly because a call from compiled code would come from this library, and the real
+// dlsym would then take this library for the caller.
 #include "recorder/calls/hook_entry.h"
 
 #include <stddef.h>
@@ -17,7 +17,7 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
 
 // clang-format off
 #if defined(__x86_64__)
-// Two characters exclude nearly every other name: "nc", "pn", "ms", "pm", "cu", "hi", "dl".
+// Two characters exclude almost every other name: "nc", "pn", "ms", "pm", "cu", "hi", "dl".
 #define LOCKSTEP_LOOKUP_ENTRY(NAME, NEXT, WHICH) \
   ".p2align 4\n"                                     \
   ".globl " NAME "\n.type " NAME ", @function\n"     \
@@ -66,7 +66,7 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   ".cfi_endproc\n"                                   \
   ".size " NAME ", .-" NAME "\n"
 
-// Uses only registers that hold no argument. The call keeps the caller's return address and stack.
+// Uses only registers that contain no argument. The call keeps the caller's return address and stack.
 #define LOCKSTEP_COPY_ENTRY(COPY, NAME)                                         \
   ".p2align 4\n"                                                                \
   ".globl lockstep_copy" #COPY "_" #NAME "\n"                                   \

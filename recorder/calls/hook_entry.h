@@ -5,8 +5,8 @@
 
 namespace lockstep::recorder {
 
-// A recorded NCCL function. `wrapper` is this library's export. of_copy[n] is the same for the n-th NCCL library of the
-// process: it stores n + 1 in lockstep_asked and jumps to the wrapper, whose RealNccl calls that library's function.
+// A recorded NCCL function. `wrapper` is this library's export. of_copy[n] is the same for the process's n-th NCCL
+// library: it stores n + 1 in lockstep_asked and jumps to the wrapper, whose RealNccl calls that library's function.
 struct HookedNccl {
   const char* name;
   void* wrapper;

@@ -15,7 +15,7 @@ using ring::CallKind;
 using ring::CommState;
 
 // Decides as NCCL does: by the environment variable, then by the configuration, whose default is blocking. Without a
-// configuration, a child is like its parent.
+// configuration, a child behaves like its parent.
 bool IsNonblocking(const ConfigFacts& facts, const CommLocal* parent) noexcept {
   const char* forced = getenv("NCCL_COMM_BLOCKING");
   if (forced != nullptr && (forced[0] == '0' || forced[0] == '1') && forced[1] == 0) return forced[0] == '0';
@@ -43,7 +43,7 @@ uint64_t FirstWord(const void* bytes) noexcept {
 
 bool Grouped() noexcept { return t_local.group_depth > 0; }
 
-// Called after an init call that gives its handle at once returned `result`. `out` is the caller's variable.
+// Called after an init call that returns its handle at once has returned `result`. `out` is the caller's variable.
 void InitReturned(ThreadState* thread, CommLocal* comm, void** out, int result) noexcept {
   if (comm == nullptr || comm->entry->ended_ticks != 0) return;  // a watchdog aborted the communicator meanwhile
   if (!Accepted(result)) {
@@ -108,7 +108,7 @@ int MakeLate(CallKind kind, const CommPlan& plan, CommLocal* parent, void** out,
 }
 
 // With NCCL_COMM_ID, all unique IDs are equal. The n-th communicator that a rank creates from the same bytes then
-// counts as another one.
+// counts as a different one.
 CommPlan RootPlan(CallKind kind, const void* unique_id, int size, int rank, const ConfigFacts& facts) noexcept {
   CommPlan plan;
   plan.origin = kind;
@@ -126,7 +126,7 @@ CommPlan RootPlan(CallKind kind, const void* unique_id, int size, int rank, cons
 }
 
 // Surrounds an init call with a unique ID. If another thread is still creating the ring, this thread may stop waiting
-// for it. Then the identity of the communicator is recorded when the call returns, because nothing reports it later.
+// for it. Then the communicator's identity is recorded when the call returns, because nothing reports it later.
 template <typename Forward>
 int MakeRoot(CallKind kind, const void* unique_id, int size, int rank, const NcclConfig* config, void** out,
              const void* caller, Forward forward) noexcept {
@@ -151,7 +151,7 @@ void NameRoot(CommLocal* comm, const void* unique_id) noexcept {
             FirstWord(unique_id));
 }
 
-// Returns how often `parent`, this process's member, was already shrunk by this set of ranks.
+// Returns how many times `parent`, this process's member, was already shrunk by this set of ranks.
 int32_t ShrinksBefore(const CommLocal* parent, uint64_t set) noexcept {
   int32_t before = 0;
   const uint32_t used = Load(&g.comms_used);
@@ -164,7 +164,7 @@ int32_t ShrinksBefore(const CommLocal* parent, uint64_t set) noexcept {
   return before;
 }
 
-// Gives the communicators of this thread's ncclCommInitAll their identity.
+// Gives the communicators of this thread's ncclCommInitAll their identities.
 LOCKSTEP_COLD void NameInitAll(const void* unique_id) noexcept {
   if (t_local.epoch != g.epoch || t_local.state == nullptr) return;
   const uint32_t used = Load(&g.comms_used);
@@ -176,7 +176,7 @@ LOCKSTEP_COLD void NameInitAll(const void* unique_id) noexcept {
   }
 }
 
-// Finds the parent of a split, shrink or grow. The program may use a handle that the recorder never saw.
+// Finds the parent of a split, shrink or grow. The program may use a handle that the recorder has never seen.
 CommLocal* Parent(NcclComm handle) noexcept {
   ThreadState* thread = Thread();
   if (thread == nullptr || handle == nullptr) return nullptr;
@@ -221,7 +221,7 @@ LOCKSTEP_EXPORT int ncclCommInitRankScalable(NcclComm* comm, int size, int rank,
                   [&] { return real(comm, size, rank, ids_count, ids, config); });
 }
 
-// ncclCommInitAll calls this function to make its own ID.
+// ncclCommInitAll calls this function to create its own ID.
 LOCKSTEP_EXPORT int ncclGetUniqueId(NcclUniqueId* id) {
   static RealFunction function = {"ncclGetUniqueId"};
   const auto real = reinterpret_cast<decltype(&ncclGetUniqueId)>(RealNccl(&function, LOCKSTEP_CALLER));
@@ -263,7 +263,7 @@ LOCKSTEP_EXPORT int ncclCommInitAll(NcclComm* comms, int devices, const int* lis
   const int result = real(comms, devices, list);
   if (!begun || !Recording() || flight.epoch != g.epoch) return result;
   ErrnoKeeper keep;
-  // If there was no inner call (an NCCL linked with -Bsymbolic), the process and the ordinal replace the ID. This is
+  // If there was no inner call (NCCL linked with -Bsymbolic), the process and the ordinal replace the ID. This is
   // sufficient because all members are in this process.
   uint8_t id[128] = {};
   const uint64_t substitute[3] = {static_cast<uint64_t>(g.map.header->pid), g.map.header->start_ticks, plan.ordinal};
@@ -321,7 +321,7 @@ LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, Nccl
   if (!StartFor(caller)) return real(comm, excluded, count, child, config, flags);
   CommLocal* parent = Parent(comm);
   const int32_t size = parent != nullptr ? parent->entry->size : 0;
-  // NCCL looks at the entries of the list before it looks at their number. With an impossible number, the call fails in
+  // NCCL reads the entries of the list before it checks their number. With an impossible number, the call fails in
   // any case.
   if (parent == nullptr || excluded == nullptr || count < 1 || (size > 0 && count >= size)) {
     return real(comm, excluded, count, child, config, flags);
@@ -331,8 +331,8 @@ LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, Nccl
   plan.origin = CallKind::kCommShrink;
   plan.parent = parent;
   plan.ordinal = ++parent->children;
-  // Only surviving ranks make this call. All of them know how often they shrank by this set, but not how often in
-  // total.
+  // Only surviving ranks make this call. All of them know how many times they were shrunk by this set, but not how
+  // many times in total.
   const uint64_t set = SetHash(excluded, count);
   plan.id = ShrinkId(parent->entry->id, ShrinksBefore(parent, set) + 1, set);
   plan.magic = plan.id;
@@ -368,7 +368,8 @@ LOCKSTEP_EXPORT int ncclCommGrow(NcclComm comm, int size, const NcclUniqueId* id
   plan.parent = parent;
   plan.size = size;
   plan.member_rank = parent != nullptr ? parent->entry->member_rank : rank;
-  // Old members do not see an ID. They get the same number from the parent, as NCCL does for the first word of the ID.
+  // Old members do not see an ID. They get the same number from the parent, as NCCL does for the first word of the
+  // ID.
   uint64_t magic = 0;
   if (parent != nullptr) {
     plan.ordinal = ++parent->children;
@@ -406,7 +407,7 @@ int OnComm(CallKind kind, NcclComm handle, const void* caller, Before before, Af
 
 void Nothing(CommLocal*) noexcept {}
 
-// The handle leaves the table before NCCL frees it, since another thread may get the same value at once.
+// The handle leaves the table before NCCL frees it, because another thread may get the same value at once.
 template <typename Forward>
 int EndComm(CallKind kind, CommState state, NcclComm handle, const void* caller, Forward forward) noexcept {
   uint32_t was = 0;
@@ -516,7 +517,7 @@ __attribute__((noinline)) int AsyncErrorForHost(NcclComm handle, int* error, con
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   if (!Recording() || FromNccl(caller)) return real(handle, error);
   CommLocal* comm = KnownComm(handle);
-  // If the answer is "success", everything that was issued before the question is queued.
+  // If the answer is "success", everything that was issued before the query is queued.
   const uint64_t issued = comm != nullptr ? IssuedOutsideGroups(comm) : 0;
   const uint64_t begun = comm != nullptr ? MarksBegun(*comm) : 0;
   const int result = real(handle, error);
@@ -538,7 +539,7 @@ __attribute__((noinline)) int AsyncErrorForHost(NcclComm handle, int* error, con
 
 }  // namespace
 
-// NCCL itself calls this function for every operation. Such a call is forwarded by the shortest path.
+// NCCL itself calls this function for every operation. Such a call is forwarded on the shortest path.
 LOCKSTEP_EXPORT int ncclCommGetAsyncError(NcclComm handle, int* error) {
   const void* caller = LOCKSTEP_CALLER;
   void* address = LoadAcquire(&g_async_error.address);

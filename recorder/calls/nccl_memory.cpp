@@ -38,8 +38,8 @@ LOCKSTEP_EXPORT int ncclRedOpCreatePreMulSum(int* op, void* scalar, int type, in
   const bool recording = ShouldRecord(caller);
   const int result = Around(CallKind::kRedOpCreate, comm, Sized(0, scalar), caller,
                             [&] { return real(op, scalar, type, residence, comm); });
-  // The number in the handle is mangled for each communicator. What ranks have in common is the handle's place in the
-  // order of creation.
+  // NCCL scrambles the number in the handle for each communicator. What ranks have in common is the handle's position
+  // in creation order.
   if (recording && result == kNcclSuccess && op != nullptr && Recording()) {
     CommLocal* local = KnownComm(comm);
     if (local != nullptr) {

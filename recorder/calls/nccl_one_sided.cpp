@@ -1,4 +1,4 @@
-// Wrappers of NCCL's one-sided calls. The recorder counts, for each peer, the signals sent to it and the signals
+// Wrappers of NCCL's one-sided calls. For each peer, the recorder counts the signals sent to it and the signals
 // awaited from it.
 #include "recorder/abi/nccl.h"
 #include "recorder/base/host_memory.h"
@@ -46,7 +46,7 @@ LOCKSTEP_EXPORT int ncclSignal(int peer, int signal, int context, unsigned flags
   return Record(op, [&] { return real(peer, signal, context, flags, comm, stream); });
 }
 
-// The record names the first peer. The counts of the other peers rise when NCCL has accepted the call.
+// The record names the first peer. The other peers' counts rise once NCCL has accepted the call.
 LOCKSTEP_EXPORT int ncclWaitSignal(int count, void* signals, NcclComm comm, CudaStream stream) {
   static RealFunction function = {"ncclWaitSignal"};
   const auto real = reinterpret_cast<decltype(&ncclWaitSignal)>(RealNccl(&function, LOCKSTEP_CALLER));

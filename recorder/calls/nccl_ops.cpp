@@ -89,7 +89,8 @@ LOCKSTEP_OPERATION(ncclRecv, (kRecv, type, -1, peer, count, nullptr, buffer),
                    (void* buffer, size_t count, int type, int peer, NcclComm comm, CudaStream stream), buffer, count,
                    type, peer, comm, stream)
 
-// RCCL's own functions. Those with separate counts for each pair are not compared, since ranks need not agree on them.
+// RCCL's own functions. Those with separate counts for each pair are not compared, because ranks need not agree on
+// them.
 LOCKSTEP_OPERATION(ncclAllReduceWithBias, (kAllReduce, type, reduction, -1, count, send, recv),
                    (const void* send, void* recv, size_t count, int type, int reduction, NcclComm comm,
                     CudaStream stream, const void* bias),
@@ -108,8 +109,8 @@ LOCKSTEP_OPERATION(mscclRunAlgo, (kOtherCollective, type, reduction, -1, count, 
                    send, send_counts, send_offsets, recv, recv_counts, recv_offsets, count, type, root, peer, reduction,
                    algorithm, comm, stream)
 
-// RCCL's newer spelling. A fork of NCCL has a function of this name with one more pointer before the datatype. So ten
-// words are passed on, and a call is recorded only if its eighth word is a communicator.
+// RCCL's newer spelling. A fork of NCCL has a function with this name and one more pointer before the datatype. So
+// ten words are passed on, and a call is recorded only if its eighth word is a communicator.
 LOCKSTEP_EXPORT int ncclAlltoAllv(const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
                                   const size_t* recv_counts, const size_t* recv_offsets, uintptr_t type, NcclComm comm,
                                   CudaStream stream, uintptr_t tenth) {

@@ -8,8 +8,8 @@ namespace lockstep::recorder {
 namespace {
 
 constexpr Budget kDefaultBudget = {50, 5000};
-// The most expensive quarter of the samples is left out, because an interrupt or preemption during a sample is not a
-// cost of the recorder.
+// Omits the most expensive quarter of the samples, because an interrupt or preemption during a sample is not a cost
+// of the recorder.
 constexpr uint32_t kLeftOut = 4;
 constexpr uint32_t kFewest = 4;
 
@@ -67,7 +67,7 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
     const GpuMode from = g.gpu;
     g.gpu = from == GpuMode::kFull ? GpuMode::kDone : GpuMode::kOff;
     if (from == GpuMode::kProfiler) profiler::AskForNothing();
-    // Operations that already have tickets still get their marks; calls and groups in progress do that.
+    // Operations that already have tickets still get their markers; calls and groups in progress take care of that.
     Store(&header->gpu_marks, static_cast<uint32_t>(g.gpu));
     Store(&header->stepped_down, header->stepped_down | ring::kSteppedMarks);
     snprintf(line, sizeof(line), "marks %s to %s after %llu.%llu s: %s", Name(from), Name(g.gpu),

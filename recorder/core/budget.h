@@ -1,7 +1,7 @@
-// The cost of recording, which the recorder measures itself at one call in kSampleEvery. Steps reduce it if it exceeds
-// the budget: first without GPU marks, then without updates of CUDA tables, then without any recording. Each step and
-// its time are written into the header's note. Nothing here waits; if two threads take a step at once, one of them does
-// nothing.
+// The cost of recording, which the recorder measures itself at one call in kSampleEvery. If the cost exceeds the
+// budget, steps reduce it: first no GPU progress markers, then no updates of CUDA tables, then no recording. Each
+// step and its time are written into the header's note. Nothing here waits; if two threads take a step at once, one
+// of them does nothing.
 #pragma once
 
 #include <stdint.h>
@@ -15,22 +15,23 @@ struct ThreadState;
 inline constexpr uint32_t kSampleEvery = 128;  // a power of two
 inline constexpr uint32_t kOwnSamples = 16;
 
-// One kind of the recorder's work on one thread: how often it ran, and its latest cost samples in ticks.
+// One kind of recorder work on one thread: how often it ran, and its latest cost samples in ticks.
 struct OwnTime {
   uint32_t done;
   uint32_t samples;
   uint64_t ticks[kOwnSamples];
 };
 
-// The work of one thread. `ops` are recorded calls, `groups` the ends of groups, `tables` CUDA events and stream waits.
+// The work on one thread. `ops` are recorded calls, `groups` the ends of groups, `tables` CUDA events and stream
+// waits.
 struct OwnTimes {
   OwnTime ops, groups, tables;
   uint64_t since;  // ticks at the start of this round; 0 if it starts at the next sample
 };
 
-// LOCKSTEP_BUDGET: "N%" of a thread's time, "Nns" for each call, or "off". The default is 5%, also for an invalid
-// value. A share applies only above 5 us for each call. Otherwise, a program that does nothing but call NCCL would make
-// the recorder look expensive.
+// LOCKSTEP_BUDGET: "N%" of a thread's time, "Nns" for each call, or "off". The default, also for an invalid value, is
+// 5%. A share applies only above 5 us for each call. Otherwise a program that only calls NCCL would make the recorder
+// look expensive.
 struct Budget {
   uint32_t permille;  // 0 if there is no share
   uint32_t call_ns;   // limit for one call; if a share is set too, both must be exceeded
@@ -38,7 +39,7 @@ struct Budget {
 Budget ReadBudget(const char* text) noexcept;
 void SetBudget(Budget budget) noexcept;
 
-// Returns true if this piece of work is to be measured.
+// Returns whether this piece of work is to be measured.
 inline bool SampleNow(OwnTime* own) noexcept { return __builtin_expect((++own->done & (kSampleEvery - 1)) == 1, 0); }
 // Adds a measured piece of work that took `ticks`.
 void AddOwnTime(OwnTime* own, uint64_t ticks) noexcept;

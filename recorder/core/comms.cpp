@@ -11,10 +11,10 @@ namespace {
 using ring::CommEntry;
 using ring::CommState;
 
-// Brackets a change of a communicator's identity, which is rare, by an odd guard. A reader accepts the lines between
-// two equal even values. The guard is atomic because an error or abort that a watchdog thread records may overlap a
-// change by the communicator's own thread. The guard must be even after both are done, and odd while either works.
-// Signals are blocked, because a handler that jumps out would leave the guard odd for ever.
+// Brackets a change of a communicator's identity, which is rare, with an odd guard. A reader accepts the lines
+// between two equal even values. The guard is atomic because an error or abort that a watchdog thread records may
+// overlap a change by the communicator's own thread. The guard must be even after both are done, and odd while either
+// works. Signals are blocked, because a handler that jumps out would leave the guard odd for ever.
 class Editing {
  public:
   explicit Editing(CommEntry* entry) noexcept : entry_(entry) {
@@ -148,7 +148,7 @@ LOCKSTEP_COLD void BindHandle(CommLocal* comm, const void* handle) noexcept {
   for (uint32_t i = 0; i < used; ++i) {
     const CommEntry& entry = g.map.comms[i];
     if (entry.handle == value && entry.generation >= generation) generation = entry.generation + 1;
-    // If NCCL gives out this value again, it cannot belong to a living communicator. The recorder missed the end of the
+    // If NCCL returns this value again, it cannot belong to a living communicator. The recorder missed the end of the
     // old one.
     if (Load(&g_tables.comm_handles[i]) == handle) CommEnded(&g_tables.comms[i], CommState::kDestroyed);
   }
@@ -166,7 +166,7 @@ LOCKSTEP_COLD void CommIsReady(CommLocal* comm) noexcept {
   CommEntry* entry = comm->entry;
   int32_t rank = entry->member_rank, size = entry->size, device = entry->device;
   if (handle != nullptr) {
-    // NCCL's inner calls are not calls of the program, so the recorder queries the communicator here itself.
+    // NCCL's inner calls are not the program's calls, so the recorder queries the communicator itself here.
     ThreadState* thread = Thread();
     const InsideMark* outer = thread != nullptr ? thread->inside : nullptr;
     InsideMark mark;
@@ -299,7 +299,7 @@ LOCKSTEP_COLD CommLocal* FindCommSlow(ThreadState* thread, const void* handle, b
   CommLocal* only = nullptr;
   uint32_t waiting = 0;
   for (uint32_t i = 0; i < Load(&g.comms_used); ++i) {
-    // An init call that is still running returned its handle at once, so its variable would hold the handle.
+    // An init call that is still running returned its handle at once, so its variable would contain the handle.
     if (LoadAcquire(&g_tables.comms[i].pending) == nullptr || g_tables.comms[i].pending_parent == kNone) continue;
     only = &g_tables.comms[i];
     ++waiting;

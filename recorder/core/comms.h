@@ -5,7 +5,7 @@
 
 namespace lockstep::recorder {
 
-// What is known of a communicator before NCCL creates it.
+// What is known about a communicator before NCCL creates it.
 struct CommPlan {
   ring::CallKind origin = ring::CallKind::kNone;
   uint64_t id = 0;
@@ -23,8 +23,8 @@ struct CommPlan {
   bool nonblocking = false;
 };
 
-// Writes an entry in the state "initializing". Returns null if the table is full of communicators in use, which is
-// counted.
+// Writes an entry in the state "initializing". Returns null, and counts it, if the table is full of communicators in
+// use.
 CommLocal* NewComm(const CommPlan& plan) noexcept;
 
 // How many members with `rank` this process has created from a unique id with this hash.
@@ -50,7 +50,7 @@ void NoteAsyncError(CommLocal* comm, int32_t error) noexcept;
 void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept;
 // Binds the handle if NCCL has stored it; returns false if not.
 bool BindStored(CommLocal* comm) noexcept;
-// Called when `parent` is ready again after background work, so the handles of its children are stored.
+// Called when `parent` is ready again after background work, so its children's handles are stored.
 void BindChildren(const CommLocal* parent) noexcept;
 // Called when the background work failed or the parent ended: a child without a stored handle will not get one.
 void DropChildren(const CommLocal* parent) noexcept;
@@ -74,7 +74,7 @@ inline ThreadState::Cached& CommCache(ThreadState* thread, const void* handle) n
   return thread->comms[(value >> 4 ^ value >> 12) & 7];
 }
 
-// The communicator of a handle in use. Creates an entry without identity if its creation was not recorded.
+// The communicator of a handle in use. If its creation was not recorded, creates an entry without identity.
 inline CommLocal* FindComm(ThreadState* thread, const void* handle) noexcept {
   const ThreadState::Cached& cached = CommCache(thread, handle);
   if (LOCKSTEP_LIKELY(cached.key == handle && Load(&g_tables.comm_handles[cached.index]) == handle &&

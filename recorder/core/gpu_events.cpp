@@ -11,8 +11,8 @@ constexpr uint32_t kPairs = 256;  // maximum number of operations in progress on
 constexpr uint32_t kPairsAtOnce = 64;
 constexpr uint32_t kNoPair = UINT32_MAX;
 
-// An event with a time delays the GPU by 2 us between two dependent kernels. An event without a time costs nothing
-// measurable (H100, results/gpu.md).
+// An event with a time delays the GPU by 2 us between two dependent kernels. An event without a time has no
+// measurable cost (H100, results/gpu.md).
 struct Pair {
   void *start, *end;    // events with times
   void *began, *ended;  // events without times; null if every operation is timed
@@ -44,11 +44,11 @@ struct StreamEvents {
   Flight flights[kPairs];
   uint32_t begun, done;  // `begun` is written by the producer, `done` by the consumer
   bool open;             // the newest flight waits for its end; used by the producer only
-  // Used by the consumer only. GPU times of this stream count from the event that was the first anchor.
+  // Only used by the consumer. GPU times of this stream count from the event that was the first anchor.
   void* anchor;
   bool anchored;
   double anchor_ns;
-  // At `bounded_ns`, host time minus GPU time is at least `low` and at most `high`.
+  // At `bounded_ns`, CPU time minus GPU time is at least `low` and at most `high`.
   bool bounded;
   double low, high;
   int64_t bounded_ns;
@@ -192,8 +192,8 @@ void ForgetAllEvents() noexcept {
 
 namespace {
 
-// Sets the GPU time at which the flight ended, counted from the stream's first anchor, and its duration. Returns false
-// if the driver reports no time. From time to time, the end event becomes the anchor.
+// Sets the GPU time at which the flight ended, counted from the stream's first anchor, and its duration. Returns
+// false if the driver reports no time. From time to time, the end event becomes the anchor.
 bool Measure(StreamEvents* events, Pair* pair, double* end_ns, double* duration_ns, double* error_ns) noexcept {
   float milliseconds = 0;
   if (g_driver.event_elapsed(&milliseconds, pair->start, pair->end) != 0 || !(milliseconds >= 0)) return false;
@@ -215,8 +215,8 @@ bool Measure(StreamEvents* events, Pair* pair, double* end_ns, double* duration_
   return true;
 }
 
-// A start cannot precede its recording, and an end cannot follow its observation. So every operation bounds the offset
-// between the clocks of CPU and GPU.
+// A start cannot precede its recording, and an end cannot follow its observation, so every operation bounds the
+// offset between the clocks of CPU and GPU.
 void Bound(StreamEvents* events, double low, double high, double error_ns, int64_t now_ns) noexcept {
   const double leak = static_cast<double>(now_ns - events->bounded_ns) * kDrift + error_ns;
   const double low_before = events->low - leak, high_before = events->high + leak;
@@ -278,8 +278,8 @@ void TimeFlight(uint32_t stream, const Flight& flight) noexcept {
             events->high - events->low);
 }
 
-// Ends the reports of the stream's events. An error is not a completion: it is unknown whether an unobserved operation
-// ended before the error.
+// Ends the reports of the stream's events. An error is not a completion: it is unknown whether an unobserved
+// operation ended before the error.
 void EndStream(uint32_t stream, DriverResult error) noexcept {
   StoreRelease(&g.map.streams[stream].given, Load(&g.map.marks[stream].completed) + 1);
   if (IsGpuError(error)) {

@@ -28,9 +28,9 @@ bool RegisterMarks() noexcept {
     // Another context that has ended may have left the memory registered.
     if (result == kAlreadyRegistered) result = 0;
     if (result != 0) {
-      char text[96];
+      char text[112];
       snprintf(text, sizeof(text),
-               "no GPU marks: the driver refused to register the ring (error %d); try LOCKSTEP_GPU=events", result);
+               "no GPU markers: the driver refused to register the ring (error %d); try LOCKSTEP_GPU=events", result);
       AddNote(text);
     }
     StoreRelease(&g_registered, result == 0 ? 2u : 3u);
@@ -38,15 +38,15 @@ bool RegisterMarks() noexcept {
   return LoadAcquire(&g_registered) == 2;
 }
 
-// Ends the marks of the stream. Marks that the driver already has stay valid. Nothing is known about later operations.
+// Ends the stream's markers. Markers that the driver already has stay valid. Nothing is known about later operations.
 LOCKSTEP_COLD void Fail(StreamLocal* stream, Result error) noexcept {
   stream->ways = 0;
   stream->tries = 0;
   if (IsGpuError(error)) {
     NoteGpuError(stream, error);
   } else {
-    char text[64];
-    snprintf(text, sizeof(text), "GPU marks of a stream ended: the driver gave error %d", error);
+    char text[80];
+    snprintf(text, sizeof(text), "GPU markers of a stream ended: the driver gave error %d", error);
     AddNote(text);
   }
 }
@@ -60,10 +60,10 @@ bool Write(StreamLocal* stream, size_t field, uint64_t ticket) noexcept {
   return result == 0;
 }
 
-// Returns whether the device can write marks. A refusal is reported once.
+// Returns whether the device can write markers. A refusal is reported once.
 bool HasMemoryOperations(int32_t device) noexcept {
   if (g_driver.write64 == nullptr || g_driver.host_register == nullptr || g_driver.host_pointer == nullptr) {
-    AddNote("no GPU marks: the driver has no stream memory operations; try LOCKSTEP_GPU=events");
+    AddNote("no GPU markers: the driver has no stream memory operations; try LOCKSTEP_GPU=events");
     return false;
   }
   if (g_driver.attribute == nullptr) return true;
@@ -71,7 +71,7 @@ bool HasMemoryOperations(int32_t device) noexcept {
   const Result result =
       g_driver.attribute(&has, g_driver.old_write64 ? kHas64BitMemOpsV1 : kHas64BitMemOps, device < 0 ? 0 : device);
   if (result == 0 && has != 0) return true;
-  AddNote("no GPU marks: the device has no 64-bit stream memory operations; try LOCKSTEP_GPU=events");
+  AddNote("no GPU markers: the device has no 64-bit stream memory operations; try LOCKSTEP_GPU=events");
   return false;
 }
 
@@ -81,7 +81,7 @@ bool MapMark(StreamLocal* stream) noexcept {
   if (!RegisterMarks()) {
     const uint32_t registered = LoadAcquire(&g_registered);
     if (registered == 3) stream->tries = 0;
-    // Another thread is registering the marks, so this does not count as an attempt.
+    // Another thread is registering the marker memory, so this does not count as an attempt.
     if (registered == 1 && stream->tries < kTries) ++stream->tries;
     return false;
   }
@@ -101,7 +101,7 @@ bool IsCapturing(const StreamLocal& stream) noexcept {
   return g_driver.is_capturing(HandleOf(stream), &status) != 0 || status != 0;
 }
 
-// Finds the stream's context and the driver's number of the stream. The stream must not be capturing.
+// Finds the stream's context and the driver's number for the stream. The stream must not be capturing.
 bool FindContext(StreamLocal* stream) noexcept {
   stream->context = nullptr;
   stream->identity = 0;
@@ -113,8 +113,8 @@ bool FindContext(StreamLocal* stream) noexcept {
     if (g_driver.stream_id != nullptr && g_driver.stream_id(HandleOf(*stream), &id) == 0) stream->identity = id;
     return stream->context != nullptr;
   }
-  // A default stream belongs to the current context. While another device's context is current, a mark would go to the
-  // wrong stream and report work as done that is not. NCCL uses the default streams of its own device's context.
+  // A default stream belongs to the current context. While another device's context is current, a marker would go to
+  // the wrong stream and report unfinished work as done. NCCL uses the default streams of its own device's context.
   const int32_t device = stream->cell->device;
   if (device >= 0 && g_driver.device_context != nullptr && g_driver.device_context(device, &stream->context) == 0)
     return stream->context != nullptr;
@@ -160,8 +160,8 @@ void ForHeldStreams(const CommLocal& comm, Each each) noexcept {
   }
 }
 
-// Like GiveEnd, but some time after the use. Gives no mark if the stream is now capturing: the mark would become part
-// of the graph, and every launch would write it. Then the progress of earlier work remains unknown.
+// Like GiveEnd, but some time after the use. Writes no marker if the stream is now capturing: the marker would become
+// part of the graph, and every launch would write it. Then the progress of earlier work remains unknown.
 void GiveLate(StreamLocal* stream, uint64_t ticket) noexcept {
   uint64_t graph = 0;
   if (ticket <= LastGiven(*stream) || stream->ways == 0 || QueryCapture(*stream, &graph) != Capture::kNo) return;
@@ -184,11 +184,11 @@ LOCKSTEP_COLD void EnableMarks(StreamLocal* stream) noexcept {
   if (stream->tries > 0) --stream->tries;
   if (!FindDriver() && LoadAcquire(&g_driver_state) == 0) return;
   if (g_driver.is_capturing == nullptr) {
-    AddNote("no GPU marks: the driver cannot tell whether a stream is being captured");
+    AddNote("no GPU markers: the driver cannot tell whether a stream is being captured");
     stream->tries = 0;
     return;
   }
-  // The stream was first seen in a capture. Look it up later.
+  // The stream was first used in a capture. Look it up later.
   if (stream->cell->handle > 2 && IsCapturing(*stream)) {
     stream->tries = kTries;
     return;
@@ -243,8 +243,8 @@ Capture QueryCapture(const StreamLocal& stream, uint64_t* graph) noexcept {
 }
 
 uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept {
-  // Another thread is using the stream now, so the order of the two on the stream is unknown. If it is the same thread,
-  // the previous call was left by a jump or an exception.
+  // Another thread is using the stream now, so the order of the two on the stream is unknown. If it is the same
+  // thread, a jump or an exception left the previous call.
   const uint32_t me = thread->index + 1;
   if (!Swap(&stream->busy, kNobody, me)) {
     if (Load(&stream->busy) != me) return 0;
@@ -391,7 +391,7 @@ LOCKSTEP_COLD void BeginDeviceReset(int32_t device) noexcept {
     stream->tries = stream->cell->handle > 2 ? 0 : kTries;
     if (stream->cell->handle > 2) StoreRelease(&g_tables.stream_handles[i], static_cast<const void*>(nullptr));
     ForgetStreamEvents(i);
-    // An end that has not been seen by now will never be seen.
+    // An end that was not observed by now will never be observed.
     if (stream->cell->marked != 0) StoreRelease(&stream->cell->given, Load(&g.map.marks[i].completed) + 1);
   }
   Swap<uint32_t>(&g_registered, 2, 0);

@@ -41,7 +41,7 @@ struct GraphLocal {
   bool unnumbered;  // the numbers of a launch cannot be reported
 };
 
-// The largest file's table has as many graphs. Pages that no graph uses are never touched.
+// As many graphs as the largest file's table. Pages that no graph uses are never touched.
 GraphLocal g_graphs[ring::kMaxGraphs];
 Lane g_lanes[ring::kMaxGraphs][ring::kMaxGraphLanes];
 uint32_t g_graphs_used;
@@ -146,8 +146,8 @@ void FreeOps(uint32_t graph) noexcept {
   }
 }
 
-// Returns an unused cell or, if there is none, the one that ended longest ago. Records of the old graph's launches then
-// have no graph.
+// Returns an unused cell or, if there is none, the one that ended longest ago. Records of the old graph's launches
+// then have no graph.
 LOCKSTEP_COLD uint32_t NewGraph(uint64_t capture) noexcept {
   const uint32_t capacity = g.map.capacities.graphs;
   uint32_t index = Load(&g_graphs_used);
@@ -274,7 +274,7 @@ void AddToGraph(uint32_t graph, const CapturedOp& op) noexcept {
   StoreRelease(&entry->owner, graph + 1);  // pairs with the reader, which takes entries whose owner it knows
 }
 
-// Copies everything that `from` holds into `to`, for a child graph or a launch under capture.
+// Copies everything that `from` contains into `to`, for a child graph or a launch under capture.
 LOCKSTEP_COLD void Append(uint32_t to, uint32_t from) noexcept {
   GraphLocal* into = &g_graphs[to];
   if (to == from || !Swap<uint32_t>(&into->busy, 0, 1)) {
@@ -364,7 +364,7 @@ void TakeBackLane(Lane* lane) noexcept {
   StoreRelease(&entry->issued_check, lane->before_issued);
 }
 
-// Returns false if the communicator ended or lost its table entry after the capture. Then the launch is a mistake of
+// Returns false if the communicator ended or lost its table entry after the capture. Then the launch is a mistake in
 // the program.
 bool Lives(const Lane& lane) noexcept {
   return lane.comm->entry->created_ticks == lane.comm_created && lane.comm->entry->ended_ticks == 0;
@@ -430,8 +430,8 @@ void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept {
   const uint32_t index = capture != 0 ? CapturedAs(capture) : kNone;
   const uint32_t before = graph != nullptr ? GraphOfHandle(graph) : kNone;
   if (index == kNone) {
-    // If the end of another graph was not seen, its handle may name this one now. A graph that an earlier capture began
-    // continues.
+    // If the recorder missed the end of another graph, that graph's handle may mean this one now. A graph that an
+    // earlier capture began continues.
     if (graph != nullptr && before != kNone && HasState(&g.map.graphs[before], GraphState::kEnded))
       ForgetGraphHandle(graph);
     return;
@@ -461,7 +461,7 @@ void NoteChildAdded(const void* graph, const void* child) noexcept {
   if (inner == kNone) return;
   const uint32_t outer = GraphOfHandle(graph);
   if (outer == kNone) {
-    MapHandle(graph, inner);  // nothing else in the graph is of interest so far
+    MapHandle(graph, inner);  // nothing else in the graph matters so far
   } else if (Load(&g.map.graphs[outer].handles) == 1) {
     Append(outer, inner);
   } else {

@@ -12,7 +12,8 @@ using ring::OpStage;
 
 uint8_t Value(OpStage stage) noexcept { return static_cast<uint8_t>(stage); }
 
-// Gives operations that were queued the stage of the group's end. Operations that failed by themselves keep their own.
+// Gives operations that were queued the stage of the group's end. Operations that failed on their own keep their
+// stage.
 void Settle(uint8_t* stage, OpStage now) noexcept {
   if (*stage == Value(OpStage::kQueued) || *stage == Value(OpStage::kEntered)) *stage = Value(now);
 }
@@ -51,7 +52,7 @@ bool IsOperation(CallKind kind) noexcept {
 void TakeBackMembers(const ring::MemberSlot* slot) noexcept {
   if ((slot->flags & ring::kMembersCaptured) != 0) return;
   for (uint32_t i = 0; i < slot->used && i < ring::kMembersPerSlot; ++i) {
-    if ((slot->flags & 1u << i) != 0) continue;  // the member was taken back when its call failed
+    if ((slot->flags & 1u << i) != 0) continue;  // the member was reverted when its call failed
     const bool receive = (slot->members[i].word >> 47 & 1) != 0;
     TakeBackPeer(slot->comm, slot->members[i].peer, receive ? CallKind::kRecv : CallKind::kSend, 1);
   }
@@ -68,7 +69,7 @@ void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
     for (uint32_t i = 0; i < thread->group_overflow_count; ++i) {
       const uint64_t number = thread->group_overflow[i];
       ring::OpSlot* slot = ClaimOverflow(number);
-      if (slot == nullptr) continue;  // the slot now holds another thread's record
+      if (slot == nullptr) continue;  // the slot now contains another thread's record
       if (dropped) TakeBackOp(slot);
       FinishSlot(slot, Value(stage), 0, Now());
       ReleaseOverflow(slot, number);

@@ -1,13 +1,13 @@
-// LOCKSTEP_HELPER=on: a thread in the process that answers questions about it, for watchers that may not use ptrace and
-// process_vm_readv. It starts with the first communicator, masks all signals, and sleeps until it is asked (and wakes
-// once a second). It only reads files of /proc/self, and the process's memory by a system call, which returns an error
-// for unmapped memory. It takes no lock, calls none of the program's code, and no other thread waits for it. Anyone who
-// may write the ring file may ask: the process's user, and root.
+// LOCKSTEP_HELPER=on: a thread in the process that answers questions about it, for watchers that may not use ptrace
+// or process_vm_readv. It starts with the first communicator, masks all signals, and sleeps until there is a question
+// (it wakes once a second). It only reads files in /proc/self, and the process's memory with a system call that
+// returns an error for unmapped memory. It takes no lock and calls none of the program's code, and no other thread
+// waits for it. Anyone who may write the ring file may ask questions: the process's user, and root.
 #pragma once
 
 namespace lockstep::recorder {
 
-// Starts the helper thread once. Does nothing if the helper was not requested.
+// Starts the helper thread once. Does nothing if the helper is not enabled.
 void StartHelper() noexcept;
 void ForgetHelper() noexcept;  // in a forked child, which does not have the thread
 

@@ -1,9 +1,9 @@
-// The header's note, which people read: settings that could not be applied.
+// The header's note, for people to read: settings that could not be applied.
 #pragma once
 
 namespace lockstep::recorder {
 
-// Adds a sentence without its full stop. Each sentence is added once, while there is room. Only for cold paths.
+// Adds a sentence without its full stop, once, if there is room. Only for cold paths.
 void AddNote(const char* text) noexcept;
 
 }  // namespace lockstep::recorder

@@ -73,7 +73,7 @@ void OpenGroup(ThreadState* thread) noexcept {
   PublishSlot(thread, slot);
 }
 
-// The stream that an operation is put on, and whether that stream is captured.
+// The stream that an operation goes to, and whether that stream is being captured.
 struct Use {
   uint32_t stream = kNone;
   bool marks = false;  // true if the stream's progress can be recorded
@@ -81,7 +81,7 @@ struct Use {
   uint64_t graph = 0;
 };
 
-// Asks whether the stream captures before anything else, because a capturing stream allows no other query.
+// First queries whether the stream is capturing, because a capturing stream allows no other query.
 Use LookAtStream(ThreadState* thread, const void* handle, uint32_t stream, int32_t device) noexcept {
   Use use;
   use.stream = stream;
@@ -165,7 +165,7 @@ void SetEntering(ThreadState* thread, bool entering) noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-// Undoes a call that NCCL refused or never saw, which has no place in the communicator's order. May be called twice.
+// Reverts a call that NCCL refused or never saw, which has no place in the communicator's order. May be called twice.
 LOCKSTEP_COLD void TakeBack(const ThreadState::Undo& undo) noexcept {
   CommEntry* entry = undo.comm->entry;
   if (undo.collective) {
@@ -186,7 +186,7 @@ LOCKSTEP_COLD void TakeBack(const ThreadState::Undo& undo) noexcept {
 
 LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept {
   ErrnoKeeper keep;
-  // On an alternate signal stack, a handler's frame address says nothing about the call, to which the handler may
+  // On an alternate signal stack, a handler's frame address shows nothing about the call, to which the handler may
   // return.
   stack_t handler{};
   if (Sys(SYS_sigaltstack, nullptr, &handler) == 0 && (handler.ss_flags & SS_ONSTACK) != 0) return false;
@@ -246,7 +246,7 @@ ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept {
 }
 
 void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept {
-  // The group belongs to another thread. That thread ended inside it, since only one thread at a time may use a
+  // The group belongs to another thread. That thread ended inside it, because only one thread at a time may use a
   // communicator.
   if (comm->in_group && comm->group_thread == thread->index) return;
   comm->in_group = true;
@@ -360,8 +360,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     LeaveCall(thread);
     return false;
   }
-  // A non-blocking communicator may be asked only after ncclCommGetAsyncError reported success. The same holds for one
-  // that the open group creates.
+  // A non-blocking communicator may be queried only after ncclCommGetAsyncError reported success. The same applies to
+  // one that the open group creates.
   if (LOCKSTEP_UNLIKELY(!comm->ready) && !comm->nonblocking && !comm->group_init) CommIsReady(comm);
   CommEntry* entry = comm->entry;
   uint32_t stream = FindStream(thread, op.stream, entry->device);
@@ -549,7 +549,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
   const uint64_t returned = LOCKSTEP_UNLIKELY(sampled != 0) ? Now() : 0;
   if (LOCKSTEP_UNLIKELY(!Accepted(result))) {
     TakeBack(thread->undo);
-    // This handle was never seen being created and is not a communicator. It must not stay in the table.
+    // This handle is not a communicator, and its creation was never recorded. It must not stay in the table.
     const CommEntry* entry = flight->comm->entry;
     if (entry->origin == 0 && entry->issued_seq == 0 && entry->p2p_issued == 0) {
       CommEnded(flight->comm, ring::CommState::kInitFailed);
@@ -561,8 +561,8 @@ void EndOp(OpInFlight* flight, int result) noexcept {
     now = recent->enter_ticks;  // the call only queues, so the clock need not be read again
   } else {
     stage = OpStage::kLaunched;
-    // The operation is in progress: NCCL's own thread is still queueing it, and ncclCommGetAsyncError reports the end
-    // of that.
+    // The operation is in progress: NCCL's own thread is still queueing it, and ncclCommGetAsyncError reports when it
+    // is done.
     if (flight->collective && LOCKSTEP_LIKELY(result == kNcclSuccess))
       Store(&flight->comm->entry->launched_seq, thread->undo.issued + 1);
     now = Now();

@@ -32,7 +32,7 @@ struct OpInFlight {
   ring::RecentOp* recent;
   uint64_t slot_number;
   uint64_t ticket;
-  uint64_t sampled;  // ticks at the call's beginning if the call is measured; else 0
+  uint64_t sampled;  // if the call is measured: ticks at its beginning; otherwise 0
   uint32_t stream;
   uint32_t member;
   uint32_t epoch;
@@ -46,7 +46,7 @@ struct OpInFlight {
 // Writes the operation and the communicator's progress. Returns false if nothing is recorded; then do not call EndOp.
 bool BeginOp(const Op& op, OpInFlight* flight) noexcept;
 // Called when the call has returned `result`. Records the result, or reverts the progress if NCCL refused the call.
-// Writes the GPU mark.
+// Writes the GPU marker.
 void EndOp(OpInFlight* flight, int result) noexcept;
 
 // The peer's counter that a call of this kind increments; a wait adds the number of its signals.
@@ -67,8 +67,8 @@ void EndGroup(int result, bool simulated) noexcept;
 void NoteGroupStart(const void* caller) noexcept;
 // Called when the depth has changed.
 void NoteGroupDepth() noexcept;
-// The counts of sends and receives with one peer. Created at the first use; null if the table is full, which is
-// counted.
+// The counts of sends and receives with one peer. Created at the first use. Returns null, and counts it, if the table
+// is full.
 ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept;
 // Adds `comm` to the group's list of communicators, at most once for each group.
 void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept;
@@ -89,10 +89,10 @@ struct CallArguments {
 };
 bool BeginCall(ring::CallKind kind, const CommLocal* comm, const CallArguments& arguments, const void* caller,
                CallInFlight* flight) noexcept;
-// `comm` may be known only now.
+// `comm` may only be known now.
 void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept;
 
-// Returns true if a call from `caller` on this thread is to be recorded.
+// Returns whether a call from `caller` on this thread is to be recorded.
 inline bool ShouldRecord(const void* caller) noexcept {
   if (LOCKSTEP_UNLIKELY(!Recording()) || FromNccl(caller)) return false;
   ThreadState* thread = Thread();

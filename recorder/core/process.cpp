@@ -19,7 +19,7 @@
 namespace lockstep::recorder {
 
 // glibc has this function since 2.3.2, while pthread_atfork is linked into every program. Weak, because other C
-// libraries have only pthread_atfork.
+// libraries only have pthread_atfork.
 extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
                                                        void* object);
 
@@ -61,7 +61,7 @@ LOCKSTEP_COLD CallSite AddSite(Site* site, const void* caller) noexcept {
   return found;
 }
 
-// Prints one line per node: only the first rank of the node, or a process that does not know its rank, prints it.
+// Prints one line per node: only the node's first rank, or a process that does not know its rank, prints it.
 void SayOnce(const char* reason) noexcept {
   if (!Swap(&g.said, false, true)) return;
   const char* local = getenv("LOCAL_RANK");
@@ -70,8 +70,8 @@ void SayOnce(const char* reason) noexcept {
   if (local != nullptr && strcmp(local, "0") != 0) return;
   char line[640];
   const int size = snprintf(line, sizeof(line), "lockstep: not recording: %s\n", reason);
-  // Writes only if the text fits at once: a full pipe would block the program, and one without a reader would send it a
-  // signal. libc's poll is not used, because a cancelled thread would end there.
+  // Writes only if the text fits at once: a full pipe would block the program, and one without a reader would send it
+  // a signal. libc's poll is not used, because a cancelled thread would end there.
   pollfd to{2, POLLOUT, 0};
   timespec at_once{0, 0};
   if (size > 0 && Sys(SYS_ppoll, &to, 1L, &at_once, nullptr, 8L) == 1 && to.revents == POLLOUT)
@@ -79,7 +79,7 @@ void SayOnce(const char* reason) noexcept {
 }
 
 // In a forked child, maps private memory at the address of the parent's ring. A child that a signal handler forked
-// continues in the middle of a recorded call and writes there. So it cannot change the parent's ring.
+// continues in the middle of a recorded call and writes there, so it cannot change the parent's ring.
 void DetachFromParent() noexcept {
   if (!g.ring_is_file || g.map.base == nullptr || Load(g.word) == kRecording) return;
   Sys(SYS_mmap, g.map.base, g.map.bytes, long{PROT_READ | PROT_WRITE},
@@ -93,9 +93,9 @@ bool WatchForks() noexcept {
   return at_fork != nullptr && at_fork(nullptr, nullptr, DetachFromParent) == 0;
 }
 
-// In a forked child that creates its own communicator, forgets the parent's tables.
+// In a forked child that creates its own communicator, discards the parent's tables.
 void ForgetParent() noexcept {
-  DetachFromParent();  // a child that was not made by libc's fork still has the mapping
+  DetachFromParent();  // a child that was not created by libc's fork still has the mapping
   ++g.epoch;
   g.map = RingMap{};
   g.stop_word = &g_no_stop;
@@ -131,7 +131,7 @@ uint32_t* MakePage(const char** reason) noexcept {
   return static_cast<uint32_t*>(page);
 }
 
-// Fills in `reason` if this process must not be recorded, or leaves it empty. `env` has already been read.
+// Fills in `reason` if this process must not be recorded, otherwise leaves it empty. `env` has already been read.
 void ReasonAgainst(const Environment& env, char* reason, size_t reason_bytes) noexcept {
   reason[0] = 0;
   SetOffFiles(env.folder);
@@ -182,7 +182,7 @@ LOCKSTEP_COLD bool StartNow() noexcept {
     BeginTables(env.gpu, env.cuda);
     static bool watching_forks;  // children inherit the handler
     if (!watching_forks) watching_forks = WatchForks();
-    // In a child that was made meanwhile, the word was reset. Then this thread must not start the recorder.
+    // In a child that was created meanwhile, the word was reset. Then this thread must not start the recorder.
     if (!Swap(word, kStarting, kRecording)) return false;
     StartHelper();
     return true;
@@ -355,8 +355,8 @@ LOCKSTEP_COLD void AssignRing(ThreadState* thread) noexcept {
 
 namespace {
 
-// A thread that was cancelled or called pthread_exit inside an NCCL call must not look like one that is stuck there.
-// Only a few cells are checked at a time, so that this costs nothing. A thread that ends leaves its cell unchanged.
+// A thread that was cancelled or called pthread_exit inside an NCCL call must not look stuck there. Only a few cells
+// are checked at a time, so that this costs nothing. A thread that ends leaves its cell unchanged.
 void FindGoneThreads() noexcept {
   static uint32_t next;
   const uint32_t used =
@@ -372,7 +372,7 @@ void FindGoneThreads() noexcept {
   }
 }
 
-// Can only find something if another process wrote into the file or the recorder has a bug.
+// Only finds something if another process wrote into the file or the recorder has a bug.
 const char* Inconsistency() noexcept {
   const ring::Header* header = g.map.header;
   if (memcmp(header->magic, ring::kMagic, sizeof(ring::kMagic)) != 0 || header->file_bytes != g.map.bytes) {
@@ -436,7 +436,7 @@ CallSite FindCallSite(const void* caller) noexcept {
   return {0, 0};
 }
 
-// The only action at exit: record that the process ended by itself.
+// The only action at exit: records that the process ended by itself.
 __attribute__((destructor)) static void MarkCleanExit() {
   if (Load(g.word) != kRecording || g.map.header == nullptr) return;
   if (g.map.header->pid != ProcessId())

@@ -19,8 +19,8 @@ namespace lockstep::recorder {
 
 inline constexpr uint32_t kNone = UINT32_MAX;
 
-// What the process knows of a communicator beyond its entry in the file. NCCL allows only one thread at a time to use a
-// communicator, so the fields have one writer unless noted.
+// What the process knows about a communicator beyond its entry in the file. NCCL allows only one thread at a time to
+// use a communicator, so the fields have one writer unless stated otherwise.
 struct CommLocal {
   ring::CommEntry* entry;
   uint32_t index;
@@ -35,8 +35,8 @@ struct CommLocal {
   uint32_t awaits_id;      // 1 + the thread inside ncclCommInitAll, until NCCL has created an id for the communicator
   uint32_t root_use;       // how often this process created a member of this rank from these bytes, including this one
   int32_t last_async;      // written by the polling thread
-  // For a non-blocking communicator: the numbers of operations that have begun and whose call has returned. Also shows
-  // whether its work may not be on a stream yet (StreamLocal::held).
+  // For a non-blocking communicator: the numbers of operations that have begun and whose call has returned. Also
+  // shows whether its work may not be on a stream yet (StreamLocal::held).
   uint32_t async_begun, async_returned;
   bool holds;
   uint32_t reductions;           // number of PreMulSum handles so far
@@ -53,7 +53,7 @@ struct CommLocal {
   uint32_t pending_parent;  // kNone if there is no parent
 };
 
-// Aligned to cache lines, because threads on neighboring streams would otherwise contend at every mark.
+// Aligned to cache lines, because threads on neighboring streams would otherwise contend at every marker.
 struct alignas(64) StreamLocal {
   ring::StreamCell* cell;
   ring::MarkLine* mark;
@@ -64,13 +64,13 @@ struct alignas(64) StreamLocal {
   uint8_t tries;         // remaining attempts, because the obstacle may be temporary
   bool timed;            // the current use has events with times
   uint32_t busy;         // 1 + index of the thread between ticket and mark; only that thread orders them on the stream
-  // Communicators, by bit, whose work may not be on the stream yet. No mark may precede that work.
+  // Communicators, by bit, whose work may not be on the stream yet. No marker may precede that work.
   uint64_t held[ring::kMaxComms / 64];
 };
 
 struct ThreadState;
-// An object on the stack of a recorded call, for as long as the call runs. It distinguishes a nested call (by NCCL or a
-// signal handler) from the next call of a thread. That thread left the first call by an exception or a jump.
+// An object on the stack of a recorded call, which lives as long as the call runs. It distinguishes a nested call (by
+// NCCL or a signal handler) from a thread's next call after an exception or a jump has left the first.
 struct InsideMark {
   const ThreadState* thread;
   const InsideMark* self;
@@ -79,7 +79,7 @@ struct InsideMark {
 inline constexpr uint32_t kGroupStreams = 64;
 inline constexpr uint32_t kGroupOverflow = 64;
 
-// A thread's own state; only its thread touches it.
+// A thread's own state; only that thread touches it.
 struct ThreadState {
   ring::ThreadCell* cell;
   ring::OpSlot* slots;  // null if there is none yet, or for the overflow ring
@@ -96,7 +96,8 @@ struct ThreadState {
     CommLocal* comm;
     uint64_t* counter;  // counter of the peer; null if the table has no room
     bool collective;
-    // For a collective, the previous sequence number and hash; else the counts of the peer and of the communicator.
+    // For a collective, the previous sequence number and hash; otherwise the counts of the peer and of the
+    // communicator.
     uint64_t issued, other;
   } undo;
   const void* wait_frame;  // stack frame of the thread's current wait
@@ -120,7 +121,7 @@ struct ThreadState {
     uint32_t stream;
     uint64_t ticket;
     uint64_t graph;
-    bool mark;  // a mark may be written, because there is no capture and no communicator with background work
+    bool mark;  // a marker may be written, because there is no capture and no communicator with background work
     bool captured;
   } group_streams[kGroupStreams];
   uint32_t group_overflow_count;
@@ -128,7 +129,7 @@ struct ThreadState {
 };
 
 enum class GroupCall : uint8_t { kNone, kStart, kEnd };
-// Lies in initial-exec thread-local storage, so it must stay a few bytes.
+// In initial-exec thread-local storage, so it must stay a few bytes.
 struct ThreadLocal {
   ThreadState* state;
   uint32_t epoch;
@@ -195,12 +196,12 @@ inline bool FromNccl(const void* caller) noexcept {
 }
 // The NCCL library that contains `caller`; kNone if there is none.
 uint32_t NcclCopyOf(const void* caller) noexcept;
-// The number of the NCCL library `object`, which must stay mapped; kNone if there are too many. `pure`: all its code is
-// NCCL's, so calls from there are internal.
+// The number of the NCCL library `object`, which must stay mapped; kNone if there are too many. `pure`: all its code
+// is NCCL's, so calls from there are internal.
 uint32_t AddNccl(const LoadedObject& object, bool pure) noexcept;
 
-// Starts recording unless something prevents it. Called before the first communicator is created. Returns true if
-// recording.
+// Starts recording unless something prevents it. Called before the first communicator is created. Returns whether the
+// process records.
 bool Start() noexcept;
 
 // Starts on a ring in the caller's memory, for tests and benchmarks of the core alone.

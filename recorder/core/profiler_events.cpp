@@ -24,8 +24,7 @@ int* g_mask;
 int32_t g_pid;
 bool g_quiet;
 
-// NCCL keeps up to 8 steps of a network operation in progress. Only the thread that carries out the operation uses
-// them.
+// NCCL keeps up to 8 steps of a network operation in progress. Only the thread that executes the operation uses them.
 constexpr uint32_t kSteps = 8;
 struct Step {
   uint32_t number_plus_one;  // 0: free
@@ -50,7 +49,7 @@ int EventsFor(int version) noexcept {
   return static_cast<int>(events);
 }
 
-// Returns true for an entry that is free or whose operation has no further events. The operation ended, or a later
+// Returns true for an entry that is free or whose operation has no further events: the operation ended, or a later
 // operation of its communicator overtook it.
 bool Reusable(const KernelEntry& entry) noexcept {
   if (Load(&entry.guard) == 0 || (Load(&entry.flags) & ring::kKernelEnded) != 0) return true;
@@ -58,7 +57,7 @@ bool Reusable(const KernelEntry& entry) noexcept {
          Load(&entry.order) < CompletedOrder(entry.comm);
 }
 
-// Tries a few entries, so that the time is bounded. Entries of stuck operations are never taken.
+// Tries only a few entries, so that the time is bounded. Never takes entries of stuck operations.
 template <typename Entry, typename Free>
 Entry* Claim(Entry* entries, uint32_t first, uint32_t count, uint64_t* begun, uint64_t* dropped, Free free) noexcept {
   constexpr int kLooks = 16;
@@ -85,12 +84,12 @@ template <typename Entry>
 Handle Publish(Type type, Entry* entries, Entry* entry) noexcept {
   const uint32_t guard = entry->guard + 1;
   if (guard == 0) return 0;
-  // Pairs with the reader, which takes an entry whose guard is even and twice the same.
+  // Pairs with the reader, which takes an entry if its guard is even and equal in two reads.
   StoreRelease(&entry->guard, guard);
   return MakeEntry(type, static_cast<uint32_t>(entry - entries), guard);
 }
 
-// Returns the entry that a handle names, if the entry is still in the same use.
+// Returns the entry that a handle refers to, if the entry is still in the same use.
 template <typename Entry>
 Entry* EntryOf(Handle handle, Entry* entries, uint32_t count) noexcept {
   const uint32_t index = EntryIndex(handle);
@@ -118,7 +117,7 @@ ProxyState ProxyStateOf(int state) noexcept {
   }
 }
 
-// The operation waits for what its oldest step in progress waits for.
+// The operation waits for the same as its oldest step in progress.
 void ShowOldest(ProxyEntry* entry, const Step* steps) noexcept {
   uint32_t oldest = 0;
   uint8_t state = 0;
@@ -235,7 +234,7 @@ Handle BeginTask(Handle context, Handle parent, const Task& task) noexcept {
   ErrnoKeeper keep;
   const Identity identity = Identify(context, parent, task);
   if (identity.comm == kNone) return 0;
-  // A captured operation has no number, since each launch of its graph gets its own.
+  // A captured operation has no number, because each launch of its graph gets its own.
   if (identity.seq == 0 && !identity.captured) Add(&State()->unmatched, 1);
   KernelEntry* entry = ClaimKernel();
   if (entry == nullptr) return 0;

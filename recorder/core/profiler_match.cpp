@@ -46,7 +46,7 @@ bool Same(const Pending& op, const Task& task, uint64_t bytes) noexcept {
   return task.root_or_peer < 0 || op.root_or_peer < 0 || op.root_or_peer == task.root_or_peer;
 }
 
-// NCCL carries out some collectives as sends and receives within their buffers.
+// NCCL executes some collectives as sends and receives within their buffers.
 bool PartOf(const Pending& op, const Task& task, int32_t size) noexcept {
   if (!ring::IsPointToPoint(task.kind) || !MovesParts(op.kind)) return false;
   const uint64_t whole = op.bytes * static_cast<uint64_t>(size > 0 ? size : 1);
@@ -78,7 +78,7 @@ Identity FindPending(const CommLocal& comm, const Task& task, uint64_t after, bo
   return found;
 }
 
-// Returns the host call that the thread is in now, if it is this operation on this communicator.
+// Returns the CPU call that the thread is in now, if it is this operation on this communicator.
 Identity FindCurrent(const CommLocal& comm, const Task& task) noexcept {
   const Identity call = CurrentCall();
   if (call.comm != comm.index) return {};
@@ -128,7 +128,7 @@ void NotePending(const CommLocal* comm, const Op& op, uint64_t seq) noexcept {
   }
   const bool collective = ring::IsCollective(op.kind);
   if (collective && seq <= waiting.last_collective) {
-    // Operations that were refused or dropped gave their numbers back.
+    // Refused or dropped operations have returned their numbers.
     for (Pending& old : waiting.ops) {
       if (ring::IsCollective(old.kind) && old.seq >= seq) Store(&old.taken, 1u);
     }

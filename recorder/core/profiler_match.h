@@ -1,5 +1,5 @@
-// Matches events to operations. A recorded CPU call keeps its one record. An event creates a record only if no call was
-// seen (statically linked NCCL).
+// Matches events to operations. A recorded CPU call keeps its one record. An event creates a record only if there was
+// no recorded call (statically linked NCCL).
 #pragma once
 
 #include "recorder/core/process.h"
@@ -7,7 +7,8 @@
 
 namespace lockstep::recorder::profiler {
 
-// Starts recording unless something prevents it. A process that only the profiler reports gets no GPU marks.
+// Starts recording unless something prevents it. A process that only the profiler reports gets no GPU progress
+// markers.
 bool StartForProfiler() noexcept;
 
 // Contexts. A communicator whose creation was recorded is found by its identity, others at their first operation.
@@ -15,7 +16,7 @@ Handle NewContext(const CommFacts& facts) noexcept;
 uint32_t ForgetContext(Handle context) noexcept;  // returns the index of the context's communicator, or kNone
 void ForgetContexts() noexcept;
 uint32_t CommOfContext(Handle context) noexcept;  // kNone while unknown
-// Ties the context to the communicator of a CPU call.
+// Connects the context to the communicator of a CPU call.
 void Bind(Handle context, uint32_t comm) noexcept;
 // Like CommOfContext, but creates a communicator if none is known.
 CommLocal* OwnComm(Handle context, int rank, uint64_t hash) noexcept;

@@ -103,7 +103,7 @@ bool OtherPluginIsThere() noexcept {
     if (next != nullptr) *next++ = 0;
     char path[440];
     snprintf(path, sizeof(path), "libnccl-net-%s.so", name);
-    // The library stays open, since some network plugins fail if they are closed and opened again.
+    // The library stays open, because some network plugins fail if they are closed and opened again.
     if (*name != 0 && (HasOtherPlugin(name, false) || (strchr(name, '/') == nullptr && HasOtherPlugin(path, false)))) {
       return true;
     }

@@ -1,17 +1,17 @@
-// Whether NCCL loads this library as its profiler plugin, and how it is requested. Never replaces a user's plugin,
-// because NCCL loads only one.
+// Whether NCCL loads this library as its profiler plugin, and how Lockstep requests that. It never replaces a user's
+// plugin, because NCCL loads only one.
 #pragma once
 
 namespace lockstep::recorder::profiler {
 
 // With LOCKSTEP_GPU=profiler, before the first NCCL call is forwarded: sets NCCL_PROFILER_PLUGIN to this library,
-// unless that would displace a plugin of the user. Runs once in a process.
+// unless that would displace a user's plugin. Runs once in a process.
 void RequestPlugin() noexcept;
-// Returns whether RequestPlugin did that. *note is the reason if not, or null.
+// Returns whether RequestPlugin did that. *note is the reason if it did not, or null.
 bool PluginWillLoad(const char** note) noexcept;
 
-// Called by dlsym for NCCL or another caller: whether the plugin's tables may be found. They may in an object that NCCL
-// opened by name. In the whole program (NCCL_PROFILER_PLUGIN=STATIC_PLUGIN) they may only with LOCKSTEP_GPU=profiler.
+// Called by dlsym for NCCL or another caller: whether it may find the plugin's tables. It may in an object that NCCL
+// opened by name. In the whole program (NCCL_PROFILER_PLUGIN=STATIC_PLUGIN) it may only with LOCKSTEP_GPU=profiler.
 bool PluginIsAskedFor() noexcept;
 
 }  // namespace lockstep::recorder::profiler

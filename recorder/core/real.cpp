@@ -41,8 +41,8 @@ void* OfCopy(RealFunction* function, uint32_t copy) noexcept {
   return own;
 }
 
-// The second name exists so that a tool can define the first name and call the second. So this calls the second, never
-// the first again.
+// The second name exists so that a tool can define the first name and call the second, so this calls the second name,
+// never the first again.
 LOCKSTEP_COLD void* FindTwin(RealFunction* function) noexcept {
   ErrnoKeeper keep;
   char name[64] = "p";
@@ -75,7 +75,7 @@ void* LibcFunction(RealFunction* function) noexcept {
 
 LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noexcept {
   ErrnoKeeper keep;
-  FindCallSite(caller);  // a new call site inside an NCCL library makes that library known
+  FindCallSite(caller);  // a new call site inside an NCCL library registers that library
   void* address = LoadAcquire(&function->address);
   if (address == nullptr) {
     LoadedObject owner{};
@@ -103,7 +103,7 @@ LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noex
 
 namespace {
 
-// If there are several CUDA runtimes, the caller determines which one is used. The choice is remembered for each call
+// If there are several CUDA runtimes, the caller determines which one is used. The choice is stored for each call
 // site, as for NCCL calls.
 struct CudaSite {
   const void* caller;  // null: free

@@ -1,5 +1,5 @@
-// The real functions behind the exported names. Each is searched among the loaded objects at its first use and stored
-// in one atomic pointer. A failure is not stored, because NCCL may be loaded later.
+// The real functions behind the exported names. Each is looked up among the loaded objects at its first use and
+// stored in one atomic pointer. A failure is not stored, because NCCL may be loaded later.
 #pragma once
 
 #include <stdint.h>
@@ -16,9 +16,9 @@ inline bool Accepted(int result) noexcept { return result == kNcclSuccess || res
 
 inline constexpr uint32_t kMaxNcclCopies = 4;
 
-// For NCCL functions that dlsym returned: the library to call, counted from 1; kAskedTwin if the function was called by
-// its second name, pncclX; 0 for neither. The machine code in hook_entry.cpp writes it, and RealNccl reads it. `now` is
-// the value of the current call on this thread.
+// For NCCL functions that dlsym returned: the library to call, counted from 1; kAskedTwin if the function was called
+// by its second name, pncclX; 0 for neither. The machine code in hook_entry.cpp writes it, and RealNccl reads it.
+// `now` is the value for the current call on this thread.
 struct AskedLibrary {
   uint32_t asked, now;
 };
@@ -37,9 +37,9 @@ struct RealFunction {
   uint32_t noted = 0;    // whether a note says that the loaded NCCL has no such function
 };
 
-// Returns null if no loaded library defines the function; the ring's note then says so. If a process has two NCCL
-// libraries, inner calls use the functions of their own library. A caller that looked a function up in one library gets
-// that library's function; all others get the first library's.
+// Returns null, and adds a note to the ring, if no loaded library defines the function. If a process has two NCCL
+// libraries, inner calls use the functions of their own library. A caller that looked up a function in one library
+// gets that library's function; all others get the first library's.
 void* ResolveNccl(RealFunction* function, const void* caller) noexcept;
 void* ResolveAsked(RealFunction* function, uint32_t library) noexcept;
 inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
@@ -58,7 +58,7 @@ inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
   return ResolveNccl(function, caller);
 }
 
-// If CUDA runtimes of two versions are loaded, this returns the function of the caller's own.
+// If CUDA runtimes of two versions are loaded, returns the function of the caller's own.
 void* ResolveCuda(RealFunction* function, const void* caller) noexcept;
 inline void* RealCuda(RealFunction* function, const void* caller) noexcept {
   void* address = LoadAcquire(&function->address);
@@ -66,12 +66,12 @@ inline void* RealCuda(RealFunction* function, const void* caller) noexcept {
   return ResolveCuda(function, caller);
 }
 
-// Calls the real NCCL about a usable communicator. `library` is its creator, numbered as in AskedLibrary. Returns false
-// if NCCL cannot answer.
+// Calls the real NCCL about a usable communicator. `library` is its creator, numbered as in AskedLibrary. Returns
+// false if NCCL cannot answer.
 enum class AskedOfComm { kUserRank, kCount, kDevice };
 bool AskComm(AskedOfComm what, uint32_t library, const void* comm, int* value) noexcept;
 
-// A function of libc whose symbol version moved, such as dlopen. Returns null if there is none.
+// A libc function whose symbol version changed, such as dlopen. Null if there is none.
 void* LibcFunction(RealFunction* function) noexcept;
 
 // ncclGetVersion of the library behind the current call, or null if it has none; and its result, or 0.

@@ -10,8 +10,8 @@ struct Slot {
   uint64_t number;
 };
 
-// The shared ring: a slot is claimed by compare-and-swap. If a writer is delayed for a whole lap, it keeps its slot,
-// and the newer record is dropped and counted.
+// The shared ring: a slot is claimed with compare-and-swap. If a writer is delayed for a whole lap, it keeps its
+// slot, and the newer record is dropped and counted.
 Slot TakeOverflow() noexcept;
 void PublishOverflow(const Slot& slot) noexcept;
 // The record with this number, for changes by its own writer; null if its slot was reused.

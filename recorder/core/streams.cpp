@@ -12,7 +12,7 @@ constexpr uint64_t kRetired = UINT64_MAX;  // value of StreamCell::owner after t
 bool IsDefault(const void* handle) noexcept { return reinterpret_cast<uintptr_t>(handle) <= kPerThread; }
 
 // Maps an event to the stream and ticket of its last record. When the neighboring places are full, the oldest is
-// forgotten, so that a dependency can be lost but is never wrong.
+// dropped, so a dependency can be lost but is never wrong.
 struct EventEntry {
   const void* event;
   uint64_t value;  // (stream + 1) << 48 | ticket
@@ -40,7 +40,7 @@ uint32_t ClaimStream() noexcept {
         (!retired && Load(&g_tables.stream_handles[index]) != nullptr)) {
       continue;
     }
-    // Marks that are still pending would report on the previous stream.
+    // Markers that are still pending would report on the previous stream.
     if (Load(&cell->marked) != 0 && Load(&g.map.marks[index].completed) + 1 < Load(&cell->given)) continue;
     if (Swap<uint32_t>(&g.map.streams[index].in_use, 1, 2)) return index;
   }
@@ -53,7 +53,7 @@ uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept 
   ring::StreamCell* cell = &g.map.streams[index];
   cell->handle = reinterpret_cast<uintptr_t>(handle);
   cell->device = device;
-  Store(&cell->owner, owner);  // ForgetThreadStreams also looks at places that are being filled
+  Store(&cell->owner, owner);  // ForgetThreadStreams also checks places that are being filled
   cell->marked = 0;
   cell->first_error = 0;
   cell->given = 0;
@@ -77,7 +77,7 @@ uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept 
   return index;
 }
 
-// 0 and 1 name the same stream if the program was not built for per-thread default streams.
+// 0 and 1 mean the same stream if the program was not built for per-thread default streams.
 uintptr_t PlainValue(uintptr_t value) noexcept { return value == kLegacy ? 0 : value; }
 uint64_t DefaultOwner(const ThreadState* thread, uintptr_t value) noexcept {
   return value == kPerThread ? uint64_t{thread->index} + 1 : 0;
@@ -95,8 +95,8 @@ uint32_t FindDefault(uintptr_t value, int32_t device, uint64_t owner) noexcept {
   return kNone;
 }
 
-// Called for every event and copy on a default stream, so it returns at once if no operation used a default stream.
-// A default stream without operations gets no place in the table.
+// Called for every event and copy on a default stream, so it returns at once if no operation used a default stream. A
+// default stream without operations gets no place in the table.
 uint32_t KnownDefault(const void* handle) noexcept {
   if (LOCKSTEP_LIKELY(Load(&g_default_streams) == 0)) return kNone;
   const ThreadState* thread = Thread();
@@ -190,7 +190,7 @@ uint32_t EventStream(const void* event, uint64_t* ticket) noexcept {
 
 namespace {
 
-// Returns true if the marks show that nothing waits there any more.
+// Returns true if the markers show that nothing waits there any more.
 bool IsOver(const ring::Dependency& wait) noexcept {
   const uint32_t stream = Load(&wait.stream_plus_one);
   return stream == 0 || (Load(&g.map.streams[stream - 1].marked) != 0 &&
@@ -198,7 +198,7 @@ bool IsOver(const ring::Dependency& wait) noexcept {
 }
 
 // Returns the place, among the waits of `target`, for a wait for `source`. An earlier, unfinished wait for the same
-// stream holds up the work between the two waits, so it is kept if there is room. Without marks this is unknown, and
+// stream delays the work between the two waits, so it is kept if there is room. Without markers this is unknown, and
 // the newest wait counts.
 uint32_t PlaceOfWait(const ring::StreamCell& target, uint32_t source, uint16_t after) noexcept {
   const bool marked = Load(&g.map.streams[source].marked) != 0;
@@ -261,8 +261,8 @@ bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept {
     Calibrate(now);
     if (!Recording()) return false;
   }
-  // A wait inside another is a wait of NCCL or of the runtime. If it begins no deeper in the stack than the last wait,
-  // an exception or a jump has left that one. Then this wait takes its place.
+  // A wait inside another belongs to NCCL or the runtime. If it begins no deeper in the stack than the last wait, an
+  // exception or a jump has left that one. Then this wait takes its place.
   const void* frame = __builtin_frame_address(0);
   if (Load(&cell->wait) != 0 && reinterpret_cast<uintptr_t>(frame) < reinterpret_cast<uintptr_t>(thread->wait_frame)) {
     return false;

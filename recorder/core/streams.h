@@ -5,8 +5,8 @@
 
 namespace lockstep::recorder {
 
-// The stream's index, assigned at its first use; kNone if the table is full. `device` is for the default streams, whose
-// handle is the same on every device; -1 means the current one.
+// The stream's index, assigned at its first use; kNone if the table is full. `device` is for the default streams,
+// whose handle is the same on every device; -1 means the current one.
 uint32_t FindStreamSlow(ThreadState* thread, const void* handle, int32_t device) noexcept;
 inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t device) noexcept {
   const auto value = reinterpret_cast<uintptr_t>(handle);
@@ -18,7 +18,8 @@ inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t devi
 }
 // Stands for the stream of an operation that reports none; it has no index.
 inline const void* UnknownStream() noexcept { return reinterpret_cast<const void*>(UINTPTR_MAX); }
-// The index of a known stream, else kNone. For a default stream (null, legacy, per-thread), the current device's.
+// The index of a known stream, otherwise kNone. For a default stream (null, legacy, per-thread): the current
+// device's.
 uint32_t KnownStream(const void* handle) noexcept;
 
 // Called before the program destroys the stream, because its handle may be reused at once. Returns its index, or kNone
@@ -27,8 +28,8 @@ uint32_t ForgetStream(const void* handle) noexcept;
 // Called if the stream was not destroyed after all.
 void KeepStream(uint32_t index, const void* handle) noexcept;
 
-// Called when the thread has ended, perhaps in the middle of a group: its own default streams end, and its tickets are
-// free.
+// Called when the thread has ended, perhaps in the middle of a group: its own default streams end, and its tickets
+// are free.
 void ForgetThreadStreams(uint32_t thread) noexcept;
 
 // cudaEventRecord and cudaStreamWaitEvent; called after they succeeded.

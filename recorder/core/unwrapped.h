@@ -4,7 +4,7 @@
 
 namespace lockstep::recorder {
 
-// `in_nccl` is any function of that library. Not called in the path of other calls.
+// `in_nccl` is any function in that library. Only called once, not for every NCCL call.
 void NoteUnwrapped(const void* in_nccl) noexcept;
 
 }  // namespace lockstep::recorder

@@ -1,4 +1,4 @@
-// Records calls and groups that the wrappers did not see. NCCL's profiler interface reports them from version 5 on.
+// Records calls and groups that the wrappers missed. NCCL's profiler interface reports them from version 5 on.
 #include "recorder/core/ops.h"
 #include "recorder/core/profiler_handles.h"
 #include "recorder/core/profiler_match.h"
@@ -37,7 +37,7 @@ void Leave(OwnCalls* own, ThreadState* thread) noexcept {
   own->in_call = own->in_p2p = false;
 }
 
-// Marks would follow work that NCCL has launched already, so the stream is useful only where there are no marks.
+// Markers would come after work that NCCL has already launched, so the stream is only useful without markers.
 const void* StreamFor(const void* stream) noexcept {
   return g.gpu == GpuMode::kProfiler || g.gpu == GpuMode::kOff ? stream : UnknownStream();
 }

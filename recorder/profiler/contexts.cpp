@@ -39,8 +39,8 @@ bool Fits(const ring::CommEntry& entry, const CommFacts& facts) noexcept {
 }
 
 // Finds the entry that a call of the program wrote for this communicator. The identities may differ (a shrunk
-// communicator, or NCCL before 2.26), or a rank may not be known yet (several children of one split in a process). Then
-// takes the only entry that is being created and fits. Sets *maybe if there are several.
+// communicator, or NCCL before 2.26), or a rank may not be known yet (several children of one split in a process).
+// Then takes the only fitting entry that is being created. Sets *maybe if there are several.
 uint32_t FindMade(const CommFacts& facts, bool* maybe) noexcept {
   uint32_t same = kNone, any = kNone, sames = 0, anys = 0;
   const uint32_t used = Load(&g.comms_used);
@@ -72,7 +72,7 @@ LOCKSTEP_COLD CommLocal* MakeOwn(Handle handle, Context* context, uint64_t id) n
   plan.device = context->device;
   CommLocal* comm = NewComm(plan);
   if (comm == nullptr) return nullptr;
-  // NCCL cannot be asked anything, because this handle is the recorder's own.
+  // NCCL cannot be queried, because this handle is the recorder's own.
   comm->ready = true;
   comm->needs_rank = false;
   BindHandle(comm, reinterpret_cast<const void*>(handle));

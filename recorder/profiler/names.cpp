@@ -1,4 +1,4 @@
-// NCCL's words for functions and datatypes.
+// NCCL's names for functions and datatypes.
 #include <string.h>
 
 #include "recorder/core/profiler_events.h"

@@ -173,9 +173,9 @@ TableV5 g_v7 = {kName, InitV5To7<7>, Start<7, DescriptorV7>, Stop, Record<7>, Fi
 }  // namespace
 }  // namespace lockstep::recorder::profiler
 
-// NCCL looks these names up with dlsym in an object that it opened or, with NCCL_PROFILER_PLUGIN=STATIC_PLUGIN, in the
-// whole program. There, an unrequested Lockstep in LD_PRELOAD would hide a plugin of the user. So the symbols are
-// indirect: dlsym runs the function below, which returns the table, or null as if there were none.
+// NCCL looks these names up with dlsym in an object that it opened or, with NCCL_PROFILER_PLUGIN=STATIC_PLUGIN, in
+// the whole program. There, an unrequested Lockstep in LD_PRELOAD would hide a user's plugin. The symbols are
+// therefore indirect: dlsym runs the function below, which returns the table, or null as if there were none.
 #define LOCKSTEP_PROFILER_TABLE(version)                                                          \
   extern "C" __attribute__((visibility("hidden"), used)) void (*LockstepProfilerV##version())() { \
     using namespace lockstep::recorder::profiler;                                                 \

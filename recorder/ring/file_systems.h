@@ -1,14 +1,14 @@
-// File systems on which a ring must not be. Shared by the recorder, which creates none there, and the agent, which
-// reads none there.
+// File systems on which a ring must not be. The recorder creates none there, and the agent reads none there.
 #pragma once
 
 #include <stdint.h>
 
 namespace lockstep::ring {
 
-// The name of an unsuitable file system (statfs::f_type), else null. A reader may hang if a server does not answer. The
-// process waits if a page of a mapped file must first be fetched or written elsewhere. It ends by SIGBUS if a page can
-// no longer be written; reserving space does not prevent that on a file system where every write takes new space.
+// The name of an unsuitable file system (statfs::f_type), otherwise null. A reader may hang if a server does not
+// answer. The process waits if a page of a mapped file must first be fetched or written elsewhere. It ends with
+// SIGBUS if a page can no longer be written; reserving space does not prevent that on a file system where every write
+// takes new space.
 inline const char* UnfitFileSystem(uint32_t type) noexcept {
   switch (type) {
     case 0x6969: return "NFS";

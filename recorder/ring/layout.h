@@ -381,7 +381,7 @@ static_assert(offsetof(ReplaySlot, stage) == offsetof(OpSlot, stage));
 // One of a graph's last launches. `number` is 0 during a write.
 struct GraphLaunch {
   uint64_t number;
-  uint64_t ticket;  // 0 without GPU marks
+  uint64_t ticket;  // 0 without GPU progress markers
   uint64_t ticks;
   uint16_t stream;
   uint16_t thread;
@@ -460,7 +460,7 @@ struct StreamCell {
   int32_t device;
   uint32_t in_use;
   uint64_t issued;      // tickets given to operations on this stream
-  uint32_t marked;      // whether GPU marks are written for the stream
+  uint32_t marked;      // whether GPU progress markers are written for the stream
   int32_t first_error;  // CUresult of the first mark or query that failed: the GPU's error, never a completion
   uint64_t owner;       // the thread, for a per-thread default stream; else 0
   // 1 + the last ticket whose completion mark the driver accepted; 0 in files of older recorders. Of later tickets

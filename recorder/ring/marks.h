@@ -1,6 +1,6 @@
 // Reads only the GPU mark lines of a ring file: a few hundred bytes, cheap enough for a hundred reads a second. The
-// file is untrusted: it is read by pread into own memory, and positions and numbers are bounded. Depends only on libc
-// and libstdc++.
+// file is untrusted: it is read with pread into own memory, and positions and numbers are bounded. Depends only on
+// libc and libstdc++.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct Mark {
 
 // Returns false if the file has no such section, or its position is impossible. The position never changes.
 bool FindMarks(int fd, MarksPlace* out);
-// Reads the first `lines` mark lines (or fewer), indexed as StreamSnapshot::index. Returns false if the file is now too
-// short.
+// Reads the first `lines` mark lines (or fewer), indexed like StreamSnapshot::index. Returns false if the file is now
+// too short.
 bool ReadMarks(int fd, const MarksPlace& place, size_t lines, std::vector<Mark>* out);
 
 }  // namespace lockstep::ring

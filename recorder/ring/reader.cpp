@@ -178,21 +178,20 @@ void FindSections(Reading* reading) {
       const uint64_t at = offsetof(Header, sections) + i * sizeof(Section);
       if (section.offset < kPage || section.offset > reading->file.size() || section.stride < expected.smallest ||
           section.stride > kMaxFileBytes || section.stride % 8 != 0) {
-        reading->Problem(std::string(expected.name) + ": the section's place is impossible, at offset " +
-                         std::to_string(at));
+        reading->Problem(std::string(expected.name) + ": impossible section position, at offset " + std::to_string(at));
         break;
       }
       uint64_t count = section.count < expected.most ? section.count : expected.most;
       const uint64_t fit = std::min(reading->file.size() - section.offset, left) / section.stride;
       if (section.count > count || count > fit) {
         count = count < fit ? count : fit;
-        reading->Problem(std::string(expected.name) + ": " + std::to_string(section.count) + " announced at offset " +
-                         std::to_string(at) + ", the file holds " + std::to_string(count));
+        reading->Problem(std::string(expected.name) + ": " + std::to_string(section.count) + " claimed at offset " +
+                         std::to_string(at) + ", but the file contains " + std::to_string(count));
       }
       *table = {section.offset, section.stride, count, true};
       left -= count * section.stride;
     }
-    if (!table->present && !expected.may_miss) reading->Problem(std::string(expected.name) + ": no section");
+    if (!table->present && !expected.may_miss) reading->Problem(std::string(expected.name) + ": missing section");
   }
 }
 
@@ -250,7 +249,7 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
   *out = Snapshot();
   struct stat info {};
   if (fstat(fd, &info) != 0) {
-    *error = std::string("cannot look at the file: ") + std::strerror(errno);
+    *error = std::string("cannot examine the file: ") + std::strerror(errno);
     return false;
   }
   if (!S_ISREG(info.st_mode)) {
@@ -273,7 +272,7 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
     return false;
   }
   if (header.endian_mark != kEndianMark) {
-    *error = "written on a machine of the other byte order (mark at offset 28)";
+    *error = "written on a machine with the other byte order (mark at offset 28)";
     return false;
   }
   if (header.min_reader_version > kLayoutVersion) {
@@ -283,8 +282,8 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
   }
   if (whole > kMaxFileBytes) reading.Problem("only the first 64 MiB of " + std::to_string(whole) + " bytes are read");
   if (header.file_bytes > whole) {
-    reading.Problem("truncated: " + std::to_string(header.file_bytes) + " bytes announced at offset 32, " +
-                    std::to_string(whole) + " there");
+    reading.Problem("truncated: " + std::to_string(header.file_bytes) + " bytes claimed at offset 32, but " +
+                    std::to_string(whole) + " present");
   }
   const std::string own_boot = internal::OwnBootId();
   const bool same_boot = !own_boot.empty() && own_boot == internal::Text(header.boot_id, sizeof(header.boot_id));

@@ -10,11 +10,11 @@
 namespace lockstep::ring {
 
 struct ReadOptions {
-  // Read only the digest instead of everything: header, communicator table with progress and recent operations,
+  // Reads only the digest instead of everything: header, communicator table with progress and recent operations,
   // threads, streams. A digest read is a few tens of KiB and meant to be repeated many times a second.
   bool digest_only = false;
-  // With a digest: also the operations of the newest graph launches, and the profiler's data, which are not among the
-  // communicators' recent operations. Reads up to 64 KiB more for each thread if there are graphs.
+  // With a digest: also reads the operations of the newest graph launches and the profiler's data, which are not
+  // among the communicators' recent operations. Reads up to 64 KiB more for each thread if there are graphs.
   bool in_flight = false;
 };
 
@@ -22,11 +22,10 @@ struct ReadOptions {
 bool LooksLikeRing(const void* data, uint64_t size);
 
 // Reads through an open descriptor, which it does not own and whose offset it does not use. Returns false with *error
-// set (what, offset) if not even the header is usable. Later damage is skipped and listed in out->problems.
-// Thread-safe.
+// set (what, offset) if not even the header is usable. Skips later damage and lists it in out->problems. Thread-safe.
 bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* error);
 
-// Opens with O_NOFOLLOW | O_CLOEXEC and reads. Only regular files are accepted.
+// Opens with O_NOFOLLOW | O_CLOEXEC and reads. Accepts only regular files.
 bool ReadRingFile(const std::string& path, const ReadOptions& options, Snapshot* out, std::string* error);
 
 }  // namespace lockstep::ring

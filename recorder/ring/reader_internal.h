@@ -27,7 +27,7 @@ class File {
   uint64_t size_;
 };
 
-// Converts ticks to CLOCK_MONOTONIC nanoseconds by a straight line.
+// Converts ticks to CLOCK_MONOTONIC nanoseconds with a straight line.
 class Clock {
  public:
   // Uses the header's triples, or this process's own fresh pair on the same boot.
@@ -72,9 +72,9 @@ struct Reading {
   Table graphs{}, graph_ops{};
   std::vector<GraphTemplate> templates{};  // indexed as the graph table
   uint64_t replayed_groups = 0;
-  // What a hostile file may cost beyond its size. Single entries are read until two reads agree: a sound ring needs a
-  // few reads, and an entry that keeps changing is finally taken as it is. Also limits the operations of graph launches
-  // that are listed one by one.
+  // What a hostile file may cost beyond its size. Single entries are read until two reads agree. A valid ring needs a
+  // few reads, and an entry that keeps changing is finally taken as it is. Also limits the operations of graph
+  // launches that are listed one by one.
   uint64_t rereads = 1 << 14;
   uint64_t replays = 1 << 18;
 
@@ -122,7 +122,7 @@ void ForEachOf(const Reading& reading, const Table& table, Function function) {
   }
 }
 
-// At most `size` characters up to the first zero. Replaces everything except printable ASCII and UTF-8 by '?'.
+// At most `size` characters up to the first zero. Replaces everything except printable ASCII and UTF-8 with '?'.
 std::string Text(const char* from, size_t size);
 
 // Restores a counter from its `low` bits: the largest value up to `now` with these bits.
@@ -134,13 +134,13 @@ void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells);
 void ReadGraphs(Reading* reading);
 // The number of operations of the launch that begins in this slot; 0 if none begins there.
 uint64_t ReplayedOps(const Reading& reading, const OpSlot& slot);
-// Adds the launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Returns its number
-// of slots.
+// Adds the launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Returns its
+// number of slots.
 size_t AddReplay(Reading* reading, std::span<const OpSlot* const> slots, uint32_t thread, uint64_t thread_ops,
                  bool one_by_one);
 // Adds times to the operations that ReadOps and ReadComms found.
 void ReadTimes(Reading* reading);
-// Reads every record if `whole`, else the newest of every thread.
+// Reads every record if `whole`, otherwise each thread's newest.
 void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells, bool whole);
 void ReadProfiler(Reading* reading);
 

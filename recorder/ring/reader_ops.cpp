@@ -8,12 +8,12 @@
 namespace lockstep::ring::internal {
 namespace {
 
-// The streams were read before the rings, and so many tickets may have been given since.
+// The streams were read before the rings, and at most this many tickets may have been issued since.
 constexpr uint64_t kIssuedSince = 4096;
-// Limits of a digest: records of a thread, and individual operations of graph launches.
+// Limits for a digest: records of a thread, and individual operations of graph launches.
 constexpr uint64_t kNewestRecords = 512, kNewestReplayed = 512;
 
-// Values of the thread's cell of which a record keeps only the lower half.
+// Values in the thread's cell of which a record keeps only the lower half.
 struct Context {
   uint32_t thread;
   uint64_t ops, groups, created_ticks;
@@ -87,7 +87,7 @@ void AddSlot(const Reading& reading, const OpSlot& slot, const Context& context,
   }
 }
 
-// Gives the members of a group the call site in the group's record, because they have no room for one.
+// Copies the call site in the group's record to the group's members, which have no room for one.
 void SpreadCallers(std::vector<OpSnapshot>* ops, size_t from) {
   const OpSnapshot* header = nullptr;
   for (size_t i = from; i < ops->size(); ++i) {
@@ -137,7 +137,7 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
   std::vector<OpSlot> records(kept);
   if (!ReadSlots(*reading, at, slots, begun, &records)) {
     reading->Problem("the ring of thread " + std::to_string(cell.tid) + " at offset " + std::to_string(at) +
-                     " could not be read whole");
+                     " could not be read completely");
     return;
   }
   // Only two records change in place: the newest one and the newest group's.
@@ -150,7 +150,7 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
     settle(n - 1);
     break;
   }
-  // Read after the slots: a write that has begun by now may have overwritten what was read.
+  // Read after the slots, because a write that has begun by now may have overwritten what was read.
   ThreadCell after = cell;
   reading->file.Read(reading->threads.offset + context.thread * reading->threads.stride, &after, sizeof(after));
   if (after.begun > kAbsurd || after.begun < begun) {

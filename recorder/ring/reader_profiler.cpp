@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kFarNs = uint64_t{1} << 62;
 // The GPU's clock drifts against the CPU's, so only measurements near an operation show the offset at that time.
 constexpr int64_t kNearNs = 30'000'000'000;
-// The uncertainty if no host call is known near the operation.
+// The uncertainty if no CPU call is known near the operation.
 constexpr int64_t kUnbounded = 1'000'000;
 
 // Returns the entries that belong to the same use in both reads, with the values of the later read.
@@ -28,7 +28,7 @@ std::vector<T> SettledTable(const Reading& reading, const Table& table) {
   return result;
 }
 
-// Host time minus GPU time, as one operation bounds it: at least `low` and at most `high`.
+// CPU time minus GPU time, as bounded by one operation: at least `low` and at most `high`.
 struct Bound {
   int64_t gpu_ns;
   int64_t low, high;
@@ -41,9 +41,9 @@ struct Timed {
   int64_t told_started, told_completed;
 };
 
-// Converts GPU times to the host clock. An operation cannot start before the CPU call, although NCCL may report it
-// after the launch, when it already runs. No event is reported before it happened. The shortest reporting delay near an
-// operation bounds how late a time can be.
+// Converts GPU times to the CPU clock. An operation cannot start before the CPU call, although NCCL may report it
+// after the launch, when it is already running. No event is reported before it happened. The shortest reporting delay
+// near an operation bounds how late a time can be.
 void LayClocksTogether(const std::vector<Timed>& timed, std::vector<KernelSnapshot>* kernels) {
   std::vector<Bound> bounds;
   for (const Timed& t : timed) {

@@ -31,8 +31,8 @@ bool SameIdentity(const CommEntry& a, const CommEntry& b) {
 
 constexpr size_t kProgressBytes = offsetof(CommEntry, launched_seq) - offsetof(CommEntry, issued_seq);
 
-// Reads until the identity is twice the same and the progress is complete and twice the same. What a dying writer left
-// incomplete stays incomplete.
+// Reads until the identity is equal in two reads and the progress is complete and equal in two reads. What a dying
+// writer left incomplete stays incomplete.
 void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* before) {
   constexpr int kTries = 8;
   bool identity = SameIdentity(*before, *entry);
@@ -177,7 +177,7 @@ void ReadComms(Reading* reading) {
     FillComm(*reading, entry, &comm);
     for (uint32_t c = 0; c < kCheckpoints; ++c) {
       const Checkpoint& checkpoint = entry.checkpoints[c];
-      // Takes only what two reads agree on, because sequence number and hash are two words.
+      // Takes only values that two reads agree on, because sequence number and hash are two words.
       if (checkpoint.seq == 0 || checkpoint.seq != first[i].checkpoints[c].seq ||
           checkpoint.hash != first[i].checkpoints[c].hash) {
         continue;
@@ -203,7 +203,7 @@ void ReadComms(Reading* reading) {
 void ReadStreams(Reading* reading) {
   const uint64_t used = std::min<uint64_t>(reading->header.streams_used, reading->streams.count);
   const std::vector<MarkLine> marks = ReadTable<MarkLine>(*reading, reading->marks, used);
-  // The cells are read after the marks: what the GPU has completed was issued before.
+  // The cells are read after the markers: what the GPU has completed was issued before.
   const std::vector<StreamCell> cells = ReadTable<StreamCell>(*reading, reading->streams, used);
   reading->stream_issued.assign(cells.size(), 0);
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -239,8 +239,8 @@ void ReadStreams(Reading* reading) {
 
 namespace {
 
-// Call, communicator, sequence number and start only have a meaning together, so a cell is read until two reads agree.
-// Returns false if its thread changes faster than that; then the thread is in no lasting call.
+// Call, communicator, sequence number and start only have a meaning together, so a cell is read until two reads
+// agree. Returns false if its thread changes faster than that; then the thread is in no lasting call.
 bool SettleThread(Reading* reading, uint64_t index, ThreadCell* cell) {
   constexpr int kTries = 8;
   constexpr size_t kMoving = offsetof(ThreadCell, tid);

@@ -15,7 +15,7 @@ inline constexpr size_t kMostConfigLine = 512;                // without the lin
 struct RecorderSetting {
   const char* variable;
   const char* key;
-  const char* kind;      // "on|off" and the like, else a word that describes the value
+  const char* kind;      // "on|off" and the like, otherwise a word that describes the value
   const char* fallback;  // the default, for people to read
   const char* meaning;
 };
@@ -24,9 +24,9 @@ struct RecorderSetting {
 inline constexpr RecorderSetting kRecorderSettings[] = {
     {"LOCKSTEP", "record", "on|off", "on", "off: record nothing in this process and its children"},
     {"LOCKSTEP_HOOK", "hook", "dlsym|symbols|off", "dlsym",
-     "symbols: record linked calls only; dlsym: also functions that are looked up; off: only forward calls"},
+     "symbols: record only linked calls; dlsym: also record functions that are looked up; off: only forward calls"},
     {"LOCKSTEP_DIR", "dir", "FOLDER", "/dev/shm/lockstep-UID",
-     "folder of the ring files, made with mode 0700 (with a group 0750)"},
+     "folder for the ring files, created with mode 0700 (with a group 0750)"},
     {"LOCKSTEP_GROUP", "group", "GROUP", "",
      "a group (name or number) whose members may read the rings; the process must belong to a member or to root"},
     {"LOCKSTEP_JOB", "job", "NAME", "the launcher's", "job's name"},
@@ -34,17 +34,17 @@ inline constexpr RecorderSetting kRecorderSettings[] = {
     {"LOCKSTEP_STEP", "step", "NAME", "the launcher's", "job step"},
     {"LOCKSTEP_HOST", "host", "NAME", "uname", "host's name"},
     {"LOCKSTEP_RING_KIB", "ring-kib", "NUMBER", "4096",
-     "size of the ring, 256 to 65536, rounded down to a power of two; less where space is short"},
+     "size of the ring, 256 to 65536, rounded down to a power of two; smaller if there is little space"},
     {"LOCKSTEP_GPU", "gpu", "off|done|full|events|watch|profiler|auto", "auto", "how the GPU's progress is recorded"},
     {"LOCKSTEP_GPU_SAMPLE", "gpu-sample", "NUMBER", "1", "with events: time one operation in this many on each stream"},
     {"LOCKSTEP_CUDA", "cuda", "on|off|runtime|driver", "on",
-     "layer at which CUDA calls are intercepted; off: they are only forwarded"},
-    {"LOCKSTEP_DENY", "deny", "RULES", "", "programs and NCCL versions to leave alone, with semicolons between them"},
+     "layer at which CUDA calls are intercepted; off: only forward them"},
+    {"LOCKSTEP_DENY", "deny", "RULES", "", "programs and NCCL versions not to record, separated by semicolons"},
     {"LOCKSTEP_BUDGET", "budget", "N%|Nns|off", "5% and more than 5 us a call",
      "what recording may cost before the recorder records less"},
-    {"LOCKSTEP_HELPER", "helper", "on|off", "off", "a thread in the process answers questions about it"},
+    {"LOCKSTEP_HELPER", "helper", "on|off", "off", "start a thread in the process that answers questions about it"},
     {"LOCKSTEP_CLOCK", "clock", "counter|monotonic", "counter",
-     "monotonic: clock_gettime instead of the processor's counter"},
+     "monotonic: use clock_gettime instead of the CPU's counter"},
 };
 inline constexpr size_t kRecorderSettingCount = sizeof(kRecorderSettings) / sizeof(kRecorderSettings[0]);
 

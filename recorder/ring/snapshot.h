@@ -1,6 +1,6 @@
 // The decoded contents of one ring file: plain checked values, without pointers into the file. The reader
 // (recorder/ring/reader.h) fills it; collector and analyzer use it. Times are nanoseconds of the machine's
-// CLOCK_MONOTONIC unless named otherwise; 0 means "never". Sequence numbers count from 1; 0 means "none yet".
+// CLOCK_MONOTONIC unless stated otherwise; 0 means "never". Sequence numbers count from 1; 0 means "none yet".
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ enum class CommState : uint32_t {
   kNotMember = 8,  // the rank passed no color to a split
 };
 
-// kProfiler: no marks; NCCL's profiler interface reports when kernels ran.
+// kProfiler: no markers; NCCL's profiler interface reports when kernels ran.
 enum class GpuMarks : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kProfiler = 4 };
 
 struct ProcessInfo {
@@ -101,13 +101,13 @@ struct CommSnapshot {
   // Progress cell, which traffic never overwrites.
   uint64_t issued_seq = 0;  // collectives issued
   int64_t issued_ns = 0;
-  // Number of these collectives that are known to be on a stream (the outermost group end returned).
+  // Number of these collectives that are certainly on a stream (the outermost group end returned).
   uint64_t launched_seq = 0;
   uint64_t signature_hash = 0;              // rolling hash at issued_seq
   std::vector<HashCheckpoint> checkpoints;  // oldest first
   std::vector<PeerProgress> peers;
   uint64_t peers_lost = 0;  // number of peers beyond the table, whose counts are unknown
-  // Operations of this communicator that were overwritten in the event rings or never written there.
+  // Operations on this communicator that were overwritten in the event rings or never written there.
   uint64_t lost_records = 0;
   int32_t async_error = 0;  // last value of ncclCommGetAsyncError other than Success and InProgress
   int64_t async_error_ns = 0;
@@ -136,7 +136,7 @@ struct OpSnapshot {
   uint64_t index = 0;            // program order in the thread, over all communicators
   uint64_t group = 0;            // 0 without an explicit group; else a number counted for each thread
   uint32_t stream = UINT32_MAX;  // StreamSnapshot::index
-  uint64_t ticket = 0;           // ticket of that stream; 0 without GPU marks
+  uint64_t ticket = 0;           // ticket of that stream; 0 without GPU progress markers
   uint64_t graph = 0;            // CUDA graph id, if captured or replayed
   // Number of the launch of that graph that issued the operation, from 1. 0 if captured, or for an ordinary call.
   uint64_t replay = 0;
@@ -178,14 +178,14 @@ struct StreamSnapshot {
   uint32_t index = 0;
   uint64_t handle = 0;
   int32_t device = -1;
-  bool marked = false;                              // GPU marks are written for this stream
+  bool marked = false;                              // GPU progress markers are written for this stream
   uint64_t issued = 0, started = 0, completed = 0;  // tickets; `started` is known only with full marks
   // How many of `started` and `completed` were reached after the process died. Only an observer of the death knows
   // this; the file does not show it.
   uint64_t late_started = 0, late_completed = 0;
   int32_t first_error = 0;  // cudaError_t
-  // The last ticket whose completion mark the driver accepted. Nothing is known of later tickets, not even that their
-  // work was queued.
+  // The last ticket whose completion marker the driver accepted. Nothing is known about later tickets, not even that
+  // their work was queued.
   uint64_t given = UINT64_MAX;
   uint32_t timed_every = 0;    // mode `events`: one operation in this many is timed; 0 in other modes
   bool starts_marked = false;  // mode `events`: the start of every operation is marked, not only of timed ones
@@ -219,7 +219,7 @@ struct GraphSnapshot {
   uint64_t launches = 0;
   uint64_t completed = 0;        // newest launch that the GPU is known to have completed; 0 if none or unknown
   uint32_t stream = UINT32_MAX;  // stream of the last launch
-  uint64_t ticket = 0;           // ticket of the last launch; 0 without GPU marks
+  uint64_t ticket = 0;           // ticket of the last launch; 0 without GPU progress markers
   int64_t captured_ns = 0, last_launch_ns = 0, ended_ns = 0;
 };
 
@@ -233,7 +233,7 @@ struct ProfilerSnapshot {
   uint64_t remote = 0;     // network operations on behalf of other processes
 };
 
-// One operation with the times of its kernel on the machine's clock, as exactly as the two clocks can be aligned.
+// One operation with its kernel's times on the machine's clock, as exactly as the two clocks can be aligned.
 struct KernelSnapshot {
   uint32_t comm = UINT32_MAX;  // CommSnapshot::index
   CallKind kind = CallKind::kNone;
@@ -282,7 +282,7 @@ struct Snapshot {
   std::vector<ProxySnapshot> proxies;
   uint64_t records_lost = 0;          // counted drops of records of threads or communicators beyond the tables
   std::vector<std::string> problems;  // damage that was skipped, with its file offset
-  // The reader's clock at the reading; 0 if the reader was not on the recording boot.
+  // The reader's clock when it read the file; 0 if the reader was not on the recording boot.
   int64_t read_mono_ns = 0;
 };
 

@@ -76,7 +76,7 @@ def find(name):
     return next((folder for folder in FOLDERS if (folder / name).exists()), None)
 
 
-# Versions of CUDA give these different parameters; the longest list is forwarded.
+# CUDA versions give these different parameters; the longest list is forwarded.
 LONGER = {"cudaGraphInstantiate", "cudaGraphExecUpdate", "cudaMemcpyBatchAsync", "cudaMemcpy3DBatchAsync"}
 
 

@@ -1,5 +1,5 @@
-// Makes over a million recorded calls with new threads, communicators, children, streams, groups and events, and prints
-// how many allocations happened. Two getppid calls enclose this part, so that a tracer can count its system calls.
+// Makes over a million recorded calls with new threads, communicators, children, streams, groups and events, and
+// prints the number of allocations. Two getppid calls enclose this part, so that a tracer can count its system calls.
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
-// A program for machines of another architecture than the build machine. The program calls an NCCL that does nothing,
-// in every way, with no other library.
+// A program for machines of a different architecture than the build machine. It calls an NCCL that does nothing, in
+// every way, with no other library.
 //   arm_host linked | by-hand LIBRARY | threads      prints results; the same with and without the recorder
 #include <dlfcn.h>
 

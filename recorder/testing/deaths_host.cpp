@@ -166,7 +166,7 @@ int Storm() {
   return 0;
 }
 
-// --- Calls that are left by an exception or a jump.
+// --- Calls that an exception or a jump leaves.
 void Throw() { throw std::runtime_error("thrown"); }
 int Exceptions() {
   void* comm = Make();
@@ -202,7 +202,7 @@ void* InGroup(void* comm) {
   return nullptr;
 }
 
-// Threads end in every possible place, while the process continues to use the same communicators.
+// Threads end at every possible point, while the process continues to use the same communicators.
 int Threads() {
   void* first = Make();
   void* second = Make();

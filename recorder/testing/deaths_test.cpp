@@ -1,5 +1,5 @@
-// Tests every way in which a process, a thread or a call can end under the recorder. The job's results must be those
-// without the recorder, and the record must be readable.
+// Tests every way in which a process, a thread or a call can end under the recorder. The job's results must be the
+// same as without the recorder, and the record must be readable.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ TEST_F(DeathsTest, ThreadsThatEndInACallOrAGroupAreReported) {
   }
   EXPECT_EQ(gone, 3);
   EXPECT_EQ(in_group, 1);
-  // Other threads use the communicators of the ended threads later. These calls must be recorded completely.
+  // Other threads later use the communicators of the ended threads. These calls must be recorded completely.
   ASSERT_THAT(rings[0].comms, SizeIs(3));
   for (const CommSnapshot& comm : rings[0].comms) {
     EXPECT_GE(comm.issued_seq, 1u);
@@ -404,8 +404,8 @@ class SignalTest : public DeathsTest, public ::testing::WithParamInterface<std::
 TEST_P(SignalTest, ASignalAtAnyInstructionIsHarmless) {
   const auto [what, way] = GetParam();
   const bool group = std::string(what) == "group";
-  // Single steps are slow, so every run takes other instructions. LOCKSTEP_EVERY_INSTRUCTION=1 takes all of them, in
-  // minutes.
+  // Single steps are slow, so every run uses different instructions. LOCKSTEP_EVERY_INSTRUCTION=1 uses all of them,
+  // which takes minutes.
   const int stride = std::getenv("LOCKSTEP_EVERY_INSTRUCTION") != nullptr ? 1 : group ? 149 : 11;
   const Stepping stepping =
       StepThrough("exec env " + Environment("LOCKSTEP_BUDGET=off") + "'" LOCKSTEP_DEATHS_PROGRAM "' stepped " + what +

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 int main(int argc, char** argv) {
-  // NCCL is not loaded yet. The recorder's own symbol may be found, but the call must fail cleanly.
+  // NCCL is not loaded yet. The lookup may find the recorder's own symbol, but the call must fail cleanly.
   auto early = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "ncclGetVersion"));
   int version = -1;
   if (early != nullptr) early(&version);

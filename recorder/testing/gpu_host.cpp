@@ -228,7 +228,7 @@ int Reused() {
   Close(reinterpret_cast<cudaStream_t>(stream));
   Reduce(comm, reinterpret_cast<cudaStream_t>(stream));
   CHECK(cuStreamDestroy(stream));
-  // The old stream's work is still in progress, so its marks come late.
+  // The old stream's work is still in progress, so its markers come late.
   std::vector<CUstream> others;
   for (int i = 0; i < 20000; ++i) {
     CHECK(cuStreamCreate(&again, 1));
@@ -453,8 +453,8 @@ int Captures() {
   return 0;
 }
 
-// Streams wait for each other in turn, as in a training step. The second stream must wait for the first between its own
-// operations, twice, while no work of the first has completed.
+// Streams wait for each other in turn, as in a training step. The second stream must wait for the first between its
+// own operations, twice, while no work of the first has completed.
 int Waits() {
   ncclComm_t comm = Alone(0), other = Alone(0);
   cudaStream_t first, second;

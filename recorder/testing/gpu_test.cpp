@@ -1,5 +1,5 @@
-// Tests the modes of LOCKSTEP_GPU as users see them: preloaded, on the stand-in driver. Rings are examined while
-// programs run.
+// Tests the modes of LOCKSTEP_GPU as users see them: preloaded, on the stand-in driver. Examines rings while programs
+// run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -181,8 +181,8 @@ TEST_F(GpuTest, WatchIsFullOrEventsWithOneConnection) {
   }
 }
 
-// With one hardware queue, a write on a busy stream delays the others. Neither the default mode nor that of `lockstep
-// run` writes then.
+// With one hardware queue, a write on a busy stream delays the others, so neither the default mode nor that of
+// `lockstep run` writes then.
 TEST_F(GpuTest, WithOneConnectionNothingIsDelayedUnlessWritesAreRequested) {
   for (const std::string mode : {"auto", "watch", "events", "done", "full"}) {
     for (const bool one : {false, true}) {
@@ -195,8 +195,8 @@ TEST_F(GpuTest, WithOneConnectionNothingIsDelayedUnlessWritesAreRequested) {
   }
 }
 
-// A group has one marker for each stream: the start before the outermost end, and the completion after it, whatever is
-// in between.
+// A group has one marker for each stream: the start before the outermost end, and the completion after it, whatever
+// is in between.
 TEST_F(GpuTest, AGroupHasOneMarkerForEachStream) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);
@@ -422,7 +422,8 @@ TEST_F(GpuTest, ANonblockingCommunicatorsMarkerWaitsUntilItsWorkIsQueued) {
     Program program = Start("nonblocking", mode, {"STANDIN_ASYNC_DELAY_US=400000"});
     ASSERT_EQ(program.Line(), "it is on its way");
     Snapshot ring = RingWhere([](const Snapshot& r) { return r.streams.at(0).completed == 1; });
-    // The state of the other communicator's operation behind it is also unknown, because its mark would count for both.
+    // The state of the other communicator's operation behind it is also unknown, because its marker would count for
+    // both.
     EXPECT_EQ(ring.streams[0].issued, 3u);
     EXPECT_EQ(ring.streams[0].given, 1u);
     program.GoOn();

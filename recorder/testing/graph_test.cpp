@@ -1,4 +1,4 @@
-// Tests CUDA graphs as the recorder sees them: captured operations, launches, and captures that the recorder does not
+// Tests CUDA graphs as the recorder sees them: captured operations, launches, and captures that the recorder must not
 // disturb.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -166,7 +166,7 @@ TEST_F(GraphTest, TheRingShowsTheReplayAfterTheProcessIsKilled) {
   EXPECT_EQ(ring.ops.back().replay, 4u);
 }
 
-// A statically linked runtime is recognized by its requests to the driver.
+// A statically linked runtime is recognized by its lookups in the driver.
 TEST_F(GraphTest, AStaticRuntimeIsRecognizedByTheDriversLookups) {
   std::string out;
   Run("static", "LOCKSTEP_GPU=done", true, &out);
@@ -185,7 +185,7 @@ TEST_F(GraphTest, AStaticRuntimeIsRecognizedByTheDriversLookups) {
   EXPECT_EQ(ring.threads[0].wait_ticket, 6u);
 }
 
-// Like the real runtime, the stand-in's calls the driver. A launch counts once, whichever layers are intercepted.
+// Like the real runtime, the stand-in calls the driver. A launch counts once, whichever layers are intercepted.
 TEST_F(GraphTest, ACallThroughBothLayersIsOneRecord) {
   for (const char* layers : {"on", "runtime", "driver"}) {
     std::filesystem::remove_all(folder_ + "/rings");
@@ -195,8 +195,7 @@ TEST_F(GraphTest, ACallThroughBothLayersIsOneRecord) {
     EXPECT_EQ(ring.comms[0].issued_seq, 26u) << layers;
   }
   std::filesystem::remove_all(folder_ + "/rings");
-  // Nothing is intercepted here. Captured operations are recognized by the query for markers; launched ones are not
-  // recognized.
+  // Nothing is intercepted here. Captured operations are recognized by the query for markers; launched ones are not.
   const Snapshot ring = Record("replays", "LOCKSTEP_CUDA=off LOCKSTEP_GPU=done");
   EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kCaptured), ElementsAre(0, 0, 0));
   EXPECT_EQ(ring.comms[0].issued_seq, 6u);

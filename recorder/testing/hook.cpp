@@ -1,4 +1,4 @@
-// Another tool, preloaded before or behind the recorder. It counts calls and forwards them through RTLD_NEXT.
+// Another tool, preloaded before or after the recorder. It counts calls and forwards them through RTLD_NEXT.
 #include <dlfcn.h>
 #include <stddef.h>
 

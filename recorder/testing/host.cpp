@@ -249,7 +249,7 @@ int Results() {
   return 0;
 }
 
-// A non-blocking communicator in a group: no mark follows its operations.
+// A non-blocking communicator in a group: no marker follows its operations.
 int NonblockingGroup() {
   cudaStream_t stream;
   float* buffer;
@@ -353,7 +353,7 @@ int StreamChurn(int rounds) {
   return 0;
 }
 
-// Misuses NCCL until the process is killed inside a call. The ring must have all completed calls.
+// Misuses NCCL until the process is killed inside a call. The ring must contain all completed calls.
 int Die() {
   ncclUniqueId id;
   CHECK(ncclGetUniqueId(&id));

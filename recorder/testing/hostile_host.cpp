@@ -142,7 +142,7 @@ int Misuse() {
   return 0;
 }
 
-// More of everything than the tables hold.
+// More of everything than the tables can contain.
 int Many() {
   std::vector<void*> comms;
   for (int i = 0; i < 1000; ++i) comms.push_back(Make(i, 1000));
@@ -192,7 +192,8 @@ int Stderr(bool full) {
   return 0;
 }
 
-// Makes these system calls fail, as a container does, and then executes the program: deny NUMBER[,NUMBER...] PROGRAM...
+// Makes these system calls fail, as a container does, and then executes the program: deny NUMBER[,NUMBER...]
+// PROGRAM...
 int Deny(char* numbers, char** program) {
   std::vector<sock_filter> filter = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   for (char* word = std::strtok(numbers, ","); word != nullptr; word = std::strtok(nullptr, ",")) {

@@ -1,5 +1,5 @@
 // Checks that no recorded data is lost with its process. A thousand ranks are killed at random moments. Every
-// acknowledged record must be in the file they left, as far back as the ring reaches.
+// acknowledged record must be in the file that they left, as far back as the ring reaches.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

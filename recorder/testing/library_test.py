@@ -13,7 +13,7 @@ import unittest
 
 LIBRARY, GOLDEN, REAL_NCCL = (sys.argv[1:] + [None, None, None])[:3]
 FLOOR = (2, 17)
-# The lists of NCCL's functions, beside the golden list.
+# The lists of NCCL's functions, and the golden list.
 NAMES = re.sub(r"\\\n", " ", (pathlib.Path(__file__).parent.parent / "abi/nccl_names.h").read_text(encoding="ascii"))
 
 
@@ -56,7 +56,8 @@ class LibraryTest(unittest.TestCase):
         self.assertNotIn("GLIBC_PRIVATE", readelf("-V", LIBRARY))
 
     def test_every_needed_symbol_has_an_allowed_version(self):
-        # Exceptions are symbols that every linked object references weakly, and symbols that other C libraries lack.
+        # Exceptions are symbols that every linked object references weakly, and symbols that other C libraries do not
+        # have.
         unversioned = set()
         for line in readelf("--dyn-syms", LIBRARY).splitlines():
             fields = line.split()

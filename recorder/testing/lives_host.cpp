@@ -389,7 +389,7 @@ int Configs() {
   make("2.17", build(40, 21700, "no", 40, NCCL_API_MAGIC));
   make("2.18", build(48, 21800, "no", 48, NCCL_API_MAGIC));
   make("2.27", build(72, 22700, "two twenty-seven", 72, NCCL_API_MAGIC));
-  // An old caller has something else in the place of the name, so there is no name.
+  // An old caller has something else at the position of the name, so there is no name.
   make("2.26", build(56, 22600, reinterpret_cast<const char*>(0x10), 56, NCCL_API_MAGIC));
   make("2.30", build(sizeof(ncclConfig_t), 23007, "two thirty", sizeof(ncclConfig_t), NCCL_API_MAGIC));
   make("newer", build(sizeof(ncclConfig_t) + 64, 23500, "newer", sizeof(ncclConfig_t) + 64, NCCL_API_MAGIC));
@@ -499,7 +499,8 @@ int Rocm() {
   return 0;
 }
 
-// There is no device, as for the real NCCL on a machine without a GPU. Every failure must be the same as unrecorded.
+// There is no device, as with the real NCCL on a machine without a GPU. Every failure must be the same as without the
+// recorder.
 int NoDevice() {
   errno = 66;
   ncclUniqueId id;

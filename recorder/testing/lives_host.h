@@ -1,4 +1,4 @@
-// Shared by the programs of the life-cycle tests: opening an NCCL of any version, devices, and copies of the rings as
+// Shared by the programs of the life-cycle tests: opening any version of NCCL, devices, and copies of the rings as
 // they are at one moment.
 #pragma once
 
@@ -37,7 +37,7 @@ F Must(const std::string& name) {
   return found;
 }
 
-// Looks a function up in the global scope, where a preloaded library comes first, as a linked application does.
+// Looks up a function in the global scope, where a preloaded library comes first, as for a linked application.
 #define NCCL(name) lives::Must<decltype(&name)>(#name)
 #define CHECK(call)                                                                                        \
   do {                                                                                                     \

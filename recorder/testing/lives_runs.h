@@ -1,4 +1,4 @@
-// Runs the life-cycle programs with and without the recorder, and reads the rings they left or copied aside.
+// Runs the life-cycle programs with and without the recorder, and reads the rings that they left or copied.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -31,7 +31,7 @@ std::vector<CommSnapshot> Made(const Snapshot& ring, CallKind how) {
 }
 
 TEST_F(LivesTest, AMemberCreatedWhileAnotherThreadCreatesTheRingKeepsItsIdentity) {
-  // A rule of the deny list asks NCCL for its version, which takes longer than the other thread waits.
+  // A rule in the deny list queries NCCL's version, which takes longer than the other thread waits.
   ASSERT_EQ(Run("'" LIVES_START_HOST "'", "LOCKSTEP_DENY='nccl 2.4' " + Recorded()).status, 0);
   const Snapshot ring = AtEnd();
   ASSERT_THAT(ring.comms, SizeIs(2));

@@ -1,5 +1,5 @@
-// Calls every public function of any NCCL, whatever version is loaded. With a recorder, all names exist, and a function
-// missing from the library returns ncclInvalidUsage. The output shows both.
+// Calls every public function of any NCCL, whatever version is loaded. With a recorder, all names exist, and a
+// function missing from the library returns ncclInvalidUsage. The output shows both.
 #include "recorder/testing/lives_host.h"
 
 #include <nccl_device.h>

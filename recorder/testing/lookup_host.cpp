@@ -25,7 +25,7 @@ using AllReduce = int (*)(const void*, void*, size_t, int, int, void*, void*);
 using OnComm = int (*)(void*);
 using Plain = int (*)();
 
-// Looks names up one by one and keeps them in a table, as ctypes, vLLM, JAX and others do.
+// Looks up names one by one and keeps them in a table, as ctypes, vLLM, JAX and others do.
 struct Table {
   GetUniqueId get_unique_id;
   InitRank init_rank;
@@ -134,8 +134,8 @@ void Say(const char* what, void* handle, const char* name, const char* version =
   // The recorder itself replaces these functions.
   const bool its_own = std::strstr(name, "nccl") != nullptr || std::strstr(name, "sym") != nullptr;
   if (found != nullptr && !its_own && dladdr(found, &info) != 0) where = info.dli_fname;
-  // The recorder defines CUDA's runtime functions without a version, because programs refer to them with several. Their
-  // error message is the recorder's own.
+  // The recorder defines CUDA's runtime functions without a version, because programs refer to them with several.
+  // Their error message is the recorder's own.
   if (std::strncmp(name, "cuda", 4) == 0 && error != nullptr) error = "an error";
   std::printf("%s %s %s%s%s: %s, %s\n", what, name, version != nullptr ? "@" : "", version != nullptr ? version : "",
               where.c_str(), found != nullptr ? "found" : "none", error != nullptr ? error : "no error");

@@ -41,8 +41,7 @@ class MuslTest(unittest.TestCase):
         self.assertFalse((self.folder / "rings").exists())
 
     def test_a_program_that_links_nccl_behaves_as_before(self):
-        # musl ignores names with a hidden version, as the wrapped names have. So nothing is
-        # recorded.
+        # musl ignores names with a hidden version, which the wrapped names have, so nothing is recorded.
         before = self.run_host("linked")
         self.assertEqual(before, (0, "0 77 0\n", ""))
         self.assertEqual(self.run_host("linked", LD_PRELOAD=LIBRARY), before)

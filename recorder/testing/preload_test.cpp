@@ -129,8 +129,8 @@ TEST_F(PreloadTest, GpuMarkersReachTheRing) {
   std::map<uint32_t, uint64_t> unmarked;  // unmarked tickets of each stream
   for (const ring::StreamSnapshot& stream : rings[0].streams) {
     EXPECT_TRUE(stream.marked);
-    // While the other thread registers the memory for markers with the driver, this thread does not wait. So its calls
-    // get no marker.
+    // While the other thread registers the memory for markers with the driver, this thread does not wait, so its
+    // calls get no marker.
     EXPECT_GE(stream.issued, 95u);
     EXPECT_LE(stream.issued, 100u);
     EXPECT_EQ(stream.started, stream.issued);
@@ -174,7 +174,7 @@ TEST_F(PreloadTest, NonblockingCommunicatorsHaveLateHandles) {
   EXPECT_EQ(rings[0].comms[2].state, ring::CommState::kNotMember);
   for (const OpSnapshot& op : rings[0].ops) {
     if (op.kind == CallKind::kAllReduce) {
-      // The program polled until success, so its mark could be placed afterwards.
+      // The program polled until success, so its marker could be written afterwards.
       EXPECT_EQ(op.ticket, 1u);
       EXPECT_EQ(rings[0].streams.at(op.stream).given, 1u);
       EXPECT_EQ(rings[0].streams.at(op.stream).completed, 1u);

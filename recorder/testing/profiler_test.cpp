@@ -1,6 +1,6 @@
 // Tests liblockstep.so as NCCL's profiler plugin, on stand-ins for each version of the interface. The plugin works
-// beside the preloaded wrappers, and alone if NCCL is linked statically. Each test checks which of the two made the
-// records.
+// together with the preloaded wrappers, and alone if NCCL is linked statically. Each test checks which of the two
+// made the records.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ class ProfilerTest : public support::PreloadRuns {
   Outcome Run(const std::string& program, const std::string& environment) const {
     return Shell(Command(program, environment));
   }
-  // Runs in the background until the ring file has the wanted content, for at most 20 s. Then kills the program.
+  // Runs in the background until the ring file has the expected contents, for at most 20 s. Then kills the program.
   Snapshot RunUntil(const std::string& program, const std::string& environment,
                     const std::function<bool(const Snapshot&)>& wanted) {
     const pid_t child = fork();
@@ -121,7 +121,7 @@ void ExpectTimesOfVersion(const Snapshot& ring, int version) {
       EXPECT_GT(kernel.uncertainty_ns, 0);
     }
     EXPECT_GE(kernel.completed_ns, kernel.started_ns);
-    // The GPU has another clock. With a wrong alignment, times would differ by years.
+    // The GPU has a different clock. With a wrong alignment, times would differ by years.
     EXPECT_LT(kernel.completed_ns - kernel.enqueued_ns, 60'000'000'000);
   }
 }
@@ -491,7 +491,7 @@ TEST_F(ProfilerTest, NonsenseIsCountedAndHarmless) {
 }
 
 TEST_F(ProfilerTest, ThereIsOneInstanceHoweverNcclOpensIt) {
-  // NCCL's loader finds the plugin by its path beside the preloaded library, and in the whole program.
+  // NCCL's loader finds the plugin by its path next to the preloaded library, and in the whole program.
   const Outcome outcome = Run("'" LOCKSTEP_FIND_PROFILER_PROGRAM "' '" LOCKSTEP_LIBRARY "' '" LOCKSTEP_REAL_NCCL "'",
                               std::string(kPreload) + "LOCKSTEP_GPU=profiler ");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;

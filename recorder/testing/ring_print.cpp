@@ -1,4 +1,4 @@
-// Prints what tests in other languages must know about a ring file, as one `key value` pair for each line.
+// Prints what tests in other languages must know about a ring file, as one `key value` pair per line.
 #include <cstdio>
 #include <map>
 

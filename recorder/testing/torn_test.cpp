@@ -160,8 +160,8 @@ void Write(Writer* writer) {
   }
 }
 
-// Does what vfork does, without the C library, because sanitizers turn vfork into fork. The child runs on this thread's
-// stack and thread-local storage until it ends; this thread waits for that inside the call.
+// Does the same as vfork, without the C library, because sanitizers turn vfork into fork. The child runs on this
+// thread's stack and thread-local storage until it ends; this thread waits for that inside the call.
 __attribute__((noinline)) void WriteInChild(Writer* writer) {
 #if defined(__x86_64__)
   long result;

@@ -1,4 +1,5 @@
-// Tests that a program is recorded however it finds NCCL's functions, and that lookups answer as without the recorder.
+// Tests that a program is recorded however it finds NCCL's functions, and that lookups answer as without the
+// recorder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -159,8 +160,8 @@ TEST_F(WaysTest, LookupsAnswerAsWithoutTheRecorder) {
       for (const char* hook : {"dlsym", "symbols", "off"}) {
         const Outcome recorded = Run(probe, order, std::string("LOCKSTEP_HOOK=") + hook);
         EXPECT_EQ(recorded.status, 0) << order << recorded.err;
-        // CUDA's runtime functions have no version here. Only the hook keeps lookups from finding them if no runtime is
-        // loaded.
+        // CUDA's runtime functions have no version here. Only the hook keeps lookups from finding them if no runtime
+        // is loaded.
         const bool hooked = std::string(hook) == "dlsym";
         EXPECT_EQ(WithoutCuda(recorded.out, hooked), WithoutCuda(plain.out, hooked)) << order << " " << hook;
       }
@@ -222,7 +223,7 @@ TEST_F(WaysTest, TheRealLibraryIsUsedAsFarAsPossible) {
   if (real.empty()) GTEST_SKIP() << "no real libnccl.so.2 on this machine";
   if (Run(Program("handle " + Quoted(real)), "").status != 0)
     GTEST_SKIP() << "the real libnccl.so.2 cannot be opened here";
-  // The real library is not closed and reopened, because its threads might run on without their code.
+  // The real library is not closed and reopened, because its threads might continue without their code.
   for (const char* way : {"handle", "self", "default", "next", "default-first", "second-names"}) {
     const Snapshot ring = ExpectSameAndRecorded(way + (" " + Quoted(real)));
     EXPECT_GT(ring.process.nccl_version, 20000) << way;

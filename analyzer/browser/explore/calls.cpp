@@ -32,7 +32,7 @@ void IndexCalls::Read(size_t rank, std::vector<PageCall>* calls) const {
   const auto memberships = index_.memberships().subspan(from.first_membership, from.memberships);
   const auto time = [&](uint32_t us) { return us == kIndexNoTime ? 0 : from.base_ns + int64_t{us} * kUs; };
   for (size_t i = 0; i < columns.kind.size(); ++i) {
-    // Each value is read once, because the file may change between two reads.
+    // Reads each value once, because the file may change between two reads.
     const uint16_t membership = columns.membership[i];
     if (membership >= memberships.size()) continue;
     const uint32_t seq = columns.seq[i], peer = columns.peer.empty() ? kIndexNoPeer : columns.peer[i];

@@ -1,4 +1,4 @@
-// The calls of each rank, as the page shows them: from a bundle in memory, or from an index file.
+// Each rank's calls as the page shows them, from a bundle in memory or from an index file.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ struct PageCall {
   OpState state = OpState::kUnknown;
   int32_t peer = -1;  // member rank
   int64_t seq = kUnknown;
-  int64_t enter_ns = 0, started_ns = 0, completed_ns = 0;  // rank's clock; 0 unknown
+  int64_t enter_ns = 0, started_ns = 0, completed_ns = 0;  // on the rank's clock; 0: unknown
   uint32_t site = kNoIndex;                                // index into Bundle::strings
 };
 
-// Any thread may use it.
+// Thread-safe.
 class CallSource {
  public:
   virtual ~CallSource() = default;
-  // Sets the calls of the rank that belong to a communicator, oldest first.
+  // Sets the rank's calls on a communicator, oldest first.
   void Get(size_t rank, std::vector<PageCall>* calls) const;
 
  private:
@@ -42,7 +42,7 @@ class BundleCalls : public CallSource {
   const Bundle& bundle_;
 };
 
-// An index has no call sites.
+// An index contains no call sites.
 class IndexCalls : public CallSource {
  public:
   explicit IndexCalls(const IndexReader& index) : index_(index) {}
@@ -52,10 +52,10 @@ class IndexCalls : public CallSource {
   const IndexReader& index_;
 };
 
-// What an index holds of a bundle, without calls.
+// The part of a bundle that an index contains: everything except calls.
 Bundle FrameOfIndex(const IndexReader& index, const ViewFacts& facts);
 
-// The state in which a call is drawn.
+// The state in which the page draws a call.
 class CallStates {
  public:
   CallStates(const Bundle& bundle, const ViewFacts& facts);
@@ -64,7 +64,7 @@ class CallStates {
  private:
   const Bundle& bundle_;
   std::vector<bool> waits_;  // by rank
-  // By communicator and number: the ranks whose call differs from that of most.
+  // By communicator and number: the ranks whose call differs from the majority's.
   absl::flat_hash_map<std::pair<int32_t, int64_t>, std::vector<const RankRuns*>> differs_;
 };
 

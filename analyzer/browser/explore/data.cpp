@@ -1,4 +1,5 @@
-// The data of the page (web/data.ts reads it): texts and tables as JSON, one entry a call as columns in base64.
+// The page's data (web/data.ts reads it): texts and tables as JSON, and calls as base64 columns with one entry per
+// call.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -32,15 +33,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The largest size of the columns of calls in a small job and in a large one.
+// The maximum size of the call columns for a small job and for a large one.
 constexpr size_t kSmallBytes = 500'000, kLargeBytes = 3'000'000, kBytesPerRank = 3'000;
 constexpr size_t kBytesPerCall = 30;  // as text
-// If a page has room for fewer calls of each rank, it has only calls of the ranks in the answer: as many as this.
+// If the page has room for fewer calls per rank than this, it only contains calls of the ranks in the answer, this
+// many for each.
 constexpr size_t kFewestCalls = 16, kAnswerCalls = 400;
 constexpr size_t kMostAnswerRanks = 64;
-constexpr size_t kMostServedCalls = 8192;  // of a rank
+constexpr size_t kMostServedCalls = 8192;  // for each rank
 constexpr size_t kTextColumns = 400;
-constexpr const char* kWholeJob = "lockstep serve FOLDER or lockstep view FOLDER shows all";
+constexpr const char* kWholeJob = "lockstep serve FOLDER or lockstep view FOLDER shows everything";
 
 std::string Clean(std::string_view text, size_t limit = kTextColumns) { return Printable(text, limit); }
 
@@ -166,7 +168,7 @@ Json Waits(const ViewFacts& facts) {
   return {{"classes", classes}, {"edges", edges}};
 }
 
-// The picture of the first finding.
+// The first finding's picture.
 Json FocusOf(const ViewFacts& facts) {
   if (facts.focuses().empty()) return nullptr;
   const Focus& focus = facts.focuses(0);
@@ -205,10 +207,10 @@ Json Mismatches(const ViewFacts& facts) {
   return out;
 }
 
-// For each node at which a stack may end: the node of the user's code on the way there; -1 elsewhere, or if none is.
+// For each node at which a stack may end: the node of the user's code on the way to it; -1 if there is none.
 std::vector<int> OwnNodes(const ViewFacts& facts) {
   std::vector<int> own(static_cast<size_t>(facts.stacks_size()), -1);
-  std::vector<int64_t> ending;  // by node: ranks that are in none of its children
+  std::vector<int64_t> ending;  // by node: ranks whose stacks end there
   std::vector<Frame> frames;
   for (const StackNode& node : facts.stacks()) {
     int64_t ranks = 0;
@@ -261,7 +263,7 @@ Json LaneNames(const Lanes& lanes) {
   return out;
 }
 
-// Limits a number to 32 bits. -1 means that there is none, -2 that it is not known.
+// Limits a number to 32 bits. -1 means none, -2 unknown.
 int32_t Counted(int64_t value) { return static_cast<int32_t>(std::clamp<int64_t>(value, kUnknown, INT32_MAX)); }
 
 // Calls of some ranks, one rank after the other.
@@ -273,7 +275,7 @@ class CallColumns {
     unit_ns_ = std::max<int64_t>(1000, (facts.last_ns() - facts.first_ns()) / (int64_t{1} << 31) + 1);
   }
 
-  // Adds the newest calls of the rank.
+  // Adds the rank's newest calls.
   void Add(size_t rank, size_t most) {
     source_.Get(rank, &calls_);
     const size_t kept = std::min(calls_.size(), most);
@@ -337,7 +339,7 @@ class CallColumns {
 };
 
 Json GridJson(const PageGrid& grid) {
-  std::vector<uint32_t> rows, runs;  // rows: pairs of a count and 1 + the pattern, or 0
+  std::vector<uint32_t> rows, runs;  // rows: pairs of a count and the pattern + 1, or 0
   std::vector<int32_t> from;
   std::vector<uint16_t> length;
   std::vector<uint8_t> state;
@@ -395,12 +397,12 @@ Json WaitKindNames() {
   return names;
 }
 
-// For each state: its name, and what it means. Only the page has the last one.
+// For each state: its name and meaning. Only the page has the last one.
 Json StateNames() {
   Json names = Json::array();
   for (int state = 0; state < static_cast<int>(ViewState::kCount); ++state)
     names.push_back({ViewStateName(static_cast<ViewState>(state)), ViewStateMeaning(static_cast<ViewState>(state))});
-  names.push_back({kNotCalledYet, "neither this rank nor the one that it waits for is there yet"});
+  names.push_back({kNotCalledYet, "neither this rank nor the rank that it waits for has made this call yet"});
   return names;
 }
 
@@ -474,7 +476,7 @@ std::string Dump(const Json& data) {
   return absl::StrReplaceAll(data.dump(-1, ' ', true, Json::error_handler_t::replace), {{"<", "\\u003c"}});
 }
 
-// Keeps as many entries from the start of the list as fit into `limit` bytes.
+// Keeps the first entries of the list that fit into `limit` bytes.
 void Shorten(size_t limit, Json* list) {
   size_t bytes = 0, keep = 0;
   for (; keep < list->size(); ++keep) {
@@ -484,11 +486,11 @@ void Shorten(size_t limit, Json* list) {
   while (list->size() > keep) list->erase(list->size() - 1);
 }
 
-// What the page's data consists of besides the texts.
+// The page's data other than the texts.
 struct Parts {
   Json calls;
-  Json grids = nullptr;  // null: the page asks a server for them and for calls of single ranks
-  std::string note;      // what is missing on the page
+  Json grids = nullptr;  // null: the page requests them, and single ranks' calls, from a server
+  std::string note;      // what the page does not contain
 };
 
 std::string WholeData(const Bundle& bundle, const ViewFacts& facts, const Lanes& lanes, Interned* texts,
@@ -547,7 +549,7 @@ std::string VerdictData(const Bundle& bundle, const ViewFacts& facts, size_t lim
   return Dump(data);
 }
 
-// Culprits, and the ranks in the answer's picture.
+// The culprits, and the ranks in the answer's picture.
 std::set<int32_t> AnswerRanks(const ViewFacts& facts) {
   std::set<int32_t> out;
   const auto add = [&](int32_t rank) {
@@ -569,7 +571,7 @@ std::set<int32_t> AnswerRanks(const ViewFacts& facts) {
   return out;
 }
 
-// Makes the data, and leaves out more at each step.
+// Creates the data, and omits more at each step until it fits.
 class Fitting {
  public:
   Fitting(const Bundle& bundle, const ViewFacts& facts)
@@ -583,14 +585,14 @@ class Fitting {
     fewest_ = std::min(kFewestCalls, most);
   }
 
-  // The newest calls of each rank: `share` of the usual number.
+  // Each rank's newest calls: `share` of the usual number.
   std::string NewestCalls(double share) const {
     const size_t most = std::max<size_t>(1, static_cast<size_t>(static_cast<double>(usual_) * share));
     return Make([&](int32_t) { return most; }, grids_,
                 [&](int64_t left_out) {
                   if (left_out == 0) return std::string();
-                  return absl::StrCat("the newest ", most, " calls of each rank are here, ", CountText(left_out),
-                                      " older ones only as states; ", kWholeJob);
+                  return absl::StrCat("the newest ", most, " calls of each rank are on this page, ",
+                                      CountText(left_out), " older ones only as states; ", kWholeJob);
                 });
   }
   bool Enough(double share) const { return static_cast<double>(usual_) * share >= static_cast<double>(fewest_); }
@@ -599,8 +601,8 @@ class Fitting {
     const std::set<int32_t> ranks = AnswerRanks(facts_);
     return Make([&](int32_t rank) { return ranks.contains(rank) ? kAnswerCalls : 0; }, grids_,
                 [&](int64_t) {
-                  return absl::StrCat("single calls of ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks",
-                                      " are here, of the others their states; ", kWholeJob);
+                  return absl::StrCat("individual calls of ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks",
+                                      " are on this page, and only states of the others; ", kWholeJob);
                 });
   }
   std::string NoCalls(bool with_grids) const {
@@ -609,7 +611,8 @@ class Fitting {
   }
 
  private:
-  // most(rank): the maximum number of its calls on the page. note(left out): what the page says about the others.
+  // most(rank): the maximum number of its calls on the page. note(left_out): the page's text about the remaining
+  // calls.
   template <typename Most, typename Note>
   std::string Make(const Most& most, const Json& grids, const Note& note) const {
     Interned texts;

@@ -29,7 +29,7 @@ std::string Policy(absl::string_view more) {
                       CspHash(ExploreStyle()), more, "; base-uri 'none'; form-action 'none'");
 }
 
-// What is before and behind the page's data.
+// The parts of the page before and after its data.
 std::string BeforeData(const std::string& policy) {
   std::string page = absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -39,7 +39,8 @@ std::string BeforeData(const std::string& policy) {
       "initial-scale=1\">\n<title>Lockstep</title>\n<style>");
   page.append(ExploreStyle().text);
   page +=
-      "</style></head>\n<body><noscript>This page needs JavaScript. The report of --format html does not.</noscript>\n"
+      "</style></head>\n<body><noscript>This page needs JavaScript. A report made with --format html does "
+      "not.</noscript>\n"
       "<script type=\"application/json\" id=\"data\">";
   return page;
 }

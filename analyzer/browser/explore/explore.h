@@ -1,4 +1,4 @@
-// The incident as one page for a browser without network: verdict, matrix, waits, stacks, timeline, tables.
+// The incident as one page for a browser without network access: verdict, matrix, waits, stacks, timeline, tables.
 #pragma once
 
 #include <cstddef>
@@ -14,26 +14,28 @@
 
 namespace lockstep {
 
-// No page is larger. Calls are left out first, then everything but the verdict; the page says what is missing, and
-// which command shows it.
+// The maximum size of a page. Calls are omitted first, then everything except the verdict. The page reports what is
+// missing, and which command shows it.
 inline constexpr size_t kMostExploreBytes = 5'000'000;
 
-// The Content-Security-Policy of the page allows only its own script and style, by hash. Texts from files are printable
-// and are only in the page's data. For a large job the page holds the newest calls; it shows how many are missing.
+// The page's Content-Security-Policy allows only its own script and style, by hash. Texts from files are printable
+// and appear only in the page's data. For a large job the page contains the newest calls, and shows how many are
+// missing.
 std::string ExploreHtml(const Bundle& bundle, const ViewFacts& facts, size_t most_bytes = kMostExploreBytes);
 
-// The page's Content-Security-Policy, which a server sends in the header.
+// The page's Content-Security-Policy, which a server sends in a header.
 std::string ExplorePolicy();
 
-// The same page for a server that has the calls. The page asks for grids.json (ExploreGrids), and for calls.json?A,B,C
-// (ExploreCalls): the calls of some ranks by their place in the bundle. The policy allows these requests.
+// The same page for a server that has the calls. The page requests grids.json (ExploreGrids), and calls.json?A,B,C
+// (ExploreCalls): the calls of some ranks, by index in the bundle. The policy allows these requests.
 std::string ExploreServedHtml(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls);
 std::string ExploreServedPolicy();
 std::string ExploreGrids(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls);
 std::string ExploreCalls(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls,
                          const std::vector<size_t>& rows);
 
-// Whether these are the bytes of a page that this version writes; its data is not examined, but contains no markup.
+// Returns whether these are the bytes of a page that this version writes. Does not examine its data, but that
+// contains no markup.
 bool IsExplorePage(std::string_view page);
 
 // ExploreHtml for the contents of an incident folder. Takes about as long as the analysis.

@@ -26,7 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A job of one communicator and `calls` collectives of each rank.
+// A job with one communicator and `calls` collectives per rank.
 Bundle Job(int32_t ranks, int64_t calls) {
   Bundle bundle = MakeBundle(0);
   Communicator world;
@@ -126,7 +126,7 @@ TEST(Explore, APageOfAVeryLargeJobHasCallsOfTheRanksInTheAnswer) {
   EXPECT_EQ(kept[4711], 39u);
   EXPECT_LT(std::count_if(kept.begin(), kept.end(), [](uint32_t calls) { return calls > 0; }), 65);
   EXPECT_THAT(read["note"].get<std::string>(), HasSubstr("lockstep serve FOLDER"));
-  // The rank at fault has a row of its own: its last column is a missing call.
+  // The rank at fault has its own row, whose last column is a missing call.
   const auto& grid = read["grids"][1];
   EXPECT_EQ(grid["columns"], 40);
   EXPECT_EQ(ColumnOf<uint32_t>(grid["rows"]), (std::vector<uint32_t>{4711, 1, 1, 2, 8000 - 4712, 1}));
@@ -166,7 +166,7 @@ TEST(Explore, NumbersFromFilesDoNotMakeAGridLarge) {
   EXPECT_LT(ColumnOf<uint16_t>(read["grids"][1]["length"]).size(), 100u);
 }
 
-// The size of a page, the note in its header, and how many ranks and calls are on it.
+// The size of a page, the note in its header, and its number of ranks and calls.
 struct Made {
   size_t bytes = 0;
   std::string note, verdict;
@@ -191,7 +191,7 @@ TEST(Explore, APageIsNoLargerThanItsLimitAndSaysWhatIsMissing) {
   EXPECT_THAT(fewer.note, HasSubstr("the newest"));
   EXPECT_GT(fewer.calls, whole.calls / 2);
   EXPECT_LT(fewer.calls, whole.calls);
-  // Below that first all calls go, then all but the verdict.
+  // Below that size, the page first omits all calls, then everything except the verdict.
   std::vector<std::string> notes;
   for (size_t limit = whole.bytes; limit > 20000 && (notes.empty() || !absl::StrContains(notes.back(), "verdict"));
        limit -= whole.bytes / 30) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMostLanes = 40;
 constexpr int64_t kMostColumns = 4096;
-constexpr size_t kMostRuns = 200'000;  // of one grid; above that, only its newest columns stay
+constexpr size_t kMostRuns = 200'000;  // in one grid; a larger grid keeps only its newest columns
 
 std::string LaneName(const Communicator& comm) {
   std::string label = CommLabel(comm);
@@ -26,9 +26,9 @@ std::string LaneName(const Communicator& comm) {
   return digits < label.size() ? label.substr(0, digits) + "*" : label;
 }
 
-// A row of a lane while it is made.
+// A row of a lane while it is being built.
 struct LaneRow {
-  int64_t first = std::numeric_limits<int64_t>::max(), last = -1;  // numbers
+  int64_t first = std::numeric_limits<int64_t>::max(), last = -1;  // sequence numbers
   std::vector<uint8_t> states;
 
   void Reach(int64_t number) { last = std::max(last, number); }
@@ -64,7 +64,7 @@ class RowMaker {
     }
   }
 
-  // What one worker uses again for each rank.
+  // Buffers that a worker reuses for each rank.
   struct Space {
     std::vector<PageCall> calls;
     std::vector<int32_t> lane_of;  // by membership
@@ -122,7 +122,7 @@ class RowMaker {
     return lane < 0 ? nullptr : &space->rows[static_cast<size_t>(lane)];
   }
 
-  // Calls without a record: overwritten, or not made although a peer made them.
+  // Calls without a record: overwritten, or missing although a peer made them.
   void FillFromCounters(size_t rank, const Membership& m, LaneRow* row) const {
     const auto absent =
         culprits_.contains(bundle_.ranks[rank].rank) ? static_cast<uint8_t>(ViewState::kMissing) : kBehind;
@@ -137,10 +137,10 @@ class RowMaker {
   const CallSource& source_;
   const CallStates states_;
   std::set<int32_t> culprits_;
-  std::vector<int64_t> newest_;  // by communicator: the newest number that a member counts
+  std::vector<int64_t> newest_;  // by communicator: the newest number that any member's counter shows
 };
 
-// Drops what is before the column.
+// Drops everything before the column.
 void DropBefore(int64_t column, PageGrid::Pattern* pattern) {
   size_t gone = 0;
   for (; gone < pattern->runs.size() && pattern->first < column; ++gone) {
@@ -154,7 +154,7 @@ void DropBefore(int64_t column, PageGrid::Pattern* pattern) {
   pattern->first = std::max(pattern->first, column);
 }
 
-// Columns count from 0 from now on.
+// From now on, columns count from 0.
 void Place(bool in_program_order, PageGrid* grid) {
   int64_t first = std::numeric_limits<int64_t>::max(), last = -1;
   for (const PageGrid::Pattern& pattern : grid->patterns) {

@@ -1,4 +1,4 @@
-// The states of all calls of all ranks as runs: small enough to be sent whole, at any number of ranks.
+// The states of all calls of all ranks as runs, which are small enough to send completely at any number of ranks.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace lockstep {
 
-// Communicators that are drawn side by side: "dp_0", "dp_1" and so on are the lane "dp_*".
+// Communicators that are drawn side by side: "dp_0", "dp_1" and so on form the lane "dp_*".
 struct Lanes {
   std::vector<std::string> names;  // the lane with the most members first; at most 40
-  std::vector<int32_t> of_comm;    // index into names; -1 none
+  std::vector<int32_t> of_comm;    // index into names; -1: none
 };
 Lanes LanesOf(const Bundle& bundle);
 
-// A row for each rank, a column for each call. Ranks whose rows are equal share a pattern.
+// A row for each rank, a column for each call. Ranks with equal rows share a pattern.
 struct PageGrid {
   struct Run {
     uint16_t length = 0;
@@ -32,12 +32,12 @@ struct PageGrid {
   int64_t columns = 0;
   int64_t first_seq = -1;  // of column 0; -1: every call in program order, the newest in the last column
   std::vector<Pattern> patterns;
-  std::vector<int32_t> pattern_of;  // by rank; -1 none
+  std::vector<int32_t> pattern_of;  // by rank; -1: none
 };
-// The peers made the call and the rank did not. Nothing shows that the rank should have been first.
+// The peers made the call and the rank did not, but nothing shows that the rank should have been first.
 inline constexpr uint8_t kBehind = static_cast<uint8_t>(ViewState::kCount);
 
-// First the grid of every call in program order, then one for each lane.
+// First the grid of all calls in program order, then one grid for each lane.
 std::vector<PageGrid> MakeGrids(const Bundle& bundle, const ViewFacts& facts, const Lanes& lanes,
                                 const CallSource& calls);
 

@@ -28,7 +28,7 @@ from headless_browser import Browser, find_browser, give_up_after  # noqa: E402
 CORPUS, ANALYZE = sys.argv[1:3]
 MB = 1_000_000
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&\u202eknar"
-# Arguments of lockstep-corpus generate, and the most bytes of the page.
+# Arguments of lockstep-corpus generate, and the maximum page size in bytes.
 JOBS = {
     "small": ("--scenario 7 --ranks 8 --seed 21007 --marks full", MB),
     "mismatch": ("--scenario 3 --ranks 64 --seed 21003 --marks full", MB),
@@ -44,7 +44,7 @@ FOLDER = os.environ.get("EXPLORE_KEEP") or tempfile.mkdtemp(prefix="lockstep-exp
 
 
 def make_hostile(data):
-    """Names of groups and frames in Flight Recorder dumps become what a page must not take for its own."""
+    """Puts markup and scripts into the group and frame names of Flight Recorder dumps."""
     def changed(value):
         if isinstance(value, dict):
             return {key: EVIL if key in ("name", "desc") and isinstance(each, str) and each else changed(each) for key, each in value.items()}
@@ -132,7 +132,7 @@ class BrowserTest(unittest.TestCase):
         self.browser.call("Emulation.setDeviceMetricsOverride", self.session, width=width, height=800, deviceScaleFactor=1, mobile=False)
         self.browser.call("Emulation.setEmulatedMedia", self.session, features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.path = os.path.join(FOLDER, name + ".html")
-        for url in ("about:blank", f"file://{self.path}#{fragment}"):  # a new fragment alone would not load the page again
+        for url in ("about:blank", f"file://{self.path}#{fragment}"):  # a new fragment alone would not reload the page
             self.browser.events.clear()
             self.browser.call("Page.navigate", self.session, url=url)
             self.browser.wait_for("Page.loadEventFired")
@@ -156,7 +156,7 @@ class BrowserTest(unittest.TestCase):
             if method == "Network.requestWillBeSent":
                 self.assertTrue(params["request"]["url"].startswith(("file://" + self.path, "about:")), params["request"]["url"])
 
-    # A pixel of the picture in the color of faults: the mark.
+    # Finds a pixel in the color of faults in the picture: the mark.
     MARKS = """(() => { const c = document.querySelector('.focus canvas'), p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
       const bad = getComputedStyle(document.documentElement).getPropertyValue('--bad').match(/[0-9a-f]{2}/g).map(x => parseInt(x, 16));
       let n = 0; for (let i = 0; i < p.length; i += 4) n += p[i] === bad[0] && p[i + 1] === bad[1] && p[i + 2] === bad[2]; return n; })()"""

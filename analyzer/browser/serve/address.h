@@ -19,9 +19,9 @@ struct Address {
   uint16_t port() const;
 };
 
-// An IPv4 or IPv6 address, or "localhost", which is 127.0.0.1.
+// Parses an IPv4 or IPv6 address, or "localhost", which means 127.0.0.1.
 std::optional<Address> ParseAddress(const std::string& text);
-// "10.1.2.3". Only the first 64 bits of an IPv6 address, because a client has all addresses that begin so.
+// "10.1.2.3". For IPv6 only the first 64 bits, because one client owns all addresses with this prefix.
 std::string PeerText(const sockaddr_storage& at);
 
 }  // namespace lockstep::serve

@@ -105,7 +105,7 @@ Response TextResponse(int status, std::string text) {
 void Compress(Response* response) {
   if (response->body == nullptr || response->body->size() < kCompressFrom) return;
   z_stream stream{};
-  // 31: the largest window, in the form of gzip.
+  // 31: the largest window, in gzip format.
   if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) != Z_OK) return;
   std::string out(deflateBound(&stream, response->body->size()), '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(response->body->data()));

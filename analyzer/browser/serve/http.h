@@ -1,4 +1,4 @@
-// The part of HTTP that `lockstep serve` needs: GET and HEAD without a body, one request per connection.
+// The subset of HTTP that `lockstep serve` needs: GET and HEAD without a body, one request per connection.
 #pragma once
 
 #include <cstddef>
@@ -8,35 +8,34 @@
 
 namespace lockstep::serve {
 
-// Request line and header fields. Browsers also send what other servers on this host have set as cookies.
+// Request line and header fields, including the cookies that other servers on this host have set.
 inline constexpr size_t kMostHeadBytes = 16 << 10;
 
 struct Request {
-  bool head = false;        // a HEAD request, whose answer has no body
-  bool gzip = false;        // the browser takes a compressed answer
+  bool head = false;        // a HEAD request; its response has no body
+  bool gzip = false;        // the browser accepts a compressed response
   std::string path, query;  // as sent; the query without '?'
-  std::string host;         // the Host field, in lower case
+  std::string host;         // the Host field in lower case
   std::string authorization;
-  bool embedded = false;  // another site asks for this inside its own page
+  bool embedded = false;  // another site embeds this request in its own page
 };
 
-// `head` ends with the empty line. Returns 0, or the status that refuses it: 400, 405, 431 or 505.
+// `head` includes the empty line at its end. Returns 0, or the status that refuses it: 400, 405, 431 or 505.
 int ParseRequest(std::string_view head, Request* request);
 
 struct Response {
   int status = 200;
   std::string type = "text/plain; charset=utf-8";
-  std::string policy = "default-src 'none'";  // Content-Security-Policy; frame-ancestors 'none' is added
+  std::string policy = "default-src 'none'";  // Content-Security-Policy, to which frame-ancestors 'none' is added
   std::shared_ptr<const std::string> body;
   bool gzip = false;           // the body is compressed
-  std::string_view more = {};  // further header fields, each with its line end; a literal
+  std::string_view more = {};  // further header fields, each with its line end; must be a literal
 };
 
 Response TextResponse(int status, std::string text);
-// Compresses large bodies only, because they are slow through ssh.
+// Compresses only large bodies, because they are slow over ssh.
 void Compress(Response* response);
-// Status line and header fields, with the empty line. They forbid storing the answer, embedding it and guessing its
-// type.
+// Status line and header fields, with the empty line. The fields forbid caching, embedding and content sniffing.
 std::string ResponseHead(const Response& response);
 
 }  // namespace lockstep::serve

@@ -1,4 +1,4 @@
-// Members of JSON objects that others wrote.
+// Reads members of untrusted JSON objects.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace lockstep::serve {
 
-// Null if there is none, or if `object` is none.
+// Null if the member is missing, or if `object` is not an object.
 inline const nlohmann::json& Member(const nlohmann::json& object, const char* key) {
   static const nlohmann::json kNone;
   if (!object.is_object()) return kNone;
@@ -19,13 +19,13 @@ inline const nlohmann::json& Member(const nlohmann::json& object, const char* ke
   return at == object.end() ? kNone : *at;
 }
 
-// Printable; empty if it is no text.
+// Printable; empty if the member is not a string.
 inline std::string Text(const nlohmann::json& object, const char* key, size_t limit) {
   const nlohmann::json& value = Member(object, key);
   return value.is_string() ? Printable(value.get_ref<const std::string&>(), limit) : "";
 }
 
-// An integer, also as text, which is how Protobuf prints 64-bit numbers; 0 if it is neither.
+// An integer, or its text, which is how Protobuf writes 64-bit numbers. 0 for anything else.
 inline int64_t Number(const nlohmann::json& object, const char* key) {
   const nlohmann::json& value = Member(object, key);
   int64_t number = 0;

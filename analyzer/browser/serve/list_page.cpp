@@ -1,4 +1,4 @@
-// The list of incidents as a page. It needs no script: a column's name is a link to the same list in another order.
+// The list of incidents as a page without scripts: a column's title links to the same list in another order.
 #include <sodium.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ std::string StateChip(const std::string& state) {
   return Chip(state, state == "moving" ? " ok" : state == "hung" ? "" : " warn");
 }
 
-// What is before a page's heading.
+// Everything before a page's heading.
 std::string PageHead(const char* title, const char* more) {
   return absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n", more,
                       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>", title,
@@ -114,7 +114,7 @@ std::string ListPage(std::vector<Listed> incidents, std::string_view query, cons
                    [&](const Listed& a, const Listed& b) { return down ? order->less(b, a) : order->less(a, b); });
   std::string out = absl::StrCat(
       PageHead("Incidents", ""), "<h1>", incidents.size(), incidents.size() == 1 ? " incident" : " incidents",
-      incidents.size() == Listing::kMostListed ? ", the newest" : "",
+      incidents.size() == Listing::kMostListed ? ", newest only" : "",
       live ? absl::StrCat(" · <a href=\"", root, "live\">running jobs</a>") : "", "</h1>\n<table><thead><tr>");
   for (const Column& column : Columns()) {
     const bool chosen = &column == order, next = chosen ? !down : column.down_first;
@@ -137,7 +137,7 @@ std::string LivePage(const LiveJobs::Answer& answer, const std::vector<Listed>& 
     return absl::StrCat(out, "<p>No answer: ", Escaped(answer.problem), "</p></main></body></html>\n");
   absl::StrAppend(
       &out,
-      "<table><thead><tr><th>Job</th><th>State</th><th>Since (UTC)</th><th>Ranks</th><th>Calls a second</th>"
+      "<table><thead><tr><th>Job</th><th>State</th><th>Since (UTC)</th><th>Ranks</th><th>Calls per second</th>"
       "<th>Oldest in flight</th><th>Last verdict</th></tr></thead><tbody>\n");
   for (const LiveJob& job : answer.jobs) {
     const auto listed =
@@ -155,7 +155,7 @@ std::string LivePage(const LiveJobs::Answer& answer, const std::vector<Listed>& 
                     job.since_real_ns > 0 ? UtcText(job.since_real_ns, "%Y-%m-%d %H:%M:%S") : "",
                     "</td><td class=\"ranks\">", job.ranks, " of ", job.expected,
                     job.silent_agents > 0
-                        ? absl::StrCat("<br><span class=\"soft\">", job.silent_agents, " agents silent</span>")
+                        ? absl::StrCat("<br><span class=\"soft\">", job.silent_agents, " silent agents</span>")
                         : "",
                     "</td><td class=\"ranks\">", rate, "</td><td>", Escaped(job.oldest),
                     job.missing.empty() ? "" : absl::StrCat("<br>waits for ", Escaped(job.missing)), "</td><td>",

@@ -31,8 +31,8 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostVerdictBytes = 16 << 20, kMostManifestBytes = 16 << 20;
-constexpr size_t kMostNames = 100'000;                               // looked at in a folder
-constexpr const char* kMarks[] = {"manifest.json", "verdict.json"};  // an incident has one of them
+constexpr size_t kMostNames = 100'000;                               // maximum number of names read in a folder
+constexpr const char* kMarks[] = {"manifest.json", "verdict.json"};  // an incident has at least one of these
 
 UniqueFd OpenFolder(const std::string& path, bool follow) {
   return UniqueFd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW)));
@@ -43,11 +43,12 @@ bool Regular(int folder, const char* name, struct stat* info) {
 }
 
 int64_t ModifiedNs(const struct stat& info) {
-  const int64_t seconds = std::clamp<int64_t>(info.st_mtim.tv_sec, 0, int64_t{1} << 32);  // anybody may set any time
+  const int64_t seconds =
+      std::clamp<int64_t>(info.st_mtim.tv_sec, 0, int64_t{1} << 32);  // anyone can set any file time
   return seconds * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
-// Returns when an incident was last written; nothing if the folder is not an incident.
+// Returns when an incident was last written; nullopt if the folder is not an incident.
 std::optional<int64_t> IncidentNs(const std::string& path, bool follow) {
   const UniqueFd folder = OpenFolder(path, follow);
   std::optional<int64_t> newest;
@@ -106,13 +107,13 @@ void FillRow(int folder, Listed* row) {
       if (rank.is_number_integer()) ranks.push_back(rank.get<int32_t>());
     }
     row->sentence = Text(findings[0], "headline", 300);
-    if (row->sentence.empty())  // of an older version
+    if (row->sentence.empty())  // written by an older version
       row->sentence = absl::StrCat(ranks.empty() ? "" : RanksText(ranks) + ": ", Text(findings[0], "summary", 300));
     row->host = Hosts(findings[0]);
   } else if (verdict.is_object()) {
     row->sentence = "no finding";
   } else {
-    row->sentence = "verdict.json is missing or cannot be read";
+    row->sentence = "verdict.json is missing or unreadable";
   }
   row->at_ns = Number(verdict, "captured_real_ns");
   if (row->at_ns <= 0) row->at_ns = Number(manifest, "captured_real_ns");
@@ -124,7 +125,7 @@ void SortNewestFirst(std::vector<Listed>* incidents) {
   });
 }
 
-// The verdicts and pages that are made from the other files.
+// Verdicts and pages that are created from the other files.
 bool IsDerived(const std::string& name) {
   return name == "index.lsi" || name == "report.html" || name == "explore.html" || absl::StartsWith(name, "verdict.") ||
          absl::StartsWith(name, ".") || absl::EndsWith(name, ".notes.json");

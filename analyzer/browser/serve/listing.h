@@ -1,4 +1,4 @@
-// The incidents that a server shows: those in its folders, searched again for each request.
+// The incidents that a server shows: those in its folders. Every request searches the folders again.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@
 namespace lockstep::serve {
 
 struct Listed {
-  std::string id;      // 16 hexadecimal digits, made of the path
+  std::string id;      // 16 hexadecimal digits, derived from the path
   std::string path;    // as in the file system
-  bool named = false;  // given on the command line, so it may be a link
+  bool named = false;  // given on the command line, so it may be a symbolic link
 
   std::string name;  // printable, like the fields below
   std::string job, verdict, sentence, host;
-  int64_t at_ns = 0;               // when the data was taken
+  int64_t at_ns = 0;               // when the data was captured
   int64_t read = 0, expected = 0;  // ranks
   bool gathering = false;
 };
 
-// Opens a file of the incident; refuses links. Errors do not name the folder.
+// Opens a file of the incident, but never follows links. Errors do not reveal the folder.
 absl::StatusOr<UniqueFd> OpenFileOf(const Listed& incident, const char* name);
 // Reads a regular file of the incident in the same way.
 absl::StatusOr<std::string> ReadFileOf(const Listed& incident, const char* name, size_t limit);
-// Returns when the newest source file of the reports was written.
+// Returns when the newest of the files that reports are made from was written.
 int64_t NewestDataNs(const Listed& incident);
 // Returns when the file was written; 0 if it does not exist.
 int64_t WrittenNs(const Listed& incident, const char* name);
@@ -41,19 +41,19 @@ class Listing {
  public:
   static constexpr size_t kMostListed = 2000;
 
-  // Each folder is an incident or contains incidents. `secret` prevents others from choosing folders with equal ids.
+  // Each folder is an incident or contains incidents. `secret` keeps others from creating folders with equal ids.
   Listing(std::vector<std::string> folders, std::string secret);
 
-  // NotFound, PermissionDenied: one of the folders cannot be read.
+  // Returns NotFound or PermissionDenied if a folder cannot be read.
   absl::Status Check() const;
 
   // Newest first.
   std::vector<Listed> All();
-  // NotFound if no incident has that id.
+  // Returns NotFound if no incident has this id.
   absl::StatusOr<Listed> Find(std::string_view id);
 
  private:
-  // The most recently written ones, at most kMostListed; `at_ns` is when.
+  // The most recently written incidents, at most kMostListed; `at_ns` is the time of writing.
   std::vector<Listed> Folders() const;
   void Fill(Listed* incident);
 
@@ -61,7 +61,7 @@ class Listing {
   const std::string secret_;
   std::mutex mutex_;
   struct Known {
-    std::string version;  // version of the files that the row comes from
+    std::string version;  // version of the files that the row was made from
     Listed row;
   };
   std::map<std::string, Known> known_;  // by path

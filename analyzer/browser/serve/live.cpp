@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr size_t kMostOutput = 32 << 20, kMostJobs = 1000, kMostRanks = 64;
 constexpr int64_t kAgain = kSecond, kLimit = 5 * kSecond;
 
-// "ranks 3, 7" from the runs of a RankSet in JSON; empty if it has none.
+// "ranks 3, 7" from the runs of a RankSet in JSON; empty if the set is empty.
 std::string RanksOf(const json& set) {
   const json &first = Member(set, "first"), &last = Member(set, "last");
   std::vector<int32_t> ranks;
@@ -67,7 +67,7 @@ LiveJob JobOf(const json& line) {
   return job;
 }
 
-// Hung before late before what moves or ended.
+// Hung jobs first, then late ones, then those that are moving or have ended.
 int Trouble(const std::string& state) { return state == "hung" ? 0 : state == "late" ? 1 : state == "moving" ? 2 : 3; }
 
 }  // namespace
@@ -102,7 +102,7 @@ LiveJobs::Answer LiveJobs::Get() {
   const std::lock_guard lock(mutex_);
   if (answered_ns_ != 0 && MonotonicNs() - answered_ns_ < kAgain) return last_;
   Answer answer = Ask();
-  // After the answer: those who waited for a slow one take it.
+  // Count the second from the end of the query, so that requests that waited for a slow answer use it.
   const int64_t now = MonotonicNs();
   const double seconds = static_cast<double>(now - answered_ns_) / 1e9;
   for (LiveJob& job : answer.jobs) {

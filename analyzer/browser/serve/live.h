@@ -11,33 +11,33 @@
 
 namespace lockstep::serve {
 
-// Texts are printable.
+// All texts are printable.
 struct LiveJob {
-  std::string key;  // distinguishes it from other jobs
+  std::string key;  // distinguishes the job from others
   std::string name, state;
-  int64_t since_real_ns = 0;  // in this state; 0 unknown
+  int64_t since_real_ns = 0;  // when the job entered this state; 0: unknown
   int64_t ranks = 0, expected = 0, silent_agents = 0;
   std::string oldest;                       // the oldest operation in flight: "tp_3 AllReduce #41, 5 s"
-  std::string missing;                      // the ranks that it waits for, "ranks 3, 7"; empty if none is known
-  std::string verdict, sentence, incident;  // of the last incident: its verdict, first line, and folder's name
-  std::map<std::string, uint64_t> issued;   // by communicator: the newest call
-  double calls_a_second = -1;               // of the busiest communicator; -1 unknown
+  std::string missing;                      // the ranks that it waits for, "ranks 3, 7"; empty if unknown
+  std::string verdict, sentence, incident;  // of the latest incident: its verdict, headline, and folder name
+  std::map<std::string, uint64_t> issued;   // the newest call, by communicator
+  double calls_a_second = -1;               // of the busiest communicator; -1: unknown
 };
 
-// One job a line. Lines that are no job are skipped.
+// Parses one job per line; skips lines that are not jobs.
 std::vector<LiveJob> ParseLiveJobs(std::string_view output);
 
 // Thread-safe.
 class LiveJobs {
  public:
   struct Answer {
-    std::vector<LiveJob> jobs;  // those in trouble first
-    std::string problem;        // why there is no answer; empty if there is
+    std::vector<LiveJob> jobs;  // jobs in trouble first
+    std::string problem;        // why there is no answer; empty if there is one
   };
-  // `program`: lockstep-top. `endpoint`: empty for the collector that it finds.
+  // `program`: lockstep-top. `endpoint`: empty: the collector that lockstep-top finds.
   LiveJobs(std::string program, std::string endpoint) : program_(std::move(program)), endpoint_(std::move(endpoint)) {}
 
-  // Asks the collector, unless the last answer is younger than a second.
+  // Queries the collector, unless the last answer is less than a second old.
   Answer Get();
 
  private:

@@ -27,7 +27,7 @@ int Fail(absl::string_view text) { return settings::Complain("serve", text, kFai
 int AddReader(const std::string& file, const std::string& name) {
   const absl::StatusOr<std::string> key = Readers::Add(file, name);
   if (!key.ok()) return Fail(key.status().message());
-  printf("%s\nThe key of %s, which is stored nowhere. To take it back, remove the line from %s.\n", key->c_str(),
+  printf("%s\nThis is the key of %s. It is stored nowhere. To revoke it, remove the line from %s.\n", key->c_str(),
          name.c_str(), Printable(file, 300).c_str());
   return fflush(stdout) != 0 || ferror(stdout) != 0 ? Fail("cannot write to standard output") : 0;
 }
@@ -44,15 +44,16 @@ int Run(int argc, char** argv) {
   if (options->operands().empty()) return usage("no FOLDER given");
   const std::string listen = options->Given("listen") ? options->Text("listen") : "127.0.0.1";
   const std::optional<Address> address = ParseAddress(listen);
-  if (!address) return usage(absl::StrCat("--listen ", listen, ": not an address of this host"));
+  if (!address) return usage(absl::StrCat("--listen ", listen, ": this host has no such address"));
   const int secured = options->Given("tls-cert") + options->Given("tls-key") + options->Given("readers");
   if (secured == 0 && !address->loopback) {
-    return usage(absl::StrCat("--listen ", listen,
-                              ": other hosts reach it, so it needs --tls-cert, --tls-key and --readers. Without them: "
-                              "ssh -L PORT:127.0.0.1:PORT ",
-                              HostName()));
+    return usage(absl::StrCat(
+        "--listen ", listen,
+        ": other hosts can connect to it, so it needs --tls-cert, --tls-key and --readers. Without them, use "
+        "ssh -L PORT:127.0.0.1:PORT ",
+        HostName()));
   }
-  if (secured != 0 && secured != 3) return usage("--tls-cert, --tls-key and --readers need each other");
+  if (secured != 0 && secured != 3) return usage("--tls-cert, --tls-key and --readers must be used together");
   const std::string token = MakeToken();
   if (token.empty()) return Fail("the system provides no random numbers");
   std::unique_ptr<Tls> tls;
@@ -63,7 +64,7 @@ int Run(int argc, char** argv) {
     tls = *std::move(loaded);
     readers = std::make_unique<Readers>(readers_file);
     if (const absl::Status status = readers->Check(); !status.ok())
-      return Fail(absl::StrCat(status.message(), ". Add one: lockstep serve --readers FILE --add-reader NAME"));
+      return Fail(absl::StrCat(status.message(), ". To add a reader: lockstep serve --readers FILE --add-reader NAME"));
   }
   std::unique_ptr<LiveJobs> live;
   if (options->Given("live")) {
@@ -77,7 +78,7 @@ int Run(int argc, char** argv) {
   if (!roofline.ok()) return usage(roofline.status().message());
   site->SetRoofline(*std::move(roofline));
   if (const absl::Status status = site->listing().Check(); !status.ok()) return Fail(status.message());
-  // Signals are blocked before the threads start, because this thread handles them.
+  // Signals are blocked before the other threads start, because this thread handles them.
   sigset_t ends;
   sigemptyset(&ends);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);
@@ -96,13 +97,13 @@ int Run(int argc, char** argv) {
     printf("From another machine first: ssh -L %d:%s:%d %s\n", port, name.c_str(), port,
            Printable(HostName(), 100).c_str());
   } else {
-    printf("The browser asks for a name, which may be any, and for a password, which is a reader's key.\n");
+    printf("The browser asks for a name, which can be anything, and for a password, which is a reader's key.\n");
   }
-  // Nobody can open the pages without knowing the address.
+  // Without the address, nobody can open the pages.
   if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("cannot write to standard output");
   int number = 0;
   sigwait(&ends, &number);
-  // Making a page may take long; the program does not wait for it.
+  // Creating a page may take long, and the program does not wait for it.
   _exit(0);
 }
 

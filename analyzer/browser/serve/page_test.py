@@ -29,7 +29,7 @@ from headless_browser import Browser, find_browser, give_up_after  # noqa: E402
 
 CORPUS, ANALYZE, SERVE, SCALE_INDEX = sys.argv[1:5]
 EVIL = "</td><script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&\u202eknar"
-# Name of the folder -> arguments of lockstep-corpus generate, and the time of the capture.
+# Folder name -> arguments of lockstep-corpus generate, and the capture time.
 INCIDENTS = {
     "lockstep-incident-train-20260103-000000": ("--scenario 7 --ranks 64 --seed 21007 --marks full --format lsd", 1_767_398_400),
     "lockstep-incident-<b>evil-20260102-000000": ("--scenario 3 --ranks 8 --seed 21003 --marks full --format lsd", 1_767_312_000),
@@ -154,8 +154,7 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(made[0], 200)
         folder = os.path.join(ALL, "lockstep-incident-train-20260103-000000")
         self.assertFalse(os.path.exists(os.path.join(folder, "explore.html")), "nothing is written")
-        # The data is deleted, and its file looks as before. Only the page made earlier is
-        # left.
+        # The data is deleted, but its file's version stays the same. Only the page created earlier is left.
         for name in (name for name in os.listdir(folder) if name.endswith(".lsd")):
             path = os.path.join(folder, name)
             with open(path, "r+b") as file:
@@ -370,7 +369,7 @@ class LargeJobTest(BrowserTest):
         page = self.see("document.querySelector('tbody a').href")
         self.open(page + "#" + fragment, scheme)
 
-    # Pixels of the first picture on the page in this color of the style sheet.
+    # Number of pixels in this style-sheet color when the page is first painted.
     COUNT = """(() => { const from = document.querySelector('main canvas'), c = document.createElement('canvas');
       c.width = from.width; c.height = from.height; c.getContext('2d').drawImage(from, 0, 0);
       const p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, w = getComputedStyle(document.documentElement).getPropertyValue('--%s').match(/[0-9a-f]{2}/g).map(x => parseInt(x, 16));

@@ -8,10 +8,10 @@
 
 namespace lockstep::serve {
 
-// Reads a file that belongs to this user or root, and that nobody else may read or write. Follows links, because
+// Reads a file that belongs to this user or root and that nobody else may read or write. Follows links, because
 // Kubernetes mounts secrets as links.
 absl::StatusOr<std::string> ReadPrivateFile(const std::string& path, size_t limit);
-// The same for an open file; `path` is for messages.
+// The same for an open file; messages name `path`.
 absl::StatusOr<std::string> ReadPrivateFile(int fd, const std::string& path, size_t limit);
 
 }  // namespace lockstep::serve

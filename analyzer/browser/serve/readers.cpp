@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kTokenBytes = 24, kMostName = 64, kMostReadersFile = 1 << 20;
 
-// A key is random, so a fast hash is as good as a slow one.
+// A key is random, so a fast hash is as secure as a slow one.
 std::string HashOf(std::string_view key) {
   unsigned char hash[crypto_generichash_BYTES];
   crypto_generichash(hash, sizeof hash, reinterpret_cast<const unsigned char*>(key.data()), key.size(), nullptr, 0);
@@ -55,7 +55,8 @@ absl::StatusOr<std::vector<Reader>> ParseReaders(const std::string& text, const 
                       std::all_of(words[1].begin(), words[1].end(),
                                   [](char c) { return absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f'); });
     if (!hash || !IsName({words[0].data(), words[0].size()}))
-      return absl::InvalidArgumentError(absl::StrCat(path, ", line ", number, ": not a name and the hash of a key"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ", line ", number, ": expected a name and the hash of a key"));
     readers.push_back({std::string(words[0]), std::string(words[1])});
   }
   return readers;
@@ -86,7 +87,7 @@ std::string MakeToken() {
 absl::StatusOr<std::string> Readers::Add(const std::string& path, const std::string& name) {
   if (!IsName(name)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a reader's name has letters, digits and -_.@+, at most ", kMostName, " of them"));
+        absl::StrCat("a reader's name consists of letters, digits and -_.@+, at most ", kMostName, " of them"));
   }
   const std::string key = MakeToken();
   if (key.empty()) return absl::InternalError("the system provides no random numbers");
@@ -131,7 +132,7 @@ absl::Status Readers::Check() {
 
 bool Readers::Admit(std::string_view authorization) {
   const std::optional<std::string> key = KeyOf(authorization);
-  if (!key) return false;  // for example a browser's first request
+  if (!key) return false;  // a browser's first request, for example, has no key
   const std::string hash = HashOf(*key);
   const std::lock_guard lock(mutex_);
   if (!Load().ok()) return false;

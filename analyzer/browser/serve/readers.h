@@ -1,4 +1,4 @@
-// The people who may read incidents over the network: a file of their names, each with the hash of a key.
+// The people who may read incidents over the network: a file with their names, each with the hash of a key.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,21 @@
 
 namespace lockstep::serve {
 
-// 192 random bits as 32 characters for a URL; empty if the system gives no random bytes.
+// 192 random bits as 32 characters that are safe in a URL; empty if the system provides no random bytes.
 std::string MakeToken();
 
-// A file has a line "NAME HASH" for each reader. Changes take effect at the next request. Thread-safe.
+// The file has a line "NAME HASH" for each reader. Changes take effect at the next request. Thread-safe.
 class Readers {
  public:
   explicit Readers(std::string path) : path_(std::move(path)) {}
 
-  // Adds a line, and the file if it does not exist. Returns the new key, which is stored nowhere.
+  // Adds a line, and creates the file if it does not exist. Returns the new key, which is stored nowhere.
   static absl::StatusOr<std::string> Add(const std::string& path, const std::string& name);
-  // Why the file cannot be used, or that it has no readers.
+  // An error if the file cannot be used or has no readers.
   absl::Status Check();
-  // Whether a request with this header field may read: "Basic" with any name and a key as password, or "Bearer KEY".
-  // Keys are random, so guesses are not counted: one reader's wrong keys must not lock out others at the same address.
+  // Returns whether a request with this header field may read: "Basic" with any name and a key as password, or
+  // "Bearer KEY". Wrong keys are not counted, because random keys cannot be guessed and one reader's mistakes must
+  // not lock out others at the same address.
   bool Admit(std::string_view authorization);
 
  private:
@@ -33,7 +34,7 @@ class Readers {
 
   const std::string path_;
   std::mutex mutex_;
-  std::string version_;  // of the file that `hashes_` comes from
+  std::string version_;  // version of the file that `hashes_` was read from
   std::vector<std::string> hashes_;
 };
 

@@ -120,7 +120,7 @@ TEST(ServeHttp, LargeAnswersAreCompressedForBrowsersThatAcceptIt) {
 
 class ServeTest : public support::FolderTest {
  protected:
-  // An incident with a verdict and no data.
+  // An incident with a verdict but no data.
   std::string Put(const std::string& name, int64_t at_s, const std::string& job, const std::string& host) {
     const std::string folder = folder_ + "/all/" + name;
     fs::create_directories(folder);
@@ -211,7 +211,7 @@ TEST_F(ServeTest, TheListIsNewestFirstAndCanBeSortedByEachColumn) {
   EXPECT_THAT(order("?by=when"), ElementsAre("old", "middle", "new"));
   EXPECT_THAT(order("?by=job"), ElementsAre("middle", "old", "new"));
   EXPECT_THAT(order("?by=host&down=1"), ElementsAre("new", "middle", "old"));
-  // A new incident appears at the next request, and a changed verdict is read again.
+  // The next request shows a new incident and reads a changed verdict again.
   Put("later", 4000, "d", "n4");
   const std::string page = *Get(&site, "/token/").body;
   EXPECT_LT(page.find(">later<"), page.find(">new<"));
@@ -219,7 +219,7 @@ TEST_F(ServeTest, TheListIsNewestFirstAndCanBeSortedByEachColumn) {
   EXPECT_THAT(*Get(&site, "/token/").body, HasSubstr("renamed-job"));
 }
 
-// Listing more incidents would mean reading them at each request.
+// The server would read every listed incident at each request, so it limits their number.
 TEST_F(ServeTest, OnlyTheLastWrittenIncidentsAreListed) {
   const std::string early = Put("early", 3000, "a", "n1"), past = Put("past", 4000, "a", "n1");
   fs::last_write_time(early + "/verdict.json", fs::file_time_type::clock::now() - std::chrono::hours(1));
@@ -270,7 +270,7 @@ TEST_F(ServeTest, OnlyListedIncidentsAndTheirFilesAreRead) {
     EXPECT_EQ(response.status, 404) << rest;
     EXPECT_THAT(*response.body, Not(HasSubstr("secret"))) << rest;
   }
-  // The link is not followed, and there is no data for a report.
+  // The server does not follow the link, and there is no data for a report.
   const Response report = Get(&site, "/token/" + id + "/report.html");
   EXPECT_EQ(report.status, 500);
   EXPECT_THAT(*report.body, Not(HasSubstr("secret")));
@@ -289,7 +289,7 @@ TEST_F(ServeTest, AFileInTheFolderCannotRunScripts) {
   EXPECT_THAT(report.policy, Not(HasSubstr("script-src")));
   // Lockstep did not write this page, and the folder has no data.
   EXPECT_EQ(Get(&site, "/token/" + id + "/explore.html").status, 500);
-  // A page that Lockstep wrote is served unchanged until newer data arrives.
+  // The server returns a page that Lockstep wrote unchanged until newer data arrives.
   Verdict verdict;
   verdict.set_job("kept");
   const std::string page = ExplorePage(Bundle(), verdict, {});
@@ -350,7 +350,7 @@ TEST_F(ServeTest, ThePageOfALargeJobAsksForItsCalls) {
   std::string many = "?0";
   for (int i = 0; i < 300; ++i) many += ",0";
   EXPECT_EQ(Get(&site, base + "calls.json" + many).status, 404);
-  // Damaged, of older data, or a link: the index is not used.
+  // A damaged index, an index of older data, or a link: the server does not use it.
   const auto unused = [&] {
     EXPECT_EQ(Get(&site, base + "explore.html").status, 500) << "there is no other data";
     EXPECT_EQ(Get(&site, base + "grids.json").status, 404);
@@ -426,7 +426,7 @@ TEST(ServeCache, TheOldestPagesAreDropped) {
   EXPECT_NE(cache.Find("d"), nullptr);
 }
 
-// Returns the server's answer to these bytes.
+// Returns the server's response to these bytes.
 UniqueFd Connected(uint16_t port, const std::string& sent) {
   UniqueFd connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};
@@ -488,11 +488,11 @@ TEST(ServeServer, ConnectionsWithoutAPageMakeRoom) {
   ASSERT_TRUE(server.ok()) << server.status();
   const uint16_t port = (*server)->port();
   const std::string rest = " HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  // Clients that send half a request, or read nothing of a refusal, would occupy all connections for an hour.
+  // Clients that send half a request, or do not read a refusal, could occupy all connections for an hour.
   std::vector<UniqueFd> hostile;
   for (int i = 0; i < 10; ++i) hostile.push_back(Connected(port, i % 2 == 0 ? "GET /a" : "GET /no" + rest));
   EXPECT_TRUE(absl::EndsWith(Exchange(port, "GET /a" + rest), "\r\n\r\nx"));
-  // Pages that are being sent stay.
+  // Connections that are receiving a page stay open.
   const UniqueFd page = Connected(port, "GET /page" + rest);
   char first = 0;
   ASSERT_EQ(recv(page.get(), &first, 1, 0), 1);
@@ -504,7 +504,7 @@ TEST(ServeServer, ConnectionsWithoutAPageMakeRoom) {
   EXPECT_GT(got, 50'000'000u);
 }
 
-// Creates a key and a certificate of its own in `folder`.
+// Creates a key and a self-signed certificate in `folder`.
 void MakePair(const std::string& folder) {
   std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
   std::unique_ptr<X509, decltype(&X509_free)> cert(X509_new(), X509_free);
@@ -577,7 +577,7 @@ TEST(ServeServer, EndsWhileAClientIsConnected) {
   EXPECT_LT(MonotonicNs() - begin, 10 * kSecond);
 }
 
-// The bytes of all connections are moved by one thread, and each answer is made by another.
+// One thread transfers the bytes of all connections, and other threads create the responses.
 TEST(ServeServer, SlowClientsDelayNobody) {
   ServerLimits limits;
   limits.answers = 1;
@@ -595,12 +595,12 @@ TEST(ServeServer, SlowClientsDelayNobody) {
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     at.sin_port = htons((*server)->port());
     ASSERT_EQ(connect(connection.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
-    // Half of them read nothing of the answer, the others do not finish their request.
+    // Half of the clients read nothing of the response, the others do not finish their request.
     const std::string sent = i % 2 == 0 ? "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n" : "GET /large HTTP/1.1";
     ASSERT_GT(send(connection.get(), sent.data(), sent.size(), 0), 0);
     slow.push_back(std::move(connection));
   }
-  // If one of them delayed others, it would be for an hour.
+  // If one client delayed the others, the delay would be an hour.
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(absl::EndsWith(Exchange((*server)->port(), "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n"), "\r\n\r\nx"));
   }

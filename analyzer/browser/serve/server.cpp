@@ -19,10 +19,10 @@ namespace lockstep::serve {
 namespace {
 
 constexpr int kWaiting = 64;          // connections that are not accepted yet
-constexpr int64_t kLook = 100 * kMs;  // interval of the checks of deadlines
-// Time for the browser's remaining request, so that the browser gets the whole answer.
+constexpr int64_t kLook = 100 * kMs;  // interval between checks of deadlines
+// Time to wait for the rest of the browser's request, so that the browser receives the whole response.
 constexpr int64_t kLinger = 500 * kMs;
-// What one connection sends before the others get their turn.
+// How much one connection sends before the others get their turn.
 constexpr size_t kPiece = 64 << 10;
 constexpr int kPieces = 4;
 
@@ -32,20 +32,20 @@ struct Server::Connection {
   enum class Phase { kHandshake, kHead, kAnswer, kSend, kLinger };
 
   UniqueFd fd;
-  std::unique_ptr<Stream> stream;  // ends before its socket
+  std::unique_ptr<Stream> stream;  // destroyed before its socket
   std::string peer;
   Phase phase = Phase::kHandshake;
   short waits_for = POLLIN;
   int64_t until_ns = 0;   // the end of this phase
-  int64_t answer_ns = 0;  // the end of the whole answer
+  int64_t answer_ns = 0;  // the deadline for the whole response
   std::string in;
   Request request;
-  // While the phase is kAnswer, another thread writes the answer; then `answered` is set.
+  // In the phase kAnswer, another thread writes the response and then sets `answered`.
   std::atomic<bool> answered{false};
   std::string head;
   std::shared_ptr<const std::string> body;
-  size_t sent = 0;        // of head and body
-  bool admitted = false;  // the answer is what was asked for
+  size_t sent = 0;        // of head and body together
+  bool admitted = false;  // the client may read, and the response is the requested page
 
   ~Connection() { stream.reset(); }
   void SetAnswer(const Response& response) {
@@ -53,7 +53,7 @@ struct Server::Connection {
     body = request.head ? nullptr : response.body;
     admitted = response.status == 200;
   }
-  // Whether it may be closed because others need its place.
+  // Whether the connection may be closed to make room for others.
   bool Yields() const { return phase != Phase::kAnswer && !admitted; }
 };
 
@@ -236,12 +236,12 @@ bool Server::ReadHead(Connection* connection, int64_t now_ns) {
   }
   if (refused == 0) refused = ParseRequest(std::string_view(in).substr(0, end + 4), &connection->request);
   connection->phase = Connection::Phase::kAnswer;
-  // The time limit of handlers is their own affair.
+  // Handlers have no time limit here.
   connection->until_ns = INT64_MAX;
   if (refused == 0) return true;
   in.clear();
   connection->SetAnswer(TextResponse(refused, refused == 408 ? "The request did not arrive in time.\n"
-                                                             : "lockstep serve does not answer such a request.\n"));
+                                                             : "lockstep serve does not support this request.\n"));
   connection->answered = true;
   return true;
 }

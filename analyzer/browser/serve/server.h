@@ -1,5 +1,5 @@
-// The listening socket of `lockstep serve`. One thread moves the bytes of all connections, so a slow client delays
-// nobody; others make the answers.
+// The listening socket of `lockstep serve`. One thread transfers the bytes of all connections, so a slow client
+// delays nobody; other threads create the responses.
 #pragma once
 
 #include <atomic>
@@ -21,20 +21,22 @@
 namespace lockstep::serve {
 
 struct ServerLimits {
-  // Maximum at one time. The next one replaces the oldest that has not received a page; if there is none, it waits.
+  // Maximum number of connections. A new one replaces the oldest connection that has not received a page; if there is
+  // none, it waits.
   size_t connections = 256;
-  size_t of_one_peer = 64;                // with TLS; the next one replaces one of the same peer, or is closed
-  size_t answers = 16;                    // made at the same time
-  int64_t head_ns = 5'000'000'000;        // for the TLS handshake and a request to arrive
-  int64_t stall_ns = 30'000'000'000;      // while the client takes no byte of the answer
-  int64_t answer_ns = 1'800'000'000'000;  // for the whole answer
+  size_t of_one_peer =
+      64;  // with TLS, for each client address; a new connection replaces another of that client, or is closed
+  size_t answers = 16;                    // created at the same time
+  int64_t head_ns = 5'000'000'000;        // for the TLS handshake and the request
+  int64_t stall_ns = 30'000'000'000;      // while the client reads no byte of the response
+  int64_t answer_ns = 1'800'000'000'000;  // for the whole response
 };
 
 class Server {
  public:
-  // Called by several threads.
+  // Several threads call it.
   using Handler = std::function<Response(const Request&)>;
-  // Without `tls` only on loopback. Port 0 means any free port. Unavailable if the port is in use.
+  // Without `tls`, listens only on loopback. Port 0 means any free port. Returns Unavailable if the port is in use.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Address address, uint16_t port, Handler handler,
                                                        std::unique_ptr<Tls> tls = nullptr,
                                                        const ServerLimits& limits = {});
@@ -50,9 +52,9 @@ class Server {
   Server(UniqueFd listener, uint16_t port, Handler handler, std::unique_ptr<Tls> tls, const ServerLimits& limits);
   void Move();
   void AcceptAll();
-  // Closes the oldest connection, of this peer or of anybody, that got no page yet. False: there is none.
+  // Closes the oldest connection without a page, of this client or of anyone. Returns false if there is none.
   bool MakeRoom(const std::string* peer);
-  // Does what is possible now. False: the connection ends.
+  // Makes as much progress as possible. Returns false if the connection ends.
   bool Advance(Connection* connection, int64_t now_ns);
   bool ReadHead(Connection* connection, int64_t now_ns);
   bool Send(Connection* connection, int64_t now_ns);
@@ -63,8 +65,8 @@ class Server {
   const Handler handler_;
   const std::unique_ptr<Tls> tls_;
   const ServerLimits limits_;
-  EventFd wake_;                                          // an answer is ready, or the server ends
-  std::vector<std::shared_ptr<Connection>> connections_;  // of the thread that moves bytes
+  EventFd wake_;                                          // a response is ready, or the server ends
+  std::vector<std::shared_ptr<Connection>> connections_;  // only for the thread that transfers bytes
   std::mutex mutex_;
   std::condition_variable asked_;
   std::deque<std::shared_ptr<Connection>> requests_;  // guarded by mutex_

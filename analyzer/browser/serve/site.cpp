@@ -26,18 +26,17 @@ namespace lockstep::serve {
 namespace {
 
 constexpr size_t kMostCached = 128 << 20, kMostFile = 64 << 20;
-// The page of a job with more ranks asks for calls on demand, if there is an index. The page of a smaller job contains
-// them.
+// The page of a larger job requests calls on demand, if there is an index. The page of a smaller job contains them.
 constexpr size_t kLargeFrom = 1025;
 constexpr size_t kMostLarge = 2;  // open indexes
 constexpr size_t kMostAskedRows = 256;
 constexpr const char* kHtml = "text/html; charset=utf-8";
-// Anybody may have written the folder's report.html, so scripts are forbidden, and "sandbox" also prevents redirects.
+// Anyone may have written the folder's report.html, so scripts are forbidden, and "sandbox" also prevents redirects.
 constexpr const char* kReportPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; sandbox";
 
-// Only names of this machine are accepted. Otherwise a page of another site whose name resolves to this machine could
-// read the answers.
+// Accepts only names of this machine. Otherwise a page of another site whose name resolves to this machine could read
+// the responses.
 bool OwnHost(std::string_view host) {
   const bool six = host.substr(0, 6) == "[::1]:" || host == "[::1]";
   if (six) host.remove_prefix(5);
@@ -49,7 +48,7 @@ bool OwnHost(std::string_view host) {
   return address && address->loopback;
 }
 
-// Reads "17,4,900": places of ranks.
+// Reads "17,4,900": row indexes of ranks.
 bool ParseRows(std::string_view query, size_t ranks, std::vector<size_t>* rows) {
   while (!query.empty() && rows->size() < kMostAskedRows) {
     const size_t comma = std::min(query.find(','), query.size());
@@ -80,7 +79,7 @@ struct LargeIncident {
         frame(FrameOfIndex(*this->index, this->facts)),
         calls(*this->index) {}
 
-  const std::string key;  // of the version of the file
+  const std::string key;  // identifies the version of the file
   const std::unique_ptr<IndexReader> index;
   const ViewFacts facts;
   const Bundle frame;
@@ -122,13 +121,13 @@ Response Site::Admit(const Request& request, std::string_view* path) {
     if (!OwnHost(request.host)) return TextResponse(421, "Open this server as 127.0.0.1 or localhost.\n");
     const std::string_view token = TakePart(path);
     if (token.size() != token_.size() || sodium_memcmp(token.data(), token_.data(), token_.size()) != 0)
-      return TextResponse(403, "The address needs the token that lockstep serve printed.\n");
+      return TextResponse(403, "The address must contain the token that lockstep serve printed.\n");
     return {};
   }
-  // A browser sends the key with requests of other sites' pages too.
-  if (request.embedded) return TextResponse(403, "Pages of other sites get no answer.\n");
+  // A browser also sends the key with requests from other sites' pages.
+  if (request.embedded) return TextResponse(403, "Requests from other sites' pages are refused.\n");
   if (readers_->Admit(request.authorization)) return {};
-  Response response = TextResponse(401, "Any name, and your reader's key as password.\n");
+  Response response = TextResponse(401, "Enter any name, and your reader's key as the password.\n");
   response.more = "WWW-Authenticate: Basic realm=\"Lockstep: any name, and your key\", charset=\"UTF-8\"\r\n";
   return response;
 }
@@ -144,7 +143,7 @@ Response Site::Answer(const Request& request) {
     return response;
   }
   if (!id.empty() && path.empty()) return Incident(id, file, request.query);
-  if (!id.empty() || !file.empty() || !path.empty()) return TextResponse(404, "There is no such page.\n");
+  if (!id.empty() || !file.empty() || !path.empty()) return TextResponse(404, "No such page.\n");
   Response response = TextResponse(200, ListPage(listing_.All(), request.query, root_, live_ != nullptr));
   response.type = kHtml;
   response.policy = ListPolicy();
@@ -154,7 +153,7 @@ Response Site::Answer(const Request& request) {
 Response Site::Incident(std::string_view id, std::string_view file, std::string_view query) {
   const bool explore = file == "explore.html", report = file == "report.html", json = file == "verdict.json",
              part = file == "grids.json" || file == "calls.json";
-  if (!explore && !report && !json && !part) return TextResponse(404, "There is no such page.\n");
+  if (!explore && !report && !json && !part) return TextResponse(404, "No such page.\n");
   const absl::StatusOr<Listed> incident = listing_.Find(id);
   if (!incident.ok()) return TextResponse(404, "This incident no longer exists.\n");
   if (explore || part) {
@@ -166,7 +165,7 @@ Response Site::Incident(std::string_view id, std::string_view file, std::string_
   if (explore) response.policy = ExplorePolicy();
   if (report) response.policy = kReportPolicy;
   const std::string name(file);
-  // Uses the page in the folder, unless data is newer or another version wrote the page.
+  // Serves the page in the folder, unless data is newer or another version wrote the page.
   absl::StatusOr<std::string> kept = ReadFileOf(*incident, name.c_str(), kMostFile);
   if (kept.ok() && explore &&
       (WrittenNs(*incident, "explore.html") < NewestDataNs(*incident) || !IsExplorePage(*kept))) {
@@ -211,7 +210,7 @@ Response Site::LargePart(const LargeIncident& large, std::string_view file, std:
   if (file == "explore.html") response.policy = ExploreServedPolicy();
   if (file == "calls.json") {
     std::vector<size_t> rows;
-    if (!ParseRows(query, large.frame.ranks.size(), &rows)) return TextResponse(404, "There are no such ranks.\n");
+    if (!ParseRows(query, large.frame.ranks.size(), &rows)) return TextResponse(404, "No such ranks.\n");
     response.body = std::make_shared<const std::string>(ExploreCalls(large.frame, large.facts, large.calls, rows));
     return response;
   }

@@ -103,31 +103,32 @@ absl::StatusOr<std::unique_ptr<Tls>> Tls::Load(const std::string& certificate, c
   if (!secret.ok()) return secret.status();
   // The host's openssl.cnf may name libraries to load.
   if (sodium_init() < 0 || OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr) != 1)
-    return absl::InternalError("the TLS library does not start");
+    return absl::InternalError("cannot initialize the TLS library");
   Owned<SSL_CTX> context(SSL_CTX_new(TLS_server_method()));
-  if (context == nullptr) return absl::InternalError("the TLS library does not start");
+  if (context == nullptr) return absl::InternalError("cannot initialize the TLS library");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-  // Otherwise one call handles a client's endless key updates before it returns.
+  // Otherwise one call would handle a client's endless key updates before it returns.
   SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);
-  // With forward secrecy and authenticated encryption only; TLS 1.3 has nothing else.
+  // Only ciphers with forward secrecy and authenticated encryption; TLS 1.3 has no others.
   SSL_CTX_set_cipher_list(context.get(), "ECDHE+AESGCM:ECDHE+CHACHA20");
 
   const Owned<BIO> from = Memory(*chain), private_from = Memory(*secret);
   const Owned<X509> own(PEM_read_bio_X509(from.get(), nullptr, NoPassword, nullptr));
   if (own == nullptr || SSL_CTX_use_certificate(context.get(), own.get()) != 1)
-    return absl::InvalidArgumentError(absl::StrCat(certificate, " has no certificate (PEM) that TLS can use"));
+    return absl::InvalidArgumentError(absl::StrCat(certificate, " contains no usable certificate (PEM)"));
   while (Owned<X509> next{PEM_read_bio_X509(from.get(), nullptr, NoPassword, nullptr)}) {
     if (SSL_CTX_add1_chain_cert(context.get(), next.get()) != 1)
-      return absl::InvalidArgumentError(absl::StrCat(certificate, " has a certificate that TLS cannot use"));
+      return absl::InvalidArgumentError(absl::StrCat(certificate, " contains a certificate that TLS cannot use"));
   }
   const Owned<EVP_PKEY> pair(PEM_read_bio_PrivateKey(private_from.get(), nullptr, NoPassword, nullptr));
-  if (pair == nullptr) return absl::InvalidArgumentError(absl::StrCat(key, " has no unencrypted private key (PEM)"));
+  if (pair == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat(key, " contains no unencrypted private key (PEM)"));
   if (SSL_CTX_use_PrivateKey(context.get(), pair.get()) != 1)
-    return absl::InvalidArgumentError(absl::StrCat(key, " is not the key of the certificate ", certificate));
+    return absl::InvalidArgumentError(absl::StrCat(key, " does not belong to the certificate ", certificate));
   ERR_clear_error();
   std::string hash(crypto_generichash_BYTES, '\0');
   crypto_generichash(reinterpret_cast<unsigned char*>(hash.data()), hash.size(),

@@ -22,7 +22,7 @@ constexpr char kPrefix[] = "lockstep-incident-";
 
 int64_t ChangedNs(const std::string& path) {
   struct stat info {};
-  // Each verdict rewrites the manifest.
+  // Each new verdict rewrites the manifest.
   if (stat((path + "/manifest.json").c_str(), &info) != 0 && stat(path.c_str(), &info) != 0) return 0;
   return int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
@@ -58,10 +58,10 @@ absl::StatusOr<const OpenedIncident*> IncidentList::Open(const std::string& name
   const auto found =
       std::find_if(listed.begin(), listed.end(), [&](const Listed& one) { return name.empty() || one.name == name; });
   if (found == listed.end())
-    return absl::NotFoundError(listed.empty() ? "there is no incident" : "there is no such incident: see `incidents`");
+    return absl::NotFoundError(listed.empty() ? "there are no incidents" : "no such incident: see `incidents`");
   if (opened_ != nullptr && opened_->name == found->name && opened_->changed_ns == found->changed_ns)
     return opened_.get();
-  opened_.reset();  // two opened incidents may not fit into memory
+  opened_.reset();  // two open incidents may not fit into memory
   absl::StatusOr<Bundle> bundle = LoadPaths({found->path});
   if (!bundle.ok()) return bundle.status();
   auto opened = std::make_unique<OpenedIncident>();

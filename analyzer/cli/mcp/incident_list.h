@@ -1,4 +1,4 @@
-// The incidents that a server shows: only those that it was started for.
+// The incidents that a server shows: only those named when it was started.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class IncidentList {
   };
   // Newest first, at most 1,000.
   std::vector<Listed> List() const;
-  // `name`: a name from the list; empty for the newest. The incident stays loaded until another one is requested or it
-  // changes.
+  // `name`: a name from the list; empty: the newest. The incident stays loaded until it changes or another one is
+  // requested.
   absl::StatusOr<const OpenedIncident*> Open(const std::string& name);
 
  private:

@@ -1,4 +1,4 @@
-// The Model Context Protocol, as far as a server of read-only tools needs it: JSON-RPC 2.0, one message per line.
+// The part of the Model Context Protocol that a server of read-only tools needs: JSON-RPC 2.0, one message per line.
 #pragma once
 
 #include <functional>
@@ -23,9 +23,9 @@ class McpServer {
 
   // `fence` is a word that encloses returned texts. The authors of these texts cannot know it.
   McpServer(std::vector<McpTool> tools, std::string fence);
-  // The answer line, without line feed; empty if there is no answer.
+  // Returns the response line without the line feed; empty if there is no response.
   std::string Answer(std::string_view line) const;
-  // The answer to a line longer than kLongestLine.
+  // The response to a line longer than kLongestLine.
   static std::string TooLong();
 
  private:

@@ -34,7 +34,7 @@ class CitedLines {
   }
   std::string Text() const {
     if (lines_ == 0) return "Nothing is recorded.";
-    return lines_ <= kMostLines ? text_ : absl::StrCat(text_, lines_ - kMostLines, " more lines: ask for less.");
+    return lines_ <= kMostLines ? text_ : absl::StrCat(text_, lines_ - kMostLines, " more lines; narrow the request.");
   }
 
  private:
@@ -52,13 +52,13 @@ int64_t NumberOf(const Json& arguments, const char* name, int64_t otherwise) {
 
 class AskedRanks {
  public:
-  // Without the argument: the ranks in the findings; with `all`, every rank.
+  // Without the argument: the ranks named in findings, or with `all`, every rank.
   static absl::StatusOr<AskedRanks> Of(const Json& arguments, const Verdict& verdict, bool all) {
     AskedRanks asked;
     const std::string text = TextOf(arguments, "ranks");
     if (!text.empty()) {
       if (!settings::ParseRankRanges(text, &asked.ranges_))
-        return absl::InvalidArgumentError("ranks are written as 0-7,16");
+        return absl::InvalidArgumentError("ranks must be like 0-7,16");
       return asked;
     }
     for (const Finding& finding : verdict.findings()) {
@@ -251,8 +251,7 @@ Answer Query(const OpenedIncident& incident, const Json& arguments) {
   return lines.Text();
 }
 
-// Finds the first collective of one communicator that the two ranks issued differently. Only collectives in both
-// records are compared.
+// Finds the first collective of one communicator that the two ranks issued differently, among those in both records.
 void CompareCalls(const Bundle& bundle, const Rank& one, uint32_t one_place, const Rank& other, uint32_t other_place,
                   const std::string& id, CitedLines* lines) {
   const auto collectives = [](const Rank& rank, uint32_t place) {
@@ -279,7 +278,7 @@ void CompareCalls(const Bundle& bundle, const Rank& one, uint32_t one_place, con
     return;
   }
   lines->Add(id, absl::StrCat("kind, count, datatype, reduction and root are equal in all ", both,
-                              " calls that both have recorded"));
+                              " calls that both ranks recorded"));
 }
 
 Answer Compare(const OpenedIncident& incident, const Json& arguments) {
@@ -289,7 +288,7 @@ Answer Compare(const OpenedIncident& incident, const Json& arguments) {
   for (int i = 0; i < 2; ++i) {
     const int64_t number = NumberOf(arguments, names[i], -1);
     ranks[i] = number < 0 || number > kMaxRanks ? nullptr : FindRank(bundle, static_cast<int32_t>(number));
-    if (ranks[i] == nullptr) return absl::NotFoundError(absl::StrCat("there is no data of rank ", number));
+    if (ranks[i] == nullptr) return absl::NotFoundError(absl::StrCat("there is no data from rank ", number));
   }
   CitedLines lines;
   for (const Rank* rank : ranks) {
@@ -311,7 +310,7 @@ Answer Compare(const OpenedIncident& incident, const Json& arguments) {
       CompareCalls(bundle, *ranks[0], m, *ranks[1], n, absl::StrCat("m", m, ".compared"), &lines);
     }
   }
-  if (!shared) lines.Add("compared", "they share no communicator");
+  if (!shared) lines.Add("compared", "the two ranks share no communicator");
   return lines.Text();
 }
 
@@ -337,10 +336,10 @@ std::vector<McpTool> IncidentTools(IncidentList* incidents) {
       return answer;
     };
   };
-  const std::pair<const char*, Json> incident = {
-      "incident", Argument("string", "a name that `incidents` gives; without it, the newest")};
+  const std::pair<const char*, Json> incident = {"incident",
+                                                 Argument("string", "a name from `incidents`; default: the newest")};
   const std::pair<const char*, Json> ranks = {
-      "ranks", Argument("string", "ranks, as in 0-7,16; without it, the culprits (query: all)")};
+      "ranks", Argument("string", "ranks, like 0-7,16; default: the culprits (query: all)")};
   return {
       {"incidents", "Lists the available incidents, newest first.", Schema({}),
        [incidents](const Json&) { return ListIncidents(*incidents); }},
@@ -349,20 +348,19 @@ std::vector<McpTool> IncidentTools(IncidentList* incidents) {
       {"why",
        "Why one finding was concluded: evidence, who waits for whom, call sites, what is ruled out, other "
        "explanations, and what would refute it.",
-       Schema({incident, {"finding", Argument("integer", "its number in `verdict`; without it, 1")}}),
-       of_incident(Why)},
+       Schema({incident, {"finding", Argument("integer", "its number in `verdict`; default: 1")}}), of_incident(Why)},
       {"ranks", "What ranks were doing: host, GPU, process state, and how far they are on each communicator.",
        Schema({incident, ranks}), of_incident(RankLines)},
-      {"stacks", "Stacks of ranks, innermost frame first. Ranks with equal stacks are one line.",
+      {"stacks", "Stacks of ranks, innermost frame first. Ranks with equal stacks share a line.",
        Schema({incident, ranks}), of_incident(StackLines)},
-      {"query", "Recorded NCCL calls, of each rank the newest first.",
+      {"query", "Recorded NCCL calls, the newest of each rank first.",
        Schema({incident,
                ranks,
                {"operation", Argument("string", "e.g. AllReduce")},
-               {"communicator", Argument("string", "its name or identity")},
-               {"state", Argument("string", "beginning of the state: completed, in flight, issued, failed, ...")},
+               {"communicator", Argument("string", "its name or id")},
+               {"state", Argument("string", "start of the state: completed, in flight, issued, failed, ...")},
                {"sequence", Argument("integer", "number of the call on its communicator")},
-               {"limit", Argument("integer", "number of calls to return: 40 by default, at most 200")}}),
+               {"limit", Argument("integer", "number of calls to return; default: 40, at most 200")}}),
        of_incident(Query)},
       {"compare",
        "Compares two ranks: their progress on the communicators that they share, and the first call that differs.",

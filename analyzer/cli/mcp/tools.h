@@ -1,4 +1,4 @@
-// The tools with which an assistant can examine an incident. Each line of an answer begins with the id of its evidence.
+// Tools with which an assistant examines an incident. Each line of an answer begins with the id of its evidence.
 #pragma once
 
 #include <vector>

@@ -18,13 +18,13 @@ constexpr Counted kCounted[] = {
 #include "analyzer/engine/calibration/confidence_table.inc"
 };
 
-// Labeled cases are simulated and have fewer alternative explanations than reality. So each grade has a limit that no
-// number of right cases raises. Indexed by Grade.
+// Labeled cases are simulated and have fewer alternative explanations than reality. Each grade therefore has a limit
+// that no number of correct cases raises. Indexed by Grade.
 constexpr double kMost[] = {0.5, 0.35, 0.5, 0.6, 0.75, 0.85, 0.93, 0.97};
 static_assert(std::size(kMost) == Grade_ARRAYSIZE);
 
-// If there are few cases, their share is adjusted towards that of the wider group: as if this many cases of the group
-// had been added.
+// If there are few cases, their share moves towards the wider group's, as if this many cases of the group had been
+// added.
 constexpr double kPrior = 4;
 
 }  // namespace

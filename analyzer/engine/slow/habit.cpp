@@ -10,9 +10,9 @@ namespace {
 
 // Fewer meetings have no meaningful median.
 constexpr uint32_t kLeastMeetings = 12;
-// Meetings of a rank from which chance is computed, in order; and ranks that it is compared with.
+// Maximum number of a rank's meetings from which chance is computed, and of ranks that it is compared with.
 constexpr size_t kMostJudged = 128, kMostOthers = 4096;
-// From this many communicators of a class on, what all members at one place do is by design.
+// From this many communicators of a class on, what all members at one position do is by design.
 constexpr size_t kLeastSiblings = 3;
 
 int64_t MiddleOf(std::vector<int64_t>* values) {
@@ -30,7 +30,7 @@ int64_t OfAQuarter(std::vector<int64_t>* values) {
   return *at;
 }
 
-// For each timed operation, returns whether the rank's previous call was on the same communicator.
+// Returns, for each timed operation, whether the rank's previous call was on the same communicator.
 std::vector<bool> FollowsItsOwn(const Timing& timing, const Paces& paces, uint32_t r) {
   const Rank& rank = timing.model.bundle.ranks[r];
   const auto& ops = timing.ranks[r].ops;
@@ -45,7 +45,8 @@ std::vector<bool> FollowsItsOwn(const Timing& timing, const Paces& paces, uint32
   return follows;
 }
 
-// Number of meetings to which a rank came later than `bar`, and how often such a meeting followed one that was on time.
+// Number of meetings at which a rank was later than `bar`, and how often such a meeting followed one that was on
+// time.
 struct Runs {
   double meetings = 0, late = 0, runs = 0;
 };
@@ -67,10 +68,10 @@ double LogChoose(double of, double some) {
   return std::lgamma(of + 1) - std::lgamma(some + 1) - std::lgamma(of - some + 1);
 }
 
-// How late a rank came to the meetings of one communicator.
+// How late a rank arrived at the meetings of one communicator.
 struct MemberLateness {
   uint32_t rank = 0, comm = 0;
-  std::pair<uint32_t, size_t> place;  // class of the communicator, and member
+  std::pair<uint32_t, size_t> place;  // class of the communicator, and member rank
   uint32_t meetings = 0;
   int64_t later_ns = 0, waited_ns = 0;
   std::vector<int64_t> order;  // the first values, in order
@@ -107,13 +108,13 @@ class HabitFinder {
   }
 
  private:
-  // The operation with which a rank attends a meeting, if its time shows when the rank came; else null.
+  // The operation with which a rank attends a meeting, if its time shows when the rank arrived; otherwise null.
   const TimedOp* Coming(const Attendance& who) const {
     const TimedOp& t = timing_.At(who);
     return t.start_ns == 0 || !follows_[who.rank][who.timed] ? nullptr : &t;
   }
 
-  // Adds, by member, how much later than the first member each one came to the meeting.
+  // Adds, by member, how much later than the first member each one arrived at the meeting.
   void AddMeeting(const Meeting& meeting, std::vector<std::vector<int64_t>>* later) const {
     int64_t longest = -1;
     size_t measured = 0;
@@ -182,9 +183,9 @@ class HabitFinder {
   }
 
   // One delay makes several consecutive meetings late, until the queue catches up. The estimate of the probability
-  // counts how often lateness begins with the other ranks of the class and how often it continues. One is added to each
-  // count, because none in a small sample does not mean never. Ranks that are late nearly always are excluded, because
-  // they may be equally slow.
+  // counts how often lateness begins with the other ranks of the class and how often it continues. Each count is
+  // increased by one, because none in a small sample does not mean never. Ranks that are almost always late are
+  // excluded, because they may be equally slow.
   double ChanceOf(const MemberLateness& l) const {
     const int64_t bar = l.later_ns / 2;
     const std::vector<const MemberLateness*>& others = of_class_.at(l.place.first);

@@ -1,7 +1,7 @@
-// Finds ranks that usually arrive late at the operations of a group, if a record contains few steps or none. Members
-// leave a collective at the same moment. If nothing is recorded between two collectives, the difference of the members'
-// times in the second is the difference of their own work. This needs no comparison of clocks and no complete step.
-// Occasional lateness is distinguished from a habit by how often it happens to others.
+// Finds ranks that usually arrive late at the operations of a group, if a record contains few or no complete steps.
+// Members leave a collective at the same moment. If nothing is recorded between two collectives, the difference of
+// the members' times in the second is the difference of their own work. This needs no clock comparison and no
+// complete step. How often lateness happens to others distinguishes occasional lateness from a habit.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace lockstep {
 // A rank that arrives later than this many times the usual is late by habit.
 constexpr int64_t kClearlyLater = 4;
 
-// A rank in the communicator in which it meets others most often.
+// A rank on the communicator on which it meets others most often.
 struct Habit {
   uint32_t comm = kNoIndex;  // kNoIndex if too little was recorded
   uint32_t meetings = 0;     // number of compared meetings
@@ -30,10 +30,11 @@ struct Habit {
 };
 
 // Upper limit of the probability that this many of the meetings are late, in this many runs of consecutive late ones.
-// Lateness begins with one probability at a meeting and continues to the next with another (both above 0 and below 1).
+// Lateness begins at a meeting with one probability and continues to the next with another (both above 0 and below
+// 1).
 double ChanceOfRuns(double meetings, double late, double runs, double begins, double stays);
 
-// Indexed as Bundle::ranks.
+// Indexed like Bundle::ranks.
 std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces);
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@ using lockstep::testing::Show;
 
 using testing::TimedJob;
 
-// Two steps and nearly two thirds of a third one, whose durations were not read yet. Sends and receives have no
+// Two steps and almost two thirds of a third one, whose durations were not read yet. Sends and receives have no
 // durations.
 TimedJob TwoSteps(uint64_t seed) {
   TimedJob job;
@@ -47,8 +47,8 @@ TEST(Habit, OneSlowRankIsNamedInFewSteps) {
   }
 }
 
-// All ranks of a host are slow, each by another factor. Lateness is measured from the least slow rank, which is named
-// too.
+// All ranks of a host are slow, each by a different factor. Lateness is measured from the least slow rank, which is
+// named too.
 TEST(Habit, AHostIsNamedWhereMostOfItsGroupAreLate) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job = TwoSteps(seed);
@@ -80,7 +80,7 @@ TEST(Habit, NobodyIsNamedForNothingChanceOrDesign) {
   }
 }
 
-// Time in another communicator between two meetings is not the rank's own work, so a wait in a pipeline makes no rank
+// Time on another communicator between two meetings is not the rank's own work, so a wait in a pipeline makes no rank
 // late.
 TEST(Habit, WaitingElsewhereIsNotOnesOwn) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {

@@ -43,7 +43,7 @@ int64_t FrameworkSize(const Bundle& bundle, uint32_t dtypes) {
   return 0;
 }
 
-// The payload as nccl-tests counts it: the whole for AllGather, ReduceScatter and AlltoAll; for the others, what one
+// The payload as nccl-tests counts it: the whole for AllGather, ReduceScatter and AlltoAll; for other kinds, what one
 // rank passes.
 int64_t PayloadBytes(const Bundle& bundle, const Op& op, int64_t members) {
   const bool whole = CallFactsOf(op.kind).payload_is_whole;
@@ -89,7 +89,7 @@ std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_
   uint32_t comm = kNoIndex;
   const auto add = [&](uint32_t c, CallKind kind, int64_t bytes, const std::vector<uint32_t>& ranks, int64_t transfer,
                        int64_t seq) {
-    if (comm != c) at.clear();  // both lists are by communicator
+    if (comm != c) at.clear();  // both lists are sorted by communicator
     comm = c;
     const bool pair = ring::IsPointToPoint(kind);
     const auto [it, fresh] =
@@ -106,7 +106,7 @@ std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_
   };
   std::vector<uint32_t> ranks;
   for (const Meeting& meeting : timing.meetings) {
-    // The last arrival is known only if every member is seen.
+    // The last arrival is known only if every member's data is available.
     const size_t size = timing.model.comms[meeting.comm].members.size();
     if (meeting.count != size || size < 2) continue;
     int64_t least = INT64_MAX;

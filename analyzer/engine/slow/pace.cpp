@@ -18,7 +18,7 @@ using ring::IsPointToPoint;
 constexpr size_t kMostSteps = 64;
 constexpr size_t kLeastSteps = 3;
 // If a longer wait shortens a gap by at least this share of the wait, the gap depends on the wait. If times are too
-// coarse to show how waits vary, their errors alone make it a half.
+// coarse to show how waits vary, their errors alone make it one half.
 constexpr double kFollows = 0.25;
 
 bool DurationsOnly(const Rank& rank) { return rank.time_source == TimeSource::kFrameworkDurations; }
@@ -94,7 +94,7 @@ uint64_t Paces::SortOf(const Op& op, uint32_t comm) const {
          (uint64_t{op.in_batch} << 1) | uint64_t{op.batch_end};
 }
 
-// If operations of other communicators often begin during an operation, that operation does not stop the rank's own
+// If operations on other communicators often begin during an operation, that operation does not block the rank's own
 // work.
 void Paces::FindOverlap() {
   std::vector<uint32_t> all(overlapped_.size()), crossed(overlapped_.size());
@@ -142,7 +142,7 @@ void Paces::GiveRoles() {
       role.push_back({class_of_comm[m.comm], pipeline ? m.member_rank : -1});
     }
     std::sort(role.begin(), role.end());
-    // Own time that is only what durations leave of a step is not compared with measured own time.
+    // Own time that is only the rest that durations leave of a step is not compared with measured own time.
     role.push_back({kNoIndex, DurationsOnly(rank)});
     const auto [it, fresh] = known.try_emplace(std::move(role), static_cast<uint32_t>(roles.size()));
     if (fresh) roles.emplace_back();
@@ -173,7 +173,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   const auto overlaps = [&](uint32_t i) {
     return overlapped_[2 * class_of_comm[ops[i].comm] + IsPointToPoint(rank.ops[ops[i].op].kind)];
   };
-  int64_t held_until = 0;  // end of the operations that stop the rank's work
+  int64_t held_until = 0;  // end of the operations that block the rank's work
   size_t by_end = 0;       // operations that ended earlier, of any kind; ops is sorted by end
   int64_t beside_until = 0;
   for (uint32_t i : order) {
@@ -183,8 +183,8 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
     }
     if (overlaps(i)) continue;
     const Op& op = rank.ops[t.op];
-    // The work in between may have waited for the operations that ended in parallel. Then only the remaining time
-    // is its own.
+    // The work in between may have waited for the operations that ended in parallel. Then only the remaining time is
+    // its own.
     const int64_t from = std::max(held_until, std::min(beside_until, t.start_ns));
     if (held_until != 0 && t.start_ns >= from) {
       Between& between = betweens[i];
@@ -193,7 +193,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
       if (call != nullptr && call->membership != kNoIndex) {
         between.place = SortOf(*call, timing_.model.CommOf(rank, *call)) << 32 | SortOf(op, t.comm);
         const int64_t returned = timed.Shows(call->return_ns) ? call->return_ns : call->enter_ns;
-        // If most of the gap is after the call, it is work of the GPU.
+        // If most of the gap is after the call, it is GPU work.
         const bool gpu = t.start_ns - std::max(op.enter_ns, from) > timed.late_by_ns + between.gap_ns / 2;
         if (op.enter_ns > returned && !gpu) between.host_ns = op.enter_ns - returned;
         between.ahead = op.enter_ns + timed.late_by_ns < from;
@@ -204,12 +204,12 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   return betweens;
 }
 
-// If the CPU threads work during their own waiting, a longer wait leaves a shorter gap behind it. If they are held up
-// as well, the gap does not depend on the wait.
+// If the CPU threads work while they wait, a longer wait leaves a shorter gap behind it. If they are blocked as well,
+// the gap does not depend on the wait.
 std::map<uint64_t, Paces::Beside> Paces::WorkBesideWaiting(const std::vector<uint32_t>& role) const {
   struct Values {
     std::vector<int64_t> gaps;
-    std::vector<int64_t> gaps_behind, waits;  // where the thread may have been stopped
+    std::vector<int64_t> gaps_behind, waits;  // where the thread may have been blocked
   };
   const auto mean = [](const std::vector<int64_t>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(std::max<size_t>(values.size(), 1));
@@ -295,7 +295,7 @@ void Paces::NumberSteps(const std::vector<uint32_t>& role) {
     return timing_.model.bundle.ranks[r].ops[timing_.ranks[r].ops[programs[r][i]].op];
   };
   const auto class_at = [&](uint32_t r, size_t i) { return class_of_comm[timing_.ranks[r].ops[programs[r][i]].comm]; };
-  // The collectives of the largest communicator in the pattern are shared by most ranks.
+  // Most ranks share the collectives of the largest communicator in the pattern.
   uint32_t shared = kNoIndex;
   size_t largest = 0;
   for (uint32_t r : role) {
@@ -359,8 +359,8 @@ void Paces::OrderProgram(uint32_t r) {
     if (x.thread != y.thread && x.enter_ns != y.enter_ns) return x.enter_ns < y.enter_ns;
     return ops[a].op < ops[b].op;
   };
-  // They usually ended in that order. The sort is stable, because the clocks and numbers of hostile records may be
-  // contradictory.
+  // They usually ended in that order. The sort is stable, because hostile records may have contradictory clocks and
+  // numbers.
   if (!std::is_sorted(program.begin(), program.end(), earlier))
     std::stable_sort(program.begin(), program.end(), earlier);
 }
@@ -387,8 +387,8 @@ void Paces::Measure(uint32_t r) {
     std::vector<int64_t> lengths;
     std::vector<int64_t> least;
     uint32_t end = repeat.end;
-    // What operation times leave of a step is the rank's own work only if nearly all of them are known. A watchdog that
-    // has not checked since, or was held up, records none of its last operations.
+    // The rest that operation times leave of a step is the rank's own work only if almost all of them are known. A
+    // watchdog that has not checked since, or was delayed, records none of its last operations.
     const auto told = [&](uint32_t from, uint32_t to) {
       size_t known = 0, expected = 0;
       for (uint32_t i = from; i < to; ++i) {
@@ -455,8 +455,8 @@ void Paces::Measure(uint32_t r) {
   pace.operations = static_cast<uint32_t>(ops.size());
 }
 
-// A step counts if at least half of the ranks that have steps recorded it. If only durations are known, own work is the
-// rest of the step, which is equally long for all ranks of the role.
+// A step counts if at least half of the ranks that have steps recorded it. If only durations are known, own work is
+// the rest of the step, which is equally long for all ranks of the role.
 void Paces::CompareSteps(const std::vector<uint32_t>& role) {
   std::map<int64_t, size_t> recorded;  // by number
   std::vector<int64_t> lengths;

@@ -1,7 +1,7 @@
-// How each rank spends a training step: in operations (waiting or transferring), and outside them, on its own work. Own
-// work is measured on the rank's clock alone and excludes waiting. So a rank that is late only because it waited
-// elsewhere has the same own time as ranks with the same role. These have the same kinds of communicators and the same
-// place in the pipeline.
+// How each rank spends a training step: in operations (waiting or transferring), and outside them, on its own work.
+// Own work is measured on the rank's clock alone and excludes waiting. A rank that is late only because it waited
+// elsewhere therefore has the same own time as ranks with the same role, which have the same kinds of communicators
+// and the same place in the pipeline.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,32 @@
 
 namespace lockstep {
 
-// Longer than any operation of a job that moves; such times are not summed.
+// Longer than any operation of a job that makes progress; such times are not summed.
 inline constexpr int64_t kLongestOperationNs = int64_t{1} << 40;
 // Shares of a step, and of a rank's own work, from which a cost is reported.
 inline constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 // From this many collectives with others on, how often a rank was last distinguishes habit from chance.
 inline constexpr int64_t kFewMeetings = 8;
 
-// The middle value; of two middle ones, the smaller, so that a single delay in two steps is not usual.
+// The middle value, or the smaller of two middle ones, so that a single delay in two steps does not count as usual.
 inline int64_t Usual(std::vector<int64_t> values) { return Quantile(&values, 0.5); }
 
 struct RankPace {
   uint32_t role = kNoIndex;  // kNoIndex if nothing was measured
-  // Own time of each complete step that at least half of the role's ranks recorded, newest first. Empty if there are
+  // Own time in each complete step that at least half of the role's ranks recorded, newest first. Empty if there are
   // too few.
   std::vector<int64_t> own_ns;
   std::vector<uint32_t> first_op;  // first operation of each of these steps, as an index into Rank::ops
   std::vector<int64_t> numbers;  // of these steps, descending: a step of the job has one number on all ranks of a role
-  // How much longer each of these steps is than the same step of the role's fastest ranks. Extra time of all ranks in
-  // a step, because the step has more work or because all wait, is not included.
+  // How much longer each of these steps is than the same step of the role's fastest ranks. Does not include extra
+  // time that all ranks have in a step because it has more work or because all wait.
   std::vector<int64_t> beyond_ns;
-  // The usual own time of a step, without work that runs during the rank's own waiting.
+  // The usual own time of a step, without work that runs while the rank waits.
   int64_t least_own_ns = 0;
   bool durations_only = false;
   int64_t step_ns = 0;  // usual length of a step; if own_ns is empty, of the whole record
-  // For each class of communicator: how much longer each step's operations on it take than the same step of most ranks
-  // of the role.
+  // For each class of communicator: how much longer each step's operations on it take than the same step takes for
+  // most ranks of the role.
   std::vector<std::pair<uint32_t, std::vector<int64_t>>> waits_ns;
   uint32_t operations = 0;  // timed operations per step
 };
@@ -49,10 +49,10 @@ class Paces {
  public:
   explicit Paces(const Timing& timing);
 
-  // Own time before each timed operation, indexed as TimedRank::ops; -1 if unknown. Work of the CPU thread counts even
-  // if it runs during the rank's own waiting, as long as other ranks of the role work there as long.
+  // Own time before each timed operation, indexed like TimedRank::ops; -1 if unknown. Work of the CPU thread counts
+  // even if it runs while the rank waits, as long as other ranks of the role work there as long.
   std::vector<int64_t> Gaps(uint32_t rank) const;
-  std::vector<RankPace> ranks;               // indexed as Bundle::ranks
+  std::vector<RankPace> ranks;               // indexed like Bundle::ranks
   std::vector<std::vector<uint32_t>> roles;  // measured ranks of each role
   std::vector<uint32_t> class_of_comm;
   std::vector<std::vector<uint32_t>> programs;  // for each rank: indexes into TimedRank::ops, in order of the calls
@@ -64,7 +64,7 @@ class Paces {
   struct Between {
     int64_t gap_ns = -1;   // from the end of the first to the start of the second; -1 if unknown
     int64_t host_ns = -1;  // time of its CPU thread since the call before the second
-    bool ahead = false;    // the thread reached the second before the first had ended, so the first did not stop it
+    bool ahead = false;    // the thread reached the second before the first had ended, so the first did not block it
     uint64_t place = 0;    // kinds of the second operation and of the call before it
   };
   // A place in the program of a role.
@@ -76,7 +76,7 @@ class Paces {
   // The pattern of calls that repeats at the end of a rank's record, as indexes into its program.
   struct Repeat {
     uint32_t begin = 0, period = 0;  // period: 0 if nothing repeats
-    uint32_t end = 0;                // end of the newest step that is compared with those of other ranks; 0 if none is
+    uint32_t end = 0;                // end of the newest step that is compared with other ranks'; 0 if there is none
     int64_t number = 0;              // of that step
   };
 
@@ -91,8 +91,8 @@ class Paces {
   Repeat FindRepeat(uint32_t rank) const;
   // Numbers the steps of a role's ranks by the operations that they share, because each record ends elsewhere.
   void NumberSteps(const std::vector<uint32_t>& role);
-  // Combines the kind of communicator and call, because only some calls have durations (members of a framework's batch
-  // have none of their own).
+  // Combines the kinds of communicator and call, because only some calls have durations (members of a framework's
+  // batch do not).
   uint64_t SortOf(const Op& op, uint32_t comm) const;
 
   const Timing& timing_;

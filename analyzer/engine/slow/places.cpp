@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kLeastOthers = 2, kLeastPlaces = 6;
-// From this ratio on, work is longer than that of others: computations differ by a few percent.
+// From this ratio on, work takes longer than that of others: computations differ by a few percent.
 constexpr double kLonger = 1.08;
 
 struct Work {
@@ -19,7 +19,7 @@ struct Work {
   int64_t ns = 0;
 };
 
-// From this time on, the record contains the calls of every thread. Between older records, calls of another thread may
+// From this time on, the record contains the calls of every thread. Between older records, another thread's calls may
 // be lost.
 int64_t WholeFrom(const Rank& rank) {
   std::map<uint32_t, int64_t> first;
@@ -62,7 +62,7 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
       for (const Work& w : works) others.push_back(w.ns);
       std::sort(others.begin(), others.end());
       for (const Work& w : works) {
-        // The median of the others, without its own value; of two middle values, the smaller.
+        // The median of the others, without its own value; the smaller of two middle values.
         const auto own = static_cast<size_t>(std::lower_bound(others.begin(), others.end(), w.ns) - others.begin());
         const size_t middle = (others.size() - 2) / 2;
         const int64_t theirs = others[middle < own ? middle : middle + 1];

@@ -1,5 +1,5 @@
-// Tests rings that hold another part of a step for each rank. Equal places are compared with each other, and chance
-// names no rank.
+// Rings that contain a different part of a step for each rank. Equal places are compared with each other, and chance
+// blames no rank.
 #include "analyzer/engine/slow/places.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using lockstep::testing::Show;
 
 using testing::TimedJob;
 
-// Each rank's ring holds its last 10 to 14 calls. Every third call is preceded by additional work.
+// Each rank's ring contains its last 10 to 14 calls. Additional work precedes every third call.
 Bundle Overwritten(TimedJob job) {
   job.tp = 4, job.pp = 1, job.dp = 8, job.micro_batches = 4, job.steps = 4;
   const auto delay = job.delay_ns;

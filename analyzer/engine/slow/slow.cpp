@@ -31,8 +31,8 @@ Slowness::Slowness(const Timing& timing, const Clocks& clocks)
 }
 
 // Members leave a collective at about the same moment. How far a rank's ends deviate from that moment limits the
-// precision of its times, whatever their source. Members with the rank's own clock show that best: between hosts, the
-// alignment of the clocks adds its error.
+// precision of its times, whatever their source. Members with the rank's own clock show that best: between hosts,
+// clock alignment adds its error.
 void Slowness::MeasureNoise() {
   std::vector<std::vector<int64_t>> strays(timing_.ranks.size()), own_strays(timing_.ranks.size());
   std::vector<std::pair<uint32_t, int64_t>> ends;  // rank and its end; in the job's time if aligned
@@ -152,7 +152,7 @@ std::vector<Cause> Slowness::Find() {
       if (group.size() < 2 || group.size() * 4 < measured * 3) return;
       for (const Straggler& s : group) told[s.rank] = true;
       Cause c = ToCause(group);
-      c.ranks = thing.ranks;  // nearly all of them, as measured; the rest is at the same place
+      c.ranks = thing.ranks;  // almost all of them, as measured; the rest is at the same place
       const bool host = std::string_view(thing.kind) == "host";
       if (host) c.kind = SLOW_HOST;
       c.cause = host ? "host" : "late";
@@ -188,8 +188,9 @@ std::vector<Cause> Slowness::Find() {
   const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
   for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
   speeds_ = FindSpeeds(timing_, uses);
-  // Sends and receives called as one end together, so one of them may wait for a partner of another. If they are the
-  // only sign of a slow link and point to no link, a rank that is late by its own work is the likelier reason.
+  // Sends and receives that were called as one end together, so one of them may wait for a partner of another. If
+  // they are the only sign of a slow link and point to no link, a rank whose own work makes it late is more likely
+  // the reason.
   const bool late = std::any_of(causes.begin(), causes.end(),
                                 [](const Cause& c) { return c.kind != SLOW_LINK && c.grade >= GRADE_GOOD; });
   const auto behind = [&](const Cause& c) {
@@ -257,7 +258,7 @@ void Slowness::Fill(Verdict* verdict) const {
     steps->set_count(unjudged);
     steps->set_of(total);
   }
-  // The waiting adds up, but no rank is at fault. Reports that, so that no one blames the rank that was late in the
+  // The waiting adds up, but no rank is at fault. Reports that, so that nobody blames the rank that was late in the
   // last step.
   if (!found_ && paces_.whole_steps && paces_.step_ns > 0 && late_ranks >= 3 && most_last * 2 < much) {
     int64_t delays = 0;

@@ -1,6 +1,7 @@
-// What slows a job that moves. A slow rank's own work takes longer than that of ranks with the same role, and others
-// wait for it. A slow communicator's transfers take longer than those of similar ones, although all members have
-// arrived. Nothing below the uncertainty of the times is blamed, and nothing that affects a different rank each time.
+// What slows down a job that makes progress. A slow rank's own work takes longer than that of ranks with the same
+// role, and others wait for it. A slow communicator's transfers take longer than those of similar ones, although all
+// members have arrived. Differences below the uncertainty of the times, or that affect a different rank each time,
+// blame no rank.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,11 @@
 
 namespace lockstep {
 
-// How often, and by how much, a rank arrived after the others, over the compared collectives.
+// How often, and by how much, a rank arrived after the others in the compared collectives.
 struct LateArrivals {
   int64_t compared = 0, last = 0;
-  int64_t later_ns = 0;  // total time by which it was later than the previous rank, where it was last
-  int64_t much = 0;      // number of `last` that are large enough to matter in a step
+  int64_t later_ns = 0;  // where it was last: total time by which it was later than the previous rank
+  int64_t much = 0;      // how many of `last` are large enough to matter in a step
   double by_chance = 0;  // how often it would be last if all ranks were last equally often
 };
 
@@ -34,8 +35,8 @@ class Slowness {
 
   // Stragglers and slow links, the most expensive first. Kinds STRAGGLER, SLOW_HOST, SLOW_LINK.
   std::vector<Cause> Find();
-  // Fills Verdict::arrivals, bandwidths, speeds and not_measured, and the cost of the ranks' waiting if no rank is to
-  // blame.
+  // Fills Verdict::arrivals, bandwidths, speeds and not_measured, and, if no rank is to blame, the cost of the ranks'
+  // waiting.
   void Fill(Verdict* verdict) const;
 
   // The accuracy of a rank's times, estimated from other ranks' times of the same moments.
@@ -47,19 +48,19 @@ class Slowness {
     int64_t own_ns = 0, excess_ns = 0, cost_ns = 0, uncertainty_ns = 0;  // per step
     double slowdown = 1;
     int64_t since_op = -1;     // index into Rank::ops of the first slow operation; -1 if it was slow all along
-    uint32_t comm = kNoIndex;  // communicator in which others wait for it most
+    uint32_t comm = kNoIndex;  // communicator on which others wait for it most
     bool doubtful = false;  // it waits itself for as long, and its times do not separate its own work from simultaneous
                             // waiting
-    bool brief = false;     // only one step of it was measured
+    bool brief = false;     // only one of its steps was measured
     bool habit = false;     // found by how late it usually arrives, not by steps
   };
 
   void MeasureNoise();
   void CountArrivals();
   std::vector<Straggler> FindStragglers() const;
-  // Finds ranks whose own work usually takes longer than that of others with the role.
+  // Finds ranks whose own work usually takes longer than that of others in the role.
   void FindSlowInRole(const std::vector<uint32_t>& role, std::vector<Straggler>* found) const;
-  // Finds ranks whose last steps take longer than their earlier steps, while the whole record is still usual.
+  // Finds ranks whose last steps take longer than their earlier ones, while the record as a whole is still usual.
   void FindSlowLately(std::vector<Straggler>* found) const;
   void DropDoubtful(std::vector<Straggler>* found) const;
   std::vector<Straggler> Costly(std::vector<Straggler> found) const;
@@ -72,7 +73,7 @@ class Slowness {
   void FindLateByHabit(std::vector<Straggler>* found) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
   // Things (hosts, switches, racks, rails) whose ranks are late now and then, a different one each time, while other
-  // ranks hardly ever are. `named`: for each rank, whether its lateness is already reported.
+  // ranks almost never are. `named`: for each rank, whether its lateness is already reported.
   std::vector<Cause> FindRandomlyLate(const Things& things, const std::vector<bool>& named) const;
   void TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told,
                        std::vector<Cause>* causes) const;
@@ -90,7 +91,7 @@ class Slowness {
   bool found_ = false;
 };
 
-// The transfers of a communicator: from its last member's arrival to the end.
+// A communicator's transfers: from the arrival of its last member to the end.
 struct LinkUse {
   uint32_t comm = kNoIndex;
   ring::CallKind kind = ring::CallKind::kNone;
@@ -109,13 +110,13 @@ struct LinkUse {
 std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_t>& noise_ns);
 // The members that take part: two for a send or receive.
 int32_t MembersOf(const Bundle& bundle, const LinkUse& use);
-// Bytes per second over the bus by nccl-tests' factors; 0 if unknown.
+// Bytes per second over the bus, with nccl-tests' factors; 0 if unknown.
 double BusBandwidth(const LinkUse& use, int32_t size, int64_t transfer_ns);
 // The slow links among these uses, and the table of bandwidths.
 std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const std::vector<LinkUse>& uses,
                                  std::vector<Bandwidth>* bandwidths);
-// How fast each kind and size of operation is, those that took the most time first. What is below the clock's precision
-// is left out.
+// How fast each kind and size of operation is; those that took the most time come first. Omits what is below the
+// clock's precision.
 std::vector<Speed> FindSpeeds(const Timing& timing, const std::vector<LinkUse>& uses);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Finds links that are slow: communicators whose transfers take longer than those of similar ones that move the same
-// bytes, or than their own earlier ones.
+// Finds slow links: communicators whose transfers take longer than those of similar ones that move the same bytes, or
+// longer than their own earlier transfers.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,18 +15,18 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kMostBandwidths = 256;
-// A communicator is slow from this ratio to similar ones on. A ratio below the second value shows that its links are
+// From this ratio to similar ones on, a communicator is slow. A ratio below the second value shows that its links are
 // fine.
 constexpr double kSlow = 1.4, kWell = 1.2;
 
 struct NowAndThen {
-  size_t times = 0;  // number of slow transfers; 0 if it is not slow now and then
-  double ratio = 1;  // their time relative to the usual one
+  size_t times = 0;  // number of slow transfers; 0 if it is not occasionally slow
+  double ratio = 1;  // their time relative to the usual time
   int64_t lost_ns = 0;
 };
 
-// A communicator in which some transfers take several times the usual time, while those of similar ones almost never
-// do. Some means more than a few, but not nearly all.
+// A communicator on which some transfers take several times the usual time, while transfers on similar ones almost
+// never do. "Some" means more than a few, but not almost all.
 NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& siblings, const std::vector<LinkUse>& uses) {
   constexpr double kMuch = 2.5;
   constexpr size_t kLeastTimes = 6;
@@ -54,17 +54,17 @@ NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& sibling
   return out;
 }
 
-// The transfers of one use compared with those of similar ones, and with its own earlier ones.
+// The transfers of one use, compared with those of similar uses and with its own earlier ones.
 struct Compared {
   int64_t peer_ns = 0;  // the usual time of similar ones; 0 if there are none
   double ratio = 1;
-  int64_t excess_ns = 0;  // more than this much of one transfer is lost
+  int64_t excess_ns = 0;  // time beyond this in one transfer is lost
   int64_t lost_ns = 0;    // over the whole recording
-  size_t since = 0;       // index of the first slow transfer; 0 for from the beginning
+  size_t since = 0;       // index of the first slow transfer; 0: from the beginning
   bool nearly_all = false;
 };
 
-// The index of the transfer from which on nearly all are slow although earlier ones were not; 0 if there is none.
+// The index of the transfer from which on almost all are slow although earlier ones were not; 0 if there is none.
 size_t SlowSince(const std::vector<int64_t>& transfers_ns, int64_t bar) {
   constexpr size_t kLeast = 3;
   size_t run = 0;
@@ -76,10 +76,10 @@ size_t SlowSince(const std::vector<int64_t>& transfers_ns, int64_t bar) {
   return before * 5 <= since ? since : 0;
 }
 
-// `usual`: the usual times of all similar ones, with its own, ascending.
+// `usual`: the usual times of all similar uses, including its own, ascending.
 Compared Compare(const LinkUse& use, std::vector<int64_t> usual) {
   Compared out;
-  // Without its own value: the median of the rest; of two, the faster one.
+  // Without its own value: the median of the rest; the faster one of two.
   usual.erase(std::lower_bound(usual.begin(), usual.end(), use.usual_ns));
   if (!usual.empty()) out.peer_ns = usual[(usual.size() - 1) / 2];
   if (out.peer_ns > 0) out.ratio = static_cast<double>(use.usual_ns) / static_cast<double>(out.peer_ns);
@@ -92,8 +92,8 @@ Compared Compare(const LinkUse& use, std::vector<int64_t> usual) {
   if (out.since > 0) {
     const auto from = use.transfers_ns.begin() + static_cast<ptrdiff_t>(out.since);
     const int64_t now = Median({from, use.transfers_ns.end()}), was = Median({use.transfers_ns.begin(), from});
-    // If all similar ones became slower since then, the work changed, or something that they share. Times below the
-    // clock's precision count as that precision.
+    // If all similar ones have become slower since then, the work changed, or something that they share. Times below
+    // the clock's precision count as that precision.
     out.ratio =
         std::max(out.ratio, static_cast<double>(now) / static_cast<double>(std::max<int64_t>({was, use.noise_ns, 1})));
     out.excess_ns = now - was;
@@ -132,11 +132,11 @@ struct Slow {
   size_t use;
   double ratio;
   int64_t lost_ns;  // over the whole recording
-  size_t since;     // index into its transfers; 0 for from the beginning
-  size_t times;     // how many of its transfers are slow; 0 for nearly all
+  size_t since;     // index into its transfers; 0: from the beginning
+  size_t times;     // how many of its transfers are slow; 0: almost all
 };
 
-// All uses, sorted into slow ones, ones that are fine, and the rest.
+// All uses, sorted into slow ones, fine ones, and the rest.
 struct Sorted {
   std::vector<Slow> slow;
   std::vector<size_t> well;
@@ -197,7 +197,7 @@ Crossing WhereSlow(const Things& things, const Paces& paces, const std::vector<L
   for (const auto& [comm, ranks] : bad_of_comm) bad.emplace_back(ranks.begin(), ranks.end());
   for (size_t i : sorted.well) {
     const LinkUse& use = uses[i];
-    // If no host is named, a fast communicator may be within one host, unless it is of a kind that is slow elsewhere.
+    // If no host is named, a fast communicator may be within one host, unless its kind is slow elsewhere.
     if (use.hosts == 0 && !slow_kinds.contains(paces.class_of_comm[use.comm])) continue;
     if (bad_of_comm.contains(use.comm) && !ring::IsPointToPoint(use.kind)) continue;
     if (use.crosses_hosts || use.hosts == 0 || !worst_crosses_hosts)
@@ -206,8 +206,8 @@ Crossing WhereSlow(const Things& things, const Paces& paces, const std::vector<L
   return FindCrossing(bundle, things, bad, good);
 }
 
-// What a training step loses: the time of the communicator that loses most, over the number of steps. -1 if that is too
-// little to say.
+// What a training step loses: the time of the communicator that loses most, divided by the number of steps. -1 if
+// that is too little to report.
 int64_t CostOfStep(const Paces& paces, const std::vector<LinkUse>& uses, const std::vector<Slow>& slow,
                    const LinkUse& worst) {
   std::map<uint32_t, int64_t> lost_by_comm;
@@ -246,7 +246,7 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
   c.cost_uncertainty_ns = 2 * use.noise_ns;
   c.slowdown = worst.ratio;
   c.pattern = worst.since > 0 ? absl::StrCat("since #", use.seqs[worst.since]) : random ? "random" : "persistent";
-  // The operation of one rank that shows the slow transfers.
+  // One rank's operation that shows the slow transfers.
   if (!ring::IsPointToPoint(use.kind)) {
     for (const Member& m : model.comms[use.comm].members) {
       if (m.rank_index < 0 || static_cast<uint32_t>(m.rank_index) != use.ranks[0]) continue;
@@ -269,7 +269,7 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
     c.detail.set_of(static_cast<int64_t>(use.transfers_ns.size()));
   }
   c.detail.set_name(NameOf(bundle, crossing));
-  // The link is less certain to be the reason if it is slow only now and then.
+  // The link is less certain to be the reason if it is only slow now and then.
   const bool at_one = random || crossing.ranks.size() <= 2 || crossing.thing != nullptr;
   c.grade = crossing.certain && !random ? GRADE_GOOD : at_one ? GRADE_FAIR : GRADE_WEAK;
   if (use.bytes > 0) {
@@ -285,7 +285,7 @@ Cause SlowLinkCause(const Timing& timing, const LinkUse& use, const Slow& worst,
     transfers->set_other_value(BusBandwidth(use, size, usual_ns));
   }
   c.Add(Evidence::SLOW_AND_NOT, c.ranks).CountOf(sorted.slow.size(), sorted.well.size());
-  // Steps that were waiting when the data was taken show where the time is spent.
+  // Steps that were waiting when the data was captured show where the time is spent.
   const std::vector<StuckStep> waiting = StuckSteps(model, use.comm, use.kind, kUnknown);
   for (size_t i = 0; i < waiting.size() && i < 2; ++i) c.evidence.push_back(EvidenceOf(model, waiting[i]));
   if (!crossing.certain && waiting.empty()) c.AddRival(Rival::ANOTHER_PORT);

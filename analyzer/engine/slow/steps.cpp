@@ -1,5 +1,5 @@
-// Ranks whose own work takes longer than that of ranks with the same role: by steps, by places in these, or by how they
-// arrive at operations.
+// Ranks whose own work takes longer than that of ranks with the same role: by steps, by places in them, or by how
+// they arrive at operations.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -14,10 +14,10 @@
 namespace lockstep {
 namespace {
 
-// If fewer steps than this were measured, require this much of its own work.
+// If fewer steps than this were measured, a rank must be slow by this share of its own work.
 constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15, kWorthOfVeryFew = 0.25;
-// If the probability that chance alone does this to any of the ranks is lower, it is not considered chance.
+// If the probability that chance alone does this to any of the ranks is lower, it does not count as chance.
 constexpr double kByChance = 1e-3;
 // In a group of two or three, the first to arrive may be as slow as the rest.
 constexpr size_t kLeastGroup = 4;
@@ -25,16 +25,16 @@ constexpr size_t kLeastGroup = 4;
 constexpr size_t kEnoughSteps = 6;
 // From this many steps on, a small excess counts even if the rank is not separate from all others.
 constexpr size_t kManySteps = 16;
-// From this many steps on, the last ones are compared with those before.
+// From this many steps on, the last ones are compared with the earlier ones.
 constexpr size_t kLeastLately = 8;
 // The excess of a rank's steps must be this many times their variation.
 constexpr double kClear = 8.5;
 // The standard deviation relative to the median deviation, for random values.
 constexpr double kDeviation = 1.4826;
 
-// Returns the standard deviation of the steps of one rank, from the median deviation, so that one step with another
-// delay does not count. The steps of all ranks of a role are used, because a few steps of one are not enough. The step
-// that is the median itself never deviates, so it is left out. So is a rank that the others are compared with.
+// Returns the standard deviation of one rank's steps, from the median deviation, so that a single step with another
+// delay does not count. Uses the steps of all ranks of a role, because a few steps of one rank are not enough. Omits
+// the step that is the median itself, because it never deviates, and a rank that the others are compared with.
 double VariationOf(const std::vector<std::vector<int64_t>>& steps_of_ranks) {
   std::vector<int64_t> pooled, deviations;
   for (const std::vector<int64_t>& steps : steps_of_ranks) {
@@ -48,8 +48,8 @@ double VariationOf(const std::vector<std::vector<int64_t>>& steps_of_ranks) {
   return kDeviation * static_cast<double>(Median(std::move(pooled)));
 }
 
-// The same for a single rank, which chance may hit in more steps than others: only the sixth of its steps that
-// deviates most is left out.
+// The same for a single rank, which chance may delay in more steps than others: omits only the sixth of its steps
+// that deviates most.
 double OwnVariationOf(const std::vector<int64_t>& steps) {
   const int64_t middle = Usual(steps);
   std::vector<double> deviations;
@@ -61,8 +61,8 @@ double OwnVariationOf(const std::vector<int64_t>& steps) {
   return std::sqrt(squares / static_cast<double>(std::max<size_t>(deviations.size(), 2) - 1));
 }
 
-// Returns whether the ranks of a role that take as long as `value` are clearly separate from the rest. There must be a
-// gap below it, twice as wide as the spread of the values under the gap, which must be at least half of them. Two
+// Returns whether the ranks of a role that take as long as `value` are clearly separate from the rest. There must be
+// a gap below it, twice as wide as the spread of the values under the gap, which must be at least half of them. Two
 // groups have such a gap; a role that merely spreads does not. In a role of three ranks, two may be slow.
 bool StandsClear(std::vector<int64_t> values, int64_t value) {
   const size_t half = values.size() <= 3 ? 1 : (values.size() + 1) / 2;
@@ -145,7 +145,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
   }
   // The faster quarter of the ranks shows how long the work takes. If there are only two ranks, the faster one does.
   const int64_t normal = Quantile(&own, 0.25);
-  // If durations exceed the step, operations overlap, and what they leave of it is not own work.
+  // If durations exceed the step, operations overlap, and the rest that they leave of it is not own work.
   if (normal <= 0 && paces_.ranks[role.front()].durations_only) return;
   // How much ranks with the same role that are not slow vary.
   const int64_t stray = Quantile(&spread, 0.25);
@@ -166,8 +166,8 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
     if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
     if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
-    // In a few steps, occasional delays do not average out. Then a small excess is evidence only for a rank that is
-    // clearly separate from the others.
+    // In a few steps, occasional delays do not average out. Then a small excess is evidence only against a rank that
+    // is clearly separate from the others.
     if (steps < kFewSteps && (s.slowdown < 1 + kWorthOfVeryFew || !StandsClear(usual, usual[k]))) continue;
     if (steps < kManySteps && s.slowdown < 1 + kWorthOfFew && !StandsClear(usual, usual[k])) continue;
     // If a rank waits in some kind of operation for as long as its supposed lateness, the lateness comes from there.
@@ -205,8 +205,8 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
 void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
   std::vector<bool> slow_all_along(timing_.ranks.size());
   for (const Straggler& s : *found) slow_all_along[s.rank] = true;
-  // A rank that became slow recently: its last steps compared with the earlier ones, if the record as a whole is still
-  // usual.
+  // A rank that became slow recently: compares its last steps with the earlier ones, if the record as a whole is
+  // still usual.
   for (const auto& role : paces_.roles) {
     std::vector<std::vector<int64_t>> of_role;
     for (uint32_t r : role) of_role.push_back(paces_.ranks[r].beyond_ns);
@@ -243,8 +243,8 @@ void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
   }
 }
 
-// A doubtful rank counts if most of its host, or of its group if hosts are unknown, is slow without doubt. A single
-// step is chance, except if another member of its group is slow in all of them.
+// A doubtful rank counts if most of its host, or of its group if hosts are unknown, is certainly slow. A single step
+// is chance, unless another member of its group is slow in all of them.
 void Slowness::DropDoubtful(std::vector<Straggler>* found) const {
   const Bundle& bundle = timing_.model.bundle;
   std::map<std::string, int> certain, present;
@@ -277,7 +277,8 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
   };
   std::map<uint32_t, Among> among_others;  // straggler -> collectives with others, and those in which it came last
   for (const Meeting& meeting : timing_.meetings) {
-    // Each named rank counts separately: the second slowest of a host is just as slow although the slowest is there.
+    // Each named rank counts separately: the second slowest rank on a host is just as slow although the slowest one
+    // is there.
     int64_t others = INT64_MAX, measured = INT64_MAX;
     bool any = false;
     for (uint32_t a = 0; a < meeting.count; ++a) {
@@ -295,7 +296,7 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0 || !named[who.rank]) continue;
       if (others > t.Duration()) waited[who.rank][meeting.comm] += others - t.Duration();
-      // A rank without any complete known step may be equally slow.
+      // A rank without any complete measured step may be equally slow.
       if (measured == INT64_MAX) continue;
       Among& among = among_others[who.rank];
       ++among.compared;
@@ -316,17 +317,17 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) 
       }
     }
     s.cost_ns = std::min(s.excess_ns, static_cast<int64_t>(static_cast<double>(sum) / steps));
-    // If the error of the times explains half of a cost, the cost is not certain. Causes of such errors are marks that
-    // are read at intervals, and a busy host that runs ranks one after the other.
+    // If the error of the times explains half of a cost, the cost is not certain. Such errors come from markers that
+    // are read at intervals, and from a busy host that runs ranks one after the other.
     if (s.cost_ns <= 2 * s.uncertainty_ns) continue;
-    // If own time is only what durations leave of a step, work parallel to operations blurs it; then others must be
-    // seen waiting for it.
+    // If own time is only the rest that durations leave of a step, work parallel to operations distorts it; then
+    // there must be evidence that others wait for it.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
     // Slow work makes its rank arrive last again and again. A few long waits (a communicator created again, an
-    // occasional neighbor on the host) do not, although each of a few steps may have met one. With enough steps,
+    // occasional neighbor on the host) do not, although they may fall into each of a few steps. With enough steps,
     // arriving last once per step is evidence by itself. A straggler must arrive last in at least half of its slow
-    // steps, by more than the error of its times. Work that overlaps the rank's own waiting looks like a long step too,
-    // but it delays no other rank.
+    // steps, by more than the error of its times. Work that overlaps the rank's own waiting also looks like a long
+    // step, but it delays no other rank.
     const bool few = pace.own_ns.size() < kFewSteps;
     const Among& among = among_others[s.rank];
     // All its steps, or those since it became slow.
@@ -351,10 +352,10 @@ bool Slowness::WaitersUnseen(uint32_t rank) const {
   });
 }
 
-// Both ranks of a pair are equally slow: others are known to wait for one, and those that wait for the other left no
+// Both ranks of a pair are equally slow: others certainly wait for one, and those that wait for the other left no
 // data.
 void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const {
-  constexpr int64_t kAlike = 4;  // GPUs of one hot host differ by as much
+  constexpr int64_t kAlike = 4;  // GPUs on one hot host differ by as much
   const size_t seen = kept->size();
   const auto& ranks = timing_.model.bundle.ranks;
   for (const Straggler& s : unseen) {
@@ -390,7 +391,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() const {
   DropDoubtful(&found);
   std::vector<Straggler> kept = Costly(std::move(found));
   FindLateByHabit(&kept);
-  // A slow rank for which no rank waits costs nothing.
+  // A slow rank that no rank waits for costs nothing.
   const int64_t most =
       kept.empty() ? 0 : std::max_element(kept.begin(), kept.end(), [](const Straggler& a, const Straggler& b) {
                            return a.cost_ns < b.cost_ns;

@@ -1,4 +1,4 @@
-// How stragglers are reported: one by one, or together if they have a host or group in common.
+// How stragglers are reported: one by one, or together if they share a host or group.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -42,8 +42,8 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   c.detail.set_duration_ns(worst->cost_ns);
   c.detail.set_flag(steps);
   if (worst->habit) c.detail.set_other_duration_ns(habits_[worst->rank].later_ns);
-  // If only durations are known, own work is what they leave of a step. Few ranks or steps do not show reliably what is
-  // usual.
+  // If only durations are known, own work is the rest that they leave of a step. A few ranks or steps do not show
+  // reliably what is usual.
   const size_t siblings = paces_.roles[pace.role].size();
   c.grade = siblings < 4 || !steps || pace.durations_only ? GRADE_GOOD : GRADE_STRONG;
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.grade = GRADE_FAIR;
@@ -82,7 +82,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
   }
   if (slow.size() < 2) return;
   std::map<std::pair<size_t, uint32_t>, std::vector<uint32_t>> whole;  // size and class of the communicators -> these
-  std::set<std::pair<size_t, uint32_t>> together;  // those in which members are seen to be slow together
+  std::set<std::pair<size_t, uint32_t>> together;  // those in which members are certainly slow together
   for (uint32_t comm = 0; comm < timing_.model.comms.size(); ++comm) {
     const auto& members = timing_.model.comms[comm].members;
     if (members.size() < 2 || members.size() * 2 > bundle.ranks.size()) continue;

@@ -1,4 +1,5 @@
-// Tests how old operations are. Each rank's own clock decides, and setting a wall clock makes no operation look stuck.
+// Tests how old operations are. Each rank's own clock decides, and setting a wall clock makes no operation look
+// stuck.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -15,7 +16,7 @@ namespace {
 using fr_test::FrDump;
 
 constexpr int64_t kNow = 1'758'000'100 * kSecond;
-constexpr int64_t kUntold = -1, kSetBack = -2;  // unknown when the data was taken; clock set back since then
+constexpr int64_t kUntold = -1, kSetBack = -2;  // unknown when the data was captured; clock set back since then
 
 // Ranks of one communicator, all in its second operation for `seconds`.
 Bundle InOperation(const std::vector<int64_t>& seconds) {
@@ -65,8 +66,8 @@ TEST(Age, OtherRanksTellTheAgeIfAClockWasSetBack) {
   }
 }
 
-// A framework records an operation when it is enqueued. Where two earlier ones took 30 s, another of 20 s shows no
-// hang. A single one may have taken long for a reason of its own.
+// A framework records an operation when it is enqueued. If two earlier ones took 30 s, another of 20 s is no sign of
+// a hang. A single one may have taken long for its own reasons.
 TEST(Age, AnOperationIsOldOnlyIfItTakesLongerThanTwoEarlierOnes) {
   for (const auto& [seconds, earlier, stalled] :
        {std::tuple(20, 2, false), std::tuple(40, 2, true), std::tuple(20, 1, true)}) {
@@ -85,8 +86,8 @@ TEST(Age, AnOperationIsOldOnlyIfItTakesLongerThanTwoEarlierOnes) {
   }
 }
 
-// Every rank with a readable clock is idle and has made no call for long. They may wait for the rank whose clock was
-// set back.
+// Every rank with a readable clock is idle and has made no call for a long time. They may wait for the rank whose
+// clock was set back.
 TEST(Age, AMissingRankDoesNotProveThatTheJobMoves) {
   for (const int64_t seconds : {1, 30}) {
     Bundle b = InOperation({0, kSetBack});
@@ -98,8 +99,8 @@ TEST(Age, AMissingRankDoesNotProveThatTheJobMoves) {
   }
 }
 
-// The call is later than the dump, because the clock was set back between them. So its age is unknown, and it is not
-// young.
+// The call is later than the dump, because the clock was set back between them. Its age is therefore unknown, not
+// small.
 TEST(Age, AnOperationLaterThanTheDumpIsNotYoung) {
   Bundle b = InOperation({0, 0});
   for (Rank& rank : b.ranks) rank.ops[0].enter_ns = kNow + 3600 * kSecond;
@@ -116,8 +117,8 @@ TEST(Age, AnOperationLaterThanTheDumpIsNotYoung) {
   EXPECT_FALSE(model.stalled);
 }
 
-// Four ranks' files, whose newest operation began `seconds` before they were written. Rank `left_out` never came. The
-// clock of rank 2 was set back before its file was written, or before its last record.
+// Four ranks' files, whose newest operation began `seconds` before they were written. Rank `left_out` never arrived.
+// The clock of rank 2 was set back before its file was written, or before its last record.
 Verdict OfFiles(int64_t seconds, int left_out, bool set_before_last) {
   fr_test::DumpFolder folder;
   for (int rank = 0; rank < 4; ++rank) {
@@ -145,7 +146,7 @@ TEST(Age, AClockSetBackNeitherCausesNorHidesAHang) {
     SCOPED_TRACE(set_before_last);
     const Verdict moves = OfFiles(0, -1, set_before_last);
     EXPECT_EQ(moves.verdict(), VERDICT_HEALTHY) << moves.DebugString();
-    EXPECT_EQ(OfFiles(0, 1, set_before_last).findings_size(), 0);  // the rank may be about to come
+    EXPECT_EQ(OfFiles(0, 1, set_before_last).findings_size(), 0);  // the rank may be about to arrive
     for (const int64_t seconds : {7, 30, 600}) {
       const Verdict stands = OfFiles(seconds, 1, set_before_last);
       EXPECT_EQ(stands.verdict(), VERDICT_HUNG) << seconds << stands.DebugString();
@@ -156,8 +157,8 @@ TEST(Age, AClockSetBackNeitherCausesNorHidesAHang) {
   }
 }
 
-// Ranks whose GPUs are behind the others, each at another place. If they are dumps of one moment, several GPUs are at
-// fault. If nothing shows when they were taken, the job may have been running.
+// Ranks whose GPUs are behind the others, each at a different place. If all dumps are from one moment, several GPUs
+// are at fault. If nothing shows when they were taken, the job may have been running.
 TEST(Age, RanksAtSeveralPlacesMayBeDumpsOfSeveralMoments) {
   for (const bool told : {false, true}) {
     Bundle b = InOperation(std::vector<int64_t>(8, told ? 600 : kUntold));

@@ -1,4 +1,4 @@
-// Tests two independent faults, where the first stops every rank that would come to wait for the second.
+// Tests two independent faults, where the first stops every rank that would otherwise wait for the second.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -51,7 +51,7 @@ TEST(Beside, ASkippedCallIsReportedEvenIfNoRankReachedIt) {
 TEST(Beside, ARankThatWaitsWhereSimilarRanksContinuedSkippedACall) {
   Job job = FirstFault();
   auto& program = job.ranks[5].program;
-  // The skipped call is the last one before the CPU thread waits for its GPU. So no later call of the rank would show
+  // The skipped call is the last one before the CPU thread waits for its GPU, so no later call of the rank would show
   // the gap.
   program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "world", 2, 1)));
   const Verdict v = Analyze(job.Run());
@@ -94,7 +94,7 @@ TEST(Beside, VictimsAreNotASecondFault) {
   EXPECT_EQ(Culprits(both.findings(0)), (std::vector<int32_t>{0, 5}));
 }
 
-// Flight Recorder dumps of `groups` groups of `size` ranks, and a group of all. Rank r is in group r / size.
+// Flight Recorder dumps of `groups` groups of `size` ranks, and a group of all ranks. Rank r is in group r / size.
 class GroupsAndWorld {
  public:
   GroupsAndWorld(int groups, int size) {
@@ -123,7 +123,7 @@ class GroupsAndWorld {
     b.known_stalled = true;
   }
 
-  // Adds a call on the rank's group (0) or the group of all (1).
+  // Adds a call on the rank's group (0) or the group of all ranks (1).
   void Add(int r, uint32_t membership, OpState state) {
     Rank& rank = b.ranks[static_cast<size_t>(r)];
     Op op;
@@ -148,7 +148,8 @@ TEST(Beside, ARankWithoutDataThatNothingHoldsUpIsReportedToo) {
     GroupsAndWorld dumps(4, 2);
     for (int r = 0; r < 8; ++r) {
       dumps.Add(r, 0, OpState::kCompleted);
-      // If `held`, the operation of all comes first and has not ended for any rank, because rank 0 never came.
+      // If `held`, the operation of all ranks comes first and has not ended for any rank, because rank 0 never
+      // arrived.
       if (r != 0 || !held) dumps.Add(r, 1, held ? OpState::kIncomplete : OpState::kCompleted);
       // Ranks that meet rank 0 or rank 5 there are in the operation; the others have completed theirs.
       if (r != 0 && (!held || r == 4)) dumps.Add(r, 0, r == 1 || r == 4 ? OpState::kIncomplete : OpState::kCompleted);
@@ -173,7 +174,7 @@ TEST(Beside, AProcessStoppedInAMismatchedCallIsAlsoNamed) {
     for (int r = 0; r < 8; ++r) {
       dumps.Add(r, 0, OpState::kCompleted);
       for (int k = 0; k < 4; ++k) {
-        // Rank 4 makes the first call with another size. Rank 2 does not get past the second call.
+        // Rank 4 makes the first call with a different size. Rank 2 does not get past the second call.
         if (r == 2 && k >= 2 && stopped) continue;
         dumps.Add(r, 0, OpState::kIncomplete);
         dumps.b.ranks[static_cast<size_t>(r)].ops.back().count = r == 4 && k == 0 ? 77 : 1000 + k;
@@ -201,7 +202,7 @@ TEST(Beside, AnOpenGroupIsReportedWhateverItsRankWaitsFor) {
   EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
 }
 
-// If odd calls precede a group that was never ended, the rank is named only for the group.
+// If differing calls precede a group that was never ended, the rank is named only for the group.
 TEST(Beside, AnOpenGroupTakesPrecedenceOverOddCalls) {
   Job job(2, 1, 4, 4);
   job.ranks[5].host_fault = HostFault::kStall;

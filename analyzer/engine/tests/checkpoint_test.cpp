@@ -1,4 +1,4 @@
-// Ranks in a checkpoint: on which mount, since when, and which of them does the least I/O.
+// Ranks in a checkpoint: on which mount, since when, and which rank does the least I/O.
 #include "analyzer/engine/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(Checkpoint, MountsAreToldWithTheirSlowestRank) {
   Bundle bundle;
   bundle.ranks = {Writing(0, "n1", 30, 4000), Writing(1, "n1", 41, 2000), Writing(2, "n2", 31, 6000),
                   Writing(3, "n2", 30, 4000)};
-  bundle.ranks[3].process.written_mounts.clear();  // of an agent that did not record them
+  bundle.ranks[3].process.written_mounts.clear();  // from an agent that did not record them
   bundle.ranks.push_back(Writing(4, "n3", 1, 0));
   bundle.ranks[4].process.python_stack = {"forward (train.py:10)"};
   bundle.ranks[4].process.written_files.pop_back();
@@ -59,7 +59,7 @@ TEST(Checkpoint, WhatWasNotSampledIsUnknown) {
   bundle.ranks[0].threads[0].call = ring::CallKind::kAllReduce;
   bundle.ranks[0].process.sample_gap_ns = 0;
   bundle.ranks[0].process.io_bytes_between_samples = -1;
-  // The stack shows a checkpoint, and no file of one is open: which mount it goes to is not known.
+  // The stack shows a checkpoint, but no checkpoint file is open, so its mount is unknown.
   bundle.ranks[0].process.written_files = {"/var/log/train.log"};
   Verdict verdict;
   AddCheckpoints(bundle, &verdict);

@@ -1,4 +1,4 @@
-// Tests the one table of confidences: its promises, and that no rule contains a confidence or a sentence of evidence.
+// Tests the table of confidences: its promises, and that no rule contains a confidence or a sentence of evidence.
 #include "analyzer/engine/calibration/confidence.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(ConfidenceTest, ConfidencesAreInRange) {
 }
 
 TEST(ConfidenceTest, FindingsThatWereOftenWrongStateLess) {
-  // Two of three ranks without data were not at fault, though others waited for them (confidence_table.inc).
+  // Two of three ranks without data were not at fault, although others waited for them (confidence_table.inc).
   EXPECT_LT(ConfidenceOf(GRADE_OPEN, REASON_NO_DATA_OTHERS_WAIT, false, false),
             ConfidenceOf(GRADE_OPEN, REASON_TWO_STREAMS_STUCK, true, false));
 }
@@ -62,7 +62,7 @@ void EachLine(const std::function<void(const std::string& path, const std::strin
   EXPECT_GT(files, 20u);
 }
 
-// A confidence is a measured frequency, so no rule writes one.
+// A confidence is a measured frequency, so no rule contains one.
 TEST(ConfidenceTest, NoRuleWritesANumber) {
   const std::regex number(R"(confidence\w*\(?\s*=?\s*[^;]*\b[01]\.\d)");
   EachLine([&](const std::string& path, const std::string& line) {
@@ -70,7 +70,7 @@ TEST(ConfidenceTest, NoRuleWritesANumber) {
   });
 }
 
-// Evidence is kinds and fields; analyzer/report/words makes the sentences.
+// Evidence consists of kinds and fields; analyzer/report/words makes the sentences.
 TEST(ConfidenceTest, NoRuleWritesEvidenceInWords) {
   static_assert(!std::is_constructible_v<EvidenceItem, std::string, std::vector<int32_t>>);
   static_assert(!std::is_constructible_v<EvidenceItem, const char*, std::vector<int32_t>>);

@@ -1,5 +1,5 @@
-// Tests communicators that are being created: which rank did not come, which came with another id, which split
-// differently; and which part of a job's start took how long.
+// Tests communicators that are being created: which rank did not arrive, which arrived with another id, which split
+// differently; and which phase of a job's start took how long.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ using ::testing::HasSubstr;
 using ring::CallKind;
 using ring::CommState;
 
-// A job of `n` ranks, 4 on each host, that creates communicators and nothing else. Times are of one clock; each host's
-// clock differs by `skew` from the one before.
+// A job of `n` ranks, 4 on each host, that only creates communicators. Times are on one clock; each host's clock
+// differs by `skew` from the previous one.
 class Start {
  public:
   explicit Start(int n, int64_t skew = 0) {
@@ -137,7 +137,7 @@ TEST(Creations, ARankThatNeverCalledInitIsNamed) {
   }
 }
 
-// Data of another rank is missing too. It may or may not have come, but the rank that is seen elsewhere certainly did
+// Another rank's data is missing too. It may or may not have arrived, but the rank that is elsewhere certainly has
 // not.
 TEST(Creations, ARankWithoutDataIsNotBlamedIfAnotherIsSeenElsewhere) {
   Start start(8);
@@ -160,8 +160,7 @@ TEST(Creations, ADamagedRecordIsNotBlamedIfAnotherRankIsSeenElsewhere) {
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {5});
 }
 
-// A damaged record may show only that a communicator is being created. This is believed if a thread is seen inside the
-// call.
+// A damaged record may only show that a communicator is being created. This counts if a thread is inside the call.
 TEST(Creations, ACreationOnlyInADamagedRecordIsBelievedIfItsThreadIsInside) {
   for (const bool inside : {true, false}) {
     Start start(8);
@@ -186,7 +185,7 @@ TEST(Creations, ADifferentUniqueIdIsNamed) {
   EXPECT_NE(v.findings(0).summary().find("another unique id"), std::string::npos);
   EXPECT_EQ(v.findings(0).communicator().id(), "world");
 
-  // With two members and two ids, neither id is known to be the right one.
+  // With two members and two ids, nothing shows which id is right.
   Start pair(2);
   pair.Enter(0, pair.Comm("a", 2, CallKind::kCommInitRank), 0, kSecond, 0);
   pair.Enter(1, pair.Comm("b", 2, CallKind::kCommInitRank), 1, kSecond, 0);
@@ -194,7 +193,7 @@ TEST(Creations, ADifferentUniqueIdIsNamed) {
 }
 
 TEST(Creations, ARankThatWaitsElsewhereIsNotTheCause) {
-  // Rank 3 never comes to the pair {2, 3}. Rank 2 waits there, so it does not come to the trio {0, 1, 2}.
+  // Rank 3 never arrives at the pair {2, 3}. Rank 2 waits there, so it does not arrive at the trio {0, 1, 2}.
   Start start(4);
   start.World();
   const uint32_t pair = start.Comm("pair", 2, CallKind::kCommInitRank),
@@ -207,7 +206,7 @@ TEST(Creations, ARankThatWaitsElsewhereIsNotTheCause) {
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {3});
 }
 
-// All ranks have created the world and made five collectives in it. No list names the members of a pair.
+// All ranks have created the world and made five collectives on it. No list names the members of a pair.
 class Pair : public Start {
  public:
   explicit Pair(int n) : Start(n) {
@@ -427,7 +426,7 @@ TEST(Splits, ADifferentKeyIsNamed) {
   keys[9] = 100;
   start.Split(1, colors, keys);
   ExpectOnly(Analyze(start.b), SPLIT_MISMATCH, {9});
-  // If all ranks use another order, it is intended.
+  // If all ranks use a different order, it is intended.
   Start reversed(16);
   reversed.World();
   for (int r = 0; r < 16; ++r) keys[r] = -r;
@@ -455,9 +454,8 @@ TEST(Splits, ADifferentListOfMembersIsNamed) {
   ExpectOnly(Analyze(start.b), SPLIT_MISMATCH, {2});
 }
 
-// All lists agree here: the job created uneven groups, and only the pattern of the other groups shows that.
-// Where no call is stuck or differs, or only another rank is at fault, that may be the job's own choice, and the
-// finding is uncertain.
+// All lists agree here: the job created uneven groups, and only the pattern of the other groups shows that. If no
+// call is stuck or differs, or only another rank is at fault, that may be intended, and the finding is uncertain.
 TEST(Splits, AnUnevenGroupOfADescriptionIsNamed) {
   const std::vector<std::vector<std::vector<int32_t>>> layouts = {{{0, 1}, {2, 3}, {4, 5, 6}, {7}},
                                                                   {{0, 1}, {2, 3}, {4, 5, 6}, {7}},
@@ -484,7 +482,7 @@ TEST(Splits, AnUnevenGroupOfADescriptionIsNamed) {
       }
     }
     if (layout != 1) {
-      // Rank 6 or 5 does not come to the others' call.
+      // Rank 6 or 5 does not arrive at the others' call.
       for (const size_t r : {size_t{4}, size_t{5}, size_t{6}}) {
         if (r == absent) continue;
         Op op;
@@ -517,7 +515,7 @@ TEST(StartUp, NamesTheLastRankAndTheSerialParts) {
     SCOPED_TRACE(skew);
     Start start(8, skew);
     const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
-    // Rank 6 comes 40 s after the others; set-up then takes 5 s.
+    // Rank 6 arrives 40 s after the others; set-up then takes 5 s.
     for (int r = 0; r < 8; ++r) start.Enter(r, world, r, r == 6 ? 51 * kSecond : 11 * kSecond, 56 * kSecond);
     std::vector<int> halves;
     for (int r = 0; r < 8; ++r) halves.push_back(r / 4);
@@ -535,7 +533,7 @@ TEST(StartUp, NamesTheLastRankAndTheSerialParts) {
     EXPECT_FALSE(s.creations(0).serial());
     EXPECT_NEAR(static_cast<double>(s.serial_ns()) / 1e9, 1.0, skew == 0 ? 0.01 : 0.6);
     EXPECT_EQ(s.creations(1).serial() + s.creations(2).serial(), 1);
-    // Clocks of hosts are known only as well as the calls bound them.
+    // The calls limit how exactly the hosts' clocks are known.
     EXPECT_NEAR(static_cast<double>(s.creations(0).last_by_ns()) / 1e9, 40.0, skew == 0 ? 0.01 : 3.1);
     EXPECT_NEAR(static_cast<double>(s.waiting_ns()) / 1e9, 35.0, skew == 0 ? 0.01 : 3.1);
     EXPECT_NEAR(static_cast<double>(s.total_ns()) / 1e9, 47.0, skew == 0 ? 0.01 : 3.1);
@@ -543,7 +541,7 @@ TEST(StartUp, NamesTheLastRankAndTheSerialParts) {
   }
 }
 
-// The parts of every rank's start.
+// The phases of every rank's start.
 TEST(StartUp, ListsThePhasesOfEachRank) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
@@ -554,8 +552,8 @@ TEST(StartUp, ListsThePhasesOfEachRank) {
     const uint32_t c = start.Comm("s1/0", 8, CallKind::kCommSplit, "world", 1);
     start.Enter(r, c, r, (r == 5 ? 61 : 57) * kSecond, 63 * kSecond);
   }
-  // Rank 3 connects for four seconds in its first operation, the others for one. Rank 0's record of it is overwritten,
-  // and rank 1 issued the operation in a group.
+  // Rank 3 connects for four seconds in its first operation, the others for one. Rank 0's record of that operation is
+  // overwritten, and rank 1 issued it in a group.
   for (Rank& rank : start.b.ranks) {
     Membership& ms = rank.memberships[0];
     ms.issued = 1;
@@ -603,7 +601,7 @@ TEST(StartUp, ListsThePhasesOfEachRank) {
   EXPECT_EQ(six, (std::vector<int64_t>{40 * kSecond, 4 * kSecond, 5 * kSecond, 2 * kSecond, kSecond, kSecond}));
   EXPECT_EQ(s.ranks(1).rank(), 5);
   EXPECT_EQ(s.ranks(1).last_by_ns(), 4 * kSecond);
-  // The parts of each rank add up to the whole.
+  // The phases of each rank add up to the whole.
   for (const StartUpRank& rank : s.ranks()) {
     int64_t sum = 0;
     for (int i = 0; i < 5; ++i) sum += rank.phases_ns(i);
@@ -617,8 +615,8 @@ TEST(StartUp, ListsThePhasesOfEachRank) {
       << s.text();
 }
 
-// Months of training between two creations are not part of the start. A creation that no rank has left counts until the
-// last rank came.
+// Months of training between two creations are not part of the start. A creation that no rank has left counts until
+// the last rank arrived.
 TEST(StartUp, PhasesExcludeTraining) {
   Start start(4);
   start.World();

@@ -24,9 +24,9 @@ using fr_test::FrEntry;
 using fr_test::LoadFiles;
 using fr_test::ToPickle;
 
-// Ranks 0 and 1, and ranks 2 and 3, exchange along a pipeline; ranks 0 and 2, and ranks 1 and 3, reduce gradients. Rank
-// 3 stopped before its second send. Rank 2 waits for that send; the others wait in a reduction that ranks 2 and 3 never
-// reached.
+// Ranks 0 and 1, and ranks 2 and 3, exchange along a pipeline; ranks 0 and 2, and ranks 1 and 3, reduce gradients.
+// Rank 3 stopped before its second send. Rank 2 waits for that send; the others wait in a reduction that ranks 2 and
+// 3 never reached.
 FrDump DumpOf(int rank) {
   const int pp = rank / 2, dp = rank % 2;
   FrDump dump;
@@ -87,7 +87,7 @@ TEST(DamagedDumps, ARankIsNotBlamedForTheLostEndOfItsFile) {
   }
 }
 
-// The entries of this file were written in no order, and then the file was truncated. One member of a batch is left.
+// This file's entries were written in no order, and then the file was truncated. One member of a batch is left.
 // Whether there were others, and whether the batch ended, is unknown.
 TEST(DamagedDumps, ABatchOfWhichPartIsLostShowsNothingAboutItsGpu) {
   FrDump dump;
@@ -130,8 +130,8 @@ TEST(DamagedDumps, ABatchOfWhichPartIsLostShowsNothingAboutItsGpu) {
   }
 }
 
-// Rank 7 is stuck; its dump and that of rank 2 are missing. Complete records wait for rank 7. Only damaged records wait
-// for rank 2, which may itself wait for rank 7.
+// Rank 7 is stuck; its dump and rank 2's are missing. Complete records wait for rank 7. Only damaged records wait for
+// rank 2, which may itself wait for rank 7.
 TEST(DamagedDumps, ARankThatOnlyDamagedRecordsWaitForIsNotNamedBesideOthers) {
   testing::Job job(2, 2, 2, 6);
   job.ranks[7].host_fault = testing::HostFault::kStall;
@@ -164,7 +164,7 @@ TEST(DamagedDumps, ABatchWhoseEndIsLostIsInFlightIfTheStatusSaysSo) {
 }
 
 // Ranks 0 and 1 are inside an operation that does not end. Rank 2 is in an operation with rank 1, which rank 1 issued
-// later. Only the status of rank 1 was read: its GPU had begun the first operation but not the second.
+// later. Only rank 1's status was read: its GPU had begun the first operation but not the second.
 TEST(DamagedDumps, AGpuIsInTheOperationThatItHasBegun) {
   auto dump_of = [](int rank) {
     FrDump dump;
@@ -253,13 +253,13 @@ TEST(DamagedDumps, CapturedCallsHoldUpNoRank) {
   EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
   v = analyze(5, 5, false);  // no rank waits for the rank that left no data
   EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
-  // One call that the counter does not include is about to be enqueued, or is stuck in NCCL. A rank that is not in the
-  // call is missing.
+  // One call that the counter does not include is about to be enqueued, or is stuck in NCCL. A rank that is not in
+  // the call is missing.
   v = analyze(1, 0, true);
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
   ASSERT_EQ(v.findings(0).culprit_ranks_size(), 1) << v.DebugString();
   EXPECT_EQ(v.findings(0).culprit_ranks(0), 2) << v.DebugString();
-  // The same holds for several calls that share a number, and for calls of a process that counts none.
+  // The same applies to several calls that share a number, and to calls of a process that counts none.
   for (const auto& [own, shared] : {std::pair(true, true), std::pair(false, false)}) {
     counts = own, one_number = shared;
     v = analyze(3, 0, true);
@@ -269,7 +269,7 @@ TEST(DamagedDumps, CapturedCallsHoldUpNoRank) {
   }
 }
 
-// If a damaged file lacks its time, the ages of other ranks' operations show that the job moves. If no file shows an
+// If a damaged file has no time, the ages of other ranks' operations show that the job moves. If no file shows an
 // age, or one operation is old, the job hangs.
 TEST(DamagedDumps, AgesComeFromFilesThatHaveThem) {
   struct Case {
@@ -349,8 +349,8 @@ TEST(DamagedDumps, AFirstOperationIsAsOldAsIntactFilesSay) {
   }
 }
 
-// Rank 0 counts two operations whose records are lost: the first that all wait in, and one with rank 3, which left no
-// data. One may come after the other, so no rank is known to wait for rank 3 elsewhere.
+// Rank 0 counts two operations whose records are lost: the first that all ranks wait in, and one with rank 3, which
+// left no data. One may come after the other, so nothing shows that a rank waits for rank 3 elsewhere.
 TEST(DamagedDumps, LostRecordsAfterAFirstOperationAreNotAHang) {
   Bundle b;
   b.ranks_expected = 4;
@@ -391,7 +391,7 @@ TEST(DamagedDumps, LostRecordsAfterAFirstOperationAreNotAHang) {
   EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
 }
 
-// Checks that no rank is blamed in a job of four ranks if rank 2's file is truncated, wherever the cut is.
+// Checks that no rank is blamed in a job of four ranks if rank 2's file is truncated, at whatever point.
 void ExpectNobodyBlamedForACutFile(const std::function<FrDump(int rank)>& dump_of) {
   const std::string whole = ToPickle(dump_of(2));
   int read_in_part = 0;
@@ -413,8 +413,8 @@ void ExpectNobodyBlamedForACutFile(const std::function<FrDump(int rank)>& dump_o
   EXPECT_GT(read_in_part, 4);
 }
 
-// All ranks are in the first operation of a communicator and have others queued behind it. Rank 2's file
-// ends after the communicator's status, or before it. Rank 2 is stuck where all are, and made its calls in their order.
+// All ranks are in the first operation of a communicator and have others queued behind it. Rank 2's file ends after
+// the communicator's status, or before it. Rank 2 is stuck where all are, and made its calls in the same order.
 TEST(DamagedDumps, ATruncatedFileIsNotBlamedForCallsAfterAFirstOperation) {
   FrDump dump;
   dump.groups = {

@@ -76,7 +76,7 @@ TEST(Deadlock, TwoCommunicatorsInOppositeOrdersAreAnInversion) {
     // Both ranks used the same order in earlier steps, so rank 1 is the one that deviated.
     Expect(v, ORDER_INVERSION, {1});
 
-    // Without earlier steps, both ranks are named, with both orders and places in the code.
+    // Without earlier steps, both ranks are named, with both orders and call sites.
     for (JobRank& r : job.ranks) r.program.erase(r.program.begin(), r.program.begin() + 21);
     const Verdict first = Analyze(job.Run());
     Expect(first, ORDER_INVERSION, {0, 1});
@@ -99,13 +99,13 @@ TEST(Deadlock, OppositeOrdersOfBlockingCallsAreACycle) {
   EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "cycle over 2 communicators: a, b")) << v.DebugString();
 }
 
-// If nearly all ranks of a cycle are in one operation and a few are in another, the few are named.
+// If almost all ranks of a cycle are in one operation and a few are in another, the few are named.
 TEST(Deadlock, AFewRanksInAnotherOperationThanTheRestOfACycleAreNamed) {
   for (const int odd : {1, 2}) {
     Job job = Empty(4, {{"a", {0, 1, 2, 3}}, {"b", {0, 1, 2, 3}}});
     for (int r = 0; r < 4; ++r) {
-      // A rank that skipped a call of "a" gives a later call the number of the skipped one, and issues it from another
-      // place.
+      // A rank that skipped a call of "a" gives a later call the number of the skipped one, and issues it from
+      // another place.
       Call later = On(0, CallKind::kAllReduce);
       later.site = 999;
       job.ranks[r].program = {On(0, CallKind::kAllReduce), {}, On(1, CallKind::kAllGather), {}};
@@ -118,8 +118,8 @@ TEST(Deadlock, AFewRanksInAnotherOperationThanTheRestOfACycleAreNamed) {
   }
 }
 
-// Only two ranks of the cycle have both calls in flight, each in another order. The others have completed the first
-// call.
+// Only two ranks of the cycle have both calls in flight, each in a different order. The others have completed the
+// first call.
 TEST(Deadlock, RanksThatArePastBothCallsShowTheUsualOrder) {
   constexpr int kStages = 4;
   std::vector<testing::JobComm> comms = {
@@ -251,7 +251,7 @@ TEST(Deadlock, WithoutStartMarkersGpuOrderIsOneOfSeveralHypotheses) {
   for (const NotTheCause& not_it : v.ruled_out()) EXPECT_NE(not_it.what(), NotTheCause::NETWORK) << v.DebugString();
 }
 
-// An endless kernel precedes the operation on one stream. The other stream continues as far as it can.
+// A kernel that never finishes precedes the operation on one stream. The other stream continues as far as it can.
 TEST(Deadlock, AStreamThatDoesNotReachTheOperationBlamesTheGpu) {
   for (bool full : {true, false}) {
     Job job(2, 2, 2, 4);
@@ -359,7 +359,7 @@ TEST(Splits, TheSideWhoseSizesDoNotMatchIsNamed) {
   }
 }
 
-// One rank has another size towards all others. A single pair would not show which side is wrong.
+// One rank uses a different size towards all others. A single pair would not show which side is wrong.
 TEST(Splits, ARankThatDiffersFromSeveralIsNamed) {
   for (const int ranks : {3, 4, 8}) {
     for (const int odd : {0, ranks - 1}) {
@@ -443,9 +443,9 @@ TEST(PointToPoint, ARankOfACycleThatSentToANewPeerIsNamed) {
   }
 }
 
-// Two ranks have one role, and one of them skips or adds a call. Their earlier steps show which. Here the rank's
-// partner left no data, and all ranks that wait for either of the two wait for the partner first. One member's record
-// does not prove that both members of a pair skipped the call.
+// Two ranks have one role, and one of them skips or adds a call. Their earlier steps show which. The rank's partner
+// left no data, and all ranks that wait for either of the two wait for the partner first. One member's record does
+// not prove that both members of a pair skipped the call.
 TEST(Siblings, ASkippedCallIsNamedIfThePartnersDataIsMissing) {
   Job skip(2, 2, 2, 6);
   auto& shorter = skip.ranks[5].program;

@@ -77,7 +77,7 @@ TEST_P(EngineFault, AKilledRankIsNamed) {
   EXPECT_EQ(v.verdict(), VERDICT_CRASHED);
 }
 
-// The CPU thread runs ahead of the GPU, so the process ends with calls issued that its GPU has not finished.
+// The CPU thread runs ahead of the GPU, so the process ends after issuing calls that its GPU has not finished.
 TEST_P(EngineFault, ARankThatEndedWithWorkInFlightIsNamed) {
   for (HostFault how : {HostFault::kDie, HostFault::kStop, HostFault::kExit}) {
     Job ended = job;
@@ -105,8 +105,8 @@ TEST_P(EngineFault, ARankThatExitedEarlyIsNamed) {
   ExpectOne(Analyze(job.Run()), RANK_DEAD, {rank()});
 }
 
-// A rank that leaves a group open waits for none of the calls it issues from then on. It may be anywhere, or have run
-// to its end.
+// A rank that leaves a group open waits for none of the calls that it issues from then on. It may be anywhere, or may
+// have run to its end.
 TEST_P(EngineFault, AGroupLeftOpenIsNamed) {
   for (HostFault how : {HostFault::kStall, HostFault::kExit, HostFault::kDie}) {
     Job open = job;
@@ -225,7 +225,8 @@ TEST(Engine, AnExtraCallAfterAllOthersEndedIsNamed) {
   }
 }
 
-// The call is the last before the CPU thread waits. No record continues, so only earlier steps show the next call.
+// The call is the last one before the CPU thread waits. No record continues, so only earlier steps show the next
+// call.
 TEST(Engine, TheLastCallOfAStepIsSkippedOrRepeated) {
   for (int rank : {0, 5, 7}) {
     Job skip(2, 2, 2, kSteps);
@@ -242,7 +243,7 @@ TEST(Engine, TheLastCallOfAStepIsSkippedOrRepeated) {
   }
 }
 
-// Every call blocks, as with gloo: a rank's record ends with the call it is stuck in.
+// Every call blocks, as with gloo: a rank's record ends with the call that it is stuck in.
 TEST(Engine, SkippedAndExtraBlockingCallsAreNamed) {
   for (int rank : {0, 5, 7}) {
     for (const char* comm : {"tp", "dp", "world"}) {
@@ -275,8 +276,8 @@ TEST(Engine, SkippedAndExtraBlockingCallsAreNamed) {
           program.insert(at, again.begin(), again.end());
         }
         const Verdict v = Analyze(job.Run());
-        // Suppose a step has the same call twice in a row, and again after another call. Then a repeated call looks
-        // like a skipped other call. The rank is certain, the kind is not.
+        // If a step has the same call twice in a row, and again after another call, a repeated call looks like a
+        // skipped other call. The rank is certain, the kind is not.
         const bool told_apart = comm != std::string("tp");
         ASSERT_GE(v.findings_size(), 1);
         ExpectOne(v, told_apart ? (skip ? RANK_NOT_ARRIVED : RANK_AHEAD) : v.findings(0).kind(), {rank});
@@ -285,8 +286,8 @@ TEST(Engine, SkippedAndExtraBlockingCallsAreNamed) {
   }
 }
 
-// Each rank has records saved when hashes first differed, and records left at the end. Each rank lacks another stretch
-// between.
+// Each rank has records saved when hashes first differed, and records left at the end. Each rank has a different gap
+// in between.
 TEST(Engine, GapsInTheRecordAreNotADifference) {
   Job job(2, 2, 2, 12);
   job.mismatch_hangs = false;
@@ -324,7 +325,8 @@ TEST(Engine, ARankWithoutDataIsNamedButNotAsProven) {
   EXPECT_EQ(v.ranks_expected(), 8);
 }
 
-// Operations that have been in flight for a moment are not a hang. The missing data is reported, and no rank is named.
+// Operations that have been in flight for a moment are not a hang. The missing data is reported, and no rank is
+// named.
 TEST(Engine, ARankWithoutDataOfAMovingJobIsNotAFinding) {
   Job job(2, 2, 2, kSteps);
   job.ranks[5].host_fault = HostFault::kStall;
@@ -479,7 +481,7 @@ TEST(Engine, IfNoGpuReachesTheOperationOtherWorkIsBeforeIt) {
   ExpectOne(hung, GPU_STALL, {0, 1});
   EXPECT_EQ(hung.verdict(), VERDICT_HUNG);
   EXPECT_NE(hung.findings(0).summary().find("an earlier kernel does not finish"), std::string::npos) << Describe(hung);
-  // Seen once, this work may be a long computation.
+  // With a single observation, this work may be a long computation.
   b.known_stalled = false;
   const Verdict seen = Analyze(b);
   EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
@@ -519,7 +521,7 @@ TEST(Engine, RingsOfAKilledHealthyJobNameNoHang) {
   ExpectOne(v, RANK_DEAD, {0, 1, 2, 3, 4, 5, 7});
   EXPECT_EQ(v.verdict(), VERDICT_CRASHED);
   EXPECT_NE(v.findings(0).summary().find("ended without a clean exit"), std::string::npos) << Describe(v);
-  // A rank that still runs may continue. A rank whose end is not visible here may run elsewhere.
+  // A rank that still runs may continue. A rank whose end is not visible here may be running elsewhere.
   for (const Life life : {Life::kRunning, Life::kUnknown}) {
     Bundle partly = gone;
     partly.ranks[0].process.life = life;
@@ -533,14 +535,14 @@ TEST(Engine, RingsOfAKilledHungJobGiveAHypothesis) {
   Job job(2, 2, 2, kSteps);
   job.ranks[5].host_fault = HostFault::kStall;
   job.ranks[5].host_fault_at = job.Find(5, "tp", kFaultStep);
-  Bundle gone = job.Run();  // known to be stuck, whatever the rings say
+  Bundle gone = job.Run();  // known to be stuck, whatever the rings show
   for (Rank& r : gone.ranks) {
     r.source = Source::kRing;
     r.process.life = Life::kGone;
   }
   gone.known_stalled = false;
-  // When the processes ended is unknown. A healthy job that is killed leaves such rings too, unless one rank shows a
-  // sign of life long afterwards.
+  // When the processes ended is unknown. A healthy job that is killed leaves such rings too, unless one rank shows
+  // activity long afterwards.
   Verdict v = Analyze(gone);
   ExpectOne(v, HOST_STALL, {5});
   EXPECT_TRUE(v.findings(0).hypothesis());

@@ -1,5 +1,5 @@
-// Tests verdicts on PyTorch Flight Recorder dumps: the test cases of PyTorch's analyzer, cases it gets wrong, and
-// recorded traces of real jobs with known faults.
+// Tests verdicts on PyTorch Flight Recorder dumps: the test cases of PyTorch's analyzer, cases that it gets wrong,
+// and recorded traces of real jobs with known faults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -157,7 +157,7 @@ TEST(FlightRecorderPairs, Row17FindingsStateTheDifference) {
   EXPECT_EQ(v.DebugString(), Pair({Entry("all_reduce")}, {Entry("all_reduce", k5x4)}).DebugString());
 }
 
-// Rows 18 to 23: group "0" holds both ranks, group "1" each rank alone.
+// Rows 18 to 23: group "0" contains both ranks, group "1" each rank alone.
 Verdict TwoGroups(std::vector<FrEntry> a, std::vector<FrEntry> b) {
   std::vector<FrDump> dumps;
   for (int rank = 0; rank < 2; ++rank) {
@@ -212,7 +212,7 @@ TEST(FlightRecorderJobs, Row23ARankThatNeverJoinsIsAFailure) {
   EXPECT_EQ(v.findings(0).operation(), "_reduce_oop");
 }
 
-// A job of `n` ranks in one group, with `ops` all-reduces. The last one is in flight. `change` gives each rank its
+// A job of `n` ranks in one group, with `ops` all-reduces. The last one is in flight. `change` adds each rank's
 // fault.
 std::vector<FrDump> World(int n, int ops, const std::function<void(int, std::vector<FrEntry>*)>& change,
                           const std::string& last_state = "scheduled") {
@@ -307,7 +307,7 @@ TEST(FlightRecorderBeyond, TheCulpritIsNamedThoughAnotherDumpIsMissing) {
   EXPECT_EQ(v.ranks_read(), 7);
 }
 
-// No list shows the members of a group. One member of this group and one of the parallel group left no dump. So it is
+// No list shows the members of a group. One member of this group and one of the parallel group left no dump, so it is
 // not certain that all members arrived.
 TEST(FlightRecorderBeyond, MembersOfAnUnlistedGroupAreUnknownIfDumpsAreMissing) {
   std::vector<std::optional<FrDump>> dumps;
@@ -343,8 +343,8 @@ TEST(FlightRecorderBeyond, MembersOfAnUnlistedGroupAreUnknownIfDumpsAreMissing) 
   EXPECT_EQ(finding.alternatives(0), "one of ranks 0, 5, which left no data, is also a member and never arrived");
 }
 
-// Stages 0 (which left no dump), 1 and 2. Stage 1's second batch waits for stage 0, but its send has arrived. So stage
-// 2 waits for the send of stage 1's third batch, and not for the network.
+// Stages 0 (which left no dump), 1 and 2. Stage 1's second batch waits for stage 0, but its send has arrived. Stage 2
+// therefore waits for the send of stage 1's third batch, not for the network.
 TEST(FlightRecorderBeyond, SendsMatchReceivesByOrderWhateverTheirNumbers) {
   auto batch = [](FrDump* dump, int number, std::vector<std::string> ops, const std::string& state) {
     ops.push_back("nccl:coalesced");
@@ -368,8 +368,8 @@ TEST(FlightRecorderBeyond, SendsMatchReceivesByOrderWhateverTheirNumbers) {
   middle.groups = {{.name = "0", .desc = "PP", .ranks = {0, 1, 2}, .enqueued = 3, .started = 2, .completed = 1}};
   last.groups = {{.name = "0", .desc = "PP", .ranks = {0, 1, 2}, .enqueued = 2, .started = 2, .completed = 1}};
   ExpectOnly(Analyze(fr_test::LoadDumps({std::nullopt, middle, last})), RANK_NO_DATA, {0});
-  // Without the first records, the matching of sends and receives is only assumed. It counts less than a rank without
-  // data.
+  // Without the first records, the matching of sends and receives is only an assumption, and weaker than a rank
+  // without data.
   middle.entries.erase(middle.entries.begin(), middle.entries.begin() + 2);
   last.entries.erase(last.entries.begin(), last.entries.begin() + 2);
   for (FrDump* dump : {&middle, &last}) {
@@ -434,7 +434,7 @@ TEST(FlightRecorderBeyond, OneRankWithUnmatchedSplitSizesIsNamed) {
   EXPECT_EQ(Analyze(LoadDumps(dumps)).findings_size(), 0);
 }
 
-// Backends without names list only the newest group. Its size is the least number of ranks of the job.
+// Backends without names list only the newest group. Its size is the job's minimum number of ranks.
 TEST(FlightRecorderBeyond, TheSizeOfANamelessGroupBoundsTheNumberOfRanks) {
   std::vector<FrDump> dumps;
   for (int rank = 0; rank < 3; ++rank) {
@@ -445,8 +445,8 @@ TEST(FlightRecorderBeyond, TheSizeOfANamelessGroupBoundsTheNumberOfRanks) {
   EXPECT_EQ(Analyze(LoadDumps(dumps)).ranks_expected(), 4);
 }
 
-// The sizes of the newest groups also show a rank that created another group than its peers, and one that did not get
-// as far.
+// The sizes of the newest groups also show a rank that created a different group than its peers, and one that did not
+// get as far.
 TEST(FlightRecorderBeyond, NewestGroupsOfABackendWithoutNamesAreCompared) {
   const auto job = [](int odd, int size) {
     std::vector<FrDump> dumps;
@@ -484,7 +484,7 @@ TEST(FlightRecorderBeyond, HexGroupNamesAndANewBackendAreRead) {
 }
 
 TEST(FlightRecorderBeyond, StagesMayIssueDifferentNumbersOfCalls) {
-  // Ranks 0 and 1 are one pipeline stage. Ranks 2 and 3 are another, with a group of its own and three times as many
+  // Ranks 0 and 1 are one pipeline stage. Ranks 2 and 3 are another, with its own group and three times as many
   // calls.
   std::vector<FrDump> dumps = World(
       4, 5, [](int, auto*) {}, "completed");
@@ -564,7 +564,7 @@ TEST_P(RecordedTrace, MissingDumpsOfOthersDoNotChangeTheCulprit) {
     for (const Finding& f : v.findings()) {
       // A summary about several ranks uses the plural.
       EXPECT_TRUE(f.culprit_ranks_size() < 2 || f.summary().find("its GPU") == std::string::npos) << f.summary();
-      if (f.kind() == RANK_NO_DATA) continue;  // this finding says so and proves nothing
+      if (f.kind() == RANK_NO_DATA) continue;  // this finding reports it and proves nothing
       for (int32_t r : f.culprit_ranks()) {
         const auto& truth = GetParam().culprits;
         EXPECT_NE(std::find(truth.begin(), truth.end(), r), truth.end()) << left_out << "\n" << v.DebugString();

@@ -1,5 +1,5 @@
-// Dumps of a backend (gloo) that names no groups, records no sends and receives, and marks failed operations as ended:
-// when a process ends, its peers' operations fail and look complete.
+// Dumps of a backend (gloo) that has no group names, records no sends and receives, and marks failed operations as
+// ended: when a process ends, its peers' operations fail and look complete.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,8 +63,8 @@ Finding First(const Dumps& dumps) {
 }
 
 TEST(Gloo, ACallThatDiffersIsFoundAlthoughItsPeerLeftNoFile) {
-  // Rank 1 sends more than rank 0 expects, which ends rank 0. So rank 2's reduction with rank 0 fails, and rank 3 waits
-  // for rank 2.
+  // Rank 1 sends more than rank 0 expects, which ends rank 0. Rank 2's reduction with rank 0 therefore fails, and
+  // rank 3 waits for rank 2.
   Dumps dumps = TwoDimensions();
   FrEntry& odd = dumps[1]->entries[2 * kGlooSteps - 2];
   odd.input = odd.output = {{21}};
@@ -112,7 +112,7 @@ TEST(Gloo, ARankThatSkippedACallIsNamedBesideALostFile) {
 }
 
 TEST(Gloo, AnIdleRankMayWaitForAnyRankWithoutAFile) {
-  // A pipeline: ranks 0 and 1, 2 and 3 reduce with each other; what ranks send is not recorded. Rank 3 is gone, and
+  // A pipeline: ranks 0 and 1, and ranks 2 and 3, reduce with each other; sends are not recorded. Rank 3 is gone, and
   // rank 1 waits for it in a receive.
   Dumps dumps;
   for (int rank = 0; rank < 4; ++rank) {
@@ -134,7 +134,7 @@ TEST(Gloo, AnIdleRankMayWaitForAnyRankWithoutAFile) {
 }
 
 TEST(Gloo, AGroupWithoutEntriesMayHoldTheRank) {
-  // Ranks 0 and 1 wait for 2 and 3. All made a group of two that no entry names: its sends and receives are not
+  // Ranks 0 and 1 wait for 2 and 3. All created a group of two that no entry names: its sends and receives are not
   // recorded.
   Dumps dumps;
   for (int rank = 0; rank < 4; ++rank) {

@@ -1,4 +1,4 @@
-// Tests hostile files: any field may hold any number that readers accept. Sanitizers watch the analysis.
+// Tests hostile files: any field may contain any number that readers accept. Sanitizers watch the analysis.
 #include <gtest/gtest.h>
 
 #include <random>

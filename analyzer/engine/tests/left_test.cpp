@@ -19,7 +19,7 @@ using lockstep::testing::Culprits;
 using ring::CallKind;
 using testing::Job;
 
-// One rank's data runs out two steps early. It waits in the last operation of all, which the others reach as well.
+// One rank's data runs out two steps early. It waits in the last operation of all ranks, which the others also reach.
 TEST(Left, ARankThatEndsEarlyIsNamed) {
   for (int early : {0, 3, 7}) {
     Job job(2, 2, 2, 6);
@@ -35,7 +35,7 @@ TEST(Left, ARankThatEndsEarlyIsNamed) {
   }
 }
 
-// Flight Recorder dumps of 4 ranks in two groups of all. The AllReduces are as given, and all completed.
+// Flight Recorder dumps of 4 ranks in two groups of all ranks. The AllReduces are as given, and all completed.
 class FourRanks {
  public:
   FourRanks() {
@@ -127,9 +127,9 @@ Bundle Unfinished(const std::vector<Group>& groups, const std::vector<std::vecto
   return b;
 }
 
-// 8 ranks in tensor-parallel pairs, a group of the even ranks, and all. Rank 4 has issued a tensor-parallel call that
-// its partner, rank 5, has not issued, and all ranks are in the call of all. With `ahead`, the other odd ranks have
-// issued the tensor-parallel call too, and only rank 5 is in the call of all.
+// 8 ranks in tensor-parallel pairs, a group of the even ranks, and all ranks. Rank 4 has issued a tensor-parallel
+// call that its partner, rank 5, has not issued, and all ranks are in the call of all. With `ahead`, the other odd
+// ranks have issued the tensor-parallel call too, and only rank 5 is in the call of all.
 Bundle OneCallMore(bool ahead) {
   std::vector<std::vector<uint32_t>> in(8);
   for (uint32_t r = 0; r < 8; ++r) {
@@ -146,8 +146,8 @@ Bundle OneCallMore(bool ahead) {
                     in);
 }
 
-// Each island of ranks waits for its leader. Rank 0 waits for rank 5 in the call of the leaders, and rank 5 waits for
-// everybody. So rank 5 explains why rank 0 is late.
+// Each island of ranks waits for its leader. Rank 0 waits for rank 5 in the leaders' call, and rank 5 waits for
+// everybody, so rank 5 explains why rank 0 is late.
 TEST(Left, ARankThatWaitsOnlyForTheOneThatLeftIsNotNamed) {
   const std::vector<Group> groups = {{"world", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
                                      {"leaders", {0, 5}},
@@ -159,7 +159,7 @@ TEST(Left, ARankThatWaitsOnlyForTheOneThatLeftIsNotNamed) {
   EXPECT_LE(v.findings(0).confidence(), 0.85) << "no earlier call shows that the call of all was never made there";
 }
 
-// The same with rank 6 in the place of its leader: rank 5 issued the call of the leaders, behind a call of its island.
+// The same with rank 6 in the place of its leader: rank 5 issued the leaders' call, behind a call of its island.
 TEST(Left, ARankThatWaitsThroughOthersForTheOneThatLeftIsNotNamed) {
   const std::vector<Group> groups = {{"world", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
                                      {"leaders", {0, 5}},
@@ -170,8 +170,8 @@ TEST(Left, ARankThatWaitsThroughOthersForTheOneThatLeftIsNotNamed) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6}) << v.DebugString();
 }
 
-// Rank 0 waits in a receive from rank 4, which never sends. If all others are idle as well, the job ended for them, and
-// rank 0 made the call too many. If rank 2 waits for rank 4 too, rank 4 is late.
+// Rank 0 waits in a receive from rank 4, which never sends. If all others are idle as well, the job ended for them,
+// and rank 0 made an extra call. If rank 2 also waits for rank 4, rank 4 is late.
 TEST(Left, TheOnlyRankThatStillWaitsIsAhead) {
   for (const bool alone : {true, false}) {
     Bundle b = Unfinished({{"world", {0, 1, 2, 3, 4}}, {"pair", {2, 4}}}, {{}, {}, {}, {}, {}});
@@ -204,7 +204,7 @@ TEST(Left, EitherOfTwoRanksOneCallApartMayBeWrong) {
   EXPECT_NE(v.findings(0).summary().find("rank 4 issued"), std::string::npos) << v.findings(0).summary();
 }
 
-// The other ranks have not issued the call of all, so rank 5 left its program.
+// The other ranks have not issued the call of all ranks, so rank 5 left its program.
 TEST(Left, ARankThatWaitsAloneLeftItsProgram) {
   const Verdict v = Analyze(OneCallMore(true));
   ASSERT_GE(v.findings_size(), 1) << v.DebugString();

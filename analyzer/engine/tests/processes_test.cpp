@@ -84,7 +84,7 @@ TEST(Processes, AStoppedRankAndARankThatEndedAreBothNamed) {
   EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(2));
 }
 
-// A watchdog may end a rank that waits; a debugger may stop a rank to look at it.
+// A watchdog may end a rank that waits; a debugger may stop a rank to examine it.
 TEST(Processes, AnEndBesideAnotherSuspectIsUncertain) {
   Bundle bundle = Waiting(8);
   bundle.ranks[2].process = Process();
@@ -118,7 +118,7 @@ TEST(Processes, AMovingJobHasNoCulprit) {
   EXPECT_THAT(verdict.blind(0) + verdict.blind(1), HasSubstr("whether the job hangs"));
 }
 
-// One rank computes while the others sleep. It is late, but not called stuck.
+// One rank computes while the others sleep. It is late, but not reported as stuck.
 TEST(Processes, ARankThatComputesIsLate) {
   Bundle bundle = Waiting(4);
   bundle.ranks[1].process = At(kInLoader);

@@ -32,7 +32,7 @@ Bundle TwoStand(size_t at = 0, HostFault how = HostFault::kStall) {
   Bundle b = job.Run();
   b.ranks_expected = static_cast<int32_t>(b.ranks.size());
   for (Rank& rank : b.ranks) {
-    // Each rank was seen creating its communicators.
+    // Each rank created its communicators.
     if (rank.threads.empty()) rank.threads.emplace_back();
     rank.threads[0].calls += 4;
     rank.host_waits = true;
@@ -64,7 +64,7 @@ TEST(Rendezvous, ARankThatWaitsInAStoreIsTheVictimOfOneThatDoesNot) {
       EXPECT_EQ(std::vector<int32_t>(told->ranks().begin(), told->ranks().end()), std::vector<int32_t>{kWaiter});
       EXPECT_EQ(std::vector<int32_t>(told->waits_for().begin(), told->waits_for().end()),
                 std::vector<int32_t>{kCulprit});
-      // The operation in which others wait for the culprit is reported as before.
+      // The operation in which others wait for the culprit is still reported.
       EXPECT_FALSE(f.operation().empty());
     }
   }
@@ -95,7 +95,7 @@ TEST(Rendezvous, IfAllStuckRanksWaitInAStoreTheyAreNamedWithLowConfidence) {
   EXPECT_GE(f.alternatives_size(), 1);
 }
 
-// A job whose ranks made no call yet: all except `standing` ask the store for a unique id.
+// A job whose ranks have made no call yet: all except `standing` request a unique id from the store.
 Bundle AllInStore(const std::vector<int>& standing) {
   Job job(2, 2, 2, 4);
   for (auto& rank : job.ranks) rank.host_fault = HostFault::kStall, rank.host_fault_at = 0;
@@ -123,7 +123,7 @@ TEST(Rendezvous, IfNoRankWaitsInNcclTheRankOutsideTheStoreIsNamed) {
     EXPECT_EQ(v.findings(0).victim_count(), 7);
     EXPECT_EQ(v.verdict(), known ? VERDICT_HUNG : VERDICT_LATE);
   }
-  // A barrier that lasts only a moment is not a hang.
+  // A barrier that only lasts a moment is not a hang.
   Bundle b = AllInStore({3});
   b.known_stalled = false;
   for (Rank& rank : b.ranks) rank.threads[0].last_call_ns = rank.captured_ns - 1'000'000'000;
@@ -140,7 +140,7 @@ TEST(Rendezvous, IfAllOthersWaitInTheStoreTheRankWithoutDataIsNamed) {
   EXPECT_LE(v.findings(0).confidence(), 0.5);
 }
 
-// As far as anything shows, several ranks that do not wait there are working.
+// As far as the data shows, several ranks that do not wait there are working.
 TEST(Rendezvous, SeveralRanksOutsideTheStoreAreNotNamed) {
   for (const std::vector<int>& standing :
        {std::vector<int>{0, 1, 2, 3}, std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}, std::vector<int>{}}) {

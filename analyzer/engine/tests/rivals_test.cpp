@@ -1,4 +1,4 @@
-// Tests that of two explanations for the same record, the one with fewer faults comes first.
+// Tests that, of two explanations for the same record, the one with fewer faults comes first.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -166,8 +166,8 @@ TEST(Rivals, SeveralSkippedCallsAreNotAnExtraCall) {
   EXPECT_NE(v.findings(0).summary().find("skipped"), std::string::npos) << Show(v);
 }
 
-// The pairs have different numbers and sizes of micro-batches. So equal sequence numbers mean different calls, but a
-// reduce-scatter always follows an all-gather.
+// The pairs have different numbers and sizes of micro-batches. Equal sequence numbers therefore mean different calls,
+// but a reduce-scatter always follows an all-gather.
 TEST(Rivals, TheFollowingCallDecidesIfNumbersOfSimilarRanksDiffer) {
   DumpedJob job(6);
   for (const int first : {0, 2, 4}) job.AddGroup(std::to_string(1 + first / 2), "pair", {first, first + 1});
@@ -188,7 +188,8 @@ TEST(Rivals, TheFollowingCallDecidesIfNumbersOfSimilarRanksDiffer) {
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{3})) << Show(v);
 }
 
-// Nothing is in flight, because the backend retires operations when they are issued. Only one rank issued the last one.
+// Nothing is in flight, because the backend retires operations when they are issued. Only one rank issued the last
+// one.
 TEST(Rivals, OfOneRankAndManyThatDifferByOneCallTheOneIsNamed) {
   DumpedJob job(6, "gloo");
   for (int r = 0; r < 6; ++r) job.Call(r, "world", "all_reduce", true);
@@ -198,7 +199,7 @@ TEST(Rivals, OfOneRankAndManyThatDifferByOneCallTheOneIsNamed) {
   EXPECT_EQ(v.findings(0).kind(), RANK_AHEAD) << Show(v);
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2}) << Show(v);
   EXPECT_NE(v.findings(0).summary().find("5 other members never issued"), std::string::npos) << Show(v);
-  // What the other ranks do now is not recorded.
+  // What the other ranks are doing now is not recorded.
   for (const Evidence& evidence : v.findings(0).evidence()) EXPECT_NE(evidence.kind(), Evidence::ENDED_BEFORE);
 }
 

@@ -1,4 +1,4 @@
-// Tests what dumps of ranks with the same role show about each other. The Flight Recorder dumps have only active
+// Tests what dumps of ranks with the same role show about each other. The Flight Recorder dumps contain only active
 // operations.
 #include <gtest/gtest.h>
 
@@ -108,13 +108,13 @@ TEST(Siblings, ARankStuckAtTheSamePlaceAsItsPeersIsNoCause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
   for (int r = 1; r < 4; ++r) job.Add(r, 0, 10);
-  // Only rank 3 went further, which is not enough evidence against the rest.
+  // Only rank 3 continued, which is not enough evidence against the others.
   job.Add(3, 1, 21).Add(3, 0, 11);
   job.Expect(RANK_NOT_ARRIVED, {0});
 }
 
-// Ranks 2 and 3 run more rounds than ranks 0 and 1. Calls #21 and #22 of their own pair come before the call that all
-// share.
+// Ranks 2 and 3 run more rounds than ranks 0 and 1. Their own pair's calls #21 and #22 come before the call that all
+// ranks share.
 TEST(Siblings, ExtraRoundsBeforeASharedCallDoNotShowThatPeersContinued) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, r < 2 ? 18 : 20);
@@ -134,7 +134,7 @@ TEST(Siblings, OtherPairsShowWhichMemberOfAnUnequalPairIsOdd) {
   job.Expect(RANK_NOT_ARRIVED, {0});
 }
 
-// The same, but all others went on to a call of the whole job: rank 0 did not end, it stopped.
+// The same, but all others continued to a call of the whole job: rank 0 did not end, it stopped.
 TEST(Siblings, ARankThatOthersWentPastDidNotEnd) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
@@ -143,8 +143,9 @@ TEST(Siblings, ARankThatOthersWentPastDidNotEnd) {
   job.Expect(RANK_NOT_ARRIVED, {0});
 }
 
-// In a ring, rank 0 left out the exchanges of its step. Active operations do not show which of rank 1's sends meets the
-// receive of rank 2, which is one exchange ahead: not one of the exchange in which rank 1 waits for rank 0.
+// In a ring, rank 0 skipped its step's exchanges. Active operations do not show which of rank 1's sends matches the
+// receive of rank 2, which is one exchange ahead. It is not the send of the exchange in which rank 1 waits for rank
+// 0.
 TEST(Siblings, ASendOfAnExchangeThatWaitsForAnotherRankIsNotTheOtherSide) {
   std::vector<std::optional<FrDump>> dumps;
   for (int r = 0; r < 4; ++r) {
@@ -187,7 +188,7 @@ TEST(Siblings, ACompletionNoticedLateIsNotACause) {
   job.Expect(RANK_NOT_ARRIVED, {3});
 }
 
-// The peers completed #9 with rank 1, which would wait only for itself.
+// The peers completed #9 with rank 1, which would only wait for itself.
 TEST(Siblings, ACompletionThatNothingElseExplainsIsACause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 8 : 9).Done(r, 1, 20);
@@ -218,7 +219,7 @@ TEST(Siblings, ManyUnnoticedCompletionsAreACause) {
 TEST(Siblings, AFaultyGpuExplainsWhatItHoldsUp) {
   SiblingDumps job(true);
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, r == 0 ? 20 : 24).Done(r, 2, 7);
-  // Rank 0 notices no completion any more: its peer completed #21 to #24 with it. Rank 2 waits for rank 0's send.
+  // Rank 0 no longer notices completions: its peer completed #21 to #24 with it. Rank 2 waits for rank 0's send.
   job.AddP2p(0, "nccl:send 0->1", 8);
   for (int s = 21; s <= 24; ++s) job.Add(0, 1, s);
   job.AddP2p(2, "nccl:recv 1<-0", 8);
@@ -232,8 +233,8 @@ TEST(Siblings, PeersShowWhichOfTwoSizesIsOdd) {
   job.Expect(MISMATCH_COUNT, {1});
 }
 
-// Two threads of each rank make the same kinds of calls, and each also makes some that the other does not. If they were
-// compared as one program, all second threads would contradict a first thread.
+// Two threads of each rank make the same kinds of calls, and each also makes some that the other does not. If they
+// were compared as one program, all second threads would contradict a first thread.
 TEST(Siblings, TwoThreadsOfARankAreNotComparedAsOneProgram) {
   std::vector<std::optional<FrDump>> dumps;
   const char* const kinds[] = {"nccl:all_reduce", "nccl:gather", "nccl:scatter", "nccl:all_to_all"};

@@ -1,5 +1,4 @@
-// Tests ranks that left no data beside others that did: which of them waits, and GPUs whose error is explanation
-// enough.
+// Tests jobs in which only some ranks left data: which rank waits, and GPUs whose error explains everything.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +24,7 @@ void Lose(std::vector<int> ranks, Bundle* b) {
   std::erase_if(b->ranks, [&](const Rank& r) { return std::find(ranks.begin(), ranks.end(), r.rank) != ranks.end(); });
 }
 
-// The others wait for rank 5 in a tensor-parallel call. Another rank without data has a peer in tensor parallelism too,
+// The others wait for rank 5 in a tensor-parallel call. Another rank without data also has a tensor-parallel peer,
 // which waits elsewhere.
 TEST(Silent, ARankWithoutDataWhosePeersWentPastItWaitsWhereTheyWait) {
   for (int other = 0; other < 16; ++other) {
@@ -59,8 +58,8 @@ TEST(Silent, AGpuErrorNeedsNoOtherExplanation) {
   }
 }
 
-// A GPU starts an operation that it reaches, whatever its peers do. A GPU that did not start is held up by itself, not
-// by a partner without data. A GPU that did start waits for that partner.
+// A GPU starts an operation that it reaches, whatever its peers do. A GPU that did not start is blocked by its own
+// work, not by a partner without data. A GPU that did start waits for that partner.
 TEST(Silent, AGpuThatDidNotStartIsNotHeldUpByARankWithoutData) {
   for (bool gpu : {true, false}) {
     Job job(2, 1, 4, 4);
@@ -90,7 +89,8 @@ Bundle WithoutMarks(Bundle b) {
   return b;
 }
 
-// Without GPU marks, a CPU thread that waits for its GPU may be a victim. Calls that disagree show which rank is not.
+// Without GPU progress markers, a CPU thread that waits for its GPU may be a victim. Calls that disagree show which
+// rank is not.
 TEST(Silent, WaitsForGpusWithoutMarkersAreNotCausesBesideMismatchedCalls) {
   for (int skips : {0, 6, 13}) {
     Job job(4, 2, 2, 6);
@@ -103,7 +103,7 @@ TEST(Silent, WaitsForGpusWithoutMarkersAreNotCausesBesideMismatchedCalls) {
   }
 }
 
-// A receive without its send may be one too many, if no rank with the same role shows which call is wrong.
+// A receive without its send may be an extra one, if no rank with the same role shows which call is wrong.
 TEST(Silent, WithoutMarkersBothRanksOfAnUnmatchedReceiveAreNamed) {
   Job job(1, 2, 1, 6);
   constexpr int kReceiver = 1;

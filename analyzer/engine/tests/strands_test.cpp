@@ -21,8 +21,8 @@ using testing::Show;
 
 constexpr int64_t kNow = fr_test::kFirstEntryNs + 100'000'000'000;
 
-// Four ranks in a group for training and one for checkpoints. Each of `steps` steps has three calls of the former and
-// one of the latter, which rank r makes before its r-th call. In the last step, all are in flight.
+// Four ranks in a group for training and one for checkpoints. Each of `steps` steps has three training calls and one
+// checkpoint call, which rank r makes before its r-th call. In the last step, all are in flight.
 std::vector<FrDump> Training(int steps, bool same_order = false) {
   std::vector<FrDump> dumps(4);
   for (int r = 0; r < 4; ++r) {
@@ -44,7 +44,7 @@ std::vector<FrDump> Training(int steps, bool same_order = false) {
   return dumps;
 }
 
-// Removes what the rank issued from its `from`-th entry on.
+// Removes everything that the rank issued from its `from`-th entry on.
 void Stop(FrDump* dump, size_t from) {
   for (size_t i = from; i < dump->entries.size(); ++i)
     --dump->groups[static_cast<size_t>(dump->entries[i].pg_id)].enqueued;
@@ -58,7 +58,7 @@ Verdict Of(std::vector<FrDump> dumps) {
 
 TEST(Strands, CallsThatCompleteInAnyOrderDoNotBlockEachOther) {
   std::vector<FrDump> dumps = Training(6);
-  // Rank 2 stops after two of three calls, and has made that of the checkpoint.
+  // Rank 2 stops after two of three calls, and has made the checkpoint call.
   Stop(&dumps[2], dumps[2].entries.size() - 2);
   ExpectOnly(Of(dumps), RANK_NOT_ARRIVED, {2});
 }
@@ -66,7 +66,7 @@ TEST(Strands, CallsThatCompleteInAnyOrderDoNotBlockEachOther) {
 TEST(Strands, TheOrderOfOtherCallsStillShowsWhichRankLeftOutOne) {
   std::vector<FrDump> dumps = Training(6);
   auto& entries = dumps[3].entries;
-  // Rank 3 left out a call of the fourth step.
+  // Rank 3 skipped a call in the fourth step.
   entries.erase(entries.begin() + 14);
   for (size_t i = 14; i < entries.size(); ++i) entries[i].seq -= entries[i].pg_id == 0;
   --dumps[3].groups[0].enqueued;
@@ -74,7 +74,7 @@ TEST(Strands, TheOrderOfOtherCallsStillShowsWhichRankLeftOutOne) {
   for (const Finding& finding : v.findings()) EXPECT_NE(finding.kind(), ORDER_INVERSION) << Show(v);
 }
 
-// Nothing shows whether the order of these calls matters, and a rank without data may hold all of them.
+// Nothing shows whether the order of these calls matters, and a rank without data may be delaying all of them.
 TEST(Strands, ARankWithoutDataExplainsACircleOfUnknownOrders) {
   std::vector<std::optional<FrDump>> dumps;
   for (FrDump& dump : Training(1)) dumps.emplace_back(std::move(dump));
@@ -90,7 +90,8 @@ TEST(Strands, ACircleOfUnknownOrdersIsAHypothesis) {
   EXPECT_LE(v.findings(0).confidence(), 0.5) << Show(v);
 }
 
-// The watchdog of each group ends the process when it is the first to see a timeout. The other group is not mentioned.
+// The watchdog of each group ends the process when it is the first to detect a timeout. The other group is not
+// mentioned.
 TEST_F(LogsTest, AGroupThatALogDoesNotMentionMayHaveBeenUsed) {
   const auto late = [](int rank, const std::string& group) {
     return testing::Of(rank) + testing::Caught(rank, 5) + testing::Of(rank) + testing::Counters(group, rank, 6, 4);
@@ -101,7 +102,8 @@ TEST_F(LogsTest, AGroupThatALogDoesNotMentionMayHaveBeenUsed) {
   for (const Finding& finding : v.findings()) EXPECT_LE(finding.confidence(), 0.5) << Show(v);
 }
 
-// All calls are complete. Behind a rank that stopped, the others are at one place; at several, nobody stopped.
+// All calls are complete. If the others are all at one place behind a rank, that rank stopped; if they are at several
+// places, nobody stopped.
 TEST(Strands, DumpsOfSeveralMomentsShowNoMissingRank) {
   for (const bool one_place : {true, false}) {
     std::vector<FrDump> dumps;

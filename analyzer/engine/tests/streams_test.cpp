@@ -30,9 +30,9 @@ Call On(int comm, int stream, size_t after = SIZE_MAX) {
   return c;
 }
 
-// Rank 0 reduces with rank 1 on stream 0, and with rank 2 on stream 1. An event makes stream 1 wait for stream 0. Rank
-// 1 is stuck. With `aside`, rank 0 also reduces with rank 3 on stream 2. Nothing depends on that stream, and rank 3
-// does not come either.
+// Rank 0 reduces with rank 1 on stream 0, and with rank 2 on stream 1. An event makes stream 1 wait for stream 0.
+// Rank 1 is stuck. With `aside`, rank 0 also reduces with rank 3 on stream 2. Nothing depends on that stream, and
+// rank 3 does not arrive either.
 Bundle Dependent(bool aside, bool host_blocks) {
   Job job(1, 1, 4, 0);
   job.comms = {{"tp", {0, 1}}, {"dp", {0, 2}}, {"ep", {0, 3}}};
@@ -52,11 +52,11 @@ Bundle Dependent(bool aside, bool host_blocks) {
     job.comms.resize(2);
   }
   Bundle b = job.Run();
-  // The GPU does not start an operation that an event holds back.
+  // The GPU does not start an operation that an event delays.
   for (Op& op : b.ranks[0].ops) {
     if (op.stream == 1) op.state = OpState::kEnqueued;
   }
-  b.ranks[0].process.life = Life::kRunning;  // the job's model regards a program that does not end in a wait as over
+  b.ranks[0].process.life = Life::kRunning;  // in the job's model, a program that does not end in a wait is over
   const int64_t ticket = b.ranks[0].ops[0].ticket;
   b.ranks[0].streams[1].depends_on.push_back({0, static_cast<uint64_t>(ticket)});
   return b;
@@ -105,7 +105,7 @@ TEST(Streams, TheDependencyNamesTheStream) {
   EXPECT_EQ(ahead(b), (std::set<uint32_t>{0, 2}));
 }
 
-// PyTorch gives NCCL no names, so the members of a communicator identify it for people.
+// PyTorch gives NCCL no names, so users identify a communicator by its members.
 TEST(CommText, ACommunicatorWithoutANameListsItsMembers) {
   Communicator comm;
   comm.id = "44e8ec155b0c1557";
@@ -142,9 +142,9 @@ TEST(CommText, ANamedCommunicatorListsItsMembersIfOthersHaveItsName) {
   EXPECT_EQ(CommText(bundle, bundle.comms[0]), "dp");
 }
 
-// As in PyTorch, tensor-parallel reductions are on the compute stream and data-parallel ones are beside it. Once a step
-// each stream waits for the other. Rank 1's GPU does not reach a reduction on its compute stream, although its CPU
-// thread has finished the step.
+// As in PyTorch, tensor-parallel reductions are on the compute stream and data-parallel ones are on another. Once per
+// step each stream waits for the other. Rank 1's GPU does not reach a reduction on its compute stream, although its
+// CPU thread has finished the step.
 TEST(Streams, AWaitAddedLaterHoldsUpNothing) {
   for (const bool recorded : {true, false}) {
     Job job(1, 1, 4, 0);
@@ -184,8 +184,8 @@ TEST(Streams, AWaitAddedLaterHoldsUpNothing) {
   }
 }
 
-// Rank 1 receives from rank 0 and sends to rank 2 in one group. Rank 0 has completed its side, so the operation between
-// ranks 1 and 2 is stuck.
+// Rank 1 receives from rank 0 and sends to rank 2 in one group. Rank 0 has completed its side, so the operation
+// between ranks 1 and 2 is stuck.
 TEST(Streams, TheHalfOfAGroupThatThePeerCompletedIsNotStuck) {
   for (const bool first : {true, false}) {
     Job job(1, 1, 1, 1);
@@ -218,8 +218,8 @@ TEST(Streams, TheHalfOfAGroupThatThePeerCompletedIsNotStuck) {
   }
 }
 
-// Two ranks send to each other, each in a group that does not end. The record of the groups is lost. A call that has
-// begun still does not wait for an earlier one.
+// Two ranks send to each other, each in a group that does not end. The record of the groups is lost. Even then, a
+// call that has begun does not wait for an earlier one.
 TEST(Streams, ACallThatHasBegunWaitsForNothingOnItsStream) {
   for (const OpState second : {OpState::kStarted, OpState::kEnqueued}) {
     Job job(1, 1, 1, 1);

@@ -1,5 +1,5 @@
-// Tables of numbers find mismatches and matching calls. They must find what comparing all calls of a number with each
-// other finds, whatever numbers a hostile record holds.
+// Tables of numbers find mismatches and matching calls. They must find the same as comparing all calls with the same
+// number, whatever numbers a hostile record contains.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -94,7 +94,7 @@ TEST(Tables, FindTheSameFirstMismatchAsComparingAllCalls) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   int with = 0, without = 0;
   for (int round = 0; round < 400; ++round) {
-    // Numbers that a table holds and numbers that it does not, missing numbers, repeated numbers, unknown counts.
+    // Numbers that a table contains and numbers that it does not, missing numbers, repeated numbers, unknown counts.
     const int64_t stride = below(4) == 0 ? int64_t{1} << below(58) : 1;
     std::vector<std::vector<Op>> calls(kMembers);
     for (auto& own : calls) {
@@ -202,7 +202,7 @@ TEST(Tables, MatchingCallsHaveEqualNumbersAndTheirOrder) {
 }
 
 // A group's calls run as one operation on the GPU. Its times show how long the slowest call took. For a group with
-// several peers, they show nothing about one pair.
+// several peers, they show nothing about a single pair.
 TEST(Tables, AGroupWithSeveralPeersMeasuresNoPair) {
   const auto exchange = [](CallKind kind, int32_t peer, uint32_t group) {
     Op op = AllReduce(1, 100);
@@ -226,7 +226,7 @@ TEST(Tables, AGroupWithSeveralPeersMeasuresNoPair) {
   EXPECT_EQ(pairs(3, 3), 0u) << "both are in one group";
 }
 
-// After many searches a table answers; it must find the records that reading them finds.
+// After many searches a table answers; it must find the same records as reading them does.
 TEST(Tables, SendsAreTheSameAfterManySearches) {
   std::mt19937 random(5);
   std::vector<std::vector<Op>> calls(kMembers);

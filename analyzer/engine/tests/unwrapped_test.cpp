@@ -1,5 +1,5 @@
-// Tests an NCCL with functions that the recorder does not know. Every verdict names the functions that the job may have
-// called unrecorded.
+// Tests an NCCL with functions that the recorder does not support. Every verdict names the functions that the job may
+// have called unrecorded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

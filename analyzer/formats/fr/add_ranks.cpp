@@ -11,7 +11,7 @@
 namespace lockstep::fr {
 namespace {
 
-// One table of texts for the job; each file's numbers are translated to it.
+// One string table for the job, and the translation of each file's indexes to it.
 std::vector<uint32_t> InternAll(const std::vector<std::string>& texts, std::vector<std::string>* table,
                                 absl::flat_hash_map<std::string, uint32_t>* known) {
   std::vector<uint32_t> out;
@@ -24,7 +24,7 @@ std::vector<uint32_t> InternAll(const std::vector<std::string>& texts, std::vect
   return out;
 }
 
-// torchcomms does not record the peer of a send or receive. In a group of two it is the other member.
+// torchcomms does not record the peer of a send or receive. In a group of two, the peer is the other member.
 void NamePeer(const Bundle& bundle, const Rank& rank, Op* op) {
   if (!ring::IsPointToPoint(op->kind) || op->root_or_peer >= 0 || op->membership == kNoIndex) return;
   const Membership& own = rank.memberships[op->membership];

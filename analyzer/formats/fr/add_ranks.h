@@ -8,8 +8,8 @@
 
 namespace lockstep::fr {
 
-// Fills the empty bundle's ranks, communicators and tables of texts. `files` are usable, ascending by rank, one for
-// each rank. Problems of the files are added to `problems`.
+// Fills the empty bundle's ranks, communicators and string tables. `files` are usable, one for each rank, in
+// ascending order. The files' problems are added to `problems`.
 void AddRanks(std::vector<FileData> files, Bundle* bundle, std::vector<Problem>* problems);
 
 }  // namespace lockstep::fr

@@ -1,4 +1,4 @@
-// The meaning of an entry's fields depends on the backend, which is detected from the file.
+// The meaning of an entry's fields depends on the backend, which the loader detects from the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::vector<OpState> StatesOf(const Rank& rank) {
   return states;
 }
 
-// gloo completes operations out of order, and counts the last one that completed.
+// gloo completes operations out of order, and counts the last completed one.
 TEST(FrBackends, RetiredMeansCompletedIfTheBackendMarksNoCompletions) {
   FrDump dump;
   dump.groups = {{.enqueued = 4, .completed = 4}};
@@ -49,7 +49,7 @@ TEST(FrBackends, OperationsThatAreAllRetiredDidNotTimeOut) {
   }
 }
 
-// A job uses gloo for a checkpoint group and NCCL for the rest, and one dump has both.
+// A job uses gloo for a checkpoint group and NCCL for the rest; one dump has both.
 TEST(FrBackends, EachBackendOfADumpMarksCompletionsInItsWay) {
   FrDump dump;
   dump.groups = {{.enqueued = 2, .completed = 1},
@@ -105,7 +105,7 @@ TEST(FrBackends, CountersByOpIdBecomeTheNumbersOfEntries) {
   EXPECT_EQ(bundle.ranks[0].memberships[0].completed, 2);
 }
 
-// PyTorch numbers sends and receives on gloo with op_id, and keeps no entry of them.
+// PyTorch numbers sends and receives on gloo with op_id, and keeps no entry for them.
 FrDump GlooWithSends(std::vector<int64_t> op_ids) {
   FrDump dump;
   dump.groups = {{.enqueued = 3, .completed = 3}};
@@ -126,7 +126,7 @@ TEST(FrBackends, CallsWithoutAnEntryAreCounted) {
   EXPECT_EQ(unrecorded(gone), 0) << "the counted calls have lost their entries";
 }
 
-// Two groups whose operations are counted together, starting at `first`.
+// Two groups whose operations are numbered together, starting at `first`.
 FrDump Torchcomms(int64_t first) {
   FrDump dump;
   dump.pg_status = false;

@@ -59,24 +59,23 @@ class DumpReader {
     const Value entries = Document::IsSequence(dump) ? dump : document_.Get(dump, Key::kEntries);
     if (!error.text.empty()) file_.rank.damaged = true;
     entries_.ReadEntries(entries);
-    // JSON leaves an empty list out; a pickle without the list was requested without collectives.
+    // JSON omits an empty list; a pickle without the list was requested without collectives.
     const bool included = Document::IsSequence(entries) || (json && entries.type == Type::kMissing);
     if (!included) {
       file_.rank.damaged = true;
       if (error.text.empty())
         Report(-1,
-               "contains no list of entries, like a dump that was requested without collectives: its operations are "
+               "contains no list of entries, like a dump requested without collectives: its operations are "
                "unknown");
     }
     NumberByGroup(entries_.mutable_raw(), &file_);
     DecideStates(entries_.raw(), included, &file_);
     if (!error.text.empty()) {
       Report(error.offset,
-             absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(),
-                          " entries complete before that are used"),
+             absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(), " entries before that are used"),
              Like("damaged: ", error));
     }
-    // Releases unused memory, because the operations are kept for long.
+    // Releases unused memory, because the operations are kept for a long time.
     if (file_.rank.ops.size() + file_.rank.ops.size() / 4 < file_.rank.ops.capacity()) file_.rank.ops.shrink_to_fit();
     return std::move(file_);
   }
@@ -104,7 +103,8 @@ class DumpReader {
       claim.desc = std::string(document_.Text(document_.Get(value, Key::kDesc)));
       bool good = value.type == Type::kDict && used.insert(value.index).second &&
                   ReadMembers(document_.Get(value, Key::kRanks), &claim.members) && !claim.members.empty();
-      // Backends without group names (gloo) list only the newest group, without a name and with its own rank numbers.
+      // Backends without group names (gloo) list only the newest group, without a name and with their own rank
+      // numbers.
       if (good && claim.name.empty()) {
         file_.rank.newest_group_size = static_cast<int32_t>(claim.members.size());
         return true;
@@ -121,7 +121,7 @@ class DumpReader {
     if (bad > 0) {
       Report(-1,
              absl::StrCat(bad, " groups of pg_config have no usable list of ranks (the first: '", first_bad,
-                          "'); their members are taken from the ranks that used them"),
+                          "'); the ranks that used them count as their members"),
              "groups without ranks");
     }
     std::stable_sort(file_.claims.begin(), file_.claims.end(),
@@ -169,7 +169,7 @@ class DumpReader {
       return file_.statuses.size() < kMaxGroups;
     });
     if (bad > 0)
-      Report(-1, absl::StrCat(bad, " lines of pg_status do not have the expected form: ignored"), "pg_status");
+      Report(-1, absl::StrCat(bad, " lines of pg_status do not have the expected format; ignored"), "pg_status");
     std::stable_sort(file_.statuses.begin(), file_.statuses.end(),
                      [](const GroupStatus& a, const GroupStatus& b) { return a.pg_id < b.pg_id; });
     auto same = [](const GroupStatus& a, const GroupStatus& b) { return a.pg_id == b.pg_id; };
@@ -246,11 +246,10 @@ std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, 
   } else if (const auto dumps = DumpsByRank(document); !dumps.empty()) {
     for (const auto& [rank, dump] : dumps) out.push_back(DumpReader(path, document).Read(dump, rank, error, json));
   } else if (!error.text.empty()) {
-    out.push_back(NoDump(path, error.offset,
-                         absl::StrCat("damaged: ", error.text, "; nothing before that could be used"),
+    out.push_back(NoDump(path, error.offset, absl::StrCat("damaged: ", error.text, "; nothing before that is usable"),
                          Like("nothing usable: ", error)));
   } else {
-    out.push_back(NoDump(path, 0, "contains data, but no field of a Flight Recorder dump"));
+    out.push_back(NoDump(path, 0, "contains data, but none of a Flight Recorder dump's fields"));
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// One Flight Recorder file on its own: everything that does not need other ranks' files.
+// A single Flight Recorder file: everything that does not need other ranks' files.
 #pragma once
 
 #include <cstdint>
@@ -14,74 +14,75 @@ namespace lockstep::fr {
 // PyTorch keeps 2,000 entries by default; some jobs use 20,000.
 constexpr uint64_t kMaxEntries = 1u << 20;
 
-// Maximum number of groups in one file. Jobs of tens of thousands of ranks have a hundred in each; algorithms on them
-// may take quadratic time.
+// Maximum number of groups in one file. A file from a job of tens of thousands of ranks has a hundred. Algorithms
+// over groups may take quadratic time.
 constexpr size_t kMaxGroups = 8192;
 
-// Larger than any real counter. Larger numbers are damage and count as missing, so sums and differences of the others
-// cannot overflow.
+// Larger than any real counter. A larger number is damage and counts as missing, so sums and differences cannot
+// overflow.
 constexpr int64_t kMaxCounter = INT64_MAX / 8;
 
-// A group of pg_config.
+// A group in pg_config.
 struct GroupClaim {
   std::string name, desc;
   std::vector<int32_t> members;
 };
 
-// A line of pg_status, with the file's values: -1 means never; kUnknown means missing or not a number.
+// A line of pg_status with the file's values: -1 means never; kUnknown means missing or not a number.
 struct GroupStatus {
   int64_t pg_id = 0;
   int64_t enqueued = kUnknown, started = kUnknown, completed = kUnknown;
 };
 
-// The file's last counts of collectives and of point-to-point operations in one group. kNone and kUnknown as in Bundle.
+// The file's latest counts of collectives and point-to-point operations in one group. kNone and kUnknown as in
+// Bundle.
 struct Progress {
   int64_t issued = kUnknown, started = kUnknown, completed = kUnknown;
   int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
 };
 
-// A group that entries name. Op::membership is an index into these until the files are merged.
+// A group that entries refer to. Op::membership is an index into these until the files are merged.
 struct UsedGroup {
   std::string name, desc;
-  // Old dumps have no process_group; `name` is then made from the pg_id.
+  // Old dumps have no process_group; then `name` is made from the pg_id.
   bool local_id_only = false;
   std::vector<int64_t> pg_ids;                      // distinct, in order of appearance; exactly one in a valid file
   bool collective_zero = false;                     // a collective has the number 0
-  int64_t collectives = kUnknown, p2ps = kUnknown;  // the largest numbers in entries
-  int64_t first_collective = kUnknown;              // the smallest number of a collective
+  int64_t collectives = kUnknown, p2ps = kUnknown;  // the largest sequence numbers in entries
+  int64_t first_collective = kUnknown;              // the smallest sequence number of a collective
   bool has_p2p = false;
   bool has_batches = false;     // the file has batches of point-to-point operations
   int32_t own_group_rank = -1;  // from sends and receives; -1 if unknown or contradictory
-  bool counted_inside = false;  // own_group_rank certainly is a number inside the group, not the job's
+  bool counted_inside = false;  // own_group_rank is certainly a rank inside the group, not in the job
   int32_t size_hint = 0;        // lower limit, from peer numbers and pg_config
   bool may_have_more = false;   // see Communicator
   int64_t newest_issued_ns = 0;
-  int64_t unrecorded = 0;  // calls that op_id counts and no entry contains
+  int64_t unrecorded = 0;  // calls that op_id counts but no entry contains
   Progress progress;
   ring::CommState state = ring::CommState::kReady;
   ring::CallKind origin = ring::CallKind::kNone;  // the call that creates it, if known
 };
 
 struct FileData {
-  bool usable = false;  // whether the file is a Flight Recorder dump, perhaps damaged
+  bool usable = false;  // whether the file is a Flight Recorder dump, possibly damaged
   Rank rank;
   std::vector<Problem> problems;
   std::vector<GroupClaim> claims;     // sorted by name
   std::vector<GroupStatus> statuses;  // ascending by pg_id
   std::vector<UsedGroup> used;
-  std::vector<std::string> strings, shapes;  // meaning of Op's indices until the files are merged
-  // Latest time_created_ns; together with `progress_sum` it decides between files of one rank.
+  std::vector<std::string> strings, shapes;  // the texts of Op's indexes until the files are merged
+  // The latest time_created_ns. It and `progress_sum` decide between several files of one rank.
   int64_t newest_ns = 0;
   int64_t progress_sum = 0;  // sum of last_enqueued_collective
-  // When the oldest unfinished operation was recorded, and its timeout; 0 if unknown.
+  // When the oldest unfinished operation was recorded, and its timeout; 0: unknown.
   int64_t oldest_open_ns = 0, open_timeout_ns = 0;
   bool ends_unnoticed = false;  // operations had completed that a group's watchdog had not noticed yet
 };
 
-// Parses `bytes` (a whole file): one dump, the dumps of several ranks in one JSON object by rank, or a list of entries.
-// Returns at least one, which is unusable if the file contains none. Ranks are -1 unless the file itself contains them.
-// Problems have `path`. `space` is working memory, reused for file after file; the result does not refer to it. Safe
-// for any input.
+// Parses `bytes`, a whole file: one dump, the dumps of several ranks in one JSON object by rank, or a list of
+// entries. Returns at least one result, which is unusable if the file contains no dump. Ranks are -1 unless the file
+// itself contains them. Problems name `path`. `space` is working memory, reused for each file; the result does not
+// refer to it. Safe for any input.
 std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space);
 
 }  // namespace lockstep::fr

@@ -1,4 +1,4 @@
-// Ranks and hosts in the names of Flight Recorder files. A dump itself does not contain its rank.
+// Ranks and hosts in the names of Flight Recorder files. The dump itself does not contain its rank.
 #pragma once
 
 #include <cstddef>
@@ -9,35 +9,35 @@
 
 namespace lockstep::fr {
 
-// A number in a file's or a parent folder's name that may be the file's rank.
+// A number in the name of a file or parent folder that may be the file's rank.
 struct NamedNumber {
   int32_t value = -1;
   bool after_rank = false;      // "rank_5", "rank5", "rank=5"; not "local_rank_5"
-  bool in_folder = false;       // the number is in the name of a folder, not of the file
+  bool in_folder = false;       // the number is in a folder name, not in the file name
   size_t first = 0, count = 0;  // position of the number's digits in the path
 };
 
 struct FileName {
-  // The path from the folder that all files share, with placeholders for numbers. Files with the same shape follow one
-  // naming rule, and numbers with the same index have the same meaning in all of them.
+  // The path after the folders that all files share, with placeholders for numbers. Files with the same shape follow
+  // one naming rule, and numbers with the same index have the same meaning in all of them.
   std::string shape;
   std::vector<NamedNumber> numbers;
 };
 
-// The path up to its last slash, with it.
+// The path up to and including its last slash.
 std::string_view Folder(std::string_view path);
 
-// `shared`: length of the folders that all files share. Only the innermost of them may contain the rank, after the word
-// "rank".
+// `shared`: length of the folders that all files share. Only the innermost of them may contain the rank, after the
+// word "rank".
 FileName ParseFileName(std::string_view path, size_t shared);
 
-// The folders that all paths share, with the last slash.
+// The folders that all paths share, including the last slash.
 size_t SharedFolders(const std::vector<std::string>& paths);
 
-// The rank in the name of a single file: the number after the word "rank", else the last number; -1 without one.
+// The rank in the name of a single file: the number after the word "rank", else the last number; -1 if there is none.
 int32_t RankInName(std::string_view path);
 
-// The host in the file's name: between "rank_" and the rank (nccl_trace_rank_node02_5), before "_dump_"
+// The host in the file name: between "rank_" and the rank (nccl_trace_rank_node02_5), before "_dump_"
 // (node02_dump_5), or after the rank if it begins with "node" or "host" (rank_5_node02.pkl). Empty if there is none.
 std::string HostInName(std::string_view path, const NamedNumber& rank);
 

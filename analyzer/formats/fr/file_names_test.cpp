@@ -1,4 +1,4 @@
-// Tests ranks and hosts in the names that users give Flight Recorder files.
+// Tests ranks and hosts in file names that users give Flight Recorder files.
 #include "analyzer/formats/fr/file_names.h"
 
 #include <gmock/gmock.h>
@@ -107,8 +107,8 @@ TEST(FrFileNames, TheRankIsInTheNameOfASingleFile) {
   }
 }
 
-// Besides the rank, a name may contain a node, a process, a time or an attempt. The unique number that fits the groups
-// is the rank.
+// Besides the rank, a name may contain a node, a process, a time or an attempt. The unique number that fits the
+// groups is the rank.
 TEST(FrFileNames, TheNumberThatFitsTheGroupsIsTheRank) {
   using std::to_string;
   const std::vector<std::pair<const char*, std::string (*)(int)>> rules = {
@@ -150,7 +150,7 @@ TEST(FrFileNames, GroupsAloneMayIdentifyTheRank) {
   ExpectEverybody(LoadFiles(paths));
 }
 
-// The files of each host are numbered from 0, so the host's number belongs to the rank.
+// Each host numbers its files from 0, so the host's number is a part of the rank.
 TEST(FrFileNames, ANumberInsideAHostIsCombinedWithTheHost) {
   for (const bool pairs : {true, false}) {
     ExpectEverybody(LoadAs(
@@ -200,7 +200,7 @@ std::string Little(uint64_t value, int size) {
   return out;
 }
 
-// Makes a zip archive as zip(1) does. Every second file is stored; the others are deflated.
+// Creates a zip archive in the same way as zip(1). Every second file is stored; the others are deflated.
 std::string Zip(const std::vector<std::pair<std::string, std::string>>& files) {
   std::string out, table;
   for (size_t i = 0; i < files.size(); i++) {
@@ -253,7 +253,7 @@ TEST(FrPacked, AZipArchiveContainsDumpsOfAllRanks) {
   const Bundle bundle = LoadFiles({folder.Write("traces.zip", whole)});
   ExpectEverybody(bundle);
   EXPECT_THAT(bundle.problems, IsEmpty());
-  // Damage at any place, and any cut, is reported as a problem and has no other effect.
+  // Damage anywhere, and truncation at any point, is reported as a problem and has no other effect.
   std::mt19937 random(7);
   for (int round = 0; round < 300; round++) {
     std::string bytes = whole;
@@ -263,7 +263,7 @@ TEST(FrPacked, AZipArchiveContainsDumpsOfAllRanks) {
   }
 }
 
-// All entries refer to the data of the first file, so a small archive would be unpacked thousands of times.
+// All entries refer to the first file's data, so a small archive would be unpacked thousands of times.
 TEST(FrPacked, AnArchiveThatNamesTheSameBytesTwiceIsRefused) {
   std::vector<std::pair<std::string, std::string>> files = {{"nccl_trace_rank_0", ToPickle(DumpNamed(0))}};
   for (int rank = 1; rank < 64; rank++) files.push_back({"nccl_trace_rank_" + std::to_string(rank), ""});

@@ -27,7 +27,7 @@ class PickleReader final : public FlightRecorderReader {
   }
 };
 
-// Not so: a log that begins with a printed Python dictionary, or has an object in each line.
+// Rejects a log that begins with a printed Python dictionary, or has an object in each line.
 bool IsOneObject(std::string_view head) {
   const size_t end = head.find('\n');
   const std::string_view first = fr::Strip(head.substr(0, end));
@@ -43,7 +43,7 @@ class JsonReader final : public FlightRecorderReader {
   Claim Claims(std::string_view head) const override {
     while (!head.empty() && fr::IsSpace(head[0])) head.remove_prefix(1);
     if (!head.empty() && head[0] == '{') return IsOneObject(head) ? Claim::kMaybe : Claim::kNo;
-    // A plain list of entries; logs begin with a bracket too.
+    // A plain list of entries. Logs can also begin with a bracket.
     if (head.empty() || head[0] != '[') return Claim::kNo;
     head.remove_prefix(1);
     while (!head.empty() && fr::IsSpace(head[0])) head.remove_prefix(1);

@@ -31,7 +31,7 @@ uint64_t IdentityHash(const std::string& name, std::vector<int32_t> members) {
   return hash;
 }
 
-// The two counters as shown by entries, of one group or of all groups with one description.
+// The two counters according to entries, of one group or of all groups with one description.
 struct Counters {
   bool seen = false;
   int64_t collectives = kUnknown, p2ps = kUnknown;
@@ -52,7 +52,7 @@ struct Group {
   uint64_t hash = 0;
   int64_t first_seq = 1;
   Counters counters;
-  int64_t same_enqueued = kUnknown;  // if there are no entries: the last number on every rank; kNone if they differ
+  int64_t same_enqueued = kUnknown;  // without entries: the last number on every rank; kNone if the ranks differ
 };
 
 // One rank's link to a group.
@@ -93,8 +93,8 @@ class Merger {
     return at;
   }
 
-  // A process that creates groups which others do not create may count names on its own, so one group has several
-  // names. If each file lists one group with these members and this description, all of them mean the same.
+  // A process that creates groups which others do not create may number names on its own, so one group has several
+  // names. If each file lists one group with these members and this description, all of them mean the same group.
   void JoinNames() {
     struct Claimed {
       std::set<std::string> names;
@@ -146,10 +146,10 @@ class Merger {
       if (refused > 0) {
         files_[f].problems.push_back(
             {.path = files_[f].rank.path,
-             .text =
-                 absl::StrCat(refused, " groups of pg_config (the first: '", first,
-                              "') do not list the rank of every file that contains them, so they count ranks inside "
-                              "the group, or a file has the wrong name; members are taken from the operations"),
+             .text = absl::StrCat(
+                 refused, " groups of pg_config (the first: '", first,
+                 "') do not list the rank of every file that contains them. Either they count ranks inside "
+                 "the group, or a file has the wrong name; the operations show the members"),
              .rank = files_[f].rank.rank,
              .like = "groups without the file's rank"});
       }
@@ -163,7 +163,7 @@ class Merger {
     return std::find(group.members.begin(), group.members.end(), rank) != group.members.end();
   }
 
-  // The trusted group that the file's entries mean; kNoIndex if no pg_config of any file shows it.
+  // The trusted group that the file's entries mean; kNoIndex if no file's pg_config shows it.
   uint32_t Resolve(size_t f, const UsedGroup& used) {
     for (const Link& link : links_[f]) {
       if (groups_[link.group].name == used.name && !used.local_id_only) return link.group;
@@ -279,8 +279,8 @@ class Merger {
   // pg_config and pg_status list the same groups.
   bool SameCount(size_t f) const { return links_[f].size() == files_[f].statuses.size(); }
 
-  // Groups are numbered and named in the order of their creation. Does nothing if entries of ranks that created the
-  // same groups contradict this, because names may have been given in another order.
+  // Groups are numbered and named in creation order. Does nothing if entries of ranks that created the same groups
+  // contradict this, because names may have been assigned in another order.
   bool LinkByOrder(size_t f, const Witnesses& witnesses) {
     if (!SameCount(f)) return false;
     const auto known = witnesses.find(Signature(f));
@@ -296,7 +296,7 @@ class Merger {
       if (i > 0 && by_number[i].first == by_number[i - 1].first) return false;
       const Link& link = *by_number[i].second;
       if (link.status != nullptr && link.status != &statuses[i]) return false;
-      // The name is used, but its number is in doubt. Then the order is in doubt, too.
+      // The name is in use, but its number is in doubt, and therefore the order.
       if (link.used != kNoIndex && link.status == nullptr) return false;
       if (known == witnesses.end()) continue;
       const auto said = known->second.find(statuses[i].pg_id);
@@ -360,7 +360,7 @@ class Merger {
     auto known = witnesses.find(Signature(f));
     if (known == witnesses.end()) return;
     for (const auto& [id, desc] : known->second) {
-      if (desc.empty()) return;  // the descriptions differ, so the order of creation was not the same
+      if (desc.empty()) return;  // the descriptions differ, so the creation order was not the same
     }
     for (const GroupStatus& status : files_[f].statuses) {
       auto said = known->second.find(status.pg_id);
@@ -456,7 +456,7 @@ class Merger {
     for (size_t f = 0; f < files_.size(); f++) BuildRank(f, comm_of, &(*operation_memberships)[f]);
   }
 
-  // The pg_id of each group: the number of groups that the process made before it, if all members have the same, else
+  // The pg_id of each group: the number of groups that the process created before it, if all members agree; otherwise
   // 0.
   std::vector<uint32_t> Ordinals() const {
     constexpr uint32_t kDiffer = UINT32_MAX;

@@ -18,7 +18,7 @@
 namespace lockstep::fr {
 namespace {
 
-// A list that counts inside its group runs from 0 without a gap, but so does one of the job's first ranks.
+// A list that counts inside its group runs from 0 without a gap, but so does a list of the job's first ranks.
 bool MayCountInside(const std::vector<int32_t>& members) {
   return members.empty() || (members.front() == 0 && static_cast<size_t>(members.back()) + 1 == members.size());
 }
@@ -42,8 +42,8 @@ enum class Name { kUnknown, kRight, kWrong };
 
 struct Finding {
   Name name = Name::kUnknown;
-  int32_t rank = -1;  // for a wrong name: the only rank that is in all groups; -1 if there are several, or none
-  std::string group;  // for a wrong name: the first group that does not contain the rank
+  int32_t rank = -1;  // if the name is wrong: the only rank that is in all groups; -1 if there are several or none
+  std::string group;  // if the name is wrong: the first group that does not contain the rank
 };
 
 Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std::string>& of_the_job) {
@@ -67,7 +67,7 @@ Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std:
   return out;
 }
 
-// How badly the numbers at one place of the names fit as ranks of these files: lower is better.
+// How badly the numbers at one position of the names fit as ranks of these files: lower is better.
 struct Price {
   bool mostly_misfits = false, no_word = false;
   size_t misfits_and_doubles = 0;
@@ -77,8 +77,9 @@ struct Price {
 
 using NamedFile = std::pair<FileData*, FileName>;
 
-// Names that count inside a host, as in node-1/trace_3: the folder's number counts hosts of equal size. Returns the
-// indexes of the two numbers if every file has a rank of its own that is in the job and in all the file's groups.
+// Names that count ranks inside a host, as in node-1/trace_3: the folder's number counts hosts of equal size. Returns
+// the indexes of the two numbers if every file gets its own rank, which is in the job and in all of the file's
+// groups.
 std::optional<std::pair<size_t, size_t>> HostAndPlace(const std::vector<NamedFile>& named, int32_t listed,
                                                       const absl::flat_hash_set<std::string>& of_the_job,
                                                       int32_t* host_size) {
@@ -108,7 +109,7 @@ void NameRanks(std::vector<FileData>* files) {
   for (const FileData& file : *files) paths.push_back(file.rank.path);
   const size_t shared = SharedFolders(paths);
   std::map<std::string, std::vector<NamedFile>> rules;
-  int32_t listed = -1;  // the largest rank of all lists
+  int32_t listed = -1;  // the largest rank in any list
   for (FileData& file : *files) {
     for (const GroupClaim& claim : file.claims) {
       if (claim.members.empty()) continue;
@@ -175,32 +176,34 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
     FileData& file = (*files)[i];
     const Finding& found = findings[i];
     if (file.rank.rank < 0 && found.rank < 0) {
-      problems->push_back({.path = file.rank.path,
-                           .text = "not used: its name contains no rank (nccl_trace_rank_5 would), and its pg_config "
-                                   "fits more than one: rename the file"});
+      problems->push_back(
+          {.path = file.rank.path,
+           .text = "not used: its name contains no rank (unlike nccl_trace_rank_5, for example), and its pg_config "
+                   "fits more than one; rename the file"});
       continue;
     }
     if (found.name != Name::kWrong || (count_otherwise && file.rank.rank >= 0)) {
       kept.push_back(std::move(file));
       continue;
     }
-    const std::string why =
-        file.rank.rank < 0
-            ? std::string("its name holds no rank")
-            : absl::StrCat("its name says rank ", file.rank.rank, ", but its pg_config belongs to a rank in group '",
-                           Printable(found.group, kMostNameColumns), "', which rank ", file.rank.rank, " is not in");
+    const std::string why = file.rank.rank < 0 ? std::string("its name contains no rank")
+                                               : absl::StrCat("its name contains rank ", file.rank.rank,
+                                                              ", but its pg_config belongs to a rank in group '",
+                                                              Printable(found.group, kMostNameColumns),
+                                                              "', which does not contain rank ", file.rank.rank);
     if (found.rank < 0) {
       problems->push_back({.path = file.rank.path,
-                           .text = absl::StrCat("not used: ", why, ": rename the file"),
+                           .text = absl::StrCat("not used: ", why, "; rename the file"),
                            .rank = file.rank.rank,
                            .like = "another rank's name"});
       continue;
     }
-    problems->push_back({.path = file.rank.path,
-                         .text = absl::StrCat(why, "; rank ", found.rank,
-                                              " is the only rank in all its groups: used as that rank's dump"),
-                         .rank = found.rank,
-                         .like = "taken for another rank's"});
+    problems->push_back(
+        {.path = file.rank.path,
+         .text = absl::StrCat(why, "; rank ", found.rank,
+                              " is the only rank in all its groups, so the file is used as that rank's dump"),
+         .rank = found.rank,
+         .like = "taken for another rank's"});
     file.rank.rank = found.rank;
     kept.push_back(std::move(file));
   }

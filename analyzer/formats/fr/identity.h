@@ -1,4 +1,4 @@
-// Determines the rank of each file, from its name and its pg_config.
+// Determines each file's rank from its name and its pg_config.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,16 @@
 
 namespace lockstep::fr {
 
-// A dump does not contain its rank, so the rank comes from the file's name. In files that are named by one rule, it is
-// at the same place of the name. If a name has several numbers, the rank is the number that follows the word "rank",
-// fits the groups of pg_config, and differs between all files. Sets Rank::rank (-1 if the name has none) and
-// Rank::host; a rank that is already set stays.
+// A dump does not contain its rank, so the rank comes from the file name. Files named by one rule have it at the same
+// position. If a name has several numbers, the rank is the number that follows the word "rank", fits the groups in
+// pg_config, and differs between all files. Sets Rank::host and Rank::rank (-1 if the name has none); keeps a rank
+// that is already set.
 void NameRanks(std::vector<FileData>* files);
 
-// pg_config lists the groups that a dump's process is in. If the name has no rank, or a rank that these groups
-// contradict, the file gets the only rank that is in all of them. If several ranks are in all of them, the file is
-// removed from `files`. A line of `problems` names the file and the reason. Names are kept if lists may count ranks
-// inside their groups. They are also kept if most files contradict their names and some of these have no unique rank.
+// pg_config lists the groups of a dump's process. If the name has no rank, or a rank that contradicts these groups,
+// the file gets the only rank that is in all of them. If several ranks are in all of them, the file is removed from
+// `files`, and a line in `problems` names it and the reason. Names are kept if lists may count ranks inside their
+// groups. They are also kept if most files contradict their names and some of those have no unique rank.
 void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems);
 
 }  // namespace lockstep::fr

@@ -1,4 +1,4 @@
-// Tests dumps whose file name has another rank. The groups in their pg_config identify the rank.
+// Tests dumps whose file name contains another rank. The groups in their pg_config identify the rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

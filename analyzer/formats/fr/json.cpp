@@ -22,7 +22,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (!whole && error_.text.empty()) error_.text = "not JSON";
     if (!error_.text.empty() && !error_.refused) {
       for (const Level& level : levels_) document_.SetPartial(level.container.index);
-      // Closes the innermost first, so that each container is complete in its parent.
+      // Closes the innermost container first, so that each container is complete in its parent.
       while (!levels_.empty()) Close();
     }
     return error_;
@@ -77,7 +77,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     return value;
   }
 
-  // Equal texts become one string, as with the pickle's memo.
+  // Equal strings are stored once, as with the pickle's memo.
   Value Text(std::string& text) {
     auto found = texts_.find(text);
     if (found != texts_.end()) return found->second;

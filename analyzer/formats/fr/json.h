@@ -1,4 +1,4 @@
-// The JSON variant of a Flight Recorder dump, into the same values as the pickle.
+// The JSON variant of a Flight Recorder dump, parsed into the same values as the pickle.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@ namespace lockstep::fr {
 // Deeper nesting is damage, because the format has six levels.
 constexpr size_t kMaxJsonDepth = 64;
 
-// Like ParsePickle: iterative and bounded; data before damage stays usable.
+// Like ParsePickle: iterative and bounded; keeps data from before any damage.
 ParseError ParseJson(std::string_view bytes, Document* document);
 
 }  // namespace lockstep::fr

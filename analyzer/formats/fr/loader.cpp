@@ -31,11 +31,11 @@ namespace {
 
 using fr::FileData;
 
-// A dump of 20,000 entries with stacks takes 5 MB, and with C++ stacks perhaps ten times that.
+// A dump of 20,000 entries with stacks takes 5 MB, and with C++ stacks perhaps ten times as much.
 constexpr size_t kMaxFileBytes = 256u << 20;
 constexpr size_t kMostNameBytes = 512;  // for a file in an archive
 
-// Only grows; contains raw bytes.
+// Never shrinks; contains raw bytes.
 class Buffer {
  public:
   char* Reserve(size_t size, size_t keep) {
@@ -56,8 +56,7 @@ class Buffer {
 
 using fr::Folder;
 
-// Reads the whole file into `buffer`. The file is read, not mapped, because a mapped file that somebody cuts causes
-// SIGBUS.
+// Reads the whole file into `buffer`. Does not map it, because a mapped file that somebody truncates causes SIGBUS.
 bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* written_ns, std::string* error) {
   const UniqueFd fd = OpenToRead(path);
   if (!fd.ok()) {
@@ -93,7 +92,7 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
   return good;
 }
 
-// Limit on the unpacked size of all files of one load together.
+// Limits the total unpacked size of all files in one load.
 constexpr int64_t kMostUnpackedBytes = int64_t{8} << 30;
 
 struct Workspace {
@@ -133,8 +132,8 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
     if (space->Room() > 0) return false;
     dumps.emplace_back();
     dumps.back().problems.push_back({.path = name,
-                                     .text = absl::StrCat("not read: the packed files before it unpack to ",
-                                                          kMostUnpackedBytes >> 30, " GiB; name fewer files"),
+                                     .text = absl::StrCat("not read: the packed files before it already unpack to ",
+                                                          kMostUnpackedBytes >> 30, " GiB; pass fewer files"),
                                      .like = "too much is packed"});
     return true;
   };
@@ -144,7 +143,7 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
     space->Spend();
     read(space->unpacked, path, damage);
   } else if (fr::IsZip(bytes)) {
-    written_ns = 0;  // an archive's time does not apply to its files, and their own are local times of an unknown zone
+    written_ns = 0;  // an archive's time does not apply to its files, and their own are local times in an unknown zone
     const absl::StatusOr<std::vector<fr::Packed>> files = fr::FilesInZip(bytes);
     if (!files.ok()) {
       dumps.emplace_back();
@@ -172,9 +171,9 @@ bool Better(const FileData& a, const FileData& b) {
 }
 
 // Folders with dumps of the same ranks belong to different jobs or attempts, and are not mixed. Keeps the latest
-// attempt unless half of its ranks are missing; of jobs that ran at the same time the one with the most ranks, then one
-// with an operation past its timeout, then one with unfinished operations, then the newest. Reports the others. A
-// folder that repeats only a few ranks contains older dumps of the same job.
+// attempt unless half of its ranks are missing. Among jobs that ran at the same time, prefers the one with the most
+// ranks, then one with an operation past its timeout, then one with unfinished operations, then the newest. Reports
+// the others. A folder that repeats only a few ranks contains older dumps of the same job.
 void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   struct Set {
     std::set<int32_t> ranks;
@@ -229,7 +228,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::vector<std::vector<FileData>> loaded(names.size());
   {
-    // Large files first, because the last one keeps the other processors waiting.
+    // Large files first, because the last file keeps the other CPUs waiting.
     std::vector<std::pair<int64_t, size_t>> order;
     for (size_t i = 0; i < names.size(); i++) {
       struct stat info = {};
@@ -276,8 +275,8 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   std::vector<FileData> kept;
   for (FileData& file : files) {
     if (!kept.empty() && kept.back().rank.rank == file.rank.rank) {
-      // An older set beside the newer one is expected in one folder. In two folders, it may be another hang that was
-      // not examined.
+      // One folder is expected to contain older dumps beside newer ones. In two folders, the older ones may be from
+      // another hang that was not analyzed.
       const bool together = Folder(file.rank.path) == Folder(kept.back().rank.path);
       problems.push_back({.path = file.rank.path,
                           .text = absl::StrCat("not used: another file of rank ", file.rank.rank,

@@ -44,7 +44,7 @@ TEST(FrLoaderGroups, AGroupWithTheSameNameAndOtherMembersIsAnotherGroup) {
   }
 }
 
-// Rank 0 has created a group of its own, so it counts the names of later groups from one more.
+// Rank 0 has created a group of its own, so its names of later groups are one higher.
 TEST(FrLoaderGroups, OneGroupMayHaveAnotherNameInEachProcess) {
   FrDump dumps[2];
   dumps[0].groups.push_back({.name = "1", .desc = "own", .ranks = {0}, .pg_id = 1});
@@ -252,7 +252,7 @@ TEST(FrLoaderGroups, StatusOfPointToPointGroupsCountsSendsAndReceives) {
   EXPECT_EQ(member.p2p_issued, 5000);
   EXPECT_EQ(member.p2p_completed, 4997);
   // Sends and receives complete in any order, so the count does not prove that this one completed. Its entry does not
-  // prove that it is unfinished: a dump of active operations keeps members of completed batches.
+  // prove that it is unfinished either: a dump of active operations keeps members of completed batches.
   EXPECT_EQ(bundle.ranks[0].ops[0].state, OpState::kUnknown);
   EXPECT_EQ(bundle.ranks[0].ops[0].root_or_peer, 1);
   EXPECT_EQ(bundle.ranks[0].ops[0].seq, 4995);
@@ -261,7 +261,7 @@ TEST(FrLoaderGroups, StatusOfPointToPointGroupsCountsSendsAndReceives) {
   EXPECT_EQ(other.issued, kUnknown);
 }
 
-// A group has one number in the status, although it counts collectives and sends separately.
+// The status has one number for a group, although the group numbers collectives and sends separately.
 TEST(FrLoaderGroups, StatusOfMixedGroupsBoundsBothCounts) {
   FrDump dump;
   dump.groups[0] = {.enqueued = 2, .completed = 48};
@@ -283,8 +283,8 @@ TEST(FrLoaderGroups, StatusOfMixedGroupsBoundsBothCounts) {
   EXPECT_EQ(bundle.ranks[0].ops[1].state, OpState::kIncomplete);
 }
 
-// A file of a few kilobytes can claim the largest rank, and many descriptions. This is not a timing test: work for each
-// rank in each group would not end.
+// A file of a few kilobytes can claim the largest rank, and many descriptions. This is not a timing test: with work
+// for each rank in each group, it would not end.
 TEST(FrLoaderGroups, ManyGroupsInAJobOfSilentRanksTakeLinearTime) {
   std::vector<int32_t> silent(static_cast<size_t>(fr::kMaxRank));
   std::iota(silent.begin(), silent.end(), 1);

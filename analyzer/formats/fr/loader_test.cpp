@@ -319,7 +319,7 @@ TEST(FrLoader, CallsOfAnotherThreadInAnOpenBatchAreQueuedToo) {
   EXPECT_EQ(ops[0].state, OpState::kCompleted);
   EXPECT_EQ(ops[3].state, OpState::kQueued);
   EXPECT_EQ(ops[4].state, OpState::kQueued);
-  // The newest operation may have been recorded a moment before it is enqueued.
+  // The newest operation may have been recorded just before it was enqueued.
   EXPECT_NE(ops[5].state, OpState::kQueued);
 }
 
@@ -406,7 +406,7 @@ TEST(FrLoader, ACollectiveWithoutANumberIsNotCompared) {
   }
 }
 
-// A dump without collectives contains only the counters of its groups. The rank's current operation is unknown.
+// A dump without collectives only contains its groups' counters. The rank's current operation is unknown.
 TEST(FrLoader, ADumpWithoutAListOfEntriesIsNotAnIdleRank) {
   FrDump dump;
   dump.groups = {{.enqueued = 40, .started = 21, .completed = 20}};
@@ -467,7 +467,7 @@ TEST(FrLoader, OneOfTwoFoldersIsSkippedWithAProblem) {
   EXPECT_FALSE(bundle.problems[0].note);
 }
 
-// Only the file's time shows when a dump was taken. A later copy shows nothing. Neither does a file older than its last
+// Only the file's time shows when a dump was taken. A later copy shows nothing, nor does a file older than its last
 // record, because the clock was set back in between. File times may be whole seconds.
 TEST(FrLoader, TheFilesTimeShowsWhenADumpWasTaken) {
   constexpr int64_t kSecond = 1'000'000'000, kEntry = 1'758'000'000 * kSecond + kSecond / 2;

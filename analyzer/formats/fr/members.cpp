@@ -17,8 +17,8 @@ std::vector<int32_t> Offsets(const std::vector<int32_t>& members) {
   return out;
 }
 
-// The only way to place `offsets` over `users` so that the other members are silent ranks that use no sibling; empty if
-// there is none, or several.
+// The only way to place `offsets` over `users` so that the other members are silent ranks that use no group of this
+// kind; empty if there is none, or several.
 std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vector<int32_t>& offsets,
                               const std::vector<int32_t>& silent, const absl::flat_hash_set<int32_t>& used,
                               int32_t job_size, int32_t limit) {
@@ -46,8 +46,8 @@ std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vect
   return found;
 }
 
-// Groups of one description whose users know their places: members are equally far apart in all of them. False if the
-// places show no such distance.
+// Groups with one description whose users know their positions: members are equally far apart in all of them. Returns
+// false if the positions show no such distance.
 bool InferByPlace(int32_t job_size, bool sized, const std::vector<UnlistedGroup*>& siblings) {
   int32_t distance = 0, size = 0;
   absl::flat_hash_set<int32_t> taken;
@@ -79,7 +79,7 @@ bool InferByPlace(int32_t job_size, bool sized, const std::vector<UnlistedGroup*
   return true;
 }
 
-// Groups of one description.
+// Groups with one description.
 void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, bool sized,
                    const std::vector<UnlistedGroup*>& siblings) {
   size_t largest = 0;
@@ -105,12 +105,12 @@ void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, bool si
   }
 }
 
-// Puts the members at their places from sends and receives, and the others in ascending order around them.
+// Places members according to sends and receives, and the others in ascending order around them.
 void Place(UnlistedGroup* group) {
   size_t size = group->members.size();
   if (group->size_hint > static_cast<int32_t>(size)) {
-    // Numbers beyond the group's size are ranks of the job if the job has such ranks: this backend writes them like
-    // that.
+    // Numbers beyond the group's size are ranks of the job if the job has such ranks: this backend writes them that
+    // way.
     for (size_t i = 0; i < group->users.size() && !group->counted_inside; i++) {
       if (group->group_ranks[i] >= static_cast<int32_t>(size) && group->group_ranks[i] == group->users[i]) return;
     }

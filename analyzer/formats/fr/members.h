@@ -11,17 +11,17 @@ namespace lockstep::fr {
 struct UnlistedGroup {
   std::string name, desc;
   std::vector<int32_t> users;  // ranks with entries of the group, ascending
-  // Parallel to `users`: own rank in the group, from sends and receives; negative if unknown.
+  // Parallel to `users`: the user's rank inside the group, from sends and receives; negative if unknown.
   std::vector<int32_t> group_ranks;
-  bool counted_inside = false;   // `group_ranks` certainly are numbers inside the group
+  bool counted_inside = false;   // `group_ranks` are certainly ranks inside the group
   int32_t size_hint = 0;         // from sends and receives
   std::vector<int32_t> members;  // the result; -1 for a member whose rank is unknown
 };
 
-// Fills `members` of each. `silent` lists, ascending, the ranks below `job_size` that have no entries or no dump; ranks
-// from `job_size` on have no dump either; if `sized`, there are none. The default group has all ranks of the job. A
-// group smaller than the largest of its description is completed with silent ranks if exactly one completion repeats
-// the strides of the largest groups.
+// Fills each group's `members`. `silent` lists, in ascending order, the ranks below `job_size` that have no entries
+// or no dump. Ranks from `job_size` on have no dump either; if `sized`, there are none. The default group contains
+// all ranks of the job. A group that is smaller than the largest one with its description is completed with silent
+// ranks if exactly one completion repeats the strides of the largest groups.
 void InferMembers(const std::vector<int32_t>& silent, int32_t job_size, bool sized, std::vector<UnlistedGroup>* groups);
 
 }  // namespace lockstep::fr

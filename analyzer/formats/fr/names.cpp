@@ -29,7 +29,7 @@ bool IsBackend(std::string_view name) {
   return IsKnownBackend(lower) || IsKnownBackend(word);
 }
 
-// Lower case without underscores, so that all spellings of the frameworks are equal.
+// Lower case without underscores, so that all frameworks' spellings are equal.
 std::string Squeeze(std::string_view name) {
   std::string out;
   for (char c : name.substr(0, 64)) {

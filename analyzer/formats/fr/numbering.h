@@ -1,4 +1,4 @@
-// Assigns sequence numbers per group in files that count all groups together.
+// Assigns sequence numbers per group in files that number the operations of all groups together.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace lockstep::fr {
 
-// torchcomms counts the operations of all groups of a process together, so two members give one operation different
-// numbers. The entries show this if their numbers have gaps within each group but none overall. Then each group is
-// numbered from 1. That needs the first entries of the process: if a file lost them, all its operations are removed and
-// it gets a problem. Leaves other files unchanged.
+// torchcomms numbers the operations of all of a process's groups together, so two members give one operation
+// different numbers. The entries show this if their numbers have gaps within each group but none overall. Then each
+// group is numbered from 1. This needs the process's first entries: if a file has lost them, all its operations are
+// removed and it gets a problem. Other files stay unchanged.
 void NumberByGroup(std::vector<RawOp>* raw, FileData* file);
 
 }  // namespace lockstep::fr

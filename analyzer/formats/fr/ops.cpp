@@ -137,7 +137,7 @@ void EntryReader::Finish() {
 
 void EntryReader::Skip(std::string_view reason) {
   std::string key = std::string(reason) + detail_;
-  // A hostile file may have any number of different texts, so beyond a few they are combined.
+  // A hostile file may have any number of different texts, so only the first few kinds are counted separately.
   if (skipped_.size() >= 8 && !skipped_.contains(key)) key = "further entries of other kinds";
   auto [at, added] = skipped_.try_emplace(key);
   if (added) at->second.first = entry_;
@@ -169,7 +169,7 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   const Value& name = field(Key::kProfilingName);
   if (name.type != Type::kString) return "no profiling_name";
   const OpNameInfo& info = FindOpName(name);
-  // Not a call of another kind, but a file with damage that can still be parsed.
+  // The text is damaged but can still be parsed, and must not count as another kind of call.
   static constexpr std::string_view kDamagedText = "the text of its operation, group or types is damaged";
   if (info.garbled) return kDamagedText;
   if (info.name.kind == CallKind::kNone) {
@@ -179,7 +179,7 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   op.membership = FindGroup(group_name, group_desc, field(Key::kPgId));
   if (op.membership == kNoIndex) return "neither process_group nor pg_id names its group";
   if (op.membership == kGarbledGroup) return kDamagedText;
-  if (op.membership == kTooManyGroups) return "of one group more than a file may have";
+  if (op.membership == kTooManyGroups) return "its group is beyond the maximum number of groups in a file";
 
   RawOp raw;
   op.kind = info.name.kind;
@@ -224,7 +224,7 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   op.enter_ns = std::max<int64_t>(integer(Key::kTimeCreatedNs, 0), 0);
   op.started_ns = std::max<int64_t>(integer(Key::kTimeDiscoveredStartedNs, 0), 0);
   op.completed_ns = std::max<int64_t>(integer(Key::kTimeDiscoveredCompletedNs, 0), 0);
-  // The time when the completion was noticed says little about the time of the event; events on the stream measured the
+  // The time when the completion was noticed says little about when it happened; events on the stream measured the
   // duration.
   const Value& duration = field(Key::kDurationMs);
   const double ms = duration.type == Type::kDouble ? duration.real
@@ -464,7 +464,7 @@ uint32_t EntryReader::ReadFrame(const Value& frame) {
   return known;
 }
 
-// The innermost frame outside PyTorch; if there is none, the innermost.
+// The innermost frame outside PyTorch, or the innermost if there is none.
 uint32_t EntryReader::ReadCallSite(const Value& frames) {
   uint32_t site = kNoIndex;
   document_.ForEach(frames, [&](const Value& frame) {

@@ -1,4 +1,4 @@
-// Turns the entries of one file into operations.
+// Converts the entries of one file to operations.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,21 @@ struct RawOp {
   RawState state = RawState::kUnknown;
   bool p2p = false;
   bool measured = false;  // the dump has the operation's duration
-  uint8_t backend = 0;    // "nccl" and "gloo" have different numbers in a file that has both
+  uint8_t backend = 0;    // "nccl" and "gloo" have different numbers if a file has both
   int64_t collective_seq = kUnknown, p2p_seq = kUnknown;
   int64_t op_id = kUnknown;  // counts collectives, sends and receives of the group together
-  int64_t timeout_ms = -1;   // the watchdog's time limit; -1 if unknown
+  int64_t timeout_ms = -1;   // the watchdog's timeout; -1: unknown
 };
 
-// Reads an integer in any form of the format: int, whole double, bool, decimal text. Returns false for anything else.
+// Reads an integer in any of the format's forms: int, integral double, bool, decimal text. Returns false for anything
+// else.
 bool ToInteger(const Document& document, const Value& value, int64_t* out);
 
 class EntryReader {
  public:
   EntryReader(const Document& document, FileData* file);
 
-  // Reads the list of entries, appending to file->rank.ops and file->used; unreadable ones are skipped with a problem.
+  // Reads the list of entries and appends to file->rank.ops and file->used. Skips unreadable ones with a problem.
   void ReadEntries(const Value& entries);
 
   // Parallel to file->rank.ops.
@@ -70,7 +71,7 @@ class EntryReader {
 
   bool full() const { return file_.rank.ops.size() >= kMaxEntries; }
   void Finish();
-  // Returns the reason if the entry is unusable, or else an empty text.
+  // Returns why the entry is unusable, or an empty string.
   std::string_view ReadEntry(const Value& entry);
   uint32_t FindGroup(const Value& name, const Value& desc, const Value& id);
   uint32_t FindGroupSlowly(const Value& name, const Value& desc, const Value& id);
@@ -79,7 +80,7 @@ class EntryReader {
   void ReadTypes(const Value& list, Types* types);
   uint32_t InternTypes(const Types& in, const Types& out);
   uint32_t ReadCallSite(const Value& frames);
-  // A frame's code: 1 if it is useless, else twice (the interned text + 1), plus 1 inside PyTorch.
+  // The code of a frame: 1 if it is useless, otherwise 2 * (interned text + 1), plus 1 if it is inside PyTorch.
   uint32_t ReadFrame(const Value& frame);
   const OpNameInfo& FindOpName(const Value& name);
   uint8_t BackendOf(std::string_view profiling_name);
@@ -94,7 +95,7 @@ class EntryReader {
   const Document& document_;
   FileData& file_;
   std::vector<RawOp> raw_;
-  std::vector<bool> seen_;  // for each container: whether it was used as an entry
+  std::vector<bool> seen_;  // for each container: whether it was already used as an entry
   Types types_[2];
   absl::flat_hash_map<std::string, uint32_t> strings_;
   std::vector<uint32_t> string_of_value_;  // maps a document string to the interned text + 1
@@ -106,7 +107,7 @@ class EntryReader {
   absl::flat_hash_map<uint64_t, std::vector<KnownShape>> shapes_;
   KnownShape recent_shapes_[64] = {};
   RecentGroup recent_groups_[16];
-  std::vector<int64_t> shape_numbers_;  // tensor after tensor: the number of dimensions, and the dimensions
+  std::vector<int64_t> shape_numbers_;  // for each tensor: the number of dimensions, then the dimensions
   std::vector<int64_t> scratch_;
   absl::flat_hash_map<uint64_t, uint32_t> dtypes_;
   absl::flat_hash_map<uint64_t, uint32_t> groups_;

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMostFiles = 1u << 20;
 constexpr size_t kMostRatio = 1032;  // of deflate
 
-// Little-endian number at `at`; 0 past the end.
+// The little-endian number at `at`; 0 past the end.
 uint32_t Number(std::string_view bytes, size_t at, int size) {
   uint32_t value = 0;
   for (int i = 0; i < size && at + static_cast<size_t>(i) < bytes.size(); i++)
@@ -22,7 +22,7 @@ uint32_t Number(std::string_view bytes, size_t at, int size) {
 
 // `window` is passed to inflateInit2. Several streams may follow each other, as after `cat a.gz b.gz`.
 absl::Status Inflate(std::string_view bytes, int window, size_t most, std::string* out) {
-  // A growing string would hold up to three times its size.
+  // A growing string would use up to three times its size.
   constexpr size_t kPiece = 1u << 16;
   const size_t whole = std::min(most, bytes.size() * kMostRatio) + kPiece;
   out->clear();
@@ -46,7 +46,7 @@ absl::Status Inflate(std::string_view bytes, int window, size_t most, std::strin
   inflateEnd(&stream);
   if (out->size() > most)
     return absl::ResourceExhaustedError(
-        absl::StrCat("unpacks to more than ", most >> 20, " MiB, which is too large for a Flight Recorder dump"));
+        absl::StrCat("unpacks to more than ", most >> 20, " MiB, too large for a Flight Recorder dump"));
   if (result == Z_BUF_ERROR) return absl::DataLossError("the packed data ends early");
   if (result != Z_STREAM_END) return absl::DataLossError("the packed data is damaged");
   return absl::OkStatus();
@@ -69,16 +69,16 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
   constexpr std::string_view kEnd("PK\x05\x06"), kEntry("PK\x01\x02"), kLocal("PK\x03\x04");
   const size_t end = bytes.rfind(kEnd);
   if (end == std::string_view::npos || bytes.size() - end < kEndSize)
-    return absl::DataLossError("a zip archive without its table: cut off, or still being written");
+    return absl::DataLossError("a zip archive without its directory: truncated, or still being written");
   const size_t count = Number(bytes, end + 10, 2);
   size_t at = Number(bytes, end + 16, 4);
   if (count == 0xffff || at == 0xffffffff)
-    return absl::UnimplementedError("a 64-bit zip archive, which cannot be read: unpack it");
+    return absl::UnimplementedError("a 64-bit zip archive, which Lockstep cannot read; unpack it");
   std::vector<Packed> files;
   size_t packed = 0;
   for (size_t i = 0; i < count && files.size() < kMostFiles; i++) {
     if (at > end || end - at < kEntrySize || bytes.substr(at, 4) != kEntry)
-      return absl::DataLossError(absl::StrCat("the zip archive's table is damaged at byte ", at));
+      return absl::DataLossError(absl::StrCat("the zip archive's directory is damaged at byte ", at));
     const size_t method = Number(bytes, at + 10, 2), size = Number(bytes, at + 20, 4), name = Number(bytes, at + 28, 2),
                  rest = size_t{Number(bytes, at + 30, 2)} + Number(bytes, at + 32, 2),
                  local = Number(bytes, at + 42, 4);
@@ -88,8 +88,8 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
     const size_t data = local + kLocalSize + Number(bytes, local + 26, 2) + Number(bytes, local + 28, 2);
     if ((method != 0 && !file.deflated) || local > end || bytes.substr(local, 4) != kLocal || data > end ||
         end - data < size)
-      return absl::DataLossError(
-          absl::StrCat("file ", i + 1, " of the zip archive is damaged or packed in another way: unpack the archive"));
+      return absl::DataLossError(absl::StrCat(
+          "file ", i + 1, " of the zip archive is damaged or uses an unsupported compression; unpack the archive"));
     packed += size;
     if (packed > bytes.size())
       return absl::DataLossError("the files of this zip archive overlap, so it is damaged or hostile");

@@ -83,7 +83,7 @@ class Memo {
     near_[index] = value;
     return true;
   }
-  // nullptr if the number is unused. A number can be in both if the array grew past it.
+  // Null if the number is unused. A number can be in both if the array grew past it.
   [[gnu::always_inline]] const Value* Find(uint64_t index) const {
     if (index < near_.size() && near_[index].type != Type::kMissing) [[likely]]
       return &near_[index];
@@ -139,7 +139,7 @@ class PickleReader {
   [[gnu::noinline, gnu::cold]] void FailGet(uint64_t index) {
     Fail(absl::StrCat("memo entry ", index, " is used but was never stored"), "memo entry");
   }
-  [[gnu::noinline, gnu::cold]] void FailTop() { Fail("an operation without a value to work on"); }
+  [[gnu::noinline, gnu::cold]] void FailTop() { Fail("an operation without a value"); }
   [[gnu::noinline, gnu::cold]] void RefuseMemo() {
     Refuse(absl::StrCat("more than ", kMaxValues, " memo entries in one file"));
   }
@@ -184,7 +184,7 @@ class PickleReader {
   void CutTo(size_t depth) { top_ = stack_.data() + depth; }
   // Execute has made room for one value.
   void Push(Type type, int64_t integer) { *top_++ = Simple(type, integer); }
-  // Strings and containers use memory of the document, even if they are popped at once.
+  // Strings and containers use the document's memory, even if they are popped at once.
   void PushMade(const Value& value) {
     if (document_.full()) [[unlikely]]
       return RefuseSize();
@@ -200,13 +200,13 @@ class PickleReader {
   // Position of the first value above the topmost mark.
   bool AboveMark(size_t* out) {
     if (marks_.empty()) {
-      Fail("an operation that needs a mark where none is set");
+      Fail("an operation that needs a mark, but no mark is set");
       return false;
     }
     *out = marks_.back() + 1;
     return true;
   }
-  // Cuts the stack down to the topmost mark, and removes it too.
+  // Pops everything down to and including the topmost mark.
   void DropMark() {
     CutTo(marks_.back());
     marks_.pop_back();
@@ -233,7 +233,7 @@ class PickleReader {
     at_ += length;
   }
 
-  // Executes the opcodes that make up most of a dump, up to one of another kind (returns true) or an error (false).
+  // Executes the opcodes that make up most of a dump. Stops at another opcode (returns true) or an error (false).
   // Local variables keep the positions in registers.
   bool Execute() {
     const uint8_t* at = at_;
@@ -275,7 +275,7 @@ class PickleReader {
       RefuseSize();
       return false;
     };
-    // Puts the topmost value into the list at `list`, which is empty. Returns false if these are something else.
+    // Appends the topmost value to the empty list at `list`. Returns false if `list` is not an empty list.
     const auto first = [&](size_t list, size_t floor) __attribute__((always_inline)) {
       const Value& into = stack_[list];
       return list >= floor && into.type == Type::kList && document_.Size(into) == 0 &&
@@ -369,7 +369,7 @@ class PickleReader {
   }
   void CollectTop(size_t count) {
     const size_t floor = marks_.empty() ? 0 : marks_.back() + 1;
-    if (Depth() < floor + count) return Fail("a tuple of more values than there are");
+    if (Depth() < floor + count) return Fail("a tuple of more values than the stack has");
     Collect(Type::kTuple, Depth() - count, Depth() - count);
   }
   bool Store(const Value& container, size_t from) {
@@ -452,15 +452,15 @@ class PickleReader {
       if (code != op) continue;
       return Refuse(
           absl::StrCat("refused: pickle opcode ", name, " at offset ", op_at_ - begin_,
-                       " could run code when loaded; a Flight Recorder dump never has it. Take the dump again, "
+                       " could run code when loaded; a Flight Recorder dump never contains it. Take the dump again "
                        "or save it as JSON"),
           "code");
     }
     Fail(absl::StrCat("opcode ", static_cast<int>(op), " is not pickle data of protocol 2 to 5"), "opcode");
   }
 
-  // After damage: moves waiting items on the stack into their containers, from the innermost outwards, and marks these
-  // as partial. An empty container there was about to be filled.
+  // After damage: moves pending stack items into their containers, from the innermost outwards, and marks these as
+  // partial. An empty container there was about to be filled.
   void CloseOpen() {
     if (Depth() > 0 && Document::IsContainer(top_[-1]) && document_.Size(top_[-1]) == 0) {
       document_.SetPartial(top_[-1].index);

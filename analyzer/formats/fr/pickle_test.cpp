@@ -102,7 +102,7 @@ TEST(FrPickle, CodeIsRefusedByNameAndPlace) {
                         {"\x84\x01\x01\x01\x01", "EXT4"}};
   for (const Case& one : cases) {
     SCOPED_TRACE(one.name);
-    // The code comes after complete entries. Nothing of the file is used.
+    // The code comes after complete entries. Nothing in the file is used.
     std::string bytes = fr_test::ToPickle(SomeDump(3));
     size_t offset = bytes.size() - 1;
     bytes = bytes.substr(0, offset) + one.opcode + ".";
@@ -115,7 +115,7 @@ TEST(FrPickle, CodeIsRefusedByNameAndPlace) {
   }
 }
 
-// Checks that the complete data before a cut stays, wherever the file is cut.
+// Checks that the complete data before the end stays, wherever the file is truncated.
 void CutEverywhere(const std::string& bytes) {
   size_t most = 0;
   for (size_t size = 0; size < bytes.size(); size++) {
@@ -193,7 +193,7 @@ TEST(FrPickle, NestingCyclesAndManyContainersTakeLinearTime) {
   EXPECT_THAT(LoadBytes(self).ranks, SizeIs(1));
   EXPECT_FALSE(LoadBytes(self).problems.empty());
 
-  // A file with more values than any real file is refused without using memory.
+  // Refuses a file with more values than any real file, without using memory.
   Document document;
   EXPECT_TRUE(ParsePickle("\x80\x02]("s + std::string(kMaxValues + 2, 'N'), &document).refused);
   EXPECT_TRUE(ParsePickle("\x80\x02"s + std::string(2 * kMaxContainers, ']'), &document).refused);
@@ -216,7 +216,7 @@ TEST(FrPickle, AnEntryReferredToRepeatedlyIsOneEntry) {
 }
 
 TEST(FrPickle, SharedDimensionsAreNotWalkedAgain) {
-  // 20,000 entries share a list of 20,000 dimensions. Walking it for each would take 4e8 visits.
+  // 20,000 entries share a list of 20,000 dimensions. Walking it for each entry would take 4e8 visits.
   std::string bytes = "\x80\x02}(X\x01\0\0\0x](]("s;
   for (int i = 0; i < 20'000; i++) bytes += "K\x01"s;
   bytes += "eeq\x01X\x07\0\0\0entries]("s;

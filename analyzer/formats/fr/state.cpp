@@ -17,7 +17,7 @@ using ring::CallKind;
 
 int64_t Plain(int64_t value) { return value >= 0 ? value : value == -1 ? kNone : kUnknown; }
 
-// The numbers of a group's operations by their final states; collectives, then point to point.
+// The numbers of a group's operations by their final states; collectives, then point-to-point.
 struct Reached {
   int64_t first_open[2] = {INT64_MAX, INT64_MAX}, last_done[2] = {kUnknown, kUnknown}, last[2] = {kUnknown, kUnknown};
 };
@@ -27,7 +27,7 @@ struct GroupView {
   std::optional<GroupStatus> status;        // with the sequence numbers of the entries
   int64_t collective_completed = kUnknown;  // pg_status proves that the collectives up to this number are complete
   int64_t p2p_completed = kUnknown, p2p_enqueued = kUnknown;
-  bool counts_p2p = false;  // the last enqueued is a point-to-point operation
+  bool counts_p2p = false;  // the last enqueued operation is point-to-point
   size_t last_op = SIZE_MAX;
   Reached reached;
   std::vector<uint32_t> run;                // adjacent operations with one number
@@ -90,8 +90,8 @@ class StateJudge {
     }
   }
 
-  // Calls without an entry: op_id counts every call of a group, so entries of neighboring collectives differ by more
-  // than one. torchcomms counts the calls of all groups together.
+  // Calls without an entry: op_id counts every call of a group, so if entries are missing, op_id differs by more than
+  // one between neighboring collectives. torchcomms numbers the calls of all groups together.
   void CountUnrecorded() {
     if (rank_.only_active) return;
     bool together = views_.size() > 1;
@@ -120,7 +120,7 @@ class StateJudge {
     }
   }
 
-  // States are decided when the dump is taken, the group's counter and the times when the watchdog looks.
+  // States are decided when the dump is taken; the group's counter and the times when the watchdog looks.
   void FindUnnoticed() {
     for (size_t i = 0; i < rank_.ops.size(); i++) {
       const Op& op = rank_.ops[i];
@@ -144,7 +144,7 @@ class StateJudge {
     }
   }
 
-  // If the dump has durations, an operation without one (not requested yet) only has the times when the watchdog
+  // If the dump has durations, an operation without one (not requested yet) has only the times at which the watchdog
   // noticed. These are often equal, so they are no duration.
   void DropNoticedStarts() {
     if (rank_.time_source != TimeSource::kFrameworkDurations) return;
@@ -154,9 +154,9 @@ class StateJudge {
   }
 
   // A call captured into a CUDA graph is recorded like any other, but nothing is enqueued, so the group's own counter
-  // does not change. One call beyond the counter may be about to be enqueued, or block in NCCL; so may several with the
-  // same number, which are launched as one. Two or more, outside any batch, were captured and never ran as recorded. A
-  // counter that has not begun proves this only in a process that counts at all.
+  // does not change. One call beyond the counter may be about to be enqueued, or may block in NCCL. The same applies
+  // to several calls with one number, which are launched together. Two or more calls outside any batch were captured
+  // and never ran as recorded. A counter that has not begun proves this only in a process that counts at all.
   void FindCaptured() {
     const bool counts =
         std::any_of(file_.statuses.begin(), file_.statuses.end(), [](const GroupStatus& s) { return s.enqueued > 0; });
@@ -193,8 +193,8 @@ class StateJudge {
       retires_[backend] = retired[rank_.ops[i].membership] = true;
     }
     for (const GroupStatus& status : file_.statuses) work_done |= status.completed >= 0;
-    // gloo and torchcomms never mark an operation completed: it has ended once it is retired. With PyTorch's first NCCL
-    // backend, an operation that is retired but not completed has timed out.
+    // gloo and torchcomms never mark an operation completed: it has ended once it is retired. With PyTorch's first
+    // NCCL backend, an operation that is retired but not completed has timed out.
     for (size_t i = 0; i < used.size(); i++) {
       any_ended |= completes[i] || retires_[i];
       retires_[i] = retires_[i] && !completes[i] && (work_done || file_.statuses.empty() || !gives_up[i]);
@@ -213,9 +213,9 @@ class StateJudge {
     }
   }
 
-  // A dump of active operations is complete. Suppose a group's counters show unfinished operations that are older than
-  // its oldest entry. Then nothing has completed since the ring was full, and the operations in flight were
-  // overwritten. (A counter may be slightly behind the GPU.)
+  // A dump of active operations is complete. If a group's counters show unfinished operations older than its oldest
+  // entry, nothing has completed since the ring filled up, and the operations in flight were overwritten. (A counter
+  // may be slightly behind the GPU.)
   bool LacksActive() const {
     // Sends and receives to several peers end in any order, but close to the order of their numbers.
     constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;
@@ -234,7 +234,7 @@ class StateJudge {
     return false;
   }
 
-  // Decides which counter the numbers of pg_status belong to.
+  // Decides which counter the numbers in pg_status belong to.
   void ReadCounters(size_t index) {
     GroupView& view = views_[index];
     const UsedGroup& group = file_.used[index];
@@ -263,8 +263,8 @@ class StateJudge {
     view.counts_p2p = counter == 2;
     if (counter == 2) view.p2p_enqueued = enqueued;
     // The operation completed last may be of another kind than the one enqueued last, even if both have the same
-    // number. They are the same only if the other counter is lower, or the operation enqueued last is itself marked
-    // complete.
+    // number. They are the same operation only if the other counter is lower, or if the operation enqueued last is
+    // itself marked complete.
     const int64_t other = counter == 2 ? group.collectives : group.p2ps;
     const bool same = enqueued == completed && (other < completed || last.state == RawState::kCompleted);
     int done = same ? counter : NearerCounter(completed, group.collectives, group.p2ps);
@@ -281,8 +281,8 @@ class StateJudge {
     if (raw.state == RawState::kCompleted) return OpState::kCompleted;
     if (retires_[raw.backend]) return op.retired ? OpState::kCompleted : OpState::kIncomplete;
     int64_t proven = raw.p2p ? view.p2p_completed : view.collective_completed;
-    // Collectives of a group complete in order. Sends and receives to different peers do not: for them the count proves
-    // only those that the watchdog has dropped as well.
+    // Collectives of a group complete in order. Sends and receives to different peers do not: for them the count
+    // proves only those that the watchdog has also dropped.
     if (op.seq >= 0 && op.seq <= proven && (!raw.p2p || op.retired)) return OpState::kCompleted;
     if (op.retired) return OpState::kIncomplete;
     // Members of a batch are never marked completed themselves, so they remain in a dump of active operations.
@@ -309,8 +309,8 @@ class StateJudge {
       CloseRun(&views_[i]);
       for (const std::vector<uint32_t>& run : views_[i].open) JudgeOpenBatch(i, run);
     }
-    // A group that was never ended launches nothing, for any communicator. It may have begun before its first batch, if
-    // the counters also miss the calls there.
+    // An open group launches nothing, on any communicator. It may have begun before its first batch if the counters
+    // also miss the calls there.
     for (uint32_t i = first_queued_; i-- > 0 && first_queued_ < rank_.ops.size();) {
       Op& op = rank_.ops[i];
       const GroupView& view = views_[op.membership];
@@ -322,8 +322,8 @@ class StateJudge {
     for (uint32_t i = first_queued_; i < rank_.ops.size(); i++) {
       Op& op = rank_.ops[i];
       const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
-      // A call of another thread is recorded in the moment before it is enqueued. If the group's own counter does not
-      // include it although more was recorded since, it is in the open group as well.
+      // A call of another thread is recorded just before it is enqueued. If the group's own counter does not include
+      // it although more was recorded since, it is in the open group as well.
       const GroupView& view = views_[op.membership];
       const bool counted = view.status && !raw_[i].p2p && !view.counts_p2p;
       const bool not_enqueued = counted && op.seq > Plain(view.status->enqueued) && i + 1 < rank_.ops.size();
@@ -387,8 +387,8 @@ class StateJudge {
     const GroupView& view = views_[index];
     bool batch = run.size() > 1;
     if (!batch && !file_.used[index].has_batches && !BesideLost(run[0])) return;
-    // If there is only one record, and the group's next record does not follow an end record, it was not a batch. Then
-    // use its own state.
+    // A single record was not a batch if the group's next record does not follow an end record. Then its own state
+    // counts.
     if (!batch && !rank_.only_active && !rank_.damaged && view.p2p_enqueued >= rank_.ops[run[0]].seq) return;
     uint64_t number = batch ? ++batches_ : 0;
     for (uint32_t at : run) {
@@ -396,7 +396,7 @@ class StateJudge {
       if (op.state == OpState::kCompleted) continue;
       op.state = OpState::kUnknown;
       const bool open = view.p2p_enqueued != kUnknown && view.p2p_enqueued < op.seq;
-      // The group's newest work is this batch, and it is incomplete: its end record is missing in a damaged file.
+      // This batch is the group's newest work and is incomplete: its end record is missing in a damaged file.
       if (rank_.damaged && op.seq >= 0 && view.p2p_enqueued == op.seq && view.p2p_completed != kUnknown &&
           view.p2p_completed < op.seq) {
         op.state = OpState::kIncomplete;
@@ -426,7 +426,7 @@ class StateJudge {
       out = FromStatus(*view.status, false, rank_.start_recorded);
       out.p2p_issued = out.p2p_started = out.p2p_completed = group.p2ps == 0 ? kNone : kUnknown;
     } else if (view.status) {
-      // Entries have both counters, so the newest one gives the other counter too, unless newer operations have
+      // Entries have both counters, so the newest entry also shows the other counter, unless newer operations have
       // completed and are gone.
       const RawOp& newest = raw_[view.last_op];
       int64_t enqueued = Plain(view.status->enqueued);
@@ -452,10 +452,10 @@ class StateJudge {
       if (out.completed == kUnknown && group.first_collective >= 0 && group.first_collective <= 1)
         out.completed = kNone;
     }
-    // Entries and pg_status are not written in the same instant, so what either proves is true.
+    // Entries and pg_status are not written in the same instant, so anything that either proves is true.
     if (last[0] >= 0 && out.issued != kUnknown) out.issued = std::max(out.issued, last[0]);
     if (last_done[0] >= 0 && out.completed != kUnknown) out.completed = std::max(out.completed, last_done[0]);
-    // Operations of a group may complete out of order: count only those before the first unfinished one.
+    // Operations of a group may complete out of order, so this counts only those before the first unfinished one.
     if (view.last_op != SIZE_MAX && retires_[raw_[view.last_op].backend] && first_open[0] != INT64_MAX)
       out.completed = std::min(out.completed, std::max(first_open[0] - 1, kNone));
     if (last[1] >= 0 && out.p2p_issued != kUnknown) out.p2p_issued = std::max(out.p2p_issued, last[1]);

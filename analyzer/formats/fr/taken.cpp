@@ -8,13 +8,13 @@
 namespace lockstep::fr {
 namespace {
 
-// If a file was written this soon after its newest entry, it was written when the dump was taken. A later file may be a
-// copy. The newest entry is the last in record order; its time may be smaller than others' if the clock was set back.
+// A file written this soon after its newest entry was written when the dump was taken. A later file may be a copy.
+// The newest entry is the last in record order; its time may be smaller than others' if the clock was set back.
 constexpr int64_t kTakenWithin = 60'000'000'000;
-// File times are coarser than the entries': ticks of the kernel, whole seconds in a tar archive, two in a zip.
+// File times are coarser than entries' times: kernel ticks, whole seconds in a tar archive, two seconds in a zip.
 constexpr int64_t kCoarse = 2'000'000'000;
 
-// Time from the timeout until the file is written: the watchdog's interval and the time to write.
+// Time from the timeout until the file is written: the watchdog's interval plus the time to write.
 constexpr int64_t kWatchdogIsLate = 120'000'000'000;
 
 // The newest entry with a time; null if there is none.
@@ -48,8 +48,8 @@ bool TimedOut(const FileData& file) {
 
 void DoubtTimesOfCopies(std::vector<FileData>* files) {
   constexpr int64_t kAtOnce = 5'000'000'000, kApart = 100'000'000;
-  // File times alone would also differ between hosts whose clocks differ. Times since the newest entry alone would also
-  // differ if one host stopped early.
+  // File times alone would also differ if hosts' clocks differ. Times since the newest entry alone would also differ
+  // if one host stopped early.
   struct Range {
     int64_t least = INT64_MAX, most = INT64_MIN;
     void Add(int64_t value) {

@@ -1,4 +1,4 @@
-// Tests the time when a dump was taken, and dumps of several jobs.
+// Tests when a dump was taken, and dumps of several jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ TEST(FrTaken, CompletionsThatTheWatchdogHadNotNoticedDateTheDumpToTheNewestEntry
   }
 }
 
-// Where failed operations look completed, one that a member never issued has failed.
+// If failed operations look completed, one that a member never issued has failed.
 TEST(FrTaken, AnEndWithoutAllMembersIsAFailure) {
   DumpFolder folder;
   for (int rank = 0; rank < 3; ++rank) {
@@ -117,7 +117,7 @@ TEST(FrTaken, SetsOfTheSameRanksInTwoFoldersAreTwoJobs) {
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("another job or attempt"));
 }
 
-// Every running job has unfinished operations; only the hung one has one past its timeout.
+// Every running job has unfinished operations; only the hung one has an operation past its timeout.
 TEST(FrTaken, OfTwoReplicasTheOnePastItsTimeoutIsUsed) {
   DumpFolder folder;
   std::vector<std::string> files;
@@ -138,7 +138,7 @@ TEST(FrTaken, OfTwoReplicasTheOnePastItsTimeoutIsUsed) {
   for (const Rank& rank : bundle.ranks) EXPECT_THAT(rank.path, HasSubstr("replica_0"));
 }
 
-// The first attempt timed out, the second one began after it and hangs too.
+// The first attempt timed out; the second one began afterwards and hangs too.
 TEST(FrTaken, TheLaterAttemptIsUsed) {
   DumpFolder folder;
   std::vector<std::string> files;

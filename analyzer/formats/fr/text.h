@@ -1,4 +1,4 @@
-// Small text helpers over std::string_view, because the distribution's Abseil has its own string_view.
+// Small text helpers for std::string_view, because the distribution's Abseil has its own string_view.
 #pragma once
 
 #include <charconv>
@@ -28,7 +28,7 @@ inline std::string_view Strip(std::string_view text) {
   return text;
 }
 
-// Parses all of `text`, which must not have surrounding blanks, as a decimal number.
+// Parses all of `text`, without surrounding blanks, as a decimal number.
 template <typename Integer>
 bool ParseNumber(std::string_view text, Integer* out) {
   text = Strip(text);

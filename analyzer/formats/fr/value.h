@@ -1,6 +1,6 @@
-// The values of one Flight Recorder dump, stored flat: containers hold their items in a shared pool and refer to them
-// by number. So shared and even cyclic structures need no special care, nothing is freed recursively, and one Document
-// is reused for file after file. Readers follow the dump's schema, which has a fixed number of levels.
+// The values of one Flight Recorder dump, stored flat: containers keep their items in a shared pool and refer to them
+// by index. Shared and even cyclic structures therefore need no special care, nothing is freed recursively, and one
+// Document is reused for all files. Readers follow the dump's schema, which has a fixed number of levels.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace lockstep::fr {
 
 // A file with more values (16 bytes each) or containers is refused. Ring buffers of 200,000 entries with stacks stay
-// far below, and a hostile file cannot make the reader use more than about a gigabyte.
+// far below, and a hostile file can use at most about a gigabyte.
 constexpr uint64_t kMaxValues = 16u << 20;
 constexpr uint64_t kMaxContainers = 8u << 20;
 
@@ -98,7 +98,7 @@ class Document {
   Value NewContainer(Type type);
   // For a dictionary: key, value, key, value. Returns false if the document is full.
   bool Append(uint32_t container, const Value* values, size_t count);
-  // The same for the first item of a container; most containers of a dump have only one.
+  // The same for a container's first item; most containers of a dump have only one.
   bool AppendFirst(uint32_t container, const Value& value) {
     if (full()) return false;
     containers_[container].begin = {static_cast<uint32_t>(pool_.size()), 1};
@@ -117,7 +117,7 @@ class Document {
   size_t string_count() const { return strings_.size(); }
   size_t container_count() const { return containers_.size(); }
 
-  // Marks damage inside this container: its contents are incomplete.
+  // Marks the container as damaged: its contents are incomplete.
   void SetPartial(uint32_t container) { containers_[container].partial = true; }
   bool IsPartial(const Value& value) const { return IsContainer(value) && containers_[value.index].partial; }
   static bool IsContainer(const Value& value) { return value.type >= Type::kList; }
@@ -171,11 +171,11 @@ class Document {
   std::vector<Value> pool_;
 };
 
-// Why a parser stopped early. `refused`: the file is hostile and nothing in it may be used. Otherwise the document
-// contains what was complete before `offset`, and open containers are marked partial.
+// Why a parser stopped early. `refused`: the file is hostile, and nothing in it may be used. Otherwise the document
+// contains everything that was complete before `offset`, and open containers are marked partial.
 struct ParseError {
   std::string text;       // empty if there is no error
-  const char* like = "";  // the same for errors that differ only in numbers; "" if the texts must be equal
+  const char* like = "";  // equal for errors that differ only in numbers; "" if the texts must be equal
   int64_t offset = -1;
   bool refused = false;
 };

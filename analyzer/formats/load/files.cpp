@@ -23,7 +23,8 @@ namespace {
 constexpr int kMaxDepth = 8;
 constexpr size_t kMaxFiles = 1u << 20;
 
-// A recorder without room for a ring file keeps the ring in memory and leaves a link NAME.ring to /proc/PID/fd/NUMBER.
+// A recorder without room for a ring file keeps the ring in memory and creates a link NAME.ring to
+// /proc/PID/fd/NUMBER.
 bool IsRingInMemory(const std::string& link) {
   char target[64];
   const ssize_t length = readlink(link.c_str(), target, sizeof target);
@@ -63,16 +64,17 @@ class Walk {
  private:
   void Problem(const std::string& path, int error) {
     std::string text = absl::StrCat("cannot be read: ", strerror(error));
-    if (error == EACCES || error == EPERM) absl::StrAppend(&text, "; run this as the user of the job, or as root");
+    if (error == EACCES || error == EPERM) absl::StrAppend(&text, "; run this as the job's user or as root");
     found_->problems.push_back({path, -1, std::move(text), -1});
   }
 
   void Visit(const std::string& path, const struct stat& info, int depth) {
     if (S_ISDIR(info.st_mode)) {
       if (depth > kMaxDepth) {
-        found_->problems.push_back(
-            {path, -1,
-             absl::StrCat("folders are read ", kMaxDepth, " deep, so the contents of this folder were not read"), -1});
+        found_->problems.push_back({path, -1,
+                                    absl::StrCat("folders are read up to ", kMaxDepth,
+                                                 " levels deep, so the contents of this folder were not read"),
+                                    -1});
       } else if (seen_.insert({info.st_dev, info.st_ino}).second) {
         EnterFolder(path, depth);
       }
@@ -95,16 +97,16 @@ class Walk {
       struct stat info;
       const bool known = lstat(child.c_str(), &info) == 0;
       if (known && S_ISLNK(info.st_mode) && !IsRingInMemory(child)) {
-        ++links;  // may lead anywhere, even to another job's data
+        ++links;  // a link may lead anywhere, even to another job's data
       } else if (known && (!S_ISLNK(info.st_mode) || stat(child.c_str(), &info) == 0)) {
         Visit(child, info, depth + 1);
-      } else if (errno != ENOENT) {  // a file that disappeared meanwhile is not an error
+      } else if (errno != ENOENT) {  // a file that has just disappeared is not an error
         Problem(child, errno);
       } else if (known) {
         found_->problems.push_back(
             {child, -1,
-             "the ring was in memory of its process, which has ended; only an agent or lockstep run "
-             "keeps such a ring",
+             "the ring was in the memory of a process that has ended; only an agent or lockstep run "
+             "can keep such a ring",
              -1});
       }
     }
@@ -112,7 +114,7 @@ class Walk {
       found_->problems.push_back(
           {.path = path,
            .text = absl::StrCat(links, links == 1 ? " link" : " links",
-                                " in this folder not followed: to read its target, give the target's path"),
+                                " in this folder not followed; to read a link's target, give its path"),
            .note = true,
            .like = "links"});
     }
@@ -128,7 +130,7 @@ class Walk {
     const size_t slash = path.rfind('/');
     const std::string_view name = std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
     FoundFile file{path, Detect(bytes), false, n == 0, named, !named && path.ends_with(".log")};
-    // Programs write logs beside dumps, and some of them are not text.
+    // Programs write logs next to dumps, and some logs are not text.
     if (file.log && (file.detected.format == nullptr || file.detected.format->source() != Source::kText)) return;
     if (name == "manifest.json" && file.detected.claim != Claim::kYes) {
       file.manifest = true;

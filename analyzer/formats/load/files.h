@@ -1,4 +1,4 @@
-// Finds the files behind the user's paths, and their kinds.
+// Finds the files under the paths that the user gave, and detects their formats.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ struct FoundFile {
   bool manifest = false;  // the manifest of an incident folder, which has no reader
   bool empty = false;
   bool named = false;  // given as a path, not found in a folder
-  bool log = false;    // has the name of a log, so unknown contents are not reported
+  bool log = false;    // named like a log, so unknown contents are not reported
 };
 
 struct FoundFiles {
@@ -25,9 +25,9 @@ struct FoundFiles {
   std::vector<Problem> problems;  // unreadable files and folders
 };
 
-// Walks folders at most eight levels deep. Symbolic links are followed, but no folder is entered twice. In folders,
-// skips Lockstep's own files without data (verdict.json, ..), hidden files, README files and logs that are not text.
-// NotFound for a path that does not exist; CANCELLED once *cancel (may be null) is true.
+// Searches folders up to eight levels deep. Follows symbolic links, but enters no folder twice. In folders, skips
+// Lockstep's own files without data (verdict.json, ..), hidden files, README files and logs that are not text.
+// Returns NotFound for a path that does not exist, and CANCELLED once *cancel (may be null) is true.
 absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found,
                        const std::atomic<bool>* cancel = nullptr);
 

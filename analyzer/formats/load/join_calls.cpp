@@ -12,14 +12,14 @@ namespace {
 
 using ring::CallKind;
 
-// Maximum number of comparisons in the search for a shift of one communicator.
+// Maximum number of comparisons when searching for one communicator's shift.
 constexpr int64_t kMaxComparisons = 20'000'000;
 
 bool IsOwnCollective(const Op& op) {
   return op.seq >= 1 && op.kind != CallKind::kGroup && !ring::IsPointToPoint(op.kind) && op.state != OpState::kFailed;
 }
 
-// Entries that have numbers among the collectives of their group.
+// Entries that are numbered among their group's collectives.
 bool IsCollectiveEntry(const Op& op) {
   return op.seq >= 0 && op.kind != CallKind::kGroup && !ring::IsPointToPoint(op.kind);
 }
@@ -34,10 +34,10 @@ int64_t CountOf(const Op& entry) {
                                             : -1;
 }
 
-// Returns whether two calls with one number on two ranks of one source agree.
+// Returns whether two calls with the same number on two ranks of one source agree.
 bool SameOnBoth(const Op& a, const Op& b) { return a.kind == b.kind && a.count == b.count && CountOf(a) == CountOf(b); }
 
-// Number of calls that agree with this shift; -1 if any does not.
+// Number of calls that agree with this shift; -1 if any call contradicts it.
 int64_t Agreeing(const CallTable& own, const CallTable& entries, int64_t by, int64_t* comparisons) {
   auto mine = own.calls.lower_bound(entries.calls.begin()->first + by);
   if (mine == own.calls.end()) return 0;
@@ -68,11 +68,11 @@ int64_t Agreeing(const CallTable& own, const CallTable& entries, int64_t by, int
 
 bool SameCall(const Op& own, const Op& entry) {
   if (entry.kind == CallKind::kOtherCollective || own.kind == CallKind::kOtherCollective) return true;
-  // A barrier is an all-reduce with irrelevant data.
+  // A barrier is an all-reduce whose data does not matter.
   if (entry.kind == CallKind::kBarrier) return own.kind == CallKind::kAllReduce || own.kind == CallKind::kBarrier;
   if (own.kind != entry.kind) return false;
   const int64_t count = CountOf(entry);
-  // Complex numbers are passed as twice as many real ones.
+  // Complex numbers are passed as twice as many real numbers.
   return own.count < 0 || count < 0 || own.count == count || own.count == 2 * count;
 }
 
@@ -127,10 +127,10 @@ CallTable OwnCalls(const CallIndex& own, uint32_t comm) {
 
 CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split) {
   CallTable table;
-  // The number of calls of a launch. A rank's oldest launch may be incomplete, so this is the maximum over ranks.
+  // The number of calls in a launch. A rank's oldest launch may be incomplete, so this is the maximum over ranks.
   struct Launch {
     int64_t calls = 0;
-    bool differ = false;    // complete on several ranks, and different
+    bool differ = false;    // complete on several ranks, but different
     bool only_end = false;  // an end without members
   };
   std::map<int64_t, Launch> launches;
@@ -222,7 +222,7 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
     return out;
   }
   int64_t comparisons = kMaxComparisons;
-  // Both count from the creation of the group, and the calls agree under these numbers, so there is no alternative.
+  // Both count from the group's creation and the calls agree under these numbers, so no other alignment is possible.
   if (entries.from_birth) {
     const int64_t by = 1 - entries.first_number;
     if (const int64_t agreeing = Agreeing(own, entries, by, &comparisons); agreeing > 0)
@@ -230,7 +230,7 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
   }
   const int64_t own_first = own.calls.begin()->first, own_last = own.calls.rbegin()->first;
   const int64_t first = entries.calls.begin()->first, last = entries.calls.rbegin()->first;
-  // If only the ends look alike, that is not enough: at least half of the shorter record must be in both.
+  // Similar ends alone are not enough: at least half of the shorter record must be in both.
   const auto shorter = static_cast<int64_t>(std::min(own.calls.size(), entries.calls.size()));
   const int64_t needed = std::max<int64_t>(std::min<int64_t>(shorter, 3), (shorter + 1) / 2);
   std::vector<std::pair<int64_t, int64_t>> fits;  // shift, number of calls that agree
@@ -257,7 +257,7 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
       if (by == *shifts.begin()) return {true, by, agreeing, ""};
     }
   }
-  out.why_not = absl::StrCat("its calls repeat, and match in ", fits.size(), " ways");
+  out.why_not = absl::StrCat("its calls repeat and match in ", fits.size(), " ways");
   return out;
 }
 

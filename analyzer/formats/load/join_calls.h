@@ -1,4 +1,4 @@
-// Aligns the numbers of one communicator's collectives in two sources.
+// Aligns the numbers of a communicator's collectives in two sources.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace lockstep {
 
-// Lockstep's own record counts every collective of a communicator from 1. Flight Recorder counts launches of a process
-// group, from 0 or 1. A coalesced batch of n operations is one launch. Operations built from sends and receives (an
-// all-to-all, a gather) count too. So its calls get positions: consecutive numbers in call order, one for each call
-// that an own record would count. If every launch is one call, positions are the dump's own numbers.
+// Lockstep's own record numbers a communicator's collectives from 1. Flight Recorder numbers a process group's
+// launches from 0 or 1: a coalesced batch of n operations is one launch, and operations built from sends and receives
+// (an all-to-all, a gather) count too. Its calls therefore get positions: consecutive numbers in call order, one for
+// each call that an own record would count. If every launch is one call, positions are the dump's own numbers.
 
-// The positions of each communicator's calls, computed once for a bundle, which must not change meanwhile.
+// The positions of each communicator's calls, computed once for a bundle that must not change afterwards.
 struct CallIndex {
   explicit CallIndex(const Bundle& bundle);
 
@@ -30,14 +30,14 @@ struct CallIndex {
   std::vector<std::vector<std::vector<uint32_t>>> ops;  // by rank and membership: indexes into Rank::ops
 };
 
-// Returns true if a call in an own record and an entry of a dump can be the same call, by kind and size.
+// Returns whether a call in an own record and an entry of a dump can be the same call, by kind and size.
 bool SameCall(const Op& own, const Op& entry);
 
-// One call as recorded by several ranks of a source: the facts of the majority.
+// One call as several ranks of a source recorded it; facts by majority.
 class Witnessed {
  public:
   void Add(const Op& op);
-  // nullptr if there is no majority.
+  // Null if there is no majority.
   const Op* op() const;
 
  private:
@@ -51,16 +51,16 @@ struct CallTable {
   std::map<int64_t, Witnessed> calls;
   bool from_birth = true;    // positions are the dump's own numbers
   int64_t first_number = 1;  // the number of the first call ever, if from_birth
-  std::string refused;       // if not empty, the reason why positions cannot be determined
-  // For a dump: maps a number to the position of its first call. Numbers that no rank has any more are missing.
+  std::string refused;       // if not empty, why positions cannot be determined
+  // For a dump: maps a number to the position of its first call. Omits numbers that no rank has any more.
   std::map<int64_t, int64_t> positions;
 
-  // The position of the last call of a launch. kNone and kUnknown stay; kUnknown also if no entry decides it.
+  // The position of a launch's last call. kNone and kUnknown stay; also kUnknown if no entry decides it.
   int64_t PositionOf(int64_t number) const;
 };
 
 CallTable OwnCalls(const CallIndex& own, uint32_t comm);
-// `split`: the own record counts no all-to-all, gather or scatter here, because they are sends and receives.
+// `split`: the own record does not count all-to-alls, gathers or scatters here, because they are sends and receives.
 CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split);
 
 // Positions of a rank's entries, in order: (position, index into Rank::ops).
@@ -71,11 +71,11 @@ std::vector<std::pair<int64_t, uint32_t>> EntryPositions(const CallIndex& dump, 
 struct Shift {
   bool found = false;
   int64_t by = 0;
-  int64_t agreeing = 0;  // number of calls in both
+  int64_t agreeing = 0;  // number of calls that both have
   std::string why_not;   // if not found, the reason
 };
 // `ends`: own number and position of the last call, for every rank that both sources have. If the calls repeat, ranks
-// that stopped at different places and agree on the difference of the two decide the shift.
+// that stopped at different places but agree on the difference between the two decide the shift.
 Shift FindShift(const CallTable& own, const CallTable& entries, const std::vector<std::pair<int64_t, int64_t>>& ends);
 
 }  // namespace lockstep

@@ -19,8 +19,8 @@ namespace {
 
 using ring::CallKind;
 
-// A dump's time of a call is taken just before the own record's, with the same host's clock. Steps of that clock are
-// smaller than this, and starts of a job are further apart.
+// A dump takes a call's time just before the own record does, from the same host's clock. Adjustments of that clock
+// are smaller than this, and starts of a job are further apart.
 constexpr int64_t kSameCallNs = 30'000'000'000;
 
 constexpr size_t kMaxNamed = 8;  // problems of one kind that are listed one by one
@@ -35,7 +35,7 @@ bool SameHost(const std::string& a, const std::string& b) {
 // A process group's own name, from its id "NAME/HASH".
 std::string GroupName(const Communicator& comm) { return comm.id.substr(0, comm.id.rfind('/')); }
 
-// Members that are unknown on one side are no contradiction, but both sides must know some.
+// Unknown members on one side are no contradiction, but both sides must know some.
 bool SameMembers(const Communicator& a, const Communicator& b) {
   if (a.size != b.size || a.members.size() != b.members.size()) return false;
   bool shared = false;
@@ -88,8 +88,8 @@ class Joiner {
     bool split = false;        // see EntryCalls
     Shift shift;
     CallTable table;
-    std::string why_not;        // if the group is used and has a candidate, the reason why it was not joined
-    uint32_t added = kNoIndex;  // a communicator that only dumps know, added to the bundle
+    std::string why_not;        // why a group with calls and a candidate was not joined
+    uint32_t added = kNoIndex;  // a communicator that only dumps contain, added to the bundle
   };
 
   void PairRanks() {
@@ -102,8 +102,8 @@ class Joiner {
       if (at == own_ranks.end()) continue;
       if (!SameHost(rank.host, own_.ranks[at->second].host)) {
         Refuse(r,
-               absl::StrCat("left out: its name says that it belongs to host ", rank.host, ", but rank ", rank.rank,
-                            " recorded itself on ", own_.ranks[at->second].host),
+               absl::StrCat("omitted: its name shows that it belongs to host ", rank.host, ", but rank ", rank.rank,
+                            " ran on ", own_.ranks[at->second].host),
                "another host");
         continue;
       }
@@ -168,7 +168,7 @@ class Joiner {
   }
 
   void PairCommunicators() {
-    // By size and by a member, whichever is known.
+    // By size and by member, as far as they are known.
     std::map<std::pair<int32_t, int32_t>, std::vector<uint32_t>> by_shape;
     for (uint32_t c = 0; c < own_.comms.size(); ++c) {
       for (int32_t member : own_.comms[c].members) {
@@ -211,7 +211,7 @@ class Joiner {
       Link& link = possible[g][0];
       std::vector<uint32_t> rivals = claims[link.comm];
       if (possible[g].size() == 1 && rivals.size() > 1) {
-        // The one of these groups that the communicator is named after.
+        // The group that the communicator is named after.
         std::vector<uint32_t> named;
         for (uint32_t rival : rivals) {
           if (IsNamed(own_.comms[link.comm], dumps_.comms[rival])) named.push_back(rival);
@@ -233,7 +233,7 @@ class Joiner {
     return !comm.name.empty() && (comm.name == group.name || comm.name == GroupName(group));
   }
 
-  // If several communicators match, keeps the one that is named after the group.
+  // If several communicators match, keeps the one named after the group.
   void KeepNamed(const Communicator& group, std::vector<Link>* links) const {
     std::vector<size_t> named;
     for (size_t i = 0; i < links->size(); ++i) {
@@ -259,7 +259,7 @@ class Joiner {
     uint32_t entry;  // index into the dump's ops
     uint32_t op;     // index into the own ops; kNoIndex if the own record does not have it
   };
-  // Entries of one of a rank's memberships, by own numbers. `mine` is kNoIndex if the rank has no own record.
+  // Entries of one of a rank's memberships, by own number. `mine` is kNoIndex if the rank has no own record.
   std::vector<Match> MatchesOf(uint32_t r, uint32_t m, uint32_t mine) const {
     const Link& link = links_[dumps_.ranks[r].memberships[m].comm];
     absl::flat_hash_map<int64_t, uint32_t> by_seq;
@@ -303,13 +303,13 @@ class Joiner {
         }
       }
       if (!same) {
-        Refuse(
-            r,
-            "left out: it shows other calls than the rank's own record, so one of the two belongs to another process");
+        Refuse(r,
+               "omitted: it shows different calls than the rank's own record, so one of the two belongs to another "
+               "process");
       } else if (apart != INT64_MAX && apart > kSameCallNs) {
-        Refuse(r, absl::StrCat(
-                      "left out: its calls were made ", apart / 1'000'000'000,
-                      " s before or after those of the rank's own record, so it belongs to another start of the job"));
+        Refuse(r, absl::StrCat("omitted: its calls were made ", apart / 1'000'000'000,
+                               " s before or after the same calls in the rank's own record, so it belongs to another "
+                               "start of the job"));
       } else {
         continue;
       }
@@ -319,7 +319,7 @@ class Joiner {
     for (uint32_t r = 0; r < dumps_.ranks.size(); ++r) {
       if (refused_[r]) continue;
       Refuse(r,
-             "left out: all Flight Recorder dumps of ranks that also have Lockstep's own record belong to another "
+             "omitted: all Flight Recorder dumps of ranks that also have Lockstep's own record belong to another "
              "start of the job");
     }
   }
@@ -361,7 +361,7 @@ class Joiner {
     }
     if (op->dtypes == kNoIndex) op->dtypes = Translate(strings_, entry.dtypes);
     op->retired |= entry.retired;
-    // What was once started or complete stays so, but "not yet" may be outdated.
+    // What was once started or completed stays so, but "not yet" may be outdated.
     if (op->state == OpState::kUnknown && (entry.state == OpState::kCompleted || entry.state == OpState::kStarted))
       op->state = entry.state;
   }
@@ -397,7 +397,7 @@ class Joiner {
       if (membership.local_name.empty()) membership.local_name = rank.memberships[m].local_name;
       const int64_t issued = link.table.PositionOf(rank.memberships[m].issued);
       const int64_t completed = link.table.PositionOf(rank.memberships[m].completed);
-      // Both sources saw the same last call, so the framework's count is from that time.
+      // Both sources saw the same last call, so the framework's count is from that moment.
       if (membership.completed == kUnknown && issued >= 0 && issued + link.shift.by == membership.issued &&
           completed >= 0)
         membership.completed = completed + link.shift.by;
@@ -418,10 +418,10 @@ class Joiner {
     AddOlder(std::move(older), first_shared, threads, own);
   }
 
-  // Adds what the own ring has overwritten, before everything that it still has.
+  // Adds the operations that the own ring has overwritten, before those that it still has.
   static void AddOlder(std::vector<std::pair<uint32_t, Op>> older, size_t first_shared,
                        const std::map<uint32_t, int64_t>& threads, Rank* own) {
-    // The order is known only for a single thread.
+    // The order is known only if there is a single thread.
     if (threads.size() != 1) return;
     std::erase_if(older, [&](const auto& one) { return one.first >= first_shared; });
     std::sort(older.begin(), older.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -436,7 +436,7 @@ class Joiner {
     for (auto& [place, op] : older) {
       op.thread = thread;
       op.index = index++;
-      // The operations still have the batch numbers of the dump.
+      // These operations still have the dump's batch numbers.
       op.in_batch = false;
       op.group = 0;
       op.record_id = kUnknown;
@@ -448,7 +448,7 @@ class Joiner {
     own->ops = std::move(ops);
   }
 
-  // Adds a communicator that is only in dumps.
+  // Adds a communicator that only dumps contain.
   uint32_t AddedComm(uint32_t group) {
     Link& link = links_[group];
     if (link.added == kNoIndex) {
@@ -497,7 +497,7 @@ class Joiner {
       memberships.push_back(std::move(membership));
     }
     if (memberships.empty() && left_out > 0) {
-      Refuse(r, "left out: none of its process groups matches Lockstep's own records of other ranks");
+      Refuse(r, "omitted: none of its process groups matches Lockstep's own records of other ranks");
       return;
     }
     std::sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -521,7 +521,7 @@ class Joiner {
           {.text = absl::StrCat(
                "process group ", GroupName(dumps_.comms[g]), " (", dumps_.comms[g].name,
                ") of the Flight Recorder dumps cannot be matched with a communicator in Lockstep's own records: ",
-               links_[g].why_not, "; its entries are left out"),
+               links_[g].why_not, "; its entries are omitted"),
            .like = "not joined"});
     }
     if (more > 0) own_.problems.push_back({"", -1, absl::StrCat(more, " more process groups cannot be matched"), -1});
@@ -530,7 +530,7 @@ class Joiner {
   const Bundle& dumps_;
   Bundle& own_;
   CallIndex entry_index_, own_index_;
-  std::vector<uint32_t> own_rank_;  // for each rank of the dumps; kNoIndex if it has no own record
+  std::vector<uint32_t> own_rank_;  // for each rank with dumps; kNoIndex if it has no own record
   std::vector<bool> refused_;       // dumps
   std::vector<Link> links_;         // for each process group
   std::vector<uint32_t> strings_, shapes_;

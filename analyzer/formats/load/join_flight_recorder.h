@@ -1,4 +1,4 @@
-// Joins Lockstep's own records and Flight Recorder dumps of one job in one bundle.
+// Joins Lockstep's own records and the Flight Recorder dumps of one job into one bundle.
 #pragma once
 
 #include "analyzer/model/bundle.h"
@@ -7,16 +7,16 @@ namespace lockstep {
 
 // Adds `dumps`, as created by LoadFlightRecorder, to `own`, as created by BundleBuilder.
 //
-// Ranks are joined by their number; contradictory host names keep them apart. The own record is the base and provides
-// progress, GPU marks and process state. The dumps add call sites, shapes and types of operations, names of
-// communicators, and operations older than those in the own ring. They also add completions that the framework saw and
-// no mark shows. A rank with only one of the two keeps it, with a dump's numbers converted to own ones.
+// Ranks are joined by number, unless their host names contradict each other. The own record is the base and provides
+// progress, GPU progress markers and process state. The dumps add call sites, shapes and types of operations, names
+// of communicators, operations older than those in the own ring, and completions that the framework saw but no marker
+// shows. If a rank has only one of the two, it keeps that one; a dump's numbers are converted to own numbers.
 //
-// Process groups are joined with communicators by their members, then by name. Their calls must also agree in kind and
-// size, in the order of calls (join_calls.h). What does not match, or matches in several ways, becomes a problem and is
-// left out; nothing is guessed. Clocks can only prevent a join: if one call has different times, the records belong to
-// different starts of the job. Sends and receives are not joined, because the two sources number them in incomparable
-// ways.
+// Process groups are joined with communicators by members, then by name. Their calls must also agree in kind and
+// size, in call order (join_calls.h). Anything that does not match, or matches in several ways, is omitted and
+// becomes a problem; nothing is guessed. Clocks can only prevent a join: if one call has different times, the records
+// belong to different starts of the job. Sends and receives are not joined, because the two sources number them
+// differently.
 void JoinFlightRecorder(const Bundle& dumps, Bundle* own);
 
 }  // namespace lockstep

@@ -43,7 +43,7 @@ struct Job {
   std::vector<Event> events;                           // events of every member rank
   std::vector<size_t> stops_at;                        // by rank: number of events that it calls; the last one hangs
   std::vector<bool> own, dump;                         // by rank: the sources that exist for the rank
-  size_t own_keeps = SIZE_MAX, dump_keeps = SIZE_MAX;  // number of newest calls and entries that are kept
+  size_t own_keeps = SIZE_MAX, dump_keeps = SIZE_MAX;  // number of newest calls and entries to keep
   int64_t dump_time_shift_ns = 0;
 
   explicit Job(int32_t ranks) : stops_at(ranks, SIZE_MAX), own(ranks, true), dump(ranks, true) {}
@@ -179,7 +179,7 @@ FrDump DumpForm(const Job& job, int32_t r) {
   return dump;
 }
 
-// Loads files as users have them: Lockstep's dumps and Flight Recorder dumps in one folder.
+// Loads files the way users have them: Lockstep's dumps and Flight Recorder dumps in one folder.
 Bundle Load(const Job& job) {
   fr_test::DumpFolder folder;
   const Bundle own = OwnForm(job);
@@ -216,7 +216,7 @@ const Op* FindOp(const Bundle& bundle, int32_t rank, const std::string& comm, in
   return nullptr;
 }
 
-// Two pairs and the world, repeated steps; rank 3 never reaches the last world call.
+// Two pairs and the world in repeated steps; rank 3 never reaches the last world call.
 Job Training(int steps = 6) {
   Job job(4);
   job.groups = {{"0", "default_pg", {0, 1, 2, 3}}, {"1", "tp", {0, 1}}, {"2", "tp", {2, 3}}};
@@ -325,7 +325,7 @@ TEST(JoinFlightRecorder, RepeatedCallsDoNotDetermineTheShift) {
   for (const Op& op : bundle.ranks[0].ops) EXPECT_EQ(op.call_site, kNoIndex);
   EXPECT_EQ(bundle.ranks[0].source, Source::kDump);
 
-  // The ranks stopped at different places in the two records, so only one shift fits all.
+  // The ranks stopped at different places in the two records, so only one shift fits all of them.
   job.stops_at[1] = job.events.size() - 2;
   bundle = Load(job);
   EXPECT_THAT(Texts(bundle), IsEmpty());
@@ -382,7 +382,7 @@ TEST(JoinFlightRecorder, DifferentCallsAreAContradiction) {
   ASSERT_EQ(bundle.problems.size(), 3u);
   EXPECT_THAT(Texts(bundle), Each(HasSubstr("do not match in the same order")));
 
-  // For only one rank, the dump is from another process.
+  // Only one rank's dump is from another process.
   bundle = OwnForm(job);
   dumps.clear();
   for (int32_t r = 0; r < 4; r++) dumps.push_back(DumpForm(r == 2 ? other : job, r));

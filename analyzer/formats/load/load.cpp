@@ -17,7 +17,7 @@ namespace lockstep {
 namespace {
 
 std::string Shown(const std::vector<Problem>& problems) {
-  // Problems with the same text are combined, under the name of the first file.
+  // Combines problems with the same text under the first file's name.
   std::map<std::string_view, size_t> alike;
   std::vector<const Problem*> first;
   for (const Problem& problem : problems) {
@@ -59,7 +59,7 @@ class Loader {
       certain |= file.detected.claim == Claim::kYes;
       if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
     }
-    // Dumps contain more than logs beside them, except for the end of a process that left no dump.
+    // Dumps contain more than logs do, except for the end of a process that left no dump.
     const auto logs = files.extract(Source::kText);
     for (const FormatReader* format : Formats()) {
       const auto own = files.extract(format->source());
@@ -70,7 +70,7 @@ class Loader {
     if (control_.Cancelled()) return absl::CancelledError("cancelled");
     const std::set<std::string> unclaimed(records_.unclaimed.begin(), records_.unclaimed.end());
     for (const FoundFile& file : found.files) {
-      // Beside logs with known contents, other texts are expected.
+      // Other texts are expected next to logs with known contents.
       if (unclaimed.contains(file.path)) NotRecognised(file, certain || file.log || logs_read_);
       if (file.detected.format != nullptr) continue;
       std::string error;
@@ -110,19 +110,19 @@ class Loader {
     if (records_.framework.ranks.empty()) {
       (*format)->Read(paths, control_, &records_);
       logs_read_ = records_.explained;
-      // If these files yield no rank, one problem says what is missing in all of them.
+      // If none of these files yields a rank, one problem reports what is missing in all of them.
       if (records_.framework.ranks.empty()) records_.unclaimed.clear();
       return;
     }
     Records logs;
     (*format)->Read(paths, control_, &logs);
     records_.unclaimed = std::move(logs.unclaimed);
-    // What a log alone leaves open, dumps may decide: the ranks with a dump wait for this one.
+    // Dumps may answer what a log alone leaves open: the ranks with a dump wait for this one.
     if (logs.aborted_first) logs.framework.ranks.push_back(*std::move(logs.aborted_first));
     JoinLogs(std::move(logs.framework));
   }
 
-  // Adds the ranks that left no dump, as far as logs show their calls or their ends.
+  // Adds the ranks that left no dump, if logs show their calls or their ends.
   void JoinLogs(Bundle logs) {
     Bundle& dumps = records_.framework;
     std::set<int32_t> known;
@@ -130,8 +130,8 @@ class Loader {
     std::multimap<std::string, uint32_t> by_name;  // "NAME/HASH": the same name, whatever the members
     const auto name_of = [](const Communicator& comm) { return comm.id.substr(0, comm.id.rfind('/')); };
     for (uint32_t c = 0; c < dumps.comms.size(); ++c) by_name.emplace(name_of(dumps.comms[c]), c);
-    std::map<uint32_t, uint32_t> added;  // groups that only logs name
-    // The rank's group in the dumps, and its place there.
+    std::map<uint32_t, uint32_t> added;  // groups that only logs mention
+    // The rank's group in the dumps, and its position there.
     const auto place = [&](int32_t rank, Membership* ms) {
       const auto [begin, end] = by_name.equal_range(name_of(logs.comms[ms->comm]));
       for (auto of = begin; of != end; ++of) {
@@ -156,7 +156,7 @@ class Loader {
       if (rank.memberships.empty() && rank.process.life == Life::kUnknown) continue;
       for (Membership& ms : rank.memberships) place(rank.rank, &ms);
       for (Op& op : rank.ops) {
-        // The watchdog prints a barrier as the AllReduce that it is made of.
+        // The watchdog reports a barrier as the AllReduce that implements it.
         if (op.kind == ring::CallKind::kAllReduce && IsBarrier(dumps, rank.memberships[op.membership].comm, op.seq))
           op.kind = ring::CallKind::kBarrier;
         op.input_shape = op.output_shape = op.dtypes = kNoIndex;
@@ -193,8 +193,8 @@ class Loader {
     if (jobs.size() > kShown) absl::StrAppend(&list, " and ", jobs.size() - kShown, " more");
     const std::string where = paths.empty() ? "" : absl::StrCat(paths[0], paths.size() > 1 ? ", .." : "");
     return absl::InvalidArgumentError(
-        chosen ? absl::StrCat(where, " holds no job ", wanted, "; it holds ", list)
-               : absl::StrCat(where, " holds ", jobs.size(), " jobs: ", list,
+        chosen ? absl::StrCat(where, " contains no job ", wanted, "; it contains ", list)
+               : absl::StrCat(where, " contains ", jobs.size(), " jobs: ", list,
                               "; choose one with --job NAME, or give the path of its files"));
   }
 
@@ -203,7 +203,7 @@ class Loader {
     if (progress_->on_files) progress_->on_files(progress_->files_read + progress_->files_unpacked, total_);
   }
 
-  // In a folder with recognized dumps, other files are expected, unless they are named like dumps.
+  // In a folder with recognized dumps other files are expected, unless they are named like dumps.
   void NotRecognised(const FoundFile& file, bool certain) {
     int32_t rank = -1;
     bool wanted = file.named || !certain;
@@ -216,8 +216,8 @@ class Loader {
       std::string text =
           file.empty ? "is empty: its writer died before it wrote anything, or had nothing to write"
                      : absl::StrCat("is not recognized: ",
-                                    file.detected.format != nullptr ? "a text without any timeout, NCCL call or stack"
-                                                                    : "damaged at its start, or of another format",
+                                    file.detected.format != nullptr ? "text without a timeout, NCCL call or stack"
+                                                                    : "damaged at its start, or in an unknown format",
                                     ". Tried: ", FormatsTried());
       records_.problems.push_back({file.path, -1, std::move(text), rank});
     }
@@ -231,7 +231,7 @@ class Loader {
     for (Problem& problem : records_.problems) builder.AddProblem(std::move(problem));
     Bundle bundle = builder.Finish();
     Bundle& framework = records_.framework;
-    // Problems without a rank are about files beside the dumps that only begin like a dump.
+    // Problems without a rank are about files next to the dumps that only begin like a dump.
     for (Problem& problem : framework.problems) problem.note |= problem.rank < 0;
     if (!framework.ranks.empty() || !framework.problems.empty()) JoinFlightRecorder(framework, &bundle);
     return bundle;

@@ -93,7 +93,7 @@ TEST_F(LoadTest, AFileThatNoReaderClaimsIsReportedWithWhatWasTried) {
   EXPECT_THAT(std::string(LoadPaths({Path("empty/node.lsd")}).status().message()), HasSubstr("node.lsd: is empty"));
 }
 
-// Other ranks may wait for the ranks of these dumps, so the problem names the rank.
+// Other ranks may wait for the ranks in these dumps, so the problem names the rank.
 TEST_F(LoadTest, AnUnrecognizedFileNamedLikeARanksDumpIsReportedForThatRank) {
   Put("nccl_trace_rank_0", "{\"version\": \"2.4\", \"entries\": []}");
   Put("nccl_trace_rank_5", "");
@@ -102,7 +102,7 @@ TEST_F(LoadTest, AnUnrecognizedFileNamedLikeARanksDumpIsReportedForThatRank) {
   ASSERT_EQ(bundle.problems.size(), 2u);
   EXPECT_EQ(bundle.problems[0].rank, 5);
   EXPECT_THAT(bundle.problems[1].text, HasSubstr("is not recognized"));
-  // Beside Lockstep's own dumps, other files of a folder do not matter.
+  // Next to Lockstep's own dumps, other files in a folder do not matter.
   PutDump("node0.lsd", 0, 2, 2);
   EXPECT_TRUE(MustLoad({folder_.string()}).problems.empty());
 }
@@ -131,12 +131,12 @@ TEST(Registry, FormatsAreDetectedByContent) {
   for (const std::string_view other : {"", "\x80\x07", "a\x01z"}) EXPECT_EQ(name_of(other), "") << other;
 }
 
-// The load may be cancelled at any step.
+// The load can be cancelled at any step.
 TEST_F(LoadTest, CancellingEndsTheLoadAtEveryStep) {
   for (int i = 0; i < 8; ++i) PutDump("ours/node" + std::to_string(i) + ".lsd", 2 * i, 2, 16);
   for (int i = 0; i < 200; ++i) Put("fr/dump_" + std::to_string(i), "{\"version\": \"2.4\", \"entries\": []}");
   for (const auto& [folder, total, step] :
-       {std::tuple("ours", 16, 3), std::tuple("fr", 200, 40)}) {  // dumps are read and unpacked
+       {std::tuple("ours", 16, 3), std::tuple("fr", 200, 40)}) {  // dumps are read and then unpacked
     for (int64_t after = -1; after <= total; after += step) {
       std::atomic<bool> cancel{after < 0};
       std::atomic<int64_t> most{0};
@@ -150,7 +150,7 @@ TEST_F(LoadTest, CancellingEndsTheLoadAtEveryStep) {
       };
       EXPECT_EQ(LoadPaths({Path(folder)}, &progress).status().code(), absl::StatusCode::kCancelled)
           << folder << " " << after;
-      // A reader that has begun a file also finishes it.
+      // A reader that has begun a file finishes it.
       EXPECT_LE(most, std::max<int64_t>(after, 0) + std::thread::hardware_concurrency()) << folder << " " << after;
     }
   }
@@ -257,7 +257,7 @@ TEST_F(LoadTest, LogsAreReadIfThereAreNoDumps) {
   ASSERT_EQ(logs.ranks.size(), 1u);
   EXPECT_EQ(logs.ranks[0].rank, 1);
   EXPECT_EQ(logs.ranks_expected, 2);
-  // Beside dumps, these files are skipped. Only Lockstep's own files must be readable.
+  // Next to dumps, these files are skipped. Only Lockstep's own files must be readable.
   PutDump("node0.lsd", 0, 2, 2);
   const Bundle dumps = MustLoad({folder_.string()});
   EXPECT_EQ(dumps.ranks.size(), 2u);

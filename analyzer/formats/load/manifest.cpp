@@ -24,12 +24,12 @@ int64_t NumberOr(const nlohmann::json& json, const char* key, int64_t otherwise)
 bool ReadManifest(const std::string& path, Manifest* manifest, std::string* error) {
   const absl::StatusOr<std::string> text = ReadWholeFile(path, kMaxManifestBytes);
   if (!text.ok()) {
-    *error = "cannot be used as a manifest: unreadable or too large; the number of ranks comes from the dumps";
+    *error = "is unreadable or too large; the number of ranks comes from the dumps";
     return false;
   }
   const nlohmann::json json = ParseJson(*text);
   if (!json.is_object()) {
-    *error = "is not a JSON object: damaged or cut off; the number of ranks comes from the dumps";
+    *error = "is not a JSON object (damaged or truncated); the number of ranks comes from the dumps";
     return false;
   }
   if (NumberOr(json, "format", 0) > kManifestFormat) {

@@ -1,4 +1,4 @@
-// manifest.json of an incident folder: the collector's facts that the dumps do not contain.
+// manifest.json of an incident folder: facts from the collector that the dumps do not contain.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct Manifest {
   int64_t stalled_ns = 0;
 };
 
-// Adds the file's fields (docs/dump-file.md lists them) to *manifest. If there are several manifests, the larger
-// numbers win. Ignores unknown fields. Returns false with *error set and *manifest unchanged if the file is unusable.
+// Adds the file's fields (docs/dump-file.md lists them) to *manifest. With several manifests, the larger numbers win.
+// Ignores unknown fields. If the file is unusable, returns false, sets *error and leaves *manifest unchanged.
 bool ReadManifest(const std::string& path, Manifest* manifest, std::string* error);
 
 }  // namespace lockstep

@@ -24,8 +24,8 @@ using ::testing::HasSubstr;
 constexpr int kNodes = 4, kPerNode = 4, kRanks = kNodes * kPerNode;
 constexpr int64_t kNow = 1'000'000'000'000;
 
-// Each node is a tensor-parallel group. Every `world_every`-th call is on the world communicator. `change` may change a
-// rank.
+// Each node is a tensor-parallel group. Every `world_every`-th call is on the world communicator. `change` may modify
+// a rank.
 Bundle MakeJob(int calls, const std::function<void(int, Rank*)>& change = nullptr, int world_every = 100) {
   Bundle bundle;
   bundle.job = "window";
@@ -105,7 +105,7 @@ class LoadWindowTest : public ::testing::Test {
     }
     return "";
   }
-  // Writes the format that had no histories and descriptions yet.
+  // Writes the older format, which had no histories or descriptions.
   void MakeOld() {
     for (const auto& entry : fs::directory_iterator(folder_)) {
       std::ifstream in(entry.path(), std::ios::binary);
@@ -234,8 +234,8 @@ TEST_F(LoadWindowTest, RareCallsAreComparedIndividually) {
 }
 
 TEST_F(LoadWindowTest, CallsThatAMemberHasNotIssuedAreLoadedHoweverOld) {
-  // Without GPU marks, only the others' progress shows that the world's third call is in progress. 700 calls came
-  // after it.
+  // Without GPU progress markers, only the other ranks' progress shows that the world's third call is in progress.
+  // 700 calls came after it.
   Write(MakeJob(1000, [](int r, Rank* rank) {
     for (Op& op : rank->ops) op.state = OpState::kUnknown;
     if (r != 2) return;

@@ -1,4 +1,4 @@
-// Calls that NCCL printed: which rank made them, on which communicator, and their numbers in it.
+// Calls that NCCL printed: which rank made them, on which communicator, and their numbers there.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -15,7 +15,7 @@
 namespace lockstep::logs {
 namespace {
 
-// One process's part of a communicator.
+// One process's part in a communicator.
 struct Part {
   const NcclProcess* process = nullptr;
   const NcclComm* comm = nullptr;
@@ -24,7 +24,7 @@ struct Part {
   std::string kind;   // of the communicator
 };
 
-// "" for 0, " B" for 1, " C" for 2: names that differ only in digits count as one kind.
+// "" for 0, " B" for 1, " C" for 2. Letters, because names that differ only in digits count as one kind.
 std::string Letters(int ordinal) {
   std::string letters;
   for (int left = ordinal; left > 0; left /= 26) letters.insert(letters.begin(), static_cast<char>('A' + left % 26));
@@ -62,12 +62,12 @@ class Calls {
       out_.AddPlace(rank, process->host, process->pid, process->pci);
       std::map<int32_t, int> of_size;
       for (const NcclComm& comm : process->comms) {
-        // Ranks create their communicators in the same order. So the order of communicators of one size shows their
-        // kind, and, if nothing printed an identity, the communicator itself.
+        // Ranks create their communicators in the same order. The order of communicators of one size therefore shows
+        // their kind and, if no identity was printed, the communicator itself.
         const int ordinal = of_size[comm.size]++;
         std::string kind = absl::StrCat("comm of ", comm.size, " ranks", Letters(ordinal));
         std::string name = Identity(*process, comm);
-        // A rank that made none of its calls may be the one that others wait for, if its identity is known.
+        // If its identity is known, a rank that made none of its calls may be the one that others wait for.
         if (unclear.contains(comm.size) || (name.empty() && !Used(comm))) continue;
         if (name.empty()) name = kind;
         comms[std::move(name)].push_back({process, &comm, file, rank, std::move(kind)});
@@ -81,18 +81,19 @@ class Calls {
     scattered_ = EndsAreScattered(comms);
     if (scattered_)
       out_.Report(processes_[0].first->path,
-                  "the ranks' last calls are at many different places: the job still ran, or the end of the log is "
+                  "the ranks' last calls are at many different places: either the job was still running, or the end of "
+                  "the log is "
                   "missing for some ranks. Only calls up to the last one of all ranks are compared");
     for (const auto& [name, parts] : comms) {
-      // Other communicators show which ranks are missing in one that is being created.
+      // Other communicators show which ranks are missing from one that is being created.
       if (any(parts, Used) || making_) AddComm(name, parts);
     }
     AddBare();
     if (used_order_)
-      out_.Report(
-          processes_[0].first->path,
-          "no line shows the ranks of NCCL's processes: they are assumed in the order of hosts, GPUs and processes", -1,
-          true);
+      out_.Report(processes_[0].first->path,
+                  "no line shows the ranks of NCCL's processes; assuming that they follow the order of hosts, GPUs and "
+                  "processes",
+                  -1, true);
   }
 
  private:
@@ -100,8 +101,8 @@ class Calls {
 
   static bool InTheMaking(const NcclComm& comm) { return comm.begun && !comm.made && !Used(comm); }
 
-  // In a job that hangs, few ranks are behind: the one that others wait for, and those that wait for it elsewhere. In a
-  // job that runs, and in logs that are cut off, ranks end anywhere.
+  // In a job that hangs, only a few ranks are behind: the one that others wait for, and those that wait for it
+  // elsewhere. In a running job, or if logs are truncated, ranks end anywhere.
   bool EndsAreScattered(const std::map<std::string, std::vector<Part>>& comms) const {
     constexpr size_t kMostEnds = 3;
     std::set<int32_t> ranks, behind;
@@ -109,7 +110,7 @@ class Calls {
       for (const Part& part : parts) ranks.insert(part.rank);
       bool by_count = false;
       if (!Numbered(parts, &by_count)) continue;
-      // Where lines are missing inside, the last ones may be missing as well.
+      // If lines are missing in the middle, the last ones may be missing too.
       if (by_count && std::any_of(parts.begin(), parts.end(), [](const Part& part) { return HasHole(*part.comm); }))
         return true;
       std::map<int64_t, std::vector<int32_t>> ends;
@@ -117,12 +118,12 @@ class Calls {
       if (ends.size() > kMostEnds) return true;
       if (ends.size() > 1) behind.insert(ends.begin()->second.begin(), ends.begin()->second.end());
     }
-    // Ranks without any line are behind as well.
+    // Ranks without any line are behind, too.
     const size_t all = std::max(ranks.size(), static_cast<size_t>(largest_));
     return !behind.empty() && (behind.size() + all - ranks.size()) * 2 > all;
   }
 
-  // Sizes of communicators that cannot be recognized on all ranks, because the log does not begin with all of them.
+  // Sizes of communicators that cannot be matched on all ranks, because the log does not begin with all of them.
   std::set<int32_t> UnclearSizes() {
     std::set<int32_t> identified, nameless, out;
     for (const auto& [file, process] : processes_) {
@@ -141,17 +142,16 @@ class Calls {
     std::set_intersection(identified.begin(), identified.end(), nameless.begin(), nameless.end(),
                           std::inserter(out, out.end()));
     for (const int32_t size : out)
-      out_.Report(
-          processes_[0].first->path,
-          absl::StrCat("the log does not begin with the creation of all communicators of ", size,
-                       " ranks, so nothing shows which communicators of the ranks belong together: not compared"));
+      out_.Report(processes_[0].first->path,
+                  absl::StrCat("the log does not begin with the creation of all communicators of ", size,
+                               " ranks, so the ranks' communicators cannot be matched and are not compared"));
     return out;
   }
 
-  // Returns what all members print alike about the communicator; empty if nothing.
+  // Returns the identity that all members print for the communicator; empty if there is none.
   static std::string Identity(const NcclProcess& process, const NcclComm& comm) {
     if (comm.id != 0) return absl::StrCat("comm ", absl::Hex(comm.id));
-    constexpr int kMostSplits = 8;  // one inside the other
+    constexpr int kMostSplits = 8;  // nested splits
     std::string splits;
     const NcclComm* at = &comm;
     for (int i = 0; at->id == 0; ++i) {
@@ -162,7 +162,7 @@ class Calls {
     return absl::StrCat(splits, "comm ", absl::Hex(at->id));
   }
 
-  // Processes that printed neither a call nor a creation are alive, and have not reached the calls of the others.
+  // Processes that printed neither a call nor a creation are alive, and have not reached the others' calls.
   void AddBare() {
     std::set<std::pair<std::string, int64_t>> known;
     for (const auto& [file, process] : processes_) known.insert({process->host, process->pid});
@@ -175,8 +175,8 @@ class Calls {
     }
   }
 
-  // Otherwise ranks are assumed to be in the order that launchers use: by host, GPU and process. Either all of them
-  // must be there, or those that are there must be on one host with a GPU each.
+  // Otherwise assumes the order that launchers use: host, GPU, process. Then either all ranks must be present, or all
+  // present ones must be on one host with one GPU each.
   void PlaceByOrder() {
     std::vector<const NcclProcess*> order;
     std::set<int32_t> gpus;
@@ -234,8 +234,8 @@ class Calls {
     return placed == by_order_.end() ? -1 : placed->second;
   }
 
-  // Returns whether calls have numbers that are equal on all ranks: opCount if it changes with each call, else their
-  // order from the same beginning.
+  // Returns whether calls have numbers that are equal on all ranks: opCount if it changes with each call, otherwise
+  // their order from the same beginning.
   bool Numbered(const std::vector<Part>& parts, bool* by_count) const {
     const NcclComm* first = nullptr;
     bool same_beginning = true;
@@ -256,19 +256,20 @@ class Calls {
     for (const Part& part : parts) ranks.insert(part.rank);
     if (ranks.size() != parts.size() || parts.size() > static_cast<size_t>(size)) {
       out_.Report(parts[0].file->path, absl::StrCat(parts.size(), " processes use a ", name,
-                                                    ", and nothing shows which belong together: "
+                                                    ", and nothing shows which of them belong together: "
                                                     "NCCL_DEBUG_SUBSYS=INIT,COLL would. Not used"));
       return;
     }
     bool by_count = false;
     if (!Numbered(parts, &by_count)) {
-      out_.Report(parts[0].file->path,
-                  absl::StrCat("calls on ", name, " do not begin at the same call on all ranks: not compared"));
+      out_.Report(
+          parts[0].file->path,
+          absl::StrCat("calls on ", name, " do not begin at the same call on all ranks, so they are not compared"));
       return;
     }
     const bool known = std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.comm->rank >= 0; });
     std::vector<int32_t> members;
-    // If members are missing in a communicator, their places in complete communicators identify them.
+    // If members are missing from a communicator, their positions in complete communicators identify them.
     if (known && parts.size() == static_cast<size_t>(size) && (!making_ || size == largest_)) {
       members.assign(parts.size(), -1);
       for (const Part& part : parts) members[static_cast<size_t>(std::min(part.comm->rank, size - 1))] = part.rank;
@@ -287,7 +288,8 @@ class Calls {
     for (const Part& part : parts) {
       if (place_of(part) >= 0 && FromItsBeginning(*part.comm)) lanes[place_of(part)] = LanesOf(*part.comm);
     }
-    // No member returns from a creation before all have entered it. So lines of the other members are missing here.
+    // No member returns from a creation before all members have entered it, so lines of the other members are missing
+    // here.
     const bool made = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.comm->made; });
     const bool in_part = made && parts.size() < static_cast<size_t>(size);
     for (const Part& part : parts) {
@@ -316,7 +318,7 @@ class Calls {
     return static_cast<int64_t>(std::min<uint64_t>(comm.last_op_count, fr::kMaxCounter));
   }
 
-  // The sends or the receives of one rank with one peer.
+  // One rank's sends to, or receives from, one peer.
   struct Lane {
     int64_t calls = 0;
     std::map<int64_t, const NcclTransfer*> kept;  // by number
@@ -333,16 +335,17 @@ class Calls {
     return lanes;
   }
 
-  // Returns whether the record begins with the communicator: its creation, or a call that NCCL numbers 0.
+  // Returns whether the record covers the communicator from its beginning: its creation, or a call that NCCL numbers
+  // 0.
   static bool FromItsBeginning(const NcclComm& comm) {
     const bool sent = !comm.newest_transfers.empty() && comm.newest_transfers[0].call.op_count == 0;
     return comm.begun || comm.made || sent || (comm.calls > 0 && comm.first_op_count == 0);
   }
 
-  // Sends and receives match in their order. Both sides begin at the same one, because their numbers are counted from
-  // the first in the records. If the other side was not issued, or has another size, the operation cannot be complete.
+  // Sends match receives in their order. Both sides must begin at the same one, because numbers count from the first
+  // recorded one. If the other side was not issued, or has another size, the operation cannot be complete.
   void AddTransfers(const std::string& name, const Part& part, int32_t place, const std::map<int32_t, Lanes>& lanes) {
-    std::vector<std::pair<const NcclTransfer*, bool>> add;  // and whether the operation cannot be complete
+    std::vector<std::pair<const NcclTransfer*, bool>> add;  // the bool: the operation cannot be complete
     for (const auto& [key, own] : lanes.at(place)) {
       const auto other = lanes.find(key.second);
       if (other == lanes.end()) continue;
@@ -372,7 +375,7 @@ class Calls {
       op.seq = transfer->number;
       op.root_or_peer = transfer->call.root;
       if (open) op.state = OpState::kIncomplete;
-      // The lines do not show groups. Sends and receives of one group have one opCount and follow each other.
+      // The lines do not show groups. Sends and receives of one group have the same opCount and follow each other.
       const bool same = before != nullptr && before->call.op_count == transfer->call.op_count &&
                         before->number_in_process + 1 == transfer->number_in_process;
       if (!same) ++groups_of_transfers_;
@@ -398,7 +401,7 @@ class Calls {
     if (data->used.size() >= kMostGroupsOfRank) {
       if (too_many_++ == 0)
         out_.Report(part.file->path,
-                    absl::StrCat("more than ", kMostGroupsOfRank, " communicators: the rest is not used"), part.rank);
+                    absl::StrCat("more than ", kMostGroupsOfRank, " communicators; the rest is not used"), part.rank);
       return;
     }
     data->rank.host = part.process->host;
@@ -422,7 +425,7 @@ class Calls {
       const CallFacts& facts = CallFactsOf(call.kind);
       const bool reduces = call.kind == ring::CallKind::kAllReduce || call.kind == ring::CallKind::kReduce ||
                            call.kind == ring::CallKind::kReduceScatter;
-      // NCCL's internal operations, whose numbers are only valid in their communicator.
+      // NCCL's internal operations, whose numbers are only valid on their communicator.
       constexpr int32_t kBuiltIn = 5;
       if (reduces && call.reduction >= 0 && call.reduction < kBuiltIn)
         op.reduction = static_cast<uint8_t>(call.reduction);

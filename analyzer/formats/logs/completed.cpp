@@ -1,4 +1,4 @@
-// Completed operations from NCCL's Inspector. Operations in flight are not in its files.
+// Completed operations from NCCL's Inspector. Its files do not contain operations in flight.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -78,7 +78,7 @@ class Completed {
         comms_[0].file->path,
         absl::StrCat(
             whole.size(), " communicators of ", largest,
-            " ranks, and no communicator has the whole job, so nothing shows which ranks they contain. Not used"));
+            " ranks, and none that contains the whole job, so nothing shows which ranks they contain. Not used"));
   }
 
   static std::string NameOf(const InspectorComm& comm, ring::CallKind kind) {
@@ -94,7 +94,8 @@ class Completed {
     std::sort(ops.begin(), ops.end(), [](const InspectorOp& a, const InspectorOp& b) { return a.number < b.number; });
     for (const InspectorOp& from : ops) {
       if (data->used.size() >= kMostGroupsOfRank) return;
-      // Processes write at different times, so operations after the end of one file say nothing about that file's rank.
+      // Processes write at different times, so operations after the end of one file show nothing about that file's
+      // rank.
       if (from.number > last_.at(NameOf(*own.comm, from.kind)).begin()->first) continue;
       const uint32_t index = Ranks::GroupOf(data, NameOf(*own.comm, from.kind), own.comm->name);
       Op op;
@@ -119,7 +120,7 @@ class Completed {
     }
   }
 
-  // If all members are known, the first one's data lists them.
+  // If all members are known, the first member's data lists them.
   void Claim(const std::map<int32_t, const Own*>& members) {
     const Own& first = *members.begin()->second;
     if (members.size() != static_cast<size_t>(first.comm->size) || listed_ + first.comm->size > kMaxMemberEntries)
@@ -141,11 +142,12 @@ class Completed {
     for (const auto& [group, ranks] : last_) {
       if (ranks.size() < 2 || shown++ == kMostShown) continue;
       const auto& [number, behind] = *ranks.begin();
-      out_.Report(comms_[0].file->path,
-                  absl::StrCat("the last ", group, " in the file of rank ", behind[0],
-                               behind.size() > 1 ? absl::StrCat(" (and of ", behind.size() - 1, " more)") : "", " is #",
-                               number, "; other files reach #", ranks.rbegin()->first,
-                               ". It wrote its file earlier than the others, or is still in a later operation"));
+      out_.Report(
+          comms_[0].file->path,
+          absl::StrCat("the last ", group, " in the file of rank ", behind[0],
+                       behind.size() > 1 ? absl::StrCat(" (and of ", behind.size() - 1, " more)") : "", " is #", number,
+                       "; other files reach #", ranks.rbegin()->first,
+                       ". Either it wrote its file earlier than the others, or it is still in a later operation"));
     }
   }
 

@@ -1,4 +1,4 @@
-// Counts from ncclras: ranks that launched fewer operations than the others, and do not move.
+// Counts from ncclras: ranks that launched fewer operations than the others, and do not progress.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -22,7 +22,7 @@ struct Reported {
   const FileFacts* file;
 };
 
-// Each rank's count; -1 if the report does not list it. Only one class may be too large to be listed.
+// Each rank's count; -1 if the report does not list it. At most one class may be too large to be listed.
 std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
   std::vector<int64_t> counts(static_cast<size_t>(size), -1);
   const RasClass* unlisted = nullptr;
@@ -41,10 +41,10 @@ std::vector<int64_t> CountsOf(const RasComm& comm, int32_t size) {
   return counts;
 }
 
-// The job's ranks by host and process, as lockstep attach found them.
+// The job's ranks by host and PID, as lockstep attach found them.
 using Processes = std::map<std::pair<std::string, int64_t>, int32_t>;
 
-// The job's rank of each member. Empty if a member is not listed, or its process is not known.
+// The job rank of each member. Empty if a member is not listed, or its process is unknown.
 std::vector<int32_t> MembersOf(const RasComm& comm, int64_t size, const Processes& processes) {
   std::vector<int32_t> members(static_cast<size_t>(size), -1);
   for (const RasClass& of : comm.classes) {
@@ -58,7 +58,7 @@ std::vector<int32_t> MembersOf(const RasComm& comm, int64_t size, const Processe
   return members;
 }
 
-// Returns whether a process has another number in the job than in this communicator.
+// Returns whether a process has different numbers in the job and in this communicator.
 bool NumberedOtherwise(const RasComm& comm, const Processes& processes) {
   for (const RasClass& of : comm.classes) {
     for (const RasRank& rank : of.ranks) {
@@ -69,14 +69,14 @@ bool NumberedOtherwise(const RasComm& comm, const Processes& processes) {
   return false;
 }
 
-// Returns whether one rank is ahead of another in one kind of operation, and behind it in another.
+// Returns whether one rank is ahead of another in one kind of operation, but behind it in another kind.
 bool Crosses(const std::vector<int64_t>& one, const std::vector<int64_t>& other) {
   constexpr size_t kMostDifferent = 64;
   std::set<std::pair<int64_t, int64_t>> different;
   for (size_t i = 0; i < one.size() && i < other.size() && different.size() <= kMostDifferent; ++i) {
     if (one[i] >= 0 && other[i] >= 0) different.emplace(one[i], other[i]);
   }
-  // By the first count; equal first counts are sorted by the second.
+  // Sorts by the first count, then by the second.
   for (auto a = different.begin(); a != different.end(); ++a) {
     for (auto b = different.begin(); b != a; ++b) {
       if (b->first < a->first && b->second > a->second) return true;
@@ -85,12 +85,12 @@ bool Crosses(const std::vector<int64_t>& one, const std::vector<int64_t>& other)
   return false;
 }
 
-// A member of a communicator: its numbers in it and in the job.
+// A member of a communicator: its numbers there and in the job.
 struct Member {
   int32_t inside = -1, rank = -1;
 };
 
-// `mapped`: the numbers in the job are not those in the communicator.
+// `mapped`: numbers in the job differ from numbers in the communicator.
 void AddRank(Member member, int64_t count, int64_t least, const Reported& last, bool mapped, Ranks* ranks) {
   const int32_t rank = member.rank;
   fr::FileData* const data = ranks->Of(rank, last.file->path);
@@ -104,7 +104,7 @@ void AddRank(Member member, int64_t count, int64_t least, const Reported& last, 
     used.size_hint = last.comm->size;
   }
   used.collectives = used.progress.issued = count == 0 ? kNone : count;
-  used.unrecorded = count;  // the report does not say in which of them the rank may still be
+  used.unrecorded = count;  // the report does not show in which of them the rank may still be
   if (count <= least) return;
   Op op;
   op.membership = index;
@@ -125,7 +125,8 @@ std::string Named(const RasRank& rank, int32_t size) {
                       ", process ", rank.pid, " on ", rank.host, ")");
 }
 
-// Returns "rank 5 of its 8 (GPU 13, process 4013 on host1)": the first listed rank among those that launched least.
+// Returns "rank 5 of its 8 (GPU 13, process 4013 on host1)": the first listed rank among those that launched the
+// fewest.
 std::string Behind(const RasComm& comm) {
   const auto least = std::min_element(comm.classes.begin(), comm.classes.end(),
                                       [](const RasClass& a, const RasClass& b) { return a.launched < b.launched; });
@@ -152,7 +153,7 @@ std::string CountsText(const RasComm& comm) {
   return absl::StrCat("on communicator ", comm.id, ", ", absl::StrJoin(texts, ", "));
 }
 
-// Reports ranks that do not answer ncclras, or are in another state than the others. They are numbered within a
+// Reports ranks that do not answer ncclras, or whose state differs from the others'. They are numbered within a
 // communicator, and nothing shows which calls they are in.
 void ReportOdd(const FileFacts& file, Ranks* ranks) {
   std::set<std::string> told;  // several reports repeat it
@@ -194,8 +195,8 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
   if (reports.empty() && equal != nullptr && !odd) {
     ranks->Tell(
         equal->path,
-        "a report of ncclras in which the ranks of each communicator launched the same number of operations. This "
-        "names no rank: the job runs, or a GPU, the network or a call with other arguments stops all of "
+        "an ncclras report in which the ranks of each communicator launched the same number of operations. This "
+        "points to no rank: the job is running, or a GPU, the network or a call with different arguments stops all of "
         "them. Flight Recorder dumps or `lockstep attach` show more");
   }
   std::map<std::string, std::vector<std::vector<int64_t>>> by_comm;  // the counts of each kind, if all are listed
@@ -221,9 +222,9 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
     if (of.size() < 2 || of[of.size() - 2].comm->classes != last.comm->classes) {
       ranks->Tell(last.file->path,
                   of.size() < 2 ? absl::StrCat(where, CountsText(*last.comm),
-                                               ". A single report of ncclras does not show whether counts still grow: "
+                                               ". A single ncclras report does not show whether the counts still grow: "
                                                "add a second one, taken ten seconds later")
-                                : absl::StrCat(where, "the counts of ncclras still grew between its reports"));
+                                : absl::StrCat(where, "the counts still grew between the ncclras reports"));
       continue;
     }
     int64_t size = last.comm->size, sum = 0, least = INT64_MAX;
@@ -232,12 +233,13 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
       least = std::min(least, klass.launched);
     }
     if (size == 0) size = sum;
-    // A report numbers ranks within their communicator. Numbers of several communicators, none of which is the job,
-    // would name different ranks alike.
+    // A report numbers ranks within their communicator. If none of several communicators is the whole job, the same
+    // number would name different ranks.
     const bool whole = size >= largest;
     const std::vector<int32_t> members =
         sum == size && size <= left ? MembersOf(*last.comm, size, processes) : std::vector<int32_t>();
-    // Stacks name a member that is elsewhere. If both wait, the counts fit a call that one skipped or the other added.
+    // Stacks show the member that is elsewhere. If both wait, the counts fit a call that one skipped or the other
+    // added.
     const bool pair = members.size() == 2;
     if (pair || crossed.contains(last.comm->id)) {
       const std::string who = pair ? absl::StrCat("ranks ", members[0], " and ", members[1]) : std::string("ranks");
@@ -245,7 +247,7 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
                   absl::StrCat(where, who, " launched different calls on communicator ", last.comm->id, " (",
                                last.comm->op.empty() ? "operations" : last.comm->op,
                                "): one of them skipped or added a call, made a call of another kind, or is elsewhere. ",
-                               Behind(*last.comm), " launched least"));
+                               Behind(*last.comm), " launched the fewest"));
       continue;
     }
     const bool numbered =
@@ -257,13 +259,13 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks) {
       ranks->Report(
           last.file->path,
           absl::StrCat(where, "not used, because ncclras does not show which ranks of the job are in communicator ",
-                       last.comm->id, ". ", Behind(*last.comm), " launched least"));
+                       last.comm->id, ". ", Behind(*last.comm), " launched the fewest"));
       continue;
     }
     if (!whole && members.empty()) {
       ranks->Report(last.file->path,
-                    absl::StrCat(where, "ranks are numbered as in communicator ", last.comm->id, ", which has ", size,
-                                 " of the job's ", largest, " ranks or more: host, GPU and process identify the rank"));
+                    absl::StrCat(where, "rank numbers are those in communicator ", last.comm->id, ", which has ", size,
+                                 " of the job's ", largest, " or more ranks; host, GPU and process identify the rank"));
     }
     left -= size;
     ++used;

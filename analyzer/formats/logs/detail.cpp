@@ -13,21 +13,21 @@ namespace {
 
 constexpr int64_t kMostImplied = 1 << 17;  // calls that fingerprints imply
 
-// The ranks of the job that are members of the group: the processes print lines such as "Rank 1 is running".
+// The job ranks that are members of the group: the processes print lines such as "Rank 1 is running".
 class Members {
  public:
-  // `said`: the number of ranks of the job, if a line contains it.
+  // `said`: the number of ranks in the job, if a line contains it.
   Members(const std::vector<FileFacts>& files, int32_t said) {
     int32_t named = 0;
     for (const FileFacts& file : files) {
       named += file.rank >= 0 ? 1 : 0;
       for (const auto& line : file.fingerprints) last_ = std::max({last_, line.what.own, line.what.other});
     }
-    // There are fewer files than members, so each file is that of a host.
+    // There are fewer files than members, so each file is from one host.
     for (const FileFacts& file : files) {
       for (const auto& line : file.fingerprints) Add(line, last_ < named ? file.rank : -1);
     }
-    // Members have the job's numbers if the group is as large as the job, or if two of them do.
+    // Members are numbered like the job if the group is as large as the job, or if two of them are.
     whole_ &= said == last_ + 1 || ranks_.size() > 1;
     if (whole_) ranks_.clear();
   }
@@ -57,7 +57,7 @@ class Members {
     const int32_t member = said.what.own;
     int32_t rank = said.who.rank;
     for (const int32_t other : {said.who.task, file_rank}) rank = rank < 0 ? other : rank;
-    // A rank of the job is at least as large as its number on the host.
+    // A rank in the job is at least as large as its number on the host.
     unclear_ |= rank < 0 && member < said.who.local;
     whole_ &= rank < 0 || rank == member;
     if (rank < 0) return;
@@ -109,7 +109,7 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
       ranks->Tell(file.path, absl::StrCat("line ", said.number, ": members ", said.what.own, " and ", said.what.other,
                                           " of a process group make different calls (", TextOf(said.what.own_call),
                                           " and ", TextOf(said.what.other_call),
-                                          "), and nothing shows which ranks of the job they are: add the lines of all "
+                                          "), and nothing shows which ranks of the job they are; add the lines of all "
                                           "ranks, with torchrun's or srun's labels"));
     }
   }
@@ -157,7 +157,7 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
 
 namespace {
 
-// An operation that nothing else counts. Ranks are in it (true) or did not come; the file names them.
+// An operation that nothing else counts: ranks are in it (true) or did not arrive. The problem names the file.
 void AddOnly(const std::map<int32_t, std::pair<bool, const std::string*>>& came, const std::string& group,
              ring::CallKind kind, const std::string& name, Ranks* ranks) {
   for (const auto& [rank, how] : came) {
@@ -206,7 +206,7 @@ void AddStalled(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
   std::map<int32_t, std::pair<bool, const std::string*>> came;
   for (const int32_t rank : first) came.try_emplace(rank, false, &newest->path);
-  // Some rank has submitted the tensor. Ranks are numbered from 0, so the lowest other number is the number of one.
+  // Some rank has submitted the tensor. Ranks are numbered from 0, so the lowest missing number is one of them.
   int32_t arrived = 0;
   while (first.contains(arrived)) ++arrived;
   came.try_emplace(arrived, true, &newest->path);

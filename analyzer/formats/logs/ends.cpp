@@ -1,4 +1,5 @@
-// Which process ended first, and how. Launchers, exceptions and watchdogs report ends; most of them are consequences.
+// Which process ended first, and how. Launchers, exceptions and watchdogs report ends; most ends are consequences of
+// another.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -61,7 +62,7 @@ class Ends {
     const auto before = [](const FailedWorker& a, const FailedWorker& b) {
       return a.time.empty() == b.time.empty() ? a.time < b.time : b.time.empty();
     };
-    std::map<int32_t, End> shells;  // ends that shells told, by rank
+    std::map<int32_t, End> shells;  // ends that shells reported, by rank
     for (const FileFacts& file : files_) {
       for (const FailedWorker& worker : file.failed) {
         if (reported_.worker != nullptr && !before(worker, *reported_.worker)) continue;
@@ -100,8 +101,8 @@ class Ends {
   std::optional<End> First() const {
     const bool read = own_.size() == 1 && !own_.begin()->second.raised->text.empty();
     std::optional<End> alone = read ? std::optional(own_.begin()->second) : std::nullopt;
-    // A process that the kernel killed for memory, or that crashed, did not fail because of another one.
-    // Nothing orders its end and an exception of another rank.
+    // A process that crashed, or that the kernel killed for its memory use, did not fail because of another one.
+    // Nothing shows whether it ended before or after another rank's exception.
     if (killed_.killed != nullptr) {
       const auto own = own_.find(killed_.rank);
       alone = own_.size() == (own != own_.end() ? 1u : 0u) ? std::optional(killed_) : std::nullopt;
@@ -113,7 +114,8 @@ class Ends {
       end.raised = own->second.raised;
       return end;
     }
-    // A watchdog aborts its process because of another one. Its abort was the first end only if all other ranks waited.
+    // A watchdog aborts its process because of another one. Its abort was the first end only if all other ranks
+    // waited.
     const bool consequence = of_others_.contains(reported_.rank);
     if (consequence || (reported_.worker->exit_code == -SIGABRT && (alone || !OnlySilent(reported_.rank))))
       return alone;
@@ -135,7 +137,7 @@ class Ends {
     }
     if (end.worker == nullptr) {
       rank.process.life = Life::kExited;
-      rank.process.exit_code = 1;  // Python's status for an exception that nobody catches
+      rank.process.exit_code = 1;  // Python's exit status for an uncaught exception
       return;
     }
     if (!end.worker->host.empty()) rank.host = end.worker->host;
@@ -150,8 +152,8 @@ class Ends {
     return !out_.waited.empty() && !out_.unplaced_waits && Silent(out_.waited) == std::set<int32_t>{rank};
   }
 
-  // Ranks that did not wait and, according to the launcher, did not live until the end. Empty if there are far more
-  // ranks than lines. `waiting`: not empty.
+  // Ranks that did not wait and, according to the launcher, did not survive until the end. Empty if there are far
+  // more ranks than lines. `waiting` must not be empty.
   std::set<int32_t> Silent(const std::set<int32_t>& waiting) const {
     const bool named = NamedByRank();
     int32_t ranks = std::max(out_.said, *waiting.rbegin() + 1);
@@ -162,7 +164,7 @@ class Ends {
       if (named) ranks = std::max(ranks, file.rank + 1);
     }
     if (!terminated.empty()) ranks = std::max(ranks, *terminated.rbegin() + 1);
-    constexpr size_t kSparse = 16;  // far more ranks than lines, so the lines show only a few ranks
+    constexpr size_t kSparse = 16;  // far more ranks than lines, so the lines cover only a few ranks
     if (static_cast<size_t>(ranks) > waiting.size() * kSparse) return {};
     for (int32_t rank = 0; rank < ranks; ++rank) {
       if (waiting.contains(rank)) continue;
@@ -172,8 +174,8 @@ class Ends {
     return ended_first.empty() ? silent : ended_first;
   }
 
-  // Ranks that lost their connections, or waited too long, are in an operation that the rank without a line is not in.
-  // Ranks that a launcher ended lived until then, so one of the remaining ranks is more likely.
+  // Ranks that lost their connections, or waited too long, are in an operation that the rank without a line is not
+  // in. Ranks that a launcher ended were alive until then, so one of the remaining ranks is more likely.
   void AddSilent() {
     std::set<int32_t> waiting = out_.waited;
     for (const auto& [rank, end] : of_others_) waiting.insert(rank);
@@ -197,7 +199,7 @@ class Ends {
     out_.ranks.at(*waiting.begin()).claims.push_back(std::move(claim));
   }
 
-  // Returns whether the files show more about some ranks than their waits.
+  // Returns whether the files show more about some ranks than that they waited.
   bool CallsAreKnown() const {
     const bool compared = std::any_of(files_.begin(), files_.end(), [](const FileFacts& file) {
       return !file.fingerprints.empty() || std::any_of(file.barriers.begin(), file.barriers.end(),
@@ -227,7 +229,7 @@ class Ends {
     if (place == frames.end()) place = frames.begin();
     return absl::StrCat(end.rank >= 0 ? absl::StrCat("rank ", end.rank, ": ") : "",
                         place == frames.end() ? "" : absl::StrCat("in ", *place, ": "),
-                        end.raised->text.empty() ? "an exception that is cut off" : end.raised->text);
+                        end.raised->text.empty() ? "an exception that the log cuts off" : end.raised->text);
   }
 
   static std::string Texts(const std::vector<End>& ends) {
@@ -250,7 +252,7 @@ class Ends {
       out_.Tell(reported_.file->path,
                 absl::StrCat("the launcher saw rank ", reported_.rank,
                              " abort first (SIGABRT). A watchdog also aborts ranks that only wait for another one, "
-                             "and no line shows whether this rank waited: add the lines before its end"),
+                             "and no line shows whether this rank waited; add the lines before its end"),
                 reported_.rank);
     }
     if (!locals_.empty() && reported_.worker == nullptr) {
@@ -269,25 +271,24 @@ class Ends {
     const auto say = [&](const std::vector<End>& ends, const std::string& what) {
       if (!ends.empty()) out_.Tell(ends[0].file->path, absl::StrCat(what, ": ", Texts(ends)));
     };
-    say(list(own_), own_.size() > 1 ? "several ranks ended with an exception, and no line shows which was the first"
+    say(list(own_), own_.size() > 1 ? "several ranks ended with an exception, and no line shows which came first"
                                     : "a rank ended with an exception that is not in the log");
     if (own_.empty())
-      say(list(of_others_),
-          "ranks ended because others were gone or did not answer; no line shows which was the first to end");
+      say(list(of_others_), "ranks ended because others were gone or did not answer; no line shows which ended first");
     if (own_.empty())
       say(unplaced_,
-          "an exception, and no line shows its rank: torchrun's prefixes ([rank3]:), srun --label or a file for each "
+          "an exception, and no line shows its rank; torchrun's prefixes ([rank3]:), srun --label or a file for each "
           "rank would show it");
   }
 
   const std::vector<FileFacts>& files_;
   Ranks& out_;
-  ptrdiff_t hosts_ = 0;                     // files of one host each
-  End reported_;                            // first failure that a launcher saw
+  ptrdiff_t hosts_ = 0;                     // files that each come from one host
+  End reported_;                            // first failure that a launcher reported
   End killed_;                              // first end that the kernel reported
   std::map<int32_t, End> own_, of_others_;  // by rank
   std::vector<End> unplaced_;
-  std::vector<End> locals_;  // first failures of hosts, whose local ranks may not be those of the job
+  std::vector<End> locals_;  // first failures on hosts, whose local ranks may not be ranks of the job
 };
 
 }  // namespace

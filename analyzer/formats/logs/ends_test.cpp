@@ -37,7 +37,7 @@ std::string Ended(int rank, const std::string& exception, const std::string& fil
   return text;
 }
 
-// The end of torchrun's report: `first` failed with a status, others were ended by torchrun.
+// The end of torchrun's report: `first` failed with a status; torchrun ended the others.
 std::string Report(int first, int code, const std::vector<int>& terminated) {
   const auto worker = [](int rank, int exit_code) {
     return absl::StrCat("  time      : 2026-11-27_17:46:04\n  host      : localhost\n  rank      : ", rank,
@@ -97,7 +97,7 @@ TEST_F(EndsTest, AChainShowsItsFirstException) {
   EXPECT_THAT(verdict.findings(0).place(), HasSubstr("app/train.py:20"));
 }
 
-// The exception that the program raised because of a lost connection is a consequence too.
+// An exception that the program raised because of a lost connection is a consequence too.
 TEST_F(EndsTest, AChainThatBeginsWithALostConnectionIsAConsequence) {
   std::string log = Ended(1, kClosed);
   absl::StrAppend(&log, Of(1), " The above exception was the direct cause of the following exception:\n",
@@ -158,7 +158,7 @@ TEST_F(EndsTest, TheShellOfARankTellsHowItEnded) {
     Put("rank_2.log", "step 7\nAborted (core dumped)\n");
     ExpectOnly(Told(), RANK_DEAD, {1});
   }
-  // A launcher kills those that remain.
+  // A launcher kills the remaining processes.
   Put("rank_1.log", "step 7\nKilled\n");
   Put("rank_2.log", "step 7\nKilled\n");
   EXPECT_THAT(Said(), HasSubstr("the shell reported, about ranks 1, 2: Killed"));
@@ -174,7 +174,7 @@ std::string Created(int rank, const std::string& host, int pid, int bus) {
   return text;
 }
 
-// Ranks 0 and 1 are processes 40 and 41 on n1, ranks 2 and 3 processes 40 and 41 on n2.
+// Ranks 0 and 1 are processes 40 and 41 on n1; ranks 2 and 3 are processes 40 and 41 on n2.
 TEST_F(EndsTest, TheKernelsLogNamesAProcessOfTheJob) {
   std::string log;
   for (int rank = 0; rank < 4; ++rank) log += Created(rank, rank < 2 ? "n1" : "n2", 40 + rank % 2, 0x1b + rank % 2);
@@ -184,16 +184,16 @@ TEST_F(EndsTest, TheKernelsLogNamesAProcessOfTheJob) {
   const Verdict verdict = Told();
   ExpectOnly(verdict, RANK_DEAD, {3});
   EXPECT_THAT(Show(verdict), HasSubstr("SIGKILL"));
-  // Nothing shows of which host.
+  // Nothing shows which host it is on.
   Put("kern.log", "[123.456789] " + killed);
   EXPECT_THAT(Said(), HasSubstr("the kernel reported, about ranks 1, 3: Memory cgroup out of memory"));
-  // Another host's process, and one that is none of the job's.
+  // A process on another host, and one that does not belong to the job.
   Put("kern.log", "Nov 20 10:11:12 n3 kernel: " + killed + "Nov 20 10:11:12 n2 kernel: Killed process 7 (sshd)\n");
   Said();
   // A GPU.
   Put("kern.log", "Nov 20 10:11:12 n2 kernel: NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.\n");
   EXPECT_THAT(Said(), HasSubstr("the kernel reported, about rank 2: NVRM: Xid"));
-  // The same process in the words of torchrun and of bash.
+  // The same process as torchrun and as bash report it.
   Put("kern.log", "");
   for (const char* words :
        {"E1120 10:10:00.1 39 api.py:869] failed (exitcode: -11) local_rank: 1 (pid: 43) of binary: python\n",
@@ -220,7 +220,7 @@ TEST_F(EndsTest, ALocalRankOfSeveralHostsNamesNobody) {
   EXPECT_EQ(Told().findings_size(), 0);
 }
 
-// A file for each host: its number and the local ranks in it are no ranks of the job.
+// A file for each host: its number and the local ranks in it are not ranks of the job.
 TEST_F(EndsTest, FilesOfHostsAreNoFilesOfRanks) {
   for (int node = 0; node < 3; ++node) {
     std::string log;

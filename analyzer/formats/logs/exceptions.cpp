@@ -13,9 +13,9 @@ namespace lockstep::logs {
 namespace {
 
 constexpr size_t kMostPrefixes = 1u << 16, kMostTextColumns = 160, kMostTraceFrames = 64;
-constexpr int64_t kMostBehind = 32;  // messages and warnings at the end of a process
+constexpr int64_t kMostBehind = 32;  // a process may print this many messages and warnings at its end
 
-// Types that only launchers raise, or processes that lost another one: DistBackendError, DistNetworkError,
+// Types that only launchers raise, or processes that lost another process: DistBackendError, DistNetworkError,
 // DistStoreError, SignalException, ChildFailedError, RendezvousError.
 constexpr std::string_view kTypesOfOthers[] = {"torch.distributed.Dist",
                                                "torch._C._Dist",
@@ -26,7 +26,7 @@ constexpr std::string_view kTypesOfOthers[] = {"torch.distributed.Dist",
                                                "KeyboardInterrupt",
                                                "SystemExit"};
 
-// Texts of a RuntimeError that PyTorch's process groups and stores raise when a peer is gone or late. Releases before
+// Texts of a RuntimeError that PyTorch's process groups and stores raise if a peer is gone or late. Releases before
 // 2.0 have no types for them.
 constexpr std::string_view kTextsOfOthers[] = {"NCCL error",
                                                "NCCL Error",
@@ -45,7 +45,7 @@ constexpr std::string_view kTextsOfOthers[] = {"NCCL error",
 constexpr std::string_view kSocketTexts[] = {"Broken pipe", "Connection closed by peer", "Connection reset by peer",
                                              "Connection refused", "Interrupted system call"};
 
-// Reasons in an NCCL error that are in the process itself: its GPU, or its arguments.
+// Reasons in an NCCL error that lie in the process itself: its GPU, or its arguments.
 constexpr std::string_view kOwnNcclErrors[] = {"unhandled cuda error", "invalid usage", "invalid argument"};
 
 constexpr std::string_view kPipeErrors[] = {"EOFError", "BrokenPipeError", "ConnectionResetError",
@@ -62,7 +62,8 @@ bool StartsWithAny(std::string_view text, const std::string_view (&starts)[N]) {
                      [&](std::string_view start) { return text.starts_with(start); });
 }
 
-// "torch.OutOfMemoryError: CUDA out of memory", "RayTaskError(ValueError)": a name with dots, then the end or a colon.
+// "torch.OutOfMemoryError: CUDA out of memory", "RayTaskError(ValueError)": a name with dots, followed by the end or
+// a colon.
 bool IsException(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));
   return !name.empty() && !fr::IsDigit(name[0]) && std::all_of(name.begin(), name.end(), [](char c) {
@@ -86,10 +87,10 @@ bool IsOfOthers(std::string_view text, std::string_view innermost) {
   if (type == "RuntimeError" || type == "TimeoutError" || type == "ValueError") {
     if (HoldsAny(text, kTextsOfOthers)) return true;
   }
-  // The text of a socket's error is the whole message.
+  // For a socket error, the text must be the whole message.
   if (type == "RuntimeError")
     return text.size() > type.size() + 2 && StartsWithAny(text.substr(type.size() + 2), kSocketTexts);
-  // This is the other end of a pipe between processes of the job.
+  // The other end of a pipe between processes of the job.
   return StartsWithAny(type, kPipeErrors) && Holds(innermost, "(multiprocessing/connection.py:");
 }
 
@@ -108,7 +109,7 @@ void ExceptionReader::TakeFrame(std::string_view text, Writer* writer) {
   if (!frame.starts_with("File \"") || quote == std::string_view::npos || in == std::string_view::npos) return;
   if (!writer->last.text.empty() || writer->last.frames.size() >= kMostTraceFrames) return;
   std::string_view file = frame.substr(6, quote - 6);
-  // The name of the folder distinguishes libraries from the user's code.
+  // The folder name distinguishes libraries from the user's code.
   const size_t slash = file.rfind('/'),
                folder = slash == std::string_view::npos || slash == 0 ? slash : file.rfind('/', slash - 1);
   if (folder != std::string_view::npos && fr::IsTorchFile(file))
@@ -147,7 +148,7 @@ void ExceptionReader::Take(std::string_view text, int32_t rank, int32_t task, in
     if (text.starts_with(' ') || text.empty()) return TakeFrame(text, &writer);
     return TakeMessage(text, prefix, number, &writer);
   }
-  // The exception before may have further lines.
+  // The previous exception may have more lines.
   if (text.starts_with("During handling of the above exception") ||
       text.starts_with("The above exception was the direct cause")) {
     writer.chained = true;

@@ -19,8 +19,8 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 
-// Ranks inside the group. Each rank compares its call with those of members 0, 1, .. and reports the first that
-// differs, so the members before `other` made the same call as `own`.
+// Ranks inside the group. Each rank compares its call with those of members 0, 1, .. and reports the first
+// difference. The members before `other` therefore made the same call as `own`.
 struct FingerprintLine {
   int32_t own = -1, other = -1;
   Fingerprint own_call, other_call;

@@ -19,7 +19,7 @@
 namespace lockstep {
 namespace {
 
-// Users may pass any text by mistake. If no line is recognized, the name must show that the file is a log.
+// Users may pass any text by mistake. If no line is recognized, the file must be named like a log.
 bool IsNamedLikeALog(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   return absl::StrContains(name, "log") || absl::EndsWith(name, ".out") || absl::EndsWith(name, ".err");

@@ -4,13 +4,13 @@
 
 namespace lockstep {
 
-// `py-spy dump --json`. Tried before other JSON formats, which begin in the same way.
+// `py-spy dump --json`. Tried before other JSON formats that begin in the same way.
 const FormatReader& PySpyJsonFormat();
 // `ncclras -f json`. Likewise.
 const FormatReader& RasJsonFormat();
 // Lines of NCCL's Inspector. Likewise.
 const FormatReader& InspectorFormat();
-// Any text: logs of jobs and printed stacks. Tried last.
+// Any text: job logs and printed stacks. Tried last.
 const FormatReader& TextFormat();
 
 }  // namespace lockstep

@@ -19,8 +19,8 @@ bool IsWhole(const std::string& group, const std::string& desc) {
   return desc == kWholeDesc || (group == kWholeName && desc.empty());
 }
 
-// Decides whether "[Rank 3]" in lines without a group is the rank in the job. If different processes print the same
-// number, it is not.
+// Decides whether "[Rank 3]" in lines without a group is the rank in the job. It is not if different processes print
+// the same number.
 class BareRanks {
  public:
   explicit BareRanks(const std::vector<FileFacts>& files) {
@@ -67,14 +67,14 @@ class Labels {
   std::set<int32_t> ranks_[3];
 };
 
-// One group in the lines of one rank.
+// One group in one rank's lines.
 struct Progress {
   int32_t inside = -1;
   bool numbered = false;  // its name is a number
   int64_t enqueued = kUnknown, completed = kUnknown, failed_at = kUnknown;
   int64_t printed_ns = 0;
   std::string call_site;
-  std::map<int64_t, const WatchdogLine*> timeouts;  // by number
+  std::map<int64_t, const WatchdogLine*> timeouts;  // by sequence number
 };
 
 struct OfRank {
@@ -103,7 +103,7 @@ class Watchdogs {
     std::set<int64_t> numbers;
     for (const auto& [rank, of] : ranks_) {
       for (const auto* said : of.bare) {
-        // A rank of the job is at least as large as its number on the host, and as its task's number.
+        // A rank in the job is at least as large as its number on the host, and as its task's number.
         const bool too_small = said->what.inside < std::max(said->who.local, said->who.task);
         const int64_t members = MembersBySizes(said->what);
         const bool smaller = members > 0 && out_.said > members;
@@ -147,14 +147,14 @@ class Watchdogs {
             signal_path_,
             absl::StrCat(
                 "rank ", rank,
-                "'s watchdog found a timeout, according to other ranks; its own lines are missing: add its log"),
+                "'s watchdog reported a timeout, according to other ranks; its own lines are missing, so add its log"),
             rank);
     }
   }
 
  private:
-  // A process ends soon after its watchdog has caught a timeout. Lines from before the newest of the timed-out calls
-  // was made are of an earlier attempt, if a rank has lines on both sides.
+  // A process ends soon after its watchdog has caught a timeout. If a rank has lines from before and after the newest
+  // timed-out call was made, the older lines are from an earlier attempt.
   int64_t NewestIssue() const {
     int64_t newest = 0;
     for (const FileFacts& file : files_) {
@@ -176,10 +176,10 @@ class Watchdogs {
     return restarted ? newest : 0;
   }
 
-  // Releases that print a bare number count the groups of each process. If a number means different groups on different
-  // ranks, then two ranks have the same place in it, or their places are not in the order of the ranks.
+  // Releases that print a bare number count each process's own groups. If a number means different groups on
+  // different ranks, two ranks have the same position in it, or their positions are not in rank order.
   void DropNumbered() {
-    std::map<std::string, std::map<int32_t, int32_t>> places;  // ranks by place, by name
+    std::map<std::string, std::map<int32_t, int32_t>> places;  // ranks by position, by group name
     std::set<std::string> drop;
     for (const auto& [rank, of] : ranks_) {  // ascending
       for (const auto& [name, group] : of.groups) {
@@ -191,9 +191,10 @@ class Watchdogs {
     }
     if (drop.empty()) return;
     for (auto& [rank, of] : ranks_) std::erase_if(of.groups, [&](const auto& e) { return drop.contains(e.first); });
-    out_.Report(files_[0].path, absl::StrCat("process group \"PG ", *drop.begin(),
-                                             "\" is not the same group on all ranks, because this PyTorch counts the "
-                                             "groups of each process. Its lines only show that these ranks waited"));
+    out_.Report(files_[0].path,
+                absl::StrCat("process group \"PG ", *drop.begin(),
+                             "\" is not the same group on all ranks, because this PyTorch version numbers the "
+                             "groups of each process separately. Its lines only show that these ranks waited"));
   }
 
   int32_t RankOf(const FileFacts& file, const Said<WatchdogLine>& said) const {
@@ -210,7 +211,7 @@ class Watchdogs {
     const WatchdogLine& line = said.what;
     const Speaker& who = said.who;
     const int32_t rank = RankOf(file, said);
-    // The last lines of the process repeat its line, without the prefix.
+    // The last lines of the process repeat its line without the prefix.
     if (line.group.empty() && speakers_known_ && who.rank < 0 && who.task < 0) return;
     if (line.signalled_by >= 0) {
       signalled_.insert(line.signalled_by);
@@ -235,7 +236,7 @@ class Watchdogs {
     }
     if (of.groups.size() >= kMostGroupsOfRank && !of.groups.contains(line.group)) {
       if (too_many_++ == 0)
-        out_.Report(file.path, absl::StrCat("more than ", kMostGroupsOfRank, " process groups: the rest is not used"),
+        out_.Report(file.path, absl::StrCat("more than ", kMostGroupsOfRank, " process groups; the rest is not used"),
                     rank);
       return;
     }
@@ -267,7 +268,8 @@ class Watchdogs {
       group->timeouts[line.seq] = &line;
   }
 
-  // If a rank prints no line with a group, its operation is in the group of which other ranks print the same one.
+  // If a rank prints no line with a group, its operation is in the group for which other ranks print the same
+  // operation.
   void PlaceByOthers() {
     using Call = std::tuple<int64_t, std::string, int64_t, int64_t>;
     const auto call = [](const WatchdogLine& line) {
@@ -292,7 +294,7 @@ class Watchdogs {
     }
   }
 
-  // Assigns lines without a group, even if no later line names it, to the only group whose counters fit.
+  // If no later line names the group of a line either, assigns the line to the only group whose counters fit.
   void PlaceBare(int32_t rank, OfRank* of) {
     for (const auto* said : of->bare) {
       const WatchdogLine& line = said->what;
@@ -320,7 +322,8 @@ class Watchdogs {
         Merge(line, found);
         if (inside >= 0) found->inside = inside;
       } else if (of->groups.empty() && bare_count_as_job_) {
-        // Older PyTorch never prints the group. Ranks numbered like the job's are assumed to be in the group of all.
+        // Older PyTorch never prints the group. Ranks numbered like the job's are assumed to be in the group of all
+        // ranks.
         whole_[rank].push_back(&line);
       } else if (without_group_++ == 0) {
         out_.Report(of->path,
@@ -334,8 +337,8 @@ class Watchdogs {
     }
   }
 
-  // The number of members that the sizes of an operation imply: the output of an all-gather holds one input of each
-  // member. 0 if the sizes imply none.
+  // The number of members that the sizes of an operation imply: the output of an all-gather contains one input from
+  // each member. 0 if the sizes imply none.
   static int64_t MembersBySizes(const WatchdogLine& line) {
     const auto times = [](int64_t whole, int64_t part) { return part > 0 && whole % part == 0 ? whole / part : 0; };
     switch (CallFactsOf(fr::ParseOpName(line.op).kind).output) {
@@ -345,8 +348,8 @@ class Watchdogs {
     }
   }
 
-  // If a group's ranks are numbered like the job's, the group has all ranks up to its last, or as many as the sizes of
-  // its operations imply.
+  // If a group's ranks are numbered like the job's, the group has all ranks up to its last, or as many as its
+  // operations' sizes imply.
   void ClaimCounted() {
     struct Use {
       bool counted = true;
@@ -422,7 +425,7 @@ class Watchdogs {
     AddOps(group, index, data);
   }
 
-  // When the rank's last line was printed, if the age of all operations that the rank is in is known.
+  // When the rank's last line was printed, if the age of every operation that the rank is in is known.
   static void SetTaken(const OfRank& of, fr::FileData* data) {
     int64_t last = 0;
     for (const auto& [name, group] : of.groups) last = std::max(last, group.printed_ns);
@@ -471,7 +474,7 @@ class Watchdogs {
       if (seq > completed || completed == kUnknown) add(seq, line);
     }
     if (data->rank.ops.empty() || data->rank.ops.back().membership != index) {
-      // The watchdog prints the counters of every group, but the operation only if it timed out.
+      // The watchdog prints every group's counters, but an operation only if it timed out.
       if (group.failed_at > completed) {
         add(group.failed_at, nullptr);
       } else if (completed != kUnknown && issued > completed) {
@@ -504,11 +507,11 @@ class Watchdogs {
   std::set<int32_t> signalled_;
   std::string signal_path_;
   int64_t unplaced_ = 0, without_group_ = 0, too_many_ = 0;
-  bool speakers_known_ = false;    // lines have the rank of the process before them
+  bool speakers_known_ = false;    // lines start with the rank of their process
   bool bare_count_as_job_ = true;  // "[Rank 3]" in lines without a group is the job's rank 3
 };
 
-// If no line names an operation, it has the name that another rank prints for the same number.
+// If no line names an operation, it gets the name that another rank prints for the same number.
 void NameUntold(Ranks* ranks) {
   std::map<std::tuple<std::string, std::string, int64_t>, const Op*> named;
   const auto key = [](const fr::FileData& data, const Op& op) {
@@ -535,7 +538,7 @@ void NameUntold(Ranks* ranks) {
 }
 
 // Whether two ranks wait in two groups that both are members of. Either they call them in different orders, or the
-// earlier wait of one of them is not in the log.
+// log does not contain the earlier wait of one of them.
 bool WaitsCross(const Ranks& ranks) {
   constexpr size_t kMostCompared = 256;
   std::vector<std::pair<const fr::FileData*, const fr::UsedGroup*>> fronts;  // one for each group
@@ -563,7 +566,7 @@ void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks) {
   int32_t named = std::max(ranks->said, ranks->world);
   for (const auto& [rank, data] : ranks->ranks) named = std::max(named, rank + 1);
   if (ranks->ranks.size() >= static_cast<size_t>(named) || !WaitsCross(*ranks)) return;
-  // If ranks are missing, nothing shows which of the waits came first.
+  // If ranks are missing, nothing shows which wait came first.
   for (auto& [rank, data] : ranks->ranks) {
     data.rank.ops.clear();
     data.used.clear();
@@ -572,7 +575,7 @@ void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks) {
   ranks->waits_for_unnamed = true;
   ranks->Report(files[0].path,
                 "ranks wait in several process groups, other ranks have no line, and the log does not show which wait "
-                "began first: add the logs of all ranks");
+                "began first; add the logs of all ranks");
 }
 
 }  // namespace lockstep::logs

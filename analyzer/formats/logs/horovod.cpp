@@ -25,7 +25,7 @@ bool StallReader::Take(std::string_view whole, int64_t number) {
     return true;
   }
   if (stalled_.number == 0) return false;
-  // Before 0.16: "Stalled ops:NAME [missing ranks: 0, 3]", then a line for each other tensor.
+  // Before 0.16: "Stalled ops:NAME [missing ranks: 0, 3]", then a line for each further tensor.
   if (const size_t at = whole.find(kMissing); at != std::string_view::npos) {
     const std::string_view before = fr::Strip(whole.substr(0, at));
     const size_t begin = before.find_last_of(" :");

@@ -9,16 +9,16 @@
 
 namespace lockstep::logs {
 
-// The newest warning. Several processes may print one.
+// The newest warning. Several processes may print the same one.
 struct StalledTensors {
-  std::map<std::string, std::set<int32_t>> missing;  // ranks that have not submitted a tensor, by its name
+  std::map<std::string, std::set<int32_t>> missing;  // ranks that have not submitted a tensor, by the tensor's name
   int64_t number = 0;                                // of the warning's line; 0 if there is none
 };
 
 // Parses a log line by line.
 class StallReader {
  public:
-  // `whole`: with the launcher's prefix, because lists begin like the labels of srun: "1: [gradients/mul_0, ..]".
+  // `whole`: the line with the launcher's prefix, because lists begin like srun's labels: "1: [gradients/mul_0, ..]".
   // Returns whether the line is part of a warning.
   bool Take(std::string_view whole, int64_t number);
   StalledTensors Finish() { return std::move(stalled_); }

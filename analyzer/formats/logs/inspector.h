@@ -1,4 +1,4 @@
-// Lines of NCCL's Inspector, a profiler plugin: one JSON object for each completed operation.
+// Output of NCCL's Inspector, a profiler plugin: one JSON object for each completed operation.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace lockstep::logs {
 
-// A collective that completed. NCCL numbers each kind of a communicator separately.
+// A completed collective. NCCL numbers each kind separately on each communicator.
 struct InspectorOp {
   ring::CallKind kind = ring::CallKind::kNone;
   int64_t number = 0, bytes = -1;
-  int64_t called_ns = 0, started_ns = 0, completed_ns = 0;  // by the host's clock; 0 if not printed
+  int64_t called_ns = 0, started_ns = 0, completed_ns = 0;  // on the host's clock; 0 if not printed
 };
 
-// One process's part of a communicator.
+// One process's part in a communicator.
 struct InspectorComm {
   std::string id, name, host;
   int64_t pid = 0;
@@ -29,8 +29,8 @@ struct InspectorComm {
   int64_t number = 0;               // of its first line
 };
 
-// Takes the file line by line. Since format 4.3, a line about an operation belongs to the communicator of the last line
-// with a header.
+// Parses the file line by line. Since format 4.3, a line about an operation belongs to the communicator of the last
+// line with a header.
 class InspectorReader {
  public:
   void Take(std::string_view text, int64_t number);
@@ -47,7 +47,7 @@ class InspectorReader {
   size_t kept_ = 0;
 };
 
-// Returns whether a file begins like one of these.
+// Returns whether a file begins like this output.
 bool IsInspectorJson(std::string_view head);
 
 }  // namespace lockstep::logs

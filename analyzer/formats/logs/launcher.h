@@ -10,26 +10,26 @@
 namespace lockstep::logs {
 
 struct FailedWorker {
-  int32_t rank = -1;    // of srun: the task, which is the rank if each task is one
+  int32_t rank = -1;    // of srun: the task, which is the rank if each task is one rank
   int32_t local = -1;   // local rank, if the launcher numbers only its own workers
-  int32_t on_host = 0;  // number of workers of this host, if the job may have more hosts; else 0
+  int32_t on_host = 0;  // number of workers on this host, if the job may have more hosts; otherwise 0
   int64_t pid = 0;
-  int64_t exit_code = 0;  // if negative, the signal that ended it
+  int64_t exit_code = 0;  // if negative: the signal that ended it
   std::string host;
-  std::string time;  // "2026-11-26_15:50:33": later times sort behind; empty if not printed
+  std::string time;  // "2026-11-26_15:50:33": later times sort after earlier ones; empty if not printed
 };
 
-// Parses a log line by line. The agent of each host reports its own workers. Only the first failure is kept, because
+// Parses a log line by line. Each host's agent reports its own workers. Only the first failure is kept, because
 // launchers end the other workers themselves.
 class LauncherReader {
  public:
   void Take(std::string_view text);
   std::vector<FailedWorker> Finish();
-  // Ranks that a launcher ended itself, so they lived until then.
+  // Ranks that a launcher ended itself, so they were alive until then.
   const std::set<int32_t>& terminated() const { return terminated_; }
 
  private:
-  // Part of a report of several lines.
+  // A part of a report that has several lines.
   enum class Part { kNone, kTorchrunOthers, kTorchrunFirst, kMpirun };
 
   void TakeTask(std::string_view text);

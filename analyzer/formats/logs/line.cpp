@@ -73,7 +73,7 @@ bool TakeTime(Line* line) {
   return true;
 }
 
-// srun --label: the task's number, right-aligned, a colon and a blank.
+// srun --label: the task's number, right-aligned, followed by a colon and a blank.
 bool TakeTask(Line* line) {
   std::string_view text = line->text;
   while (text.starts_with(' ')) text.remove_prefix(1);

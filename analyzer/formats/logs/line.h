@@ -1,4 +1,4 @@
-// Lines of a log, and the prefixes of launchers.
+// Lines of a log, and the prefixes that launchers add.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace lockstep::logs {
 
-// Longer lines are cut to this; the rest of them is skipped.
+// Longer lines are cut to this size, and the rest is skipped.
 constexpr size_t kMostLineBytes = 64u << 10;
 
-// A line without its launcher's prefix. A number is -1 if the prefix does not have it.
+// A line without its launcher's prefix. A number is -1 if the prefix does not contain it.
 struct Line {
   std::string_view text;
   int32_t rank = -1;  // "[rank3]:", printed by PyTorch itself
@@ -30,7 +30,7 @@ struct Line {
 // Removes "[rank3]:", "[default3]:", "3: ", "[1,3]<stderr>:", "[pod/a/b] ", "name | " and times, one after the other.
 Line TakePrefixes(std::string_view line);
 
-// Calls `take` with each line of the file, without its end. Stops early, with CANCELLED, if `go_on` returns false;
+// Calls `take` with each line of the file, without the line end. Stops early with CANCELLED if `go_on` returns false;
 // `go_on` is called every few megabytes.
 absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
                          const std::function<void(std::string_view line, int64_t number)>& take);
@@ -40,14 +40,14 @@ std::string WithoutColors(std::string_view text);
 
 inline bool Holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// Parses the decimal number at the start of `text`, after blanks; a minus sign counts.
+// Parses the decimal number at the start of `text`, after blanks. A minus sign is part of the number.
 std::optional<int64_t> LeadingNumber(std::string_view text);
 // The number after the first `key` in `text`.
 std::optional<int64_t> NumberBehind(std::string_view text, std::string_view key);
-// The same if it may be a rank; else -1.
+// The same if the number can be a rank; otherwise -1.
 int32_t RankBehind(std::string_view text, std::string_view key);
 
-// True for bytes that no text contains; then the file is not text.
+// Returns true for bytes that no text contains; then the file is not text.
 bool IsText(std::string_view bytes);
 
 }  // namespace lockstep::logs

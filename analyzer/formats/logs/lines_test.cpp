@@ -275,7 +275,7 @@ TEST(PythonStacks, HeadingsNameTheirRank) {
     text += absl::StrCat(heading,
                          "\nThread 9 (idle): \"MainThread\"\n    barrier (torch/distributed/c10d.py:3)\n"
                          "    <module> (train.py:3)\n\n");
-  // A program may print its rank. The stack that follows much later is not its.
+  // A program may print its rank. A stack that follows much later does not belong to that rank.
   text += "rank 4 waits\nrank: 5\n";
   for (int step = 0; step < 20; ++step) text += absl::StrCat("step ", step, "\n");
   text += "Thread 9 (idle): \"MainThread\"\n    barrier (torch/distributed/c10d.py:3)\n    <module> (train.py:3)\n\n";
@@ -293,7 +293,7 @@ TEST(PythonStacks, TracebacksOfExceptionsAreNone) {
   EXPECT_THAT(StacksIn({"Traceback (most recent call last):", "  File \"a.py\", line 1, in f", "    f()"}), IsEmpty());
 }
 
-// As gdb 13 prints them, with an inlined frame and a name with arguments of templates.
+// As printed by gdb 13, with an inlined frame and a name with template arguments.
 TEST(NativeStacks, TheMainThreadOfGdb) {
   const std::vector<std::string> dump = {
       "[New LWP 32340]",
@@ -346,7 +346,7 @@ TEST(Notices, SchedulersNameHosts) {
   EXPECT_EQ(reader.Take("      Reason:       OOMKilled")->text, "llm-worker-1: OOMKilled");
   EXPECT_TRUE(
       reader.Take("slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been"));
-  // It names the host of the line's writer, not the one that failed.
+  // The line names its writer's host, not the host that failed.
   EXPECT_EQ(reader
                 .Take("slurmstepd: error: *** STEP 7.0 ON gpu01 CANCELLED AT 2026-11-20T10:10:10 DUE TO NODE FAILURE, "
                       "SEE SLURMCTLD LOG FOR DETAILS ***")

@@ -48,8 +48,8 @@ TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
   EXPECT_THAT(Show(verdict), HasSubstr("SIGSEGV"));
 }
 
-// By itself, the launcher's report shows nothing, because a watchdog also aborts ranks that only wait. With the dumps
-// of the ranks that wait for this one it does, unless they show who did not come.
+// By itself, the launcher's report shows nothing, because a watchdog also aborts ranks that only wait. Together with
+// the dumps of the ranks that wait for this one it does, unless they show who did not arrive.
 TEST_F(LogsTest, AnAbortIsTheCauseIfTheDumpsOfOthersWaitForThatRank) {
   fr_test::FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3};
@@ -79,7 +79,7 @@ TEST_F(LogsTest, ALaunchersReportAloneNamesTheFirstFailure) {
   ExpectOnly(killed, RANK_DEAD, {5});
   EXPECT_THAT(Show(killed), HasSubstr("SIGKILL"));
   Put("log", "srun: error: gpu07: tasks 0-4: Killed\nsrun: error: gpu07: task 5: Exited with exit code 1\n");
-  Said();  // the first line does not tell which of five
+  Said();  // the first line does not show which of five
 }
 
 // A watchdog aborts processes that wait for another one.
@@ -102,7 +102,7 @@ TEST_F(LogsTest, TimeoutsWithoutANumberShowWhoWaited) {
   ExpectOnly(Told(), RANK_NO_DATA, {2});
 }
 
-// "[PG 1 Rank 0]" of some releases: each process counts its own groups. Ranks 0 and 1, and 2 and 3, are pairs here.
+// "[PG 1 Rank 0]" of some releases: each process numbers its own groups. Here ranks 0 and 1, and 2 and 3, are pairs.
 TEST_F(LogsTest, GroupsThatEachProcessNumbersAreNotOneGroup) {
   std::string log = "world_size=6\n";
   for (const int rank : {0, 1, 2, 3, 5})
@@ -126,7 +126,7 @@ TEST_F(LogsTest, LinesOfAnEarlierAttemptDoNotCount) {
   ExpectOnly(Told(), RANK_NO_DATA, {1});
 }
 
-// C++ prints the last words without torchrun's prefix. "[Rank 1]" is a rank inside group 2 there.
+// C++ prints its last lines without torchrun's prefix. "[Rank 1]" is a rank inside group 2 there.
 TEST_F(LogsTest, LastWordsWithoutTheRankAreNoLinesOfAnotherRank) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 2, 3}) {
@@ -139,7 +139,7 @@ TEST_F(LogsTest, LastWordsWithoutTheRankAreNoLinesOfAnotherRank) {
   for (const Rank& rank : bundle.ranks) EXPECT_NE(rank.rank, 1);
 }
 
-// One line of the default group, which has completed all; another group timed out.
+// One line of the default group, which has completed everything; another group timed out.
 TEST_F(LogsTest, ARankWhoseOwnWatchdogFoundTheTimeoutWaited) {
   std::string log = "world_size=4\n";
   for (const int rank : {0, 1, 3})
@@ -151,8 +151,8 @@ TEST_F(LogsTest, ARankWhoseOwnWatchdogFoundTheTimeoutWaited) {
   ExpectOnly(Told(), RANK_NO_DATA, {2});
 }
 
-// The host of ranks 0 and 1 prints no rank before the lines. "[Rank 1]" stands for a place in group 1 there, as the
-// line with the same number shows; the group of all is stuck elsewhere.
+// Lines from the host of ranks 0 and 1 have no rank in front. "[Rank 1]" there is a position in group 1, as the line
+// with the same number shows; the group of all ranks is stuck elsewhere.
 TEST_F(LogsTest, ANumberOfAnotherGroupIsNotARankOfTheJob) {
   std::string log = "world_size=4\n" + Caught(1, 42) + Counters("1", 1, 42, 41);
   for (const int rank : {2, 3}) log += Caught(rank, 7) + Counters("0(default_pg)", rank, 7, 6);
@@ -169,7 +169,7 @@ std::string Making(int rank, int of) {
                       " cudaDev 0 nvmlDev 0 busId 1b000 commId 0xabc - Init START\n");
 }
 
-// The lines end while ranks come one by one, and have no times.
+// The lines end while ranks arrive one by one, and have no times.
 TEST_F(LogsTest, ALogThatEndsInACreationDoesNotShowWhoIsMissing) {
   std::string log;
   for (const int rank : {0, 1, 2}) log += Making(rank, 4);
@@ -301,7 +301,7 @@ TEST_F(LogsTest, TimesAndCallSitesOfTheFailedCall) {
   EXPECT_LE(finding.duration_ns(), 601'000'000'000);
 }
 
-// Two groups of one rank fail at the same number. The line with the operation names no group; the next one does.
+// Two groups of one rank fail at the same number. The line with the operation names no group; the next line does.
 TEST_F(LogsTest, AnOperationBelongsToTheGroupOfTheNextLine) {
   std::string log = "world_size=3\n";
   for (int rank : {0, 1}) {
@@ -313,7 +313,7 @@ TEST_F(LogsTest, AnOperationBelongsToTheGroupOfTheNextLine) {
   ExpectOnly(Told(), RANK_NO_DATA, {2});
 }
 
-// Group 1 has ranks 0 to 2 of four. No line shows whether rank 3 is in it.
+// Group 1 has ranks 0 to 2 of four. No line shows whether rank 3 is a member.
 TEST_F(LogsTest, LinesThatATerminalCutBelongTogether) {
   std::string log;
   for (const int rank : {0, 1, 3}) {
@@ -329,7 +329,7 @@ TEST_F(LogsTest, LinesThatATerminalCutBelongTogether) {
   Put("log", "world_size=4\n" + log);
   ExpectOnly(Told(), RANK_NO_DATA, {2});
   EXPECT_THAT(Show(Told()), HasSubstr("AllReduce"));
-  // The rest of a line that was cut off is none of the next message.
+  // The rest of a truncated line does not belong to the next message.
   Put("log", "world_size=4\n" + log + Of(2) +
                  " [E1120 10:00:01.7 ProcessGroupNCCL.cpp:632] [Rank 2] Watchdog caught "
                  "collective operation timeout: \n" +
@@ -368,7 +368,7 @@ TEST_F(LogsTest, AGroupThatIsCountedMayHaveMoreRanksOfTheJob) {
   for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), COLLECTIVE_STUCK) << Show(verdict);
 }
 
-// The ranks of the second pair are members of a job of four, whatever the strides of the first pair allow.
+// The ranks of the second pair are members of a job of four, whatever the first pair's strides allow.
 TEST_F(LogsTest, AJobHasNoMoreRanksThanItSays) {
   std::string log = "world_size=4\n";
   for (int rank : {0, 1, 2, 3}) log += TimedOut(rank, 3, "ALLREDUCE", 1);
@@ -479,16 +479,16 @@ std::string Differs(const std::string& label, int own, int own_size, int other, 
                       other_size, "], TensorDtypes=Float).Collectives differ\n");
 }
 
-// Fingerprints number ranks inside their group: its members are ranks 4 to 7 here.
+// Fingerprints number ranks inside their group: here its members are ranks 4 to 7.
 TEST_F(LogsTest, FingerprintsOfASmallerGroupNameRanksOfTheJob) {
   std::string log = "world_size=8\n";
   for (const int rank : {4, 5, 7}) log += Differs(absl::StrCat("[rank", rank, "]: "), rank - 4, 8, 2, 9);
   Put("train.log", log + Differs("[rank6]: ", 2, 9, 0, 8));
   ExpectOnly(Told(), MISMATCH_COUNT, {6});
-  // Without its line, it is the member that the numbers of the others leave.
+  // Without its own line, it is the member that the other numbers leave.
   Put("train.log", log);
   ExpectOnly(Told(), RANK_NO_DATA, {6});
-  // Local ranks 4 and 5 are no ranks 0 and 1 of the job.
+  // Local ranks 4 and 5 are not ranks 0 and 1 of the job.
   Put("train.log", Differs("[default4]:", 0, 8, 1, 9) + Differs("[default5]:", 1, 9, 0, 8));
   EXPECT_THAT(Said(), HasSubstr("members 0 and 1 of a process group make different calls"));
 }
@@ -522,8 +522,8 @@ std::string Gathers(int rank, int inside, const std::string& group, int in, int 
       Counters(group, inside, 12, 11));
 }
 
-// No line is from the last member, and no line contains the size of the job. The output is four times the input, so
-// there are four members.
+// No line comes from the last member, and no line contains the size of the job. The output is four times the input,
+// so there are four members.
 TEST_F(LogsTest, SizesOfAnOperationTellHowManyTakePart) {
   std::string log;
   for (const int rank : {0, 1, 2}) log += Gathers(rank, rank, "1(shard)", 50, 200);
@@ -533,7 +533,7 @@ TEST_F(LogsTest, SizesOfAnOperationTellHowManyTakePart) {
   EXPECT_EQ(verdict.verdict(), VERDICT_INCOMPLETE_DATA);
 }
 
-// No number of members explains these sizes. So the group's size is unknown, and no call is wrong because of it.
+// No number of members explains these sizes, so the group's size is unknown, and no call is wrong because of it.
 TEST_F(LogsTest, NoCallContradictsASizeThatIsNotKnown) {
   std::string log;
   for (const int rank : {0, 1, 2}) log += Gathers(rank, rank, "1(shard)", 50, 210);
@@ -542,7 +542,7 @@ TEST_F(LogsTest, NoCallContradictsASizeThatIsNotKnown) {
   for (const Finding& finding : verdict.findings()) EXPECT_NE(finding.kind(), MISMATCH_COUNT) << Show(verdict);
 }
 
-// Ranks 0 and 1 wait in two groups that both are in. Rank 2, which could show who came first, has no line.
+// Ranks 0 and 1 wait in two groups that both are members of. Rank 2, which could show who was first, has no line.
 TEST_F(LogsTest, WaitsThatCrossNameNobodyWhileARankIsMissing) {
   const auto waits = [](int rank, const std::string& group, int seq) {
     return Of(rank) + Caught(rank, seq) + Of(rank) + Counters(group, rank, seq, seq - 1);
@@ -635,7 +635,7 @@ TEST_F(LogsTest, TwoRanksThatWaitAtDifferentPlaces) {
   EXPECT_EQ(Told().findings_size(), 0);
 }
 
-// faulthandler's lines of several processes in one file, under torchrun's prefix.
+// faulthandler's lines from several processes in one file, with torchrun's prefix.
 TEST_F(LogsTest, StacksOfLocalRanksAreToldApart) {
   std::string log;
   for (const char* line : {"Thread 0x00007f1b (most recent call first):", "  File \"/app/comm.py\", line 9 in reduce",
@@ -650,7 +650,7 @@ TEST_F(LogsTest, StacksOfLocalRanksAreToldApart) {
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
 }
 
-// The end of one file is missing. Its frames are in no other place than those of the others.
+// The end of one file is missing. Its frames are at the same place as the others'.
 TEST_F(LogsTest, AStackThatIsCutOffIsNotCompared) {
   for (int rank = 0; rank < 8; ++rank) {
     std::string stack = PySpy("mlp") + "    <module> (train.py:210)\n";
@@ -660,7 +660,7 @@ TEST_F(LogsTest, AStackThatIsCutOffIsNotCompared) {
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
 }
 
-// The last thread of a file that is cut off looks whole.
+// The last thread in a truncated file looks complete.
 TEST_F(LogsTest, AnotherThreadIsNotTheMainThread) {
   for (int rank = 0; rank < 4; ++rank) {
     const std::string helper =

@@ -14,7 +14,7 @@ namespace lockstep::logs {
 struct NcclPlace {
   std::string_view host;
   int64_t pid = 0;
-  int32_t gpu = -1;  // number of the GPU in its process
+  int32_t gpu = -1;  // the GPU's number in its process
   bool warning = false;
   std::string_view text;  // the rest of the line
 };
@@ -26,7 +26,7 @@ struct NcclCall {
   uint64_t op_count = 0;  // counted per communicator, in hexadecimal; some calls do not increment it
   int64_t count = -1;
   int32_t datatype = -1, reduction = -1, root = -1;
-  uint64_t comm = 0;  // address in the process
+  uint64_t comm = 0;  // an address in the process
   int32_t size = 0;
   int32_t global_rank = -1;  // printed by RCCL
 };
@@ -36,7 +36,7 @@ std::optional<NcclCall> ParseNcclCall(std::string_view text);
 // has "parent 0x.. splitCount 2 color 1 key 3" instead of commId since 2.23.
 struct NcclInit {
   enum class What { kBegun, kMade, kGone } what = What::kMade;
-  ring::CallKind call = ring::CallKind::kNone;  // kNone if the line does not say
+  ring::CallKind call = ring::CallKind::kNone;  // kNone if the line does not show it
   uint64_t comm = 0, id = 0;
   int32_t rank = -1, size = 0;
   std::string pci;      // "0000:1b:00.0"; empty if not printed

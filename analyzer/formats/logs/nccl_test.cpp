@@ -1,4 +1,4 @@
-// Tests what NCCL prints of itself: calls and communicators in its log, and counts of its RAS.
+// Tests what NCCL itself prints: calls and communicators in its log, and counts from its RAS.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,14 +45,14 @@ TEST_F(LogsTest, ARankThatMadeFewerCallsOfNccl) {
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {1});
 }
 
-// The job runs on, or the files were cut: ranks end anywhere.
+// The job is still running, or the files were truncated: ranks end anywhere.
 TEST_F(LogsTest, CallsOfNcclThatEndAnywhereShowNoHang) {
   std::string log;
   for (int rank = 0; rank < 4; ++rank) {
     for (int call = 14; call < 20 + rank; ++call) log += NcclCall(rank, call, call == 16 && rank == 3 ? 5 : 6);
   }
   Put("nccl.txt", log);
-  ExpectOnly(Told(), MISMATCH_COUNT, {3});  // of what all have called
+  ExpectOnly(Told(), MISMATCH_COUNT, {3});  // from the calls that all ranks have made
   log.clear();
   for (int rank = 0; rank < 4; ++rank) {
     for (int call = 14; call < 20 + rank; ++call) log += NcclCall(rank, call, 6);
@@ -61,7 +61,7 @@ TEST_F(LogsTest, CallsOfNcclThatEndAnywhereShowNoHang) {
   EXPECT_THAT(Said(), HasSubstr("last calls are at many different places"));
 }
 
-// The job is healthy. Some lines of rank 1 are lost, so its last ones may be as well.
+// The job is healthy. Some of rank 1's lines are lost, so its last ones may be lost too.
 TEST_F(LogsTest, ALogWithHolesDoesNotShowWhereRanksEnd) {
   std::string log;
   for (int call = 14; call < 20; ++call) {
@@ -203,7 +203,7 @@ TEST_F(LogsTest, RasNumbersRanksWithinTheirCommunicator) {
   const Bundle bundle = Load();
   ASSERT_EQ(bundle.problems.size(), 1u);
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("numbered as in communicator 1a"));
-  // Several communicators would give one number to different ranks.
+  // With several communicators, one number would mean different ranks.
   Put("ras.txt", rows + of("1a") + of("1b") + rows + of("1a") + of("1b"));
   EXPECT_THAT(Said(), HasSubstr("rank 1 of its 2 (GPU 5, process 55 on a) launched least"));
 }
@@ -236,7 +236,7 @@ TEST_F(LogsTest, CountsOfRasInJson) {
   EXPECT_THAT(Said(), HasSubstr("rank 3 of its 8 (GPU 2, process 9 on h) is dead"));
 }
 
-// A communicator whose members are the job's ranks from 4 on, with process 50 + rank, and their two counts.
+// A communicator whose members are the job's ranks from 4 on, with PID 50 + rank, and their two counts.
 std::string RasOfPart(const std::vector<std::pair<int, int>>& counts) {
   std::string ranks, whole;
   for (size_t i = 0; i < counts.size(); ++i) {

@@ -1,4 +1,4 @@
-// Lines in which NCCL, the kernel or a scheduler reports an error of a process, a GPU, a host or a link.
+// Lines in which NCCL, the kernel or a scheduler reports an error of a process, GPU, host or link.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct Notice {
   std::string text;
   std::string host = "";  // empty if not printed
   int64_t pid = 0;        // 0 if not printed
-  int32_t gpu = -1;       // number in its process; -1 if not printed
+  int32_t gpu = -1;       // its number in the process; -1 if not printed
   std::string pci = "";   // of a GPU or another device; empty if not printed
-  // How the process ended, if the line reports the end of one; else 0. If negative, the signal.
+  // If the line reports the end of a process, how it ended; otherwise 0. A negative number is the signal.
   int64_t exit_code = 0;
   // NCCL reports that another process ended or did not answer.
   bool of_others = false;
@@ -26,7 +26,7 @@ struct Notice {
 
 Notice WarningOf(const NcclPlace& place);
 
-// Takes a log line by line.
+// Parses a log line by line.
 class NoticeReader {
  public:
   std::optional<Notice> Take(std::string_view text);

@@ -13,7 +13,7 @@
 namespace lockstep::logs {
 namespace {
 
-// If a file is of one process, its name contains the rank. The name of a log of many processes may contain any numbers.
+// The file name of a single process contains the rank. The name of a log of many processes may contain any numbers.
 void NameFiles(std::vector<FileFacts>* files) {
   std::vector<fr::FileData> named(files->size());
   for (size_t i = 0; i < files->size(); ++i) named[i].rank.path = (*files)[i].path;
@@ -86,7 +86,7 @@ void Ranks::AddStuck(fr::FileData* rank, const std::string& group, ring::CallKin
 }
 
 uint32_t Ranks::Intern(fr::FileData* rank, const std::string& text) {
-  // Only the newest: a text that has several indices gets one when the ranks are merged.
+  // Searches only the newest strings. A string that has several indexes gets a single one when the ranks are merged.
   constexpr size_t kMostCompared = 64;
   const size_t size = rank->strings.size();
   for (size_t i = size; i-- > size - std::min(size, kMostCompared);) {
@@ -123,7 +123,7 @@ void Ranks::Tell(const std::string& path, std::string text, int32_t rank) {
 
 namespace {
 
-// The program's own module, or what Python runs after it. Other threads begin in threading.py as well.
+// The program's own module, or what Python runs after it. Other threads also begin in threading.py.
 bool IsRoot(const PrintedStack& stack) {
   const std::string& outermost = stack.frames.back();
   if (stack.native)
@@ -132,7 +132,7 @@ bool IsRoot(const PrintedStack& stack) {
          (Holds(outermost, "threading.py:") && !outermost.starts_with("_bootstrap"));
 }
 
-// Most stacks are complete. If so, stacks without their outermost frame are cut off.
+// Most stacks are complete. If so, stacks without their outermost frame are truncated.
 bool MostAreWhole(const std::vector<FileFacts>& files) {
   size_t whole = 0, all = 0;
   for (const FileFacts& file : files) {
@@ -145,7 +145,7 @@ bool MostAreWhole(const std::vector<FileFacts>& files) {
 
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
   const bool most_are_whole = MostAreWhole(*files);
-  // Files may also have names of processes.
+  // Files may also be named after processes.
   bool named_by_rank = false;
   for (const FileFacts& file : *files) {
     for (const PrintedStack& stack : file.stacks) named_by_rank |= stack.pid != file.rank;
@@ -162,7 +162,7 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
       if (rank < 0) {
         ranks->Report(file.path,
                       absl::StrCat(stack.line > 0 ? absl::StrCat("line ", stack.line, ": ") : "",
-                                   "a stack without its rank: name the file rank_3.txt, or put [rank3]: before "
+                                   "a stack without a rank; name the file rank_3.txt, or put [rank3]: before "
                                    "its lines"));
         continue;
       }
@@ -202,7 +202,8 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   AddSeen(files, &ranks);
   for (const FileFacts& file : files) {
     if (file.cut)
-      ranks.Report(file.path, "the file contains more than is kept of one file: split it, or remove older lines");
+      ranks.Report(file.path,
+                   "the file contains more data than the limit for one file; split it, or remove older lines");
   }
   // The size of the job, if any line contains it. Ranks without other lines count.
   int32_t world = ranks.world;
@@ -218,7 +219,8 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   // A smaller size is the size of some group.
   ranks.sized |= ranks.said >= world;
   world = std::max(world, ranks.said);
-  // If the size is unknown, a single rank's report names no culprit, because any number of others may be missing.
+  // If the size is unknown, a single rank's report identifies no culprit, because any number of others may be
+  // missing.
   if (!ranks.sized && ranks.ranks.size() == 1 && !ranks.ranks.begin()->second.rank.ops.empty()) {
     fr::FileData& only = ranks.ranks.begin()->second;
     for (const fr::UsedGroup& group : only.used) {
@@ -257,7 +259,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   if (unsized) {
     ranks.Tell(files[0].path,
                absl::StrCat(ranks.waited.empty() ? "ranks waited" : RanksText(ranks.waited) + " waited",
-                            " until a time limit, and no line shows how many ranks the job has: a rank that is in no "
+                            " until a timeout, and no line shows how many ranks the job has: a rank that is in no "
                             "log may be the one that they waited for"));
   }
   for (std::vector<Problem>* from : {&ranks.told, &ranks.problems}) {

@@ -1,4 +1,4 @@
-// Builds the data of each rank from text files, in the form that Flight Recorder dumps are read into.
+// Builds each rank's data from text files, in the form that Flight Recorder dumps are read into.
 #pragma once
 
 #include <cstdint>
@@ -25,40 +25,40 @@ inline constexpr char kWholeDesc[] = "default_pg";
 // Maximum number of groups of one rank, because algorithms on them take quadratic time.
 constexpr size_t kMostGroupsOfRank = 1024;
 
-// How many members of communicators are listed in all. A line may claim any size, so this is bounded by what the files
-// contain: the largest jobs once, and a few members for each communicator of a rank.
+// Maximum number of listed members of all communicators. A line may claim any size, so the limit depends on the
+// files' contents: the largest jobs once, and a few members for each of a rank's communicators.
 constexpr int64_t MostListed(size_t memberships) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(memberships); }
 
-// The first that is not negative; -1 if all are.
+// The first number that is not negative; -1 if all are.
 int32_t FirstKnown(std::initializer_list<int32_t> ranks);
 
 // "ranks 0-2, 5".
 std::string RanksText(const std::set<int32_t>& ranks);
 
-// Ranks under construction.
+// Ranks while they are being built.
 class Ranks {
  public:
   // The rank's data; `path`: the first file that mentions the rank.
   fr::FileData* Of(int32_t rank, const std::string& path);
-  // Index of the rank's group in FileData::used.
+  // The index of the rank's group in FileData::used.
   static uint32_t GroupOf(fr::FileData* rank, const std::string& name, const std::string& desc);
   static uint32_t Intern(fr::FileData* rank, const std::string& text);
   // Adds the first and only operation of a group, which the rank does not leave.
   static void AddStuck(fr::FileData* rank, const std::string& group, ring::CallKind kind, const std::string& name);
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false);
-  // The same for a fact about the hang. These come before problems of reading.
+  // Adds a fact about the hang as a problem. These come before problems with reading.
   void Tell(const std::string& path, std::string text, int32_t rank = -1);
 
   int32_t world = 0;               // minimum number of ranks in the job
-  bool sized = false;              // the number is complete
-  int32_t said = 0;                // the largest number of ranks in a line
-  std::set<int32_t> waited;        // ranks that waited for others until a time limit
+  bool sized = false;              // the number is exact
+  int32_t said = 0;                // the largest number of ranks in any line
+  std::set<int32_t> waited;        // ranks that waited for others until a timeout
   bool waits_by_number = false;    // only "[Rank 3]" names them: ranks inside a group that the line does not name
-  bool unplaced_waits = false;     // other ranks did, and nothing shows which
+  bool unplaced_waits = false;     // other ranks also waited, and nothing shows which
   bool waits_for_unnamed = false;  // one of them waited for a rank that its lines do not name
-  // Where a rank runs, as far as known; `pci`: of its GPU, "0000:1b:00.0", empty if not printed.
+  // Where a rank runs, as far as known. `pci`: of its GPU, "0000:1b:00.0"; empty if not printed.
   void AddPlace(int32_t rank, std::string_view host, int64_t pid, const std::string& pci);
-  // Ranks of this process or GPU, else of this host; `host` may be empty, `pid` 0, `pci` empty.
+  // Ranks of this process or GPU, otherwise of this host. `host` may be empty, `pid` 0, `pci` empty.
   const std::set<int32_t>& At(std::string_view host, int64_t pid, const std::string& pci) const;
 
   std::map<int32_t, fr::FileData> ranks;
@@ -89,11 +89,11 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
 // How processes ended: the first one that failed, and those that failed because of it.
 void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// Reports what shows no rank's progress: stuck watchdogs, a lost store, what NCCL, the kernel and launchers report, a
-// log without any of these.
+// Reports everything that does not show a rank's progress: stuck watchdogs, a lost store, messages of NCCL, the
+// kernel and launchers, or a log without any of these.
 void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks);
 
-// All ranks, ascending. Problems are appended. For `aborted_first`, see Records.
+// All ranks, ascending. Appends problems. For `aborted_first`, see Records.
 std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems,
                                   std::optional<Rank>* aborted_first);
 

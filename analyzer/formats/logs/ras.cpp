@@ -252,7 +252,7 @@ absl::StatusOr<RasReports> ReadRasJson(std::string_view text) {
     const std::string_view one = text.substr(0, end == std::string_view::npos ? end : end + kEnd.size());
     text.remove_prefix(one.size());
     const nlohmann::json json = ParseJson(one);
-    if (!json.is_object()) return absl::DataLossError("is damaged: a report of ncclras in JSON that ends early");
+    if (!json.is_object()) return absl::DataLossError("is damaged: an ncclras report in JSON that ends early");
     for (const nlohmann::json* comm : ObjectsIn(json, "communicators")) TakeComm(*comm, &reports);
   }
   return reports;

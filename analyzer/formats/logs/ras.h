@@ -38,21 +38,22 @@ struct RasComm {
   int64_t number = 0;  // of its first line
 };
 
-// A rank that did not answer, or whose state differs from that of most others.
+// A rank that did not answer, or whose state differs from most others'.
 struct RasOdd {
   RasRank rank;
-  int32_t size = 0;    // of the communicator that numbers it; 0 if not in the report
-  std::string status;  // "FINALIZE"; empty: it did not answer
+  int32_t size = 0;    // of the communicator in which the rank has this number; 0 if not in the report
+  std::string status;  // "FINALIZE"; empty if the rank did not answer
 };
 
 struct RasReports {
-  std::vector<RasComm> comms;  // whose ranks have launched different numbers of operations
+  std::vector<RasComm> comms;  // communicators whose ranks have launched different numbers of operations
   std::vector<RasOdd> odd;
-  std::set<std::pair<std::string, int64_t>> dead;  // host and number of processes that ncclras considers dead
-  int32_t largest = 0;  // size of the largest communicator, differing or not; 0: the file holds no report
+  std::set<std::pair<std::string, int64_t>> dead;  // host and PID of processes that ncclras considers dead
+  int32_t largest =
+      0;  // size of the largest communicator, whether or not its ranks differ; 0: the file contains no report
 };
 
-// "lockstep: rank 5 is process 1234 on 10.0.0.7", as lockstep attach writes it beside a report.
+// "lockstep: rank 5 is process 1234 on 10.0.0.7": lockstep attach writes this line into a file with a report.
 struct RankProcess {
   int32_t rank = -1;
   int64_t pid = 0;
@@ -70,15 +71,15 @@ class RasReader {
  private:
   void AddOdd(RasRank rank, std::string status);
 
-  std::map<int64_t, int32_t> sizes_;  // sizes of the groups of the report's table
+  std::map<int64_t, int32_t> sizes_;  // group sizes from the report's table
   RasReports reports_;
-  bool open_ = false;        // in the counts of a communicator
-  bool dead_ = false;        // in the list of dead processes
-  bool incomplete_ = false;  // in the list of a communicator's ranks that did not answer
-  int32_t size_ = 0;         // of the communicator that was named last
+  bool open_ = false;        // inside the counts of a communicator
+  bool dead_ = false;        // inside the list of dead processes
+  bool incomplete_ = false;  // inside the list of a communicator's ranks that did not answer
+  int32_t size_ = 0;         // of the last named communicator
 };
 
-// `ncclras -f json`: all ranks of all communicators with their counts. A file may hold several reports.
+// `ncclras -f json`: all ranks of all communicators with their counts. A file may contain several reports.
 bool IsRasJson(std::string_view head);
 absl::StatusOr<RasReports> ReadRasJson(std::string_view text);
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kMostLines = 1u << 19, kMostFingerprints = 4096, kMostNotices = 4096, kMostPlaced = 1u << 17,
                  kMostComms = 1u << 17, kMostCalls = 1u << 22;
-constexpr size_t kFewPods = 2;  // more than one: the log is of several hosts
+constexpr size_t kFewPods = 2;  // more than one: the log is from several hosts
 constexpr size_t kMostJsonBytes = 64u << 20;
 
 // "world_size=8", "world size: 8", "WORLD_SIZE': '8'"; 0 if there is none.
@@ -82,14 +82,14 @@ class Reader {
     }
   }
 
-  // A line of PyTorch's process group that a terminal, or whoever copied it, cut into several.
+  // A line from PyTorch's process group that a terminal, or whoever copied it, has split.
   struct Wrapped {
     std::string text;
     int64_t number = 0;
     int lines = 0;
   };
 
-  // What a message begins with, and what it contains only behind that.
+  // The beginning of each message, and a text that only follows later in it.
   static bool IsWrapped(std::string_view text) {
     constexpr std::pair<std::string_view, std::string_view> kWhole[] = {
         {"Watchdog caught collective operation timeout", "before timing out"},
@@ -103,7 +103,7 @@ class Reader {
                        [&](const auto& part) { return Holds(text, part.first) && !Holds(text, part.second); });
   }
 
-  // Returns whether the line continues the one before.
+  // Returns whether the line continues the previous one.
   bool Continue(std::string_view whole) {
     constexpr int kMostLines = 4;
     const bool begins = TakePrefixes(whole).prefixed || whole.starts_with('[') || whole.starts_with('#') ||
@@ -182,7 +182,8 @@ class Reader {
     }
   }
 
-  // Takes the innermost line that is not PyTorch's own, else the innermost. Returns false if the trace has ended.
+  // Takes the innermost line that is not PyTorch's own, otherwise the innermost. Returns false if the trace has
+  // ended.
   bool TakeTrace(std::string_view text) {
     const auto frame = ParseTraceLine(text);
     if (!frame) {
@@ -195,9 +196,9 @@ class Reader {
     return true;
   }
 
-  // A heading is valid for the stacks below it, until the program's own lines follow.
+  // A heading applies to the stacks below it, until the program's own lines follow.
   void TakeHeading(std::string_view text) {
-    constexpr int kMostOthers = 8;  // what debuggers print before a stack
+    constexpr int kMostOthers = 8;  // debuggers print up to this many lines before a stack
     if (const int32_t rank = RankInHeading(text); rank >= 0) {
       heading_ = rank;
       others_ = 0;
@@ -208,7 +209,7 @@ class Reader {
     }
   }
 
-  // "rank 3:", "==== rank3 ====": what people write above a stack. -1 for any other line.
+  // "rank 3:", "==== rank3 ====": a heading that people write above a stack. -1 for any other line.
   static int32_t RankInHeading(std::string_view text) {
     constexpr size_t kMostBytes = 120;
     if (text.size() > kMostBytes) return -1;
@@ -324,12 +325,12 @@ class Reader {
   InspectorReader inspector_;
   StallReader stalls_;
   int32_t heading_ = -1;  // rank in the newest heading
-  int others_ = 0;        // lines below it, in a row, that are of no stack
+  int others_ = 0;        // consecutive lines below it that belong to no stack
   Wrapped wrapped_;
   std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
   std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // maps process and address to the index in NcclProcess::comms
   size_t kept_ = 0;
-  std::map<int32_t, size_t> last_said_;  // maps the rank before the line to the index in FileFacts::watchdog
+  std::map<int32_t, size_t> last_said_;  // maps the rank before a line to the index in FileFacts::watchdog
   size_t trace_of_ = SIZE_MAX;           // the same, for the line whose trace of the failed call is being read
 };
 

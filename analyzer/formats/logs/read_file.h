@@ -23,7 +23,7 @@
 
 namespace lockstep::logs {
 
-// The writer of a line, see Line.
+// The writer of a line; see Line.
 struct Speaker {
   int32_t rank = -1, task = -1, local = -1;
 };
@@ -35,7 +35,7 @@ struct Said {
   int64_t number = 0;  // of the line
 };
 
-// A send or receive, and its number among those of its kind with the same peer, from 1.
+// A send or receive, and its number among calls of its kind with the same peer, counted from 1.
 struct NcclTransfer {
   int64_t number_in_process = 0, number = 0;
   NcclCall call;
@@ -45,13 +45,13 @@ struct NcclTransfer {
 struct NcclComm {
   uint64_t address = 0, id = 0;
   int32_t rank = -1, size = 0;       // rank inside the group; -1 if not printed
-  bool begun = false, made = false;  // whether its creation began, has ended
+  bool begun = false, made = false;  // whether its creation has begun, and has ended
   ring::CallKind created_by = ring::CallKind::kNone;
   size_t parent = SIZE_MAX;        // index in NcclProcess::comms; SIZE_MAX if it is not a split of a known communicator
-  int64_t ordinal = 0, color = 0;  // of the split among those of its parent, from 1
+  int64_t ordinal = 0, color = 0;  // of the split, among the splits of its parent, counted from 1
   int64_t splits = 0;              // number of splits made from it so far
   int64_t calls = 0;               // number of collectives
-  bool by_count = true;            // each call's opCount is larger than the previous one's
+  bool by_count = true;            // each call's opCount is larger than the previous call's
   uint64_t first_op_count = 0, last_op_count = 0;
   std::vector<std::pair<int64_t, NcclCall>> newest;  // number in the process, and the call; used as a ring once it is
                                                      // full
@@ -69,7 +69,7 @@ struct NcclProcess {
   Speaker who;
   int64_t number = 0;  // of its first line
   int64_t calls = 0;
-  std::vector<NcclComm> comms;  // by first use; empty if it printed neither a call nor a creation
+  std::vector<NcclComm> comms;  // in order of first use; empty if the process printed neither a call nor a creation
 };
 
 struct FileFacts {
@@ -89,13 +89,13 @@ struct FileFacts {
   std::vector<FailedWorker> failed;
   std::set<int32_t> terminated;  // ranks that a launcher ended
   std::vector<Raised> raised;
-  std::set<int32_t> ranks;          // ranks that "[rank3]:" prefixes name
+  std::set<int32_t> ranks;          // ranks in "[rank3]:" prefixes
   std::set<int32_t> tasks, locals;  // the numbers in prefixes of lines
   std::set<std::string> pods;       // the first few
   int32_t world = 0;                // the largest world size in any line
   bool cut = false;                 // some data was dropped because of a limit
 
-  // True if no line shows how far a rank is, or how it ended.
+  // Returns true if no line shows how far a rank is, or how it ended.
   bool Empty() const {
     return watchdog.empty() && monitors.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() &&
            inspected.empty() && ras.largest == 0 && ras.comms.empty() && stacks.empty() && failed.empty() &&
@@ -105,7 +105,7 @@ struct FileFacts {
 
 constexpr size_t kMostCallsKept = 4096;  // maximum for one communicator in one process
 
-// Reads the file at `path`. Fails if it cannot be read or is damaged, or with CANCELLED.
+// Reads the file at `path`. Fails if it is unreadable or damaged, or with CANCELLED.
 absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_on, FileFacts* facts);
 
 }  // namespace lockstep::logs

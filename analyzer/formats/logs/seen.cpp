@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kCollect[] = "Run `lockstep attach` while it hangs, or collect Flight Recorder dumps";
 
-// Watchdogs that do not return from a call, and processes without their store.
+// Watchdogs that do not return from a call, and processes that lost their store.
 void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
   struct Of {
     std::set<int32_t> ranks;
@@ -43,16 +43,17 @@ void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
         ranks->Tell(*of.path,
                     absl::StrCat("the watchdogs of ", who, " were stuck",
                                  of.seconds > 0 ? absl::StrCat(" for ", of.seconds, " s") : "",
-                                 ": a call of CUDA or NCCL did not return there. These lines name no operation, so "
+                                 ": a CUDA or NCCL call did not return there. These lines name no operation, so "
                                  "no rank is named. Native stacks of these processes show the call"));
         break;
       case MonitorLine::What::kLocked:
-        ranks->Tell(*of.path, absl::StrCat("Python's interpreter lock was not free on ", who,
-                                           ": a thread kept it in a call that did not return. Native stacks show it"));
+        ranks->Tell(*of.path,
+                    absl::StrCat("Python's interpreter lock was not free on ", who,
+                                 ": a thread held it in a call that did not return. Native stacks show that thread"));
         break;
       case MonitorLine::What::kNoStore:
         ranks->Tell(*of.path, absl::StrCat(who,
-                                           " lost the store, because the process on the first host that serves it "
+                                           " lost the store, because the process that serves it on the first host "
                                            "had ended. This also happens at the normal end of a job"));
         break;
     }
@@ -70,7 +71,7 @@ const char* SaidBy(Notice::By by) {
   return "";
 }
 
-// The other end of the connection that a warning of NCCL is about: "remote peer node7<51159>". Empty if it names none.
+// The other end of the connection in an NCCL warning: "remote peer node7<51159>". Empty if it names none.
 std::string PeerIn(std::string_view text) {
   for (const std::string_view key : {"remote peer ", "from peer "}) {
     const size_t at = text.find(key);
@@ -81,7 +82,7 @@ std::string PeerIn(std::string_view text) {
   return "";
 }
 
-// How many processes lost their connections to which peers. The peer of most of them is where to look first.
+// How many processes lost their connections to which peers. The peer that most processes lost is where to look first.
 void ReportPeers(const std::vector<FileFacts>& files, Ranks* ranks) {
   std::map<std::string, std::set<std::pair<std::string, int64_t>>> by_peer;
   const std::string* path = nullptr;
@@ -114,20 +115,21 @@ void ReportPeers(const std::vector<FileFacts>& files, Ranks* ranks) {
                  peers.size() > kMostShown ? absl::StrCat(", and to ", peers.size() - kMostShown, " more peers") : ""));
 }
 
-// Errors of processes, GPUs, hosts and links. Most of them have a cause that another line shows, so they name no
+// Errors of processes, GPUs, hosts and links. Another line shows the cause of most of them, so they identify no
 // culprit.
 void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
   struct Of {
     std::set<int32_t> ranks;
     std::set<const std::set<int32_t>*> at;  // ranks of the places that lines name
-    std::set<std::string> processes;        // those of no known rank
+    std::set<std::string> processes;        // processes whose rank is unknown
     const std::string* path = nullptr;
   };
-  std::map<std::tuple<bool, Notice::By, std::string>, Of> said;  // by whether it is about others, who said it, and text
+  std::map<std::tuple<bool, Notice::By, std::string>, Of>
+      said;  // key: whether it is about others, who reported it, and the text
   std::set<std::pair<std::string, int64_t>> ended;
   for (const FileFacts& file : files) {
     for (const auto& [what, who, number] : file.notices) {
-      // Several lines of the kernel report one end.
+      // Several kernel lines report one end.
       if (what.by == Notice::By::kKernel && what.exit_code != 0 && !ended.insert({what.host, what.pid}).second)
         continue;
       Of& to = said[{what.of_others, what.by, what.text}];
@@ -162,11 +164,11 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
   }
   if (!peers_told) ReportPeers(files, ranks);
   for (const auto& [by, count] : shown) {
-    if (count > kMostShown) ranks->Report(files[0].path, absl::StrCat(count - kMostShown, " more such lines"));
+    if (count > kMostShown) ranks->Report(files[0].path, absl::StrCat(count - kMostShown, " more lines like these"));
   }
 }
 
-// Barriers whose leader ended or gave up before it could say who is missing.
+// Barriers whose leader ended or gave up before it could report who is missing.
 void ReportLeaders(const std::vector<FileFacts>& files, Ranks* ranks) {
   std::set<int32_t> arrived;
   const std::string* path = nullptr;
@@ -178,9 +180,10 @@ void ReportLeaders(const std::vector<FileFacts>& files, Ranks* ranks) {
     }
   }
   if (!arrived.empty() && !arrived.contains(0))
-    ranks->Tell(*path, absl::StrCat(RanksText(arrived),
-                                    " reached monitored_barrier, and rank 0, which checks who comes, ended or gave up "
-                                    "before: its lines name the rank that is missing"));
+    ranks->Tell(*path,
+                absl::StrCat(RanksText(arrived),
+                             " reached monitored_barrier, but rank 0, which checks who arrives, ended or gave up "
+                             "earlier; its lines name the missing rank"));
 }
 
 }  // namespace
@@ -197,7 +200,7 @@ void AddSeen(const std::vector<FileFacts>& files, Ranks* ranks) {
     ranks->Report(
         files[0].path,
         absl::StrCat("a log", named.empty() ? "" : absl::StrCat(" of ", RanksText(named)),
-                     " without any timeout, exception, NCCL call or stack: it does not show a hang. ", kCollect));
+                     " without any timeout, exception, NCCL call or stack; it does not show a hang. ", kCollect));
   } else if (!files.empty() && ranks->problems.empty() && ranks->told.empty()) {
     ranks->Report(files[0].path, absl::StrCat("a log that does not show how far any rank is. ", kCollect));
   }

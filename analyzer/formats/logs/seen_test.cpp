@@ -65,7 +65,7 @@ TEST_F(SeenTest, FinishedAndRunningCreationsNameNobody) {
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
   Put("log", begun + done);
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
-  // No rank returns before all have come, so a line is missing in the log.
+  // No rank returns before all have arrived, so a line is missing from the log.
   Put("log", Init(0, 4, "START") + Init(1, 4, "START") + Init(3, 4, "START") + Init(0, 4, "COMPLETE"));
   EXPECT_EQ(Told().findings_size(), 0) << Show(Told());
 }
@@ -85,7 +85,7 @@ TEST_F(SeenTest, CallsOfSplitsAreCompared) {
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {3});
 }
 
-// Without its beginning, a log does not show which send meets which receive.
+// Without its beginning, a log does not show which send matches which receive.
 TEST_F(SeenTest, SendsOfALogWithoutItsBeginningAreNotMatched) {
   const auto line = [](int rank, const char* op, int peer, int count) {
     return Info(rank, absl::StrCat(op, ": opCount ", count, " sendbuff 0x1 recvbuff 0x2 count 8 datatype 9 op 0 root ",
@@ -195,8 +195,7 @@ TEST(LogRanks, PlacesAreFoundByProcessGpuOrHost) {
   EXPECT_THAT(ranks.At("", 0, ""), ElementsAre());
 }
 
-// This is not a timing test: looking at each place or text for each line would not end.
-// Without the progress of any rank, the headline says what the log shows.
+// This is not a timing test: a search through all places or texts for each line would not end.
 TEST_F(SeenTest, TheHeadlineSaysWhatALogShowsApartFromProgress) {
   const auto headline = [this](const std::string& log) {
     Put("log", log);

@@ -38,7 +38,7 @@ std::optional<std::string> FaultHandlerFrame(std::string_view text) {
   return FrameText(rest.substr(in + 4), text.substr(0, quote), line);
 }
 
-// py-spy: `    forward (model.py:12)`; native frames have no line or another file extension.
+// py-spy: `    forward (model.py:12)`; native frames have no line number or another file extension.
 std::optional<std::string> PySpyFrame(std::string_view text) {
   if (!text.starts_with("    ")) return std::nullopt;
   text = fr::Strip(text);
@@ -63,7 +63,7 @@ std::string_view WithoutArguments(std::string_view call) {
 }
 
 // gdb: "#3  0x00007f01 in ncclAllReduce () from /lib/libnccl.so.2", "#0  read (fd=3) at ../read.c:26"; eu-stack: "#3
-// 0x00007f01 ncclAllReduce - /lib/libnccl.so.2". Addresses are left out, because they differ between processes.
+// 0x00007f01 ncclAllReduce - /lib/libnccl.so.2". Omits addresses, because they differ between processes.
 struct NativeFrame {
   int64_t number = 0;
   std::string text;
@@ -134,7 +134,7 @@ bool StackReader::TakeNativeThread(std::string_view text, const Writer& writer, 
   const std::optional<int64_t> id = LeadingNumber(text.substr(gdb ? 7 : 4));
   if (!id || *id <= 0) return false;
   Process* process = Of(writer);
-  // gdb numbers threads down to 1 or up from 1, so another process begins behind 1 or at 1.
+  // gdb numbers threads down to 1 or up from 1, so another process begins after 1 or at 1.
   const int64_t last = process == nullptr ? 0 : process->number;
   const bool python = process != nullptr && !process->stack.native && !process->threads.empty();
   const bool other = gdb && ((last == 1 && (*id != 2 || process->threads.size() > 1)) || (*id == 1 && last > 2));
@@ -173,7 +173,7 @@ void StackReader::Take(std::string_view text, int32_t rank, int32_t local, int64
     const bool spied = !current && text.find("): \"") != std::string_view::npos;
     const bool unnamed = !current && !first && text.size() < 64 && text.ends_with(')') && LeadingNumber(text.substr(7));
     if (!first && !spied && !unnamed) return;
-    // A second dump of the same process: faulthandler begins each with its newest thread, without a separator.
+    // A second dump of the same process: faulthandler begins each dump with the newest thread, without a separator.
     if (process == nullptr || process->stack.native || (first && process->threads.size() >= kMostThreads)) {
       Begin("", 0, writer, number);
       process = Of(writer);
@@ -207,8 +207,9 @@ void StackReader::Take(std::string_view text, int32_t rank, int32_t local, int64
   if (thread.frames.size() < kMostFrames) thread.frames.push_back(*std::move(frame));
 }
 
-// Chooses the main thread by its name; else the last one that runs the program's own module; else the one with the
-// fault; else the last, because faulthandler prints the newest first. Debuggers number the main thread.
+// Chooses the main thread by its name; otherwise the last thread that runs the program's own module; otherwise the
+// thread with the fault; otherwise the last thread, because faulthandler prints the newest first. Debuggers number
+// the main thread.
 PrintedStack StackReader::Whole(Process&& process) {
   Thread* best = nullptr;
   int best_score = -1;

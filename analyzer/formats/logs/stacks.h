@@ -1,4 +1,4 @@
-// Stacks of processes as faulthandler, py-spy, gdb (pstack, gstack) and eu-stack print them.
+// Stacks of processes as printed by faulthandler, py-spy, gdb (pstack, gstack) and eu-stack.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ struct PrintedStack {
   int32_t rank = -1;                // from the lines' prefixes or the command line
   int32_t local = -1;               // local rank, from the same places; equals the rank if the job has one host
   int64_t pid = 0;
-  int64_t line = 0;  // line number of the stack's first line in the file; 0 if the stack is not from lines
+  int64_t line = 0;  // line number of the stack's first line; 0 if the stack does not come from lines
 };
 
-// Takes a log line by line. A file may hold the stacks of several processes. "Process 12: .." of py-spy, "PID 12 -
-// process" of eu-stack, the numbers of gdb's threads, or the rank before each line separate them. If a process has
-// several stacks, the last one counts.
+// Parses a log line by line. A file may contain the stacks of several processes, separated by py-spy's "Process 12:
+// ..", eu-stack's "PID 12 - process", gdb's thread numbers, or the rank before each line. If a process has several
+// stacks, the last one counts.
 class StackReader {
  public:
-  // `rank` and `local`: from the prefix of the line; -1 if it has none.
+  // `rank` and `local`: from the line's prefix; -1 if it has none.
   void Take(std::string_view text, int32_t rank, int32_t local, int64_t number);
   std::vector<PrintedStack> Finish();
 
@@ -35,20 +35,20 @@ class StackReader {
   struct Thread {
     std::vector<std::string> frames;
     bool main = false, current = false;
-    bool gap = false;  // a frame's number is not the next one
+    bool gap = false;  // a frame's number does not follow the previous one
   };
-  // A process, or a rank whose lines are mixed with those of others.
+  // A process, or a rank whose lines are mixed with other ranks' lines.
   struct Process {
     PrintedStack stack;
     std::vector<Thread> threads;
     bool in_thread = false;
-    int64_t number = 0;  // gdb's, of the last thread; 0 if it printed none
+    int64_t number = 0;  // gdb's number of the last thread; 0 if it printed none
   };
 
   using Writer = std::pair<int32_t, int32_t>;  // rank, local rank
 
   Process* Of(const Writer& writer);
-  // Takes the first line of a native thread's stack.
+  // Parses the first line of a native thread's stack.
   bool TakeNativeThread(std::string_view text, const Writer& writer, int64_t number);
   void Begin(std::string_view command, int64_t pid, const Writer& writer, int64_t number);
   static PrintedStack Whole(Process&& process);
@@ -62,7 +62,7 @@ absl::StatusOr<PrintedStack> ReadPySpyJson(std::string_view text);
 // Returns whether a file begins like such a list.
 bool IsPySpyJson(std::string_view head);
 
-// Ranks in a command line: "--rank 3", "--rank=3"; "--local-rank=3", or "_TP3" in workers' names of servers.
+// Parses ranks in a command line: "--rank 3", "--rank=3"; "--local-rank=3", or "_TP3" in the names of server workers.
 void ReadCommand(std::string_view command, PrintedStack* stack);
 
 }  // namespace lockstep::logs

@@ -15,7 +15,7 @@ namespace {
 
 std::string Name(std::string_view text) { return Printable(fr::Strip(text), fr::kMostNameColumns); }
 
-// A counter as in pg_status: -1 for never; values larger than in any job are damage.
+// A counter as in pg_status: -1 means never; values larger than in any job are damage.
 int64_t Counter(std::optional<int64_t> number) {
   if (!number || *number < -1 || *number > fr::kMaxCounter) return kUnknown;
   return *number < 0 ? kNone : *number;
@@ -86,7 +86,7 @@ int64_t StampIn(std::string_view text) {
   if (clock[2] != ':' || clock[5] != ':' || !fr::ParseNumber(clock.substr(0, 2), &hour) ||
       !fr::ParseNumber(clock.substr(3, 2), &minute) || !fr::ParseNumber(clock.substr(6, 2), &second))
     return 0;
-  // Without its year, a date is only useful for differences. Releases write the month with one digit or two.
+  // Without its year, a date is only useful for differences. Releases write the month with one or two digits.
   const int32_t month = date / 100, day = date % 100;
   if (month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || minute < 0 || second < 0) return 0;
   constexpr int64_t kSecond = 1'000'000'000;

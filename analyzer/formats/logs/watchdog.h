@@ -1,4 +1,4 @@
-// Lines that the watchdog of PyTorch's NCCL process groups prints about one group of one process.
+// Lines that the watchdog of PyTorch's NCCL process groups prints about one group in one process.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 namespace lockstep::logs {
 
 struct WatchdogLine {
-  // "[PG ID 0 PG GUID 0(default_pg) Rank 1]": the GUID is the group's name in the whole job. Empty if the line names no
-  // group.
+  // "[PG ID 0 PG GUID 0(default_pg) Rank 1]": the GUID is the group's name in the whole job. Empty if the line names
+  // no group.
   std::string group, desc;
-  // "[PG 1 Rank 0]": some releases number the groups of each process here, so that groups of other ranks have the same
-  // number.
+  // "[PG 1 Rank 0]": some releases print a number that each process counts itself, so different groups of other ranks
+  // have the same number.
   bool numbered = false;
-  int32_t inside = -1;  // rank inside the group; for a line without a group, the number in "[Rank 1]"
-  // "last enqueued work: 20, last completed work: 18". kNone means none yet.
+  int32_t inside = -1;  // rank inside the group; if the line names no group, the number in "[Rank 1]"
+  // "last enqueued work: 20, last completed work: 18". kNone: none yet.
   int64_t enqueued = kUnknown, completed = kUnknown;
-  // The timed-out "WorkNCCL(SeqNum=19, OpType=ALLREDUCE, ..)"; old releases print no number.
+  // The operation that timed out, "WorkNCCL(SeqNum=19, OpType=ALLREDUCE, ..)"; old releases print no number.
   bool caught = false;
   int64_t seq = kUnknown;
   std::string op;
@@ -29,22 +29,22 @@ struct WatchdogLine {
   int64_t failed_at = kUnknown;  // "at work: 19", "at work sequence id: 19"
   bool own_timeout = false;      // "a dump signal due to a collective timeout from this local rank"
   int32_t signalled_by = -1;     // "a dump signal due to a collective timeout from rank 1"
-  int64_t printed_ns = 0;        // its time stamp, without year; 0 if none
+  int64_t printed_ns = 0;        // its time stamp, without the year; 0 if none
   std::string call_site;         // "train.py:812 forward", from the following lines; empty if not printed
 };
 
-// Returns nullopt if the line is not the watchdog's, or contains no progress of a group.
+// Returns nullopt if the line is not from the watchdog, or does not show a group's progress.
 std::optional<WatchdogLine> ParseWatchdog(std::string_view text);
 
-// A line of the thread that monitors the watchdog.
+// A line from the thread that monitors the watchdog.
 struct MonitorLine {
   enum class What {
-    kStuck,    // the watchdog does not return from a call of CUDA or NCCL
-    kLocked,   // the interpreter's lock was not free
+    kStuck,    // the watchdog does not return from a CUDA or NCCL call
+    kLocked,   // the interpreter lock was not free
     kNoStore,  // the store was gone
   };
   What what = What::kStuck;
-  int64_t seconds = 0;         // of kStuck; 0 if not printed
+  int64_t seconds = 0;         // for kStuck; 0 if not printed
   int32_t rank_of_whole = -1;  // rank in the group of all ranks; -1 if the line is about another group
 };
 std::optional<MonitorLine> ParseMonitor(std::string_view text);

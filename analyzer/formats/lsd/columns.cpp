@@ -17,7 +17,7 @@ enum Flag : uint32_t {
   kReplayed = 64,
 };
 
-// Differences wrap around, so any pair of values survives, even those of a broken clock.
+// Differences wrap around, so any pair of values survives, even from a broken clock.
 int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
@@ -30,7 +30,7 @@ uint32_t TextIn(uint32_t value, const std::vector<uint32_t>& map) {
   return value != 0 && value - 1 < map.size() ? map[value - 1] : kNoIndex;
 }
 
-// If all entries of a list are 0, it is omitted.
+// Omits a list whose entries are all 0.
 template <typename List>
 void DropZeros(List* list) {
   if (std::all_of(list->begin(), list->end(), [](auto value) { return value == 0; })) list->Clear();
@@ -92,7 +92,7 @@ OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexe
     last = op;
     last_addresses = at;
   }
-  // Columns that a source often does not have at all.
+  // Columns that many sources do not have at all.
   DropZeros(c.mutable_group());
   DropZeros(c.mutable_ticket_delta());
   DropZeros(c.mutable_result());
@@ -152,7 +152,7 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
   for (int size : sizes) {
     if (size != 0 && size != count) {
       return absl::DataLossError(
-          absl::StrCat("operation columns disagree: a list of ", size, " entries beside ", count));
+          absl::StrCat("operation columns differ in length: a list of ", size, " entries beside ", count));
     }
   }
   // Works column by column, so that a chunk stays in the cache.
@@ -167,7 +167,7 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
       for (int i = 0; i < count; ++i) put(rows[i], values[i]);
     }
   };
-  // If 0 is the default in Op, an omitted column needs no work.
+  // An omitted column needs no work if 0 is the default in Op.
   auto each_given = [&](const auto& list, auto&& put) {
     if (!list.empty()) each(list, put);
   };

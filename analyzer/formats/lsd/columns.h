@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// Translates Op's text indexes (input_shape .. call_site) to the file's TextTable; kNoIndex stays.
+// Translates Op's string indexes (input_shape .. call_site) to the file's TextTable; kNoIndex stays.
 struct TextIndexes {
   std::vector<uint32_t> strings, shapes;  // indexed by the bundle's (or the file's) index
 };
@@ -19,8 +19,8 @@ struct TextIndexes {
 // `ops` are some of the rank's operations.
 OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexes& texts);
 
-// Appends the columns' operations to rank->ops. Indexes of communicators, threads and streams are copied from the file
-// without a check; text indexes are translated, and become none if out of range. Fails if a list has neither 0 nor
+// Appends the columns' operations to rank->ops. Copies the indexes of communicators, threads and streams from the
+// file without a check. Translates string indexes; those out of range become none. Fails if a list has neither 0 nor
 // `count` entries; *rank is then unchanged.
 absl::Status DecodeOps(const OpColumns& columns, const TextIndexes& texts, Rank* rank);
 

@@ -20,8 +20,8 @@ Enum Bounded(uint32_t value, Enum last) {
   return value <= static_cast<uint32_t>(last) ? static_cast<Enum>(value) : Enum{};
 }
 
-// A message and its struct share the fields of one list; both directions are made of it. FIELD is a number or an enum
-// of any value, TEXT a text with its greatest length, ENUM an enum with its last value.
+// Both directions between a message and its struct come from one list of fields. FIELD is a number or an enum with
+// any value, TEXT a string with its maximum length, ENUM an enum with its last value.
 #define LOCKSTEP_PUT(field) out->set_##field(static_cast<decltype(out->field())>(from.field));
 #define LOCKSTEP_PUT_TEXT(field, most) out->set_##field(CleanUtf8(from.field, most));
 #define LOCKSTEP_PUT_ENUM(field, last) LOCKSTEP_PUT(field)
@@ -159,7 +159,7 @@ void Encode(const NetworkOp& from, NetworkOperation* out) {
   out->set_communicator(from.membership == kNoIndex ? -1 : static_cast<int32_t>(from.membership));
 }
 
-// The reader of these checks whether the communicator exists, because it may follow later.
+// The caller checks whether the communicator exists, because its entry may come later.
 void Decode(const NetworkOperation& from, NetworkOp* out) {
   LOCKSTEP_DECODE(LOCKSTEP_NETWORK)
   out->membership = from.communicator() < 0 ? kNoIndex : static_cast<uint32_t>(from.communicator());
@@ -282,7 +282,7 @@ Rank DecodeRank(const RankHeader& from) {
   out->captured_ns = from.captured_mono_ns();
   out->stopped_ns = std::max<int64_t>(from.stopped_mono_ns(), 0);
   out->time_uncertainty_ns = std::max<int64_t>(from.time_uncertainty_ns(), 0);
-  // The engine has other rules for Flight Recorder data, in any container.
+  // The engine has different rules for Flight Recorder data, in any container.
   const bool framework = Bounded(from.source_kind(), Source::kFlightRecorder) == Source::kFlightRecorder;
   out->source = framework ? Source::kFlightRecorder : Source::kDump;
   Decode(from.process(), &out->process);

@@ -1,4 +1,4 @@
-// Converts between the bundle's values and the dump's messages, without loss.
+// Lossless conversion between the bundle's values and the dump's messages.
 #pragma once
 
 #include "analyzer/formats/merge.h"
@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Everything of a rank except its communicators and operations; their counts are set.
+// Everything about a rank except its communicators and operations; sets their counts.
 RankHeader EncodeRank(const Rank& rank);
 Rank DecodeRank(const RankHeader& header);
 

@@ -9,15 +9,15 @@ namespace lockstep {
 constexpr std::string_view kLsdMagic = "LSDUMP1\n";
 constexpr uint32_t kLsdFormatVersion = 1;
 
-// Limits of a reader. A file that exceeds one of them is damaged or hostile; the writer stays below them.
+// Limits for readers. A file beyond one of them is damaged or hostile; the writer stays below them.
 constexpr uint64_t kLsdMaxMessageBytes = 4u << 20;
-constexpr uint32_t kLsdMaxRawBytes = 64u << 20;  // an OpColumns message, unpacked
+constexpr uint32_t kLsdMaxRawBytes = 64u << 20;  // an OpColumns message, uncompressed
 constexpr uint32_t kLsdMaxChunkOps = 16384;
-constexpr uint32_t kLsdMaxOpBytes = 400;     // for one operation, unpacked, with every column at its maximum
+constexpr uint32_t kLsdMaxOpBytes = 400;     // for one operation, uncompressed, with every column at its maximum
 constexpr uint32_t kLsdChunkOps = 128;       // operations in one written chunk
-constexpr int64_t kLsdBlockOps = 64;         // numbers covered by one hash of a RankHistory
-constexpr size_t kLsdNewestCalls = 128;      // newest calls of each lane that a RankHistory lists one by one
-constexpr uint32_t kLsdMaxLanes = 1u << 16;  // for one rank's history
+constexpr int64_t kLsdBlockOps = 64;         // numbers that one hash of a RankHistory covers
+constexpr size_t kLsdNewestCalls = 128;      // a RankHistory lists this many of each lane's newest calls one by one
+constexpr uint32_t kLsdMaxLanes = 1u << 16;  // in one rank's history
 constexpr uint64_t kLsdMaxFileOps = 2u << 20;
 constexpr uint32_t kLsdMaxFileRanks = 65536;
 constexpr uint32_t kLsdMaxFileMemberships = 1u << 20;
@@ -28,7 +28,7 @@ constexpr uint64_t kLsdCrcBytes = 5;         // tag and value, last in every mes
 
 // CRC-32C (Castagnoli).
 uint32_t Crc32c(std::string_view bytes);
-// The same without the processor's instruction, for machines that do not have it (and for tests).
+// The same without the CPU's instruction, for machines that do not have it (and for tests).
 uint32_t Crc32cPortable(std::string_view bytes);
 
 }  // namespace lockstep

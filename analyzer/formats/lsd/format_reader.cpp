@@ -27,7 +27,7 @@ class LsdReader final : public FormatReader {
   Source source() const override { return Source::kDump; }
   int passes() const override { return 2; }
 
-  // Opens each file again for each step, because there may be more files than descriptors.
+  // Opens each file again for each step, because there may be more files than file descriptors.
   void Read(const std::vector<std::string>& paths, const ReadControl& control, Records* records) const override {
     std::vector<std::unique_ptr<LsdFile>> files(paths.size());
     std::vector<std::string> errors(paths.size());

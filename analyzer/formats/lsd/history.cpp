@@ -13,14 +13,14 @@ namespace {
 
 using ring::CallKind;
 
-// If two numbers of one lane are more blocks apart, earlier numbers are not kept.
+// If two numbers in one lane are more blocks apart than this, earlier numbers are dropped.
 constexpr int64_t kMaxGapBlocks = 1024;
 
 constexpr uint64_t kFactor = 0x9e3779b97f4a7c15ull;
 
 uint64_t Combine(uint64_t hash, uint64_t value) { return hash * kFactor + Mixed(value + 0x632be59bd9b4e019ull); }
 
-// Hashes what must agree between all participants of the operation.
+// Hashes everything that all participants of the operation must agree on.
 uint64_t Signature(const Op& op) {
   uint64_t hash = ring::IsPointToPoint(op.kind) ? 0 : static_cast<uint64_t>(op.kind);
   hash = Combine(hash, static_cast<uint64_t>(op.count));
@@ -35,16 +35,17 @@ uint64_t Known(uint64_t hash) { return hash == 0 ? 1 : hash; }
 
 using LaneKey = std::tuple<uint32_t, Direction, int32_t>;
 
-// One lane while its hashes are being computed.
+// A lane while its hashes are being computed.
 struct Growing {
   LaneHistory lane;
   std::vector<uint64_t> calls, program;
-  // Single calls: `old` up to the first whole block, `recent` the newest without a gap, cut to size at the end.
+  // Single calls: `old` up to the first whole block, `recent` the newest without a gap. Both are cut to size at the
+  // end.
   std::vector<uint32_t> old, recent;
   bool old_ended = false;
-  int64_t run = 0;  // how many consecutive numbers the current block has, starting at its first
+  int64_t run = 0;  // number of consecutive calls in the current block, from its start
   uint64_t hash = 0;
-  // The position of the program at the last block's first call.
+  // The program's position at the last block's first call.
   int64_t mark_seq = -1;
   uint64_t mark_hash = 0;
   size_t mark_calls = 0;
@@ -84,7 +85,7 @@ struct Growing {
 struct Track {
   uint64_t hash = 0;
   size_t calls = 0;
-  uint32_t epoch = 0;  // counts the positions where records are missing
+  uint32_t epoch = 0;  // counts the places where records are missing
 };
 
 class Maker {
@@ -153,7 +154,7 @@ class Maker {
     } else {
       g->run = -1;
     }
-    // What ranks with the same role have in common: kind of communicator, neighbor, arguments.
+    // Everything that ranks with the same role have in common: kind of communicator, neighbor, arguments.
     uint64_t token = op.membership < classes_.size() ? classes_[op.membership] : 0;
     token = Combine(token, static_cast<uint64_t>(op.kind));
     if (ring::IsPointToPoint(op.kind)) {
@@ -198,7 +199,7 @@ class Maker {
   const Rank& rank_;
   absl::Span<const uint64_t> classes_;
   std::vector<Growing> lanes_;
-  std::vector<int64_t> previous_;  // number last seen, by lane
+  std::vector<int64_t> previous_;  // the last seen number, by lane
   absl::flat_hash_map<LaneKey, size_t> index_;
   absl::flat_hash_map<uint32_t, Track> tracks_;
   std::vector<uint64_t> powers_ = {1};

@@ -1,6 +1,6 @@
-// A short history of one rank: hashes over runs of calls, computed when a dump is written. They show where members of a
-// communicator, or ranks with the same role, made different calls. A reader of a large job does not have to unpack the
-// operations for this.
+// A short history of one rank: hashes over runs of calls, computed when a dump is written. They show where members of
+// a communicator, or ranks with the same role, made different calls. Thanks to them, a reader of a large job does not
+// have to decompress the operations.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,15 @@ namespace lockstep {
 
 enum class Direction : uint8_t { kCollective = 0, kSend = 1, kRecv = 2 };
 
-// The operations of one numbering.
+// The operations with one numbering.
 struct LaneHistory {
   uint32_t membership = kNoIndex;  // as Op::membership
   Direction direction = Direction::kCollective;
   int32_t peer = 0;  // member rank; 0 for collectives
   int64_t first_seq = 0, last_seq = -1;
   uint32_t count = 0;
-  // History::calls and ::program from `begin`: `blocks` entries; entry i is for block first_block + i. 0 if unknown.
+  // History::calls and ::program from `begin`: `blocks` entries, of which entry i is for block first_block + i. 0 if
+  // unknown.
   int64_t first_block = 0;
   uint32_t begin = 0, blocks = 0;
   // History::singles: single calls before the first whole block, and the newest ones.
@@ -36,11 +37,12 @@ struct History {
   std::vector<uint32_t> singles;
 };
 
-// The numbering of an operation; false if it has none (no communicator, no number, failed, recent only).
+// The numbering of an operation; false if it has none (no communicator, no number, failed, or only in the recent
+// table).
 bool LaneOf(const Op& op, LaneHistory* lane);
 
-// Equal for communicators created at the same place of the program on other ranks. The hash is stored in files, so it
-// never changes.
+// Equal for communicators created at the same place in the program on other ranks. Files contain this hash, so it
+// must never change.
 uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uint32_t ordinal);
 
 // `classes`: CommClassHash of the communicator of each of rank.memberships. Hashes of ranks from Flight Recorder stay

@@ -68,8 +68,8 @@ LsdMessage NextLsdMessage(LsdInput* input) {
   };
   std::string_view bytes;
   if (absl::Status status = input->Peek(10, &bytes); !status.ok())
-    return stop(absl::StrCat("cannot read on: ", status.message()));
-  if (bytes.empty()) return stop("the file ends early: it was cut off, or its writer never finished");
+    return stop(absl::StrCat("cannot read further: ", status.message()));
+  if (bytes.empty()) return stop("the file ends early: it was truncated, or its writer never finished");
   uint64_t length = 0;
   size_t width = 0;
   bool complete = false;
@@ -79,23 +79,23 @@ LsdMessage NextLsdMessage(LsdInput* input) {
     complete = byte < 0x80;
     ++width;
   }
-  if (width == bytes.size() && !complete) return stop("the file ends inside a message: it was cut off");
+  if (width == bytes.size() && !complete) return stop("the file ends inside a message: it was truncated");
   if (!complete || length > kLsdMaxMessageBytes || length < kLsdCrcBytes) {
-    return stop(absl::StrCat("no message of a valid length (", kLsdCrcBytes, " to ", kLsdMaxMessageBytes,
+    return stop(absl::StrCat("no message with a valid length (", kLsdCrcBytes, " to ", kLsdMaxMessageBytes,
                              " bytes) begins here; the rest of the file is lost"));
   }
   input->Skip(width);
   message.offset = input->offset();
   if (absl::Status status = input->Peek(length, &bytes); !status.ok())
-    return stop(absl::StrCat("cannot read on: ", status.message()));
+    return stop(absl::StrCat("cannot read further: ", status.message()));
   if (bytes.size() < length) {
     return stop(
-        absl::StrCat("the file ends ", length - bytes.size(), " bytes before the end of a message: it was cut off"));
+        absl::StrCat("the file ends ", length - bytes.size(), " bytes before the end of a message: it was truncated"));
   }
   input->Skip(length);
   if (!CrcMatches(bytes)) {
     message.kind = LsdMessage::Kind::kDamaged;
-    message.text = absl::StrCat("a message of ", length, " bytes is damaged (its checksum does not match): skipped");
+    message.text = absl::StrCat("a message of ", length, " bytes is damaged (its checksum does not match); skipped");
     return message;
   }
   message.kind = LsdMessage::Kind::kIntact;

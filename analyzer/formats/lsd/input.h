@@ -10,11 +10,11 @@
 
 namespace lockstep {
 
-// Reads ahead and tracks the file offset. One object can read several files in turn.
+// Reads ahead and tracks the file offset. One object can read several files, one after the other.
 class LsdInput {
  public:
   void Start(int fd);
-  // The next `size` bytes, fewer at the end of the file; valid until the next call.
+  // The next `size` bytes, or fewer at the end of the file; valid until the next call.
   absl::Status Peek(size_t size, std::string_view* bytes);
   // Skips bytes that Peek has returned.
   void Skip(size_t size) {
@@ -38,7 +38,7 @@ struct LsdMessage {
   std::string text;        // otherwise: the problem
 };
 
-// kStop: no later message can be found.
+// kStop: the reader cannot find any later message.
 LsdMessage NextLsdMessage(LsdInput* input);
 
 }  // namespace lockstep

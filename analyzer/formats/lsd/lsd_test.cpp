@@ -568,7 +568,7 @@ TEST_F(LsdTest, UnknownMessagesOfANewerFormatAreSkipped) {
   header.set_min_reader_version(1);
   ASSERT_TRUE(WriteLsd(before, AllRanks(before), header, Path("new.lsd")).ok());
   std::string file = support::ReadFile(Path("new.lsd"));
-  // A message of a kind that does not exist yet: field 12, three bytes.
+  // A message of a future kind: field 12, three bytes.
   DumpRecord unknown;
   ASSERT_TRUE(unknown.ParseFromString(std::string("\x62\x03xyz", 5)));
   file.insert(MessageOffsets(file)[1], Framed(unknown));

@@ -17,7 +17,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kMaxProblemsPerFile = 20;
-// After this many consecutive damaged messages the framing is lost, and the rest is noise.
+// After this many consecutive damaged messages the framing is lost, and the rest is meaningless.
 constexpr int kMaxDamagedRun = 8;
 
 constexpr uint8_t kOpsTag = 4 << 3 | 2;  // DumpRecord.ops
@@ -35,7 +35,7 @@ bool ReadVarint(std::string_view* bytes, uint64_t* value) {
   return false;
 }
 
-// Reads the identifying fields of an OpChunk without copying its contents. Returns false if it cannot be parsed.
+// Reads an OpChunk's identifying fields without copying its contents. Returns false if it cannot be parsed.
 bool SkimChunk(std::string_view message, int32_t* rank, LsdFile::Chunk* chunk) {
   uint64_t value = 0;
   message.remove_prefix(1);
@@ -99,7 +99,7 @@ struct LsdWorkspace::Parts {
   OpColumns columns;
   std::unique_ptr<char[]> raw;
   size_t raw_size = 0;
-  Rank rows;  // operations before the selection
+  Rank rows;  // operations before some are selected
 };
 
 LsdWorkspace::LsdWorkspace() : parts_(std::make_unique<Parts>()) {}
@@ -117,7 +117,7 @@ absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, Du
 }
 
 absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
-  // Protobuf would write a line to standard error for every name that is not UTF-8.
+  // Protobuf would print a line to standard error for every name that is not UTF-8.
   const google::protobuf::LogSilencer silencer;
   LsdWorkspace::Parts& parts = workspace->parts();
   LsdInput& input = parts.input;
@@ -150,12 +150,12 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
       intact = record.ParseFromArray(message.bytes.data(), static_cast<int>(message.bytes.size()));
       if (!intact) {
         text =
-            absl::StrCat("a message of ", message.bytes.size() + kLsdCrcBytes, " bytes is not a dump message: skipped");
+            absl::StrCat("a message of ", message.bytes.size() + kLsdCrcBytes, " bytes is not a dump message; skipped");
       } else if (record.has_header() && record.header().min_reader_version() > kLsdFormatVersion) {
         return absl::UnimplementedError(
             absl::StrCat(path_, ": written in dump format ", record.header().format_version(),
                          ", which needs a reader of version ", record.header().min_reader_version(),
-                         " or newer; this one reads up to version ", kLsdFormatVersion, ": use a newer lockstep"));
+                         " or newer; this one reads up to version ", kLsdFormatVersion, "; use a newer lockstep"));
       } else {
         TakeRecord(record, message.offset, static_cast<uint32_t>(message.bytes.size()));
       }
@@ -163,7 +163,7 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
     if (!intact) {
       Damage("message", message.start, text);
       if (++damaged_run < kMaxDamagedRun) continue;
-      Damage("messages", message.start, "several damaged messages in a row; the rest of the file counts as lost");
+      Damage("messages", message.start, "several damaged messages in a row; the rest of the file is skipped");
       break;
     }
     damaged_run = 0;
@@ -183,7 +183,7 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
   }
   histories_.clear();
   for (ReadRank& read : ranks_) {
-    // A history is only valid with its operations, and the reverse.
+    // A history is only valid together with its operations, and vice versa.
     for (const Chunk& chunk : read.chunks) read.described &= chunk.described;
     if (read.history.lanes.empty() && read.recorded > 0) read.described = false;
   }
@@ -237,7 +237,7 @@ LsdFile::ReadRank* LsdFile::Find(int32_t rank, uint64_t offset) {
   auto it = rank_at_.find(rank);
   if (it != rank_at_.end()) return &ranks_[it->second];
   if (rank < 0 || rank >= kMaxRanks || ranks_.size() >= kLsdMaxFileRanks) {
-    Damage("impossible rank", offset, absl::StrCat("data of an impossible rank (", rank, "): skipped"));
+    Damage("impossible rank", offset, absl::StrCat("data from an impossible rank (", rank, "); skipped"));
     return nullptr;
   }
   rank_at_[rank] = ranks_.size();
@@ -250,7 +250,7 @@ void LsdFile::TakeRank(const RankHeader& header, uint64_t offset) {
   ReadRank* rank = Find(header.rank(), offset);
   if (rank == nullptr) return;
   if (rank->has_header) {
-    Damage("second entry", offset, absl::StrCat("a second entry of rank ", header.rank(), ": skipped"), header.rank());
+    Damage("second entry", offset, absl::StrCat("a second entry for rank ", header.rank(), "; skipped"), header.rank());
     return;
   }
   Rank decoded = DecodeRank(header);
@@ -281,7 +281,7 @@ void LsdFile::TakeMembership(const RankCommunicator& message, uint64_t offset) {
   }
   if (taken != kNoIndex) {
     Damage("second communicator", offset,
-           absl::StrCat("a second entry of communicator ", message.index(), " of rank ", message.rank(), ": skipped"),
+           absl::StrCat("a second entry for communicator ", message.index(), " of rank ", message.rank(), "; skipped"),
            message.rank());
     return;
   }
@@ -301,7 +301,7 @@ void LsdFile::TakeChunk(int32_t number, Chunk chunk) {
   auto refuse = [&](const std::string& why) {
     rank->damaged = true;
     Damage("chunk", chunk.offset,
-           absl::StrCat("a chunk of ", chunk.count, " operations cannot be used (", why, "): skipped"), number);
+           absl::StrCat("a chunk of ", chunk.count, " operations cannot be used (", why, "); skipped"), number);
   };
   if (chunk.count > kLsdMaxChunkOps) return refuse("it claims to be larger than a chunk can be");
   if (operations_ + chunk.count > kLsdMaxFileOps)
@@ -317,11 +317,11 @@ absl::Status LsdFile::UnpackInto(const OpChunk& chunk, LsdWorkspace::Parts* part
       chunk.raw_bytes() > chunk.count() * kLsdMaxOpBytes + 1024) {
     return absl::DataLossError("it claims to be larger than a chunk can be");
   }
-  // The third bit of the frame descriptor means: with checksum.
+  // The third bit of the frame descriptor means that there is a checksum.
   if (packed.size() < 5 || (static_cast<unsigned char>(packed[4]) & 4) == 0)
     return absl::DataLossError("not a zstd frame with a checksum");
   if (ZSTD_getFrameContentSize(packed.data(), packed.size()) != chunk.raw_bytes())
-    return absl::DataLossError("its size differs from the one that the frame announces");
+    return absl::DataLossError("its size differs from the size in the frame header");
   if (parts->zstd == nullptr) return absl::ResourceExhaustedError("no memory");
   if (parts->raw_size < chunk.raw_bytes() + 1) {
     parts->raw_size = chunk.raw_bytes() + 1;
@@ -332,7 +332,7 @@ absl::Status LsdFile::UnpackInto(const OpChunk& chunk, LsdWorkspace::Parts* part
   if (ZSTD_isError(size)) return absl::DataLossError(ZSTD_getErrorName(size));
   if (size != chunk.raw_bytes() || !parts->columns.ParseFromArray(parts->raw.get(), static_cast<int>(size)) ||
       parts->columns.count() != chunk.count()) {
-    return absl::DataLossError("its contents differ from its announcement");
+    return absl::DataLossError("its contents do not match its header");
   }
   return DecodeOps(parts->columns, texts_, rows);
 }
@@ -348,7 +348,7 @@ bool LsdFile::Unpack(int fd, ReadRank* read, const Chunk& chunk, LsdWorkspace::P
   if (!status.ok()) {
     read->damaged = true;
     Damage("chunk", chunk.offset,
-           absl::StrCat("a chunk of ", chunk.count, " operations cannot be used (", status.message(), "): skipped"),
+           absl::StrCat("a chunk of ", chunk.count, " operations cannot be used (", status.message(), "); skipped"),
            read->loose.rank.rank);
     return false;
   }
@@ -356,7 +356,7 @@ bool LsdFile::Unpack(int fd, ReadRank* read, const Chunk& chunk, LsdWorkspace::P
   return true;
 }
 
-// References that point outside are removed; operations of a communicator whose entry was lost are lost too.
+// Removes references that are out of range. If a communicator's entry was lost, its operations are lost too.
 void LsdFile::CheckRows(const ReadRank& read, size_t first, Rank* rows) const {
   const Rank& rank = read.loose.rank;
   const auto begin = rows->ops.begin() + static_cast<ptrdiff_t>(first);
@@ -443,7 +443,7 @@ void LsdFile::Load(int fd, const std::vector<LsdPlan>& plans, LsdWorkspace* work
 
 void LsdFile::LoadAll(int fd, ReadRank* read, LsdWorkspace::Parts* parts) {
   Rank& rank = read->loose.rank;
-  // Before a chunk is unpacked, its claimed size is trusted only up to a limit.
+  // Before a chunk is decompressed, its claimed size is trusted only up to a limit.
   rank.ops.reserve(std::min<uint64_t>(read->recorded, 1u << 16));
   for (const Chunk& chunk : read->chunks) Unpack(fd, read, chunk, parts, &rank);
 }
@@ -453,7 +453,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
   struct Piece {
     size_t begin = 0, end = 0;  // range in rows
     bool unpacked = false;
-    bool needed_only = false;  // keep only the parts that are needed
+    bool needed_only = false;  // keep only the needed parts
   };
   std::vector<Piece> pieces(chunks.size());
   Rank& rows = parts->rows;
@@ -523,7 +523,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
     }
   }
 
-  // Chunks may contain far more than requested: take only this many of the newest.
+  // Chunks may contain far more than requested, so takes only this many of the newest.
   int64_t cutoff = INT64_MIN;
   size_t whole = 0;
   std::vector<int64_t> times;
@@ -577,7 +577,7 @@ void LsdFile::Deliver(BundleBuilder* builder) {
       read.damaged = true;
       problems_.push_back(
           {.path = path_,
-           .text = absl::StrCat("rank ", rank.rank, ": its own entry is lost, only parts of its data were read"),
+           .text = absl::StrCat("rank ", rank.rank, ": its own entry is lost, so only parts of its data were read"),
            .rank = rank.rank,
            .like = "entry lost"});
     } else if (read.promised_ops > have || read.promised_comms > rank.memberships.size()) {
@@ -602,7 +602,7 @@ void LsdFile::Deliver(BundleBuilder* builder) {
   for (const std::string& problem : header_.problems()) carried_.push_back({path_, -1, problem, -1});
   if (damages_ > kMaxProblemsPerFile)
     problems_.push_back({.path = path_,
-                         .text = absl::StrCat(damages_ - kMaxProblemsPerFile, " more damaged places in this file"),
+                         .text = absl::StrCat(damages_ - kMaxProblemsPerFile, " more damaged parts in this file"),
                          .like = "more damage"});
   for (std::vector<Problem>* list : {&problems_, &carried_}) {
     for (Problem& problem : *list) builder->AddProblem(std::move(problem));

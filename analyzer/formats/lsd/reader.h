@@ -1,5 +1,5 @@
-// Reads a .lsd dump (docs/dump-file.md) as an untrusted file, in two steps: Scan() checks every byte, decodes
-// everything except the operations, and records their positions; Load() unpacks the requested ones.
+// Reads a .lsd dump (docs/dump-file.md) as an untrusted file, in two steps. Scan() checks every byte, decodes
+// everything except the operations, and records their positions. Load() decompresses the requested ones.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@
 
 namespace lockstep {
 
-// Adds the ranks of the dump behind `fd` (not owned, read from its start by pread) to *builder. `path` is for messages.
-// Skips damage if the framing survives, else stops there. Lost parts become problems with offsets, and their ranks are
-// marked as damaged. *header (may be null) gets the file's header. Fails if the file is not a dump, has a version that
-// this reader must not read, has no header, or has no readable part; then nothing is added.
+// Adds the ranks of the dump in `fd` (not owned, read from its start with pread) to *builder. Messages name `path`.
+// Skips damage if the framing survives, otherwise stops there. Lost parts become problems with offsets, and their
+// ranks are marked as damaged. *header (may be null) gets the file's header. Fails, and adds nothing, if the file is
+// not a dump, has a version that this reader must not read, has no header, or has no readable part.
 absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, DumpHeader* header = nullptr);
 
-// Operations of one numbering that must be loaded if the file contains them, however old they are.
+// Operations with one numbering that must be loaded if the file contains them, however old they are.
 struct LsdNeed {
   uint32_t membership = kNoIndex;  // index into Rank::memberships
   Direction direction = Direction::kCollective;
@@ -33,14 +33,14 @@ struct LsdNeed {
   int64_t first = 0, last = 0;  // sequence numbers
 };
 
-// The operations of one rank to load: at least this many of the newest, all unfinished ones (if there are many, the
-// oldest), and the needs. Rank::not_loaded and Membership::not_loaded count the rest.
+// Which of one rank's operations to load: at least this many of the newest, all unfinished ones (the oldest, if there
+// are many), and the needs. Rank::not_loaded and Membership::not_loaded count the rest.
 struct LsdPlan {
   size_t newest = SIZE_MAX;
   std::vector<LsdNeed> needs;
 };
 
-// Buffers of one thread that reads files in turn.
+// Buffers of one thread that reads files one after the other.
 class LsdWorkspace {
  public:
   LsdWorkspace();
@@ -64,7 +64,7 @@ class LsdFile {
   };
   struct ReadRank {
     LooseRank loose;            // the rank, without operations until Load()
-    History history;            // memberships of lanes are indexes into loose.rank.memberships
+    History history;            // its lanes' memberships are indexes into loose.rank.memberships
     std::vector<Chunk> chunks;  // intact chunks, in file order
     uint64_t recorded = 0;      // operations in `chunks`
     bool described = true;      // all chunks have descriptions, and `history` covers them
@@ -78,21 +78,21 @@ class LsdFile {
     bool damaged = false;
   };
 
-  // If *cancel (may be null) becomes true, Scan() fails with CANCELLED, and the results of the other steps are useless.
+  // Once *cancel (may be null) is true, Scan() fails with CANCELLED, and the results of the other steps are useless.
   explicit LsdFile(std::string path, const std::atomic<bool>* cancel = nullptr)
       : path_(std::move(path)), cancel_(cancel) {}
 
-  // Fails like ReadLsd. Different files may be scanned at the same time, each with its own workspace.
+  // Fails like ReadLsd. Several threads may scan different files at the same time, each with its own workspace.
   absl::Status Scan(int fd, LsdWorkspace* workspace);
   const DumpHeader& header() const { return header_; }
   std::vector<ReadRank>& ranks() { return ranks_; }
   const std::string& path() const { return path_; }
 
-  // Creates the history and the descriptions of chunks for ranks whose writer did not, by unpacking the chunks once.
+  // If the writer did not create the histories and chunk descriptions, creates them by decompressing the chunks once.
   void DescribeAll(int fd, LsdWorkspace* workspace);
-  // Interns the file's texts in the bundle. Call it for one file at a time, before Load().
+  // Interns the file's strings in the bundle. Call it before Load(), and for one file at a time.
   void InternTexts(BundleBuilder* builder);
-  // `plans` is indexed as ranks(). Different files may be loaded at the same time, as in Scan().
+  // `plans` is indexed like ranks(). Several threads may load different files at the same time, as with Scan().
   void Load(int fd, const std::vector<LsdPlan>& plans, LsdWorkspace* workspace);
   // Moves all results out; the file is empty afterwards.
   void Deliver(BundleBuilder* builder);
@@ -104,8 +104,8 @@ class LsdFile {
   void TakeRank(const RankHeader& header, uint64_t offset);
   void TakeMembership(const RankCommunicator& message, uint64_t offset);
   void TakeChunk(int32_t rank, Chunk chunk);
-  // Appends the operations of a chunk to *rows, with checked references. Returns false if nothing was usable, which is
-  // reported.
+  // Appends a chunk's operations to *rows after checking their references. Returns false, and reports it, if nothing
+  // was usable.
   bool Unpack(int fd, ReadRank* read, const Chunk& chunk, LsdWorkspace::Parts* parts, Rank* rows);
   absl::Status UnpackInto(const OpChunk& chunk, LsdWorkspace::Parts* parts, Rank* rows) const;
   void CheckRows(const ReadRank& read, size_t first, Rank* rows) const;

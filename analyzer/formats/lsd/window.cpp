@@ -11,13 +11,13 @@
 namespace lockstep {
 namespace {
 
-// Limits for a communicator that differs: how many others of its class are loaded completely with it, and up to how
-// many members of each.
+// Limits for a communicator that differs: how many others of its class are loaded completely with it, and how many
+// members each may have.
 constexpr size_t kSiblings = 8, kSiblingMembers = 64;
-// If members of a communicator differ, all of its members are loaded completely, if it has at most this many. Their
-// programs show which rank left out or added a call.
+// If members of a communicator differ and it has at most this many members, all of them are loaded completely. Their
+// programs show which rank skipped or added a call.
 constexpr size_t kFullMembers = 16;
-// Ranks of one role whose program differs from that of most, and ranks to compare them with.
+// Number of ranks in a role whose program differs from most others', and of ranks to compare them with.
 constexpr size_t kOddRanks = 64, kWitnesses = 3;
 
 struct Slot {
@@ -31,7 +31,7 @@ struct Place {
   int32_t member = -1;
 };
 
-// What is known of a sequence of equal pieces (blocks, or single calls), by the number of the piece; 0 if unknown.
+// A sequence of equal pieces (blocks, or single calls) by piece number; 0 if unknown.
 template <typename Hash>
 struct Strip {
   const Hash* hashes = nullptr;
@@ -65,7 +65,7 @@ uint64_t CombineHashes(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 29;
 }
 
-// The first piece that both know and in which they differ; -1 if none.
+// The first piece that both know and in which they differ; -1 if there is none.
 template <typename Hash>
 int64_t FirstDifference(const Strip<Hash>& a, const Strip<Hash>& b) {
   const int64_t from = std::max(a.first, b.first), end = std::min(a.first + a.count, b.first + b.count);
@@ -76,7 +76,7 @@ int64_t FirstDifference(const Strip<Hash>& a, const Strip<Hash>& b) {
   return -1;
 }
 
-// The first numbers [first, last] in which two lines differ; {-1, -1} if both have none in common that differ.
+// The first numbers [first, last] in which two lines differ; {-1, -1} if no piece that both know differs.
 std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
   std::pair<int64_t, int64_t> found{INT64_MAX, -1};
   if (const int64_t block = FirstDifference(a.blocks, b.blocks); block >= 0)
@@ -91,7 +91,7 @@ std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
 
 bool Differ(const Line& a, const Line& b) { return FirstDifference(a, b).second >= 0; }
 
-// Every known piece of all lines, with equal ones of one place next to each other.
+// Every known piece of all lines, with equal ones from one place next to each other.
 std::vector<Entry> ByPlace(const std::vector<Line>& lines) {
   std::vector<Entry> entries;
   for (const Line& line : lines) {
@@ -191,8 +191,8 @@ class Chooser {
     return it != places.end() && it->member == member ? &*it : nullptr;
   }
 
-  // An operation that one member issued and another did not may be in progress, whatever the GPU reported. The first of
-  // these shows the rank's position; the newest are loaded anyway.
+  // An operation that one member issued and another did not may be in progress, whatever the GPU reported. The first
+  // of these shows the rank's position; the newest are loaded anyway.
   void NeedUnfinished() {
     auto arrived = [](const Membership& m) { return m.launched >= 0 ? m.launched : m.issued; };
     for (const auto& places : places_) {
@@ -292,7 +292,7 @@ class Chooser {
     }
   }
 
-  // Returns whether lines differ from their neighbors if the first one is empty.
+  // Returns whether any line differs from its neighbors; the first one may be empty.
   static bool NeighboursDiffer(const std::vector<Line>& lines) {
     for (size_t i = 2; i < lines.size(); ++i) {
       if (Differ(lines[i - 1], lines[i])) return true;
@@ -322,7 +322,7 @@ class Chooser {
     }
   }
 
-  // Ranks with the same role run the same program; what most ran is the reference.
+  // Ranks with the same role run the same program; what most ranks ran is the reference.
   void ComparePrograms() {
     // Lines by role and class of communicator.
     std::vector<std::pair<uint64_t, Line>> all;
@@ -333,8 +333,8 @@ class Chooser {
       for (uint32_t i = 0; i < memberships.size(); ++i) role.push_back(classes_[comm_of_[slots_[s].first_comm + i]]);
       for (const LaneHistory& lane : read.history.lanes) {
         if (lane.direction == Direction::kCollective) continue;
-        // If a communicator carries sends and receives, the place in it is a pipeline stage with its own order of
-        // calls.
+        // If a communicator carries sends and receives, the member's position is a pipeline stage with its own order
+        // of calls.
         const int32_t place = memberships[lane.membership].member_rank;
         role.push_back(
             CombineHashes(CombineHashes(CombineHashes(role[lane.membership], static_cast<uint64_t>(lane.direction)),
@@ -398,7 +398,7 @@ class Chooser {
     bool compared = true;
     for (const Slot& slot : slots_) compared &= slot.read->loose.rank.source != Source::kFlightRecorder;
     choice_.note =
-        absl::StrCat("of ", total, " recorded operations the newest ", newest, " or more of each rank were loaded; ",
+        absl::StrCat("of ", total, " recorded operations, the newest ", newest, " or more of each rank were loaded; ",
                      compared ? "the older ones were compared by their hashes: "
                               : "the older ones were compared by their hashes, if they have any: ");
     if (differing_ == 0 && odd_ranks_ == 0) {
@@ -406,7 +406,7 @@ class Chooser {
       return;
     }
     absl::StrAppend(&choice_.note, "differences on ", differing_, " communicators or pairs, and ", odd_ranks_,
-                    " ranks that ran another program than most in their role, were loaded too");
+                    " ranks whose program differs from most in their role, were loaded too");
     if (short_) choice_.note += ", as far as there was room";
   }
 

@@ -1,7 +1,7 @@
-// Chooses which operations of a large job's dumps are loaded. Progress, memberships and hashes of every rank are always
-// loaded. If there are too many operations, only these are loaded: the newest of each rank, all that may still be in
-// flight, and some older ones. The hashes show which: members of a communicator, or ranks with the same role, made
-// different calls there.
+// Chooses which operations of a large job's dumps to load. Every rank's progress, memberships and hashes are always
+// loaded. If there are too many operations, only these are loaded: each rank's newest, all that may still be in
+// flight, and some older ones where the hashes show that members of a communicator, or ranks with the same role, made
+// different calls.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 namespace lockstep {
 
 struct LoadChoice {
-  std::vector<std::vector<LsdPlan>> plans;  // indexed by file and by rank of the file
-  // What was not loaded, and how the rest was compared; empty if everything was loaded.
+  std::vector<std::vector<LsdPlan>> plans;  // indexed by file, then by rank in the file
+  // What was not loaded, and how it was compared; empty if everything was loaded.
   std::string note;
 };
 
-// Number of operations in all files. If it exceeds limits.all, the functions below apply.
+// Number of operations in all files. If it exceeds limits.all, use the functions below.
 uint64_t CountOperations(const std::vector<std::unique_ptr<LsdFile>>& files);
 
-// The ranks must be described (LsdFile::DescribeAll) if their operations exceed limits.all. The choice does not depend
+// If the operations exceed limits.all, the ranks must be described (LsdFile::DescribeAll). The choice does not depend
 // on the order of the files.
 LoadChoice ChooseOperations(const std::vector<std::unique_ptr<LsdFile>>& files, const LoadLimits& limits);
 

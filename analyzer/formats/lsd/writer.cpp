@@ -50,7 +50,7 @@ class LsdWriter {
     std::string bytes = record.SerializeAsString();
     if (bytes.size() + kLsdCrcBytes > kLsdMaxMessageBytes) {
       return absl::OutOfRangeError(absl::StrCat("a dump message of ", bytes.size(),
-                                                " bytes is more than readers accept (", kLsdMaxMessageBytes, ")"));
+                                                " bytes is larger than readers accept (", kLsdMaxMessageBytes, ")"));
     }
     const uint32_t crc = Crc32c(bytes);
     bytes.push_back(static_cast<char>(kLsdCrcTag));
@@ -91,7 +91,7 @@ class LsdWriter {
     return where.empty() ? problem.text : absl::StrCat(where, ": ", problem.text);
   }
 
-  // Writes only the texts that the ranks of this file use.
+  // Writes only the strings that this file's ranks use.
   absl::Status WriteTexts(const std::vector<size_t>& rank_indexes) {
     DumpRecord record;
     size_t bytes = 0;
@@ -184,7 +184,7 @@ class LsdWriter {
     }
     DumpRecord record;
     *record.mutable_history() = EncodeHistory(MakeHistory(rank, classes), rank.rank);
-    // The history only speeds up reading, so a history that is too large is omitted.
+    // The history only speeds up reading, so one that is too large is omitted.
     if (record.history().lanes().empty() || record.ByteSizeLong() + 64 > kLsdMaxMessageBytes) return absl::OkStatus();
     return Append(record);
   }
@@ -224,7 +224,8 @@ absl::Status WriteLsd(const Bundle& bundle, const std::vector<size_t>& rank_inde
       return absl::InvalidArgumentError(absl::StrCat("no rank at index ", index, " of the bundle"));
     if (bundle.ranks[index].not_loaded > 0) {
       return absl::FailedPreconditionError(absl::StrCat("rank ", bundle.ranks[index].rank, ": part of its history was ",
-                                                        "left in ", bundle.ranks[index].path, ": copy that file"));
+                                                        "not loaded from ", bundle.ranks[index].path,
+                                                        "; copy that file instead"));
     }
   }
   AtomicFile file(path, ".lsd.");

@@ -1,5 +1,5 @@
 // index.lsi: the columns that a viewer draws from, for mmap. docs/index-file.md describes the layout. Plain structs,
-// little-endian, every section 64-byte aligned. All its data comes from the dumps, so it can be deleted.
+// little-endian, every section aligned to 64 bytes. All its data comes from the dumps, so the file can be deleted.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace lockstep {
 
 constexpr std::string_view kIndexMagic = "LSINDEX1";
 constexpr uint32_t kIndexVersion = 5;
-// Version of the analysis. An index of another version is out of date.
+// Version of the analysis. An index with another version is out of date.
 constexpr uint32_t kIndexRevision = 2;
 constexpr uint32_t kIndexByteOrder = 0x01020304;
 constexpr uint64_t kIndexAlign = 64;
@@ -21,8 +21,8 @@ constexpr uint64_t kIndexMaxMembers = uint64_t{1} << 26;
 constexpr uint64_t kIndexMaxOps = uint64_t{1} << 36;
 constexpr uint64_t kIndexMaxTextBytes = uint64_t{1} << 32;
 constexpr uint64_t kIndexMaxFactsBytes = uint64_t{256} << 20;
-constexpr uint64_t kIndexMaxOpen = uint64_t{1} << 21;   // if there are more, the file has no table of them
-constexpr uint32_t kIndexMaxColumns = 4096;             // maximum for one communicator's cells: its newest collectives
+constexpr uint64_t kIndexMaxOpen = uint64_t{1} << 21;   // with more open operations, the file has no table of them
+constexpr uint32_t kIndexMaxColumns = 4096;             // in one communicator's cells: its newest collectives
 constexpr uint64_t kIndexMaxCells = uint64_t{1} << 40;  // the region is sparse
 
 enum class IndexSection : uint32_t {
@@ -33,8 +33,8 @@ enum class IndexSection : uint32_t {
   kTextOffsets,
   kTexts,
   kFacts,  // serialized ViewFacts (proto/view.proto); may be empty
-  kOpen,   // operations in flight, ascending, and an end marker; empty if there are too many
-  // One entry for each operation: one rank after the other, each in its own order.
+  kOpen,   // operations in flight, ascending, then an end marker; empty if there are too many
+  // One entry for each operation, rank by rank, in each rank's own order.
   kKind,
   kState,
   kMembership,
@@ -54,7 +54,7 @@ struct IndexSectionEntry {
   uint64_t offset = 0;  // in the file, a multiple of kIndexAlign
   uint64_t count = 0;   // number of elements
   uint32_t element_bytes = 0;
-  uint32_t crc = 0;  // CRC-32C of the section; only for tables, 0 for columns and cells
+  uint32_t crc = 0;  // CRC-32C of the section; only for tables; 0 for columns and cells
 };
 
 struct IndexHeader {
@@ -63,7 +63,7 @@ struct IndexHeader {
   uint32_t byte_order = 0;
   uint32_t crc = 0;  // CRC-32C of the header with this field set to 0
   uint64_t file_bytes = 0;
-  uint64_t source = 0;  // fingerprint of the index's source files (FingerprintSources)
+  uint64_t source = 0;  // fingerprint of the files that the index was made from (FingerprintSources)
   IndexSectionEntry sections[static_cast<int>(IndexSection::kCount)] = {};
 };
 static_assert(sizeof(IndexSectionEntry) == 24 && sizeof(IndexHeader) == 40 + 24 * 20);
@@ -71,7 +71,7 @@ static_assert(sizeof(IndexSectionEntry) == 24 && sizeof(IndexHeader) == 40 + 24 
 struct IndexRank {
   int32_t rank = -1, gpu = -1;
   int32_t pid = 0;
-  uint32_t host = 0;  // index of a text
+  uint32_t host = 0;  // index of a string
   uint64_t first_op = 0, ops = 0;
   uint64_t first_membership = 0;
   uint32_t memberships = 0;
@@ -82,7 +82,7 @@ struct IndexRank {
 static_assert(sizeof(IndexRank) == 64);
 
 struct IndexComm {
-  uint32_t id = 0, name = 0;  // indexes of texts
+  uint32_t id = 0, name = 0;  // indexes of strings
   int32_t size = 0;
   uint32_t columns = 0;        // number of columns of the communicator's cells
   uint64_t first_member = 0;   // index into kMembers: `members_known` global ranks, -1 if unknown
@@ -97,12 +97,12 @@ struct IndexMembership {
   uint32_t comm = 0;
   int32_t member_rank = -1;
   int64_t issued = 0, launched = 0, started = 0, completed = 0;  // as in Membership: kNone, kUnknown
-  int64_t seq_base = 0;                                          // is added to the operations' kSeq
+  int64_t seq_base = 0;                                          // added to the operations' kSeq
   uint64_t lost_records = 0;
 };
 static_assert(sizeof(IndexMembership) == 56);
 
-// An operation in flight: a copy of its columns, so that readers of these operations do not need to read all columns.
+// An operation in flight: a copy of its columns, so that a reader does not need to read all columns.
 struct IndexOpen {
   uint64_t op = 0;  // index among all operations; in the last entry, their number
   uint32_t seq = 0, enter = 0;
@@ -114,7 +114,7 @@ static_assert(sizeof(IndexOpen) == 24);
 
 constexpr uint16_t kIndexNoMembership = UINT16_MAX;
 constexpr uint32_t kIndexNoSeq = UINT32_MAX;
-// Times are microseconds after IndexRank::base_ns. kIndexNoTime if unknown or outside the 71 minutes.
+// Times are microseconds since IndexRank::base_ns. kIndexNoTime if unknown or beyond 71 minutes.
 constexpr uint32_t kIndexNoTime = UINT32_MAX;
 constexpr uint8_t kIndexNoStream = UINT8_MAX;  // kStream: otherwise the index into RankFacts.streams
 // kPeer: otherwise 1 + member rank of the root or peer; a sparse column.
@@ -125,7 +125,7 @@ constexpr uint16_t kIndexNotReturned = UINT16_MAX;  // kHost: otherwise microsec
 // distinguish empty cells (see IndexReader::CellAt).
 enum class IndexCell : uint8_t {
   kEmpty = 0,
-  kNoData = 1,       // nothing is known of this member
+  kNoData = 1,       // nothing is known about this member
   kOverwritten = 2,  // issued, but the record was overwritten or not loaded
   kNotEnqueued = 3,  // the member has not reached the operation
   kUnknown = 4,      // from here on: 4 + OpState

@@ -192,7 +192,7 @@ TEST_F(IndexTest, TimesOlderThanTheNewestHourAreUnknown) {
   EXPECT_EQ((*index)->op(0, 1).return_ns, 7'200'000'001'000);
 }
 
-// Reads everything in an index, in order to provoke crashes.
+// Reads everything in an index, to provoke crashes.
 uint64_t ReadThrough(const IndexReader& index) {
   uint64_t sum = 0;
   for (size_t r = 0; r < index.ranks().size(); ++r) {

@@ -58,8 +58,8 @@ constexpr uint64_t Most(IndexSection section) {
 }
 
 absl::Status Damaged(const std::string& path, uint64_t offset, const std::string& what) {
-  return absl::DataLossError(absl::StrCat(path, ": offset ", offset, ": ", what,
-                                          "; delete the index, and it is created again from the dumps"));
+  return absl::DataLossError(
+      absl::StrCat(path, ": offset ", offset, ": ", what, "; delete the index: Lockstep re-creates it from the dumps"));
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ absl::Status IndexReader::ReadTable(const std::string& path, IndexSection sectio
   char* const bytes = reinterpret_cast<char*>(table->data());
   if (!file_->Read(static_cast<size_t>(entry.offset), table->size() * sizeof(T), bytes) ||
       Crc32c({bytes, table->size() * sizeof(T)}) != entry.crc) {
-    return Damaged(path, entry.offset, absl::StrCat("the checksum of table ", static_cast<int>(section), " differs"));
+    return Damaged(path, entry.offset, absl::StrCat("wrong checksum of table ", static_cast<int>(section), ""));
   }
   return absl::OkStatus();
 }
@@ -92,8 +92,7 @@ absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(const std::string
 absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(UniqueFd fd, const std::string& path) {
   absl::StatusOr<std::unique_ptr<FileMapping>> file = FileMapping::Open(std::move(fd), path);
   if (!file.ok()) return file.status();
-  if ((*file)->size() < sizeof(IndexHeader))
-    return Damaged(path, (*file)->size(), "shorter than the header of an index");
+  if ((*file)->size() < sizeof(IndexHeader)) return Damaged(path, (*file)->size(), "shorter than an index header");
   std::unique_ptr<IndexReader> reader(new IndexReader());
   reader->file_ = std::move(*file);
   if (absl::Status status = reader->Check(path); !status.ok()) return status;
@@ -103,24 +102,24 @@ absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(UniqueFd fd, cons
 absl::Status IndexReader::Check(const std::string& path) {
   if (!file_->Read(0, sizeof(header_), reinterpret_cast<char*>(&header_))) return Damaged(path, 0, "cannot be read");
   if (std::memcmp(header_.magic, kIndexMagic.data(), kIndexMagic.size()) != 0)
-    return Damaged(path, 0, "not an index of Lockstep");
+    return Damaged(path, 0, "not a Lockstep index");
   if (header_.min_reader_version > kIndexVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": written for readers of version ",
-                                                      header_.min_reader_version, ", this one is ", kIndexVersion,
+    return absl::FailedPreconditionError(absl::StrCat(path, ": needs a reader of version ", header_.min_reader_version,
+                                                      "; this one is ", kIndexVersion,
                                                       "; use a newer Lockstep or delete the index"));
   }
   if (header_.version < kIndexVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": of the older version ", header_.version,
-                                                      "; delete the index, and it is created again from the dumps"));
+    return absl::FailedPreconditionError(absl::StrCat(path, ": has the older version ", header_.version,
+                                                      "; delete the index: Lockstep re-creates it from the dumps"));
   }
-  if (header_.byte_order != kIndexByteOrder) return Damaged(path, 16, "written on a machine of the other byte order");
+  if (header_.byte_order != kIndexByteOrder) return Damaged(path, 16, "written on a machine with the other byte order");
   IndexHeader copy = header_;
   copy.crc = 0;
   if (Crc32c({reinterpret_cast<const char*>(&copy), sizeof(copy)}) != header_.crc)
-    return Damaged(path, 0, "the header's checksum differs");
+    return Damaged(path, 0, "wrong checksum of the header");
   if (header_.file_bytes != file_->size()) {
     return Damaged(path, file_->size(),
-                   absl::StrCat("the file has ", file_->size(), " bytes and its header says ", header_.file_bytes));
+                   absl::StrCat("the file has ", file_->size(), " bytes, but its header says ", header_.file_bytes));
   }
   if (absl::Status status = CheckSections(path); !status.ok()) return status;
   for (const absl::Status& read :
@@ -153,10 +152,10 @@ absl::Status IndexReader::CheckSections(const std::string& path) {
     if (entry.element_bytes != kElementBytes[s] || entry.count > Most(static_cast<IndexSection>(s)) ||
         entry.offset % kIndexAlign != 0 || entry.offset > file_->size() ||
         entry.count > (file_->size() - entry.offset) / entry.element_bytes) {
-      return Damaged(path, at, absl::StrCat("section ", s, " does not fit the file"));
+      return Damaged(path, at, absl::StrCat("section ", s, " is outside the file"));
     }
     if (column && entry.count != header_.sections[static_cast<int>(IndexSection::kKind)].count) {
-      return Damaged(path, at, "columns of different lengths");
+      return Damaged(path, at, "columns have different lengths");
     }
   }
   return absl::OkStatus();
@@ -169,7 +168,7 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
   };
   for (size_t i = 0; i < text_offsets_.size(); ++i) {
     if (text_offsets_[i] > texts_.size() || (i > 0 && text_offsets_[i] < text_offsets_[i - 1])) {
-      return Damaged(path, at(IndexSection::kTextOffsets, i), "a text outside the table of texts");
+      return Damaged(path, at(IndexSection::kTextOffsets, i), "a string is outside the string table");
     }
   }
   for (size_t i = 0; i < comms_.size(); ++i) {
@@ -179,14 +178,13 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
         c.columns > kIndexMaxColumns || c.first_member > members_.size() ||
         c.members_known > members_.size() - c.first_member || c.first_cell > cells_.size() ||
         wanted > cells_.size() - c.first_cell || c.first_seq < kNone || c.first_seq > kHighestSeq) {
-      return Damaged(path, at(IndexSection::kComms, i),
-                     "the members or cells of a communicator are outside their table");
+      return Damaged(path, at(IndexSection::kComms, i), "a communicator's members or cells are outside their table");
     }
   }
   for (size_t i = 0; i < memberships_.size(); ++i) {
     const IndexMembership& m = memberships_[i];
     if (m.comm >= comms_.size() || m.seq_base < 0 || m.seq_base > INT64_MAX - kIndexNoSeq) {
-      return Damaged(path, at(IndexSection::kMemberships, i), "a member place that the communicator does not have");
+      return Damaged(path, at(IndexSection::kMemberships, i), "a member rank that the communicator does not have");
     }
   }
   for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -194,14 +192,13 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
     if (r.first_op > kinds_.size() || r.ops > kinds_.size() - r.first_op || r.first_membership > memberships_.size() ||
         r.memberships > memberships_.size() - r.first_membership ||
         r.base_ns > INT64_MAX - int64_t{kIndexNoTime} * 2 * kUs) {
-      return Damaged(path, at(IndexSection::kRanks, i),
-                     "the operations or communicators of a rank are outside their table");
+      return Damaged(path, at(IndexSection::kRanks, i), "a rank's operations or communicators are outside their table");
     }
   }
   for (size_t i = 0; i < open_.size(); ++i) {
     const bool last = i + 1 == open_.size();
     if (last ? open_[i].op != kinds_.size() : open_[i].op >= kinds_.size() || open_[i].op >= open_[i + 1].op) {
-      return Damaged(path, at(IndexSection::kOpen, i), "operations in flight out of order");
+      return Damaged(path, at(IndexSection::kOpen, i), "operations in flight are out of order");
     }
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// Reads index.lsi as an untrusted file: tables are copied, and every reference between them is checked at opening.
-// Columns are mapped, and every value is checked when it is used. The file may be cut or changed meanwhile.
+// Reads index.lsi as an untrusted file. Tables are copied, and every reference between them is checked at opening.
+// Columns are mapped, and every value is checked when it is used. The file may be truncated or changed meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -23,36 +23,37 @@ struct IndexOp {
   OpState state = OpState::kUnknown;
   std::optional<uint64_t> membership;  // index into memberships()
   int64_t seq = kUnknown;
-  // Rank's clock; 0 if unknown. return_ns is 0 if the call has not returned.
+  // On the rank's clock; 0 if unknown. return_ns is 0 if the call has not returned.
   int64_t enter_ns = 0, return_ns = 0, started_ns = 0, completed_ns = 0;
   uint64_t bytes_at_least = 0;      // payload, rounded down to a power of two; 0 if unknown
   uint8_t stream = kIndexNoStream;  // index among the rank's streams
-  int32_t peer = -1;                // member rank of the root, or of the other side; -1 if none
+  int32_t peer = -1;                // member rank of the root or peer; -1 if none
 };
 
-// One rank's operations as the file stores them, for scans over all of them. A damaged file may contain any value: only
-// IndexReader::op checks.
+// One rank's operations as the file stores them, for scans over all of them. A damaged file may contain any value:
+// only IndexReader::op checks them.
 struct IndexColumns {
   absl::Span<const uint8_t> kind, state, size, stream;
   absl::Span<const uint16_t> membership, host;
   absl::Span<const uint32_t> seq, enter, start, end, peer;
 };
 
-// Returns whether an operation is in flight. `m`: the rank's counters in its communicator, or null.
+// Returns whether an operation is in flight. `m`: the rank's counters on the operation's communicator, or null.
 bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMembership* m);
 
-// Immutable after opening; any thread may use it.
+// Immutable after opening, and thread-safe.
 class IndexReader {
  public:
-  // Errors name the file and the problem: NotFound, FailedPrecondition (another version), DataLoss (damaged; create it
-  // again).
+  // Errors name the file and the problem: NotFound, FailedPrecondition (another version), DataLoss (damaged; create
+  // the index again).
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(const std::string& path);
-  // The same for an open file; `path` is for errors.
+  // The same for an open file; errors name `path`.
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(UniqueFd fd, const std::string& path);
   IndexReader(const IndexReader&) = delete;
   IndexReader& operator=(const IndexReader&) = delete;
 
-  // DataLoss if the file was changed or cut since it was opened; missing data then reads as zeros. May wait for a disk.
+  // DataLoss if the file was changed or truncated after it was opened; missing data then reads as zeros. May wait for
+  // a disk.
   absl::Status Unchanged() const { return file_->Unchanged(); }
   uint64_t source() const { return header_.source; }
   absl::Span<const IndexRank> ranks() const { return ranks_; }
@@ -62,30 +63,31 @@ class IndexReader {
   absl::Span<const int32_t> members(const IndexComm& comm) const {
     return absl::MakeConstSpan(members_).subspan(comm.first_member, comm.members_known);
   }
-  std::string_view text(uint32_t index) const;  // empty for an unknown index
+  std::string_view text(uint32_t index) const;  // empty for an index out of range
   uint64_t operations() const { return kinds_.size(); }
   absl::Span<const char> facts() const { return facts_; }  // serialized ViewFacts; may be empty
   IndexColumns columns(size_t rank) const;                 // of ranks()[rank]
-  // Asks the kernel to load the pages of all columns of ranks()[rank] at once, without waiting. Otherwise reading a
-  // record would wait for the disk once for each column that is not in memory. Takes a few microseconds if they are.
-  // Any thread may call it.
+  // Asks the kernel to load the pages of all columns of ranks()[rank], without waiting. Otherwise reading a record
+  // would wait for the disk once for each column that is not in memory. Takes a few microseconds if they are in
+  // memory. Thread-safe.
   void WillNeed(size_t rank) const;
-  // Columns of all operations as stored (docs/index-file.md), for scans. Values are not checked: an index of a
-  // membership may be out of range.
+  // Columns of all operations as stored (docs/index-file.md), for scans. Values are not checked: a membership index
+  // may be out of range.
   absl::Span<const uint8_t> kind_column() const { return kinds_; }
   absl::Span<const uint8_t> state_column() const { return states_; }
   absl::Span<const uint16_t> membership_column() const { return op_memberships_; }
   absl::Span<const uint32_t> seq_column() const { return seqs_; }
   // Operation `index` among all operations; it must belong to ranks()[rank].
   IndexOp op(size_t rank, uint64_t index) const;
-  // A rank's operations in flight, ascending: those issued and neither completed nor failed, and those known only from
-  // the rank's counters. Uses their table, or the rank's columns if there is none. Values as in columns().
+  // A rank's operations in flight, ascending: those issued and neither completed nor failed, and those known only
+  // from the rank's counters. Uses their table, or the rank's columns if there is none. Values as in columns().
   std::vector<IndexOpen> OpenOps(size_t rank) const;
 
-  // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 if the row's
+  // One member's stored cells; the last is the communicator's newest collective. Raw IndexCell values, 0 if the row's
   // counters decide. Empty for a member that the communicator does not have.
   absl::Span<const uint8_t> cells(const IndexComm& comm, int32_t member) const;
-  // The state of cell (member, sequence number). `membership`: the member's own counters, or null if it has no data.
+  // The state of a cell (member, sequence number). `membership`: the member's own counters, or null if it has no
+  // data.
   IndexCell CellAt(const IndexComm& comm, int32_t member, int64_t seq, const IndexMembership* membership) const;
 
  private:

@@ -52,7 +52,8 @@ uint64_t OneFolder(const std::string& path, const std::string& inside, int depth
     struct stat st = {};
     const std::string child = absl::StrCat(path, "/", name);
     if (Derived(name) || lstat(child.c_str(), &st) != 0) continue;
-    // Like the loader, follows only links to rings in memory. A link to a folder may lead to the whole file system.
+    // Like the loader, follows only links to rings in memory, because a link to a folder may lead to the whole file
+    // system.
     if (S_ISLNK(st.st_mode) && (stat(child.c_str(), &st) != 0 || S_ISDIR(st.st_mode))) continue;
     if (!S_ISDIR(st.st_mode))
       sum += OneFile(absl::StrCat(inside, name), st);
@@ -79,7 +80,7 @@ uint16_t HostTime(const Op& op) {
   return static_cast<uint16_t>(std::clamp<int64_t>(in / kUs, 0, kIndexNotReturned - 1));
 }
 
-// 0 if unknown, else 1 + the logarithm of the payload to base 2.
+// 0 if unknown, otherwise 1 + log2 of the payload.
 uint8_t SizeCode(const Op& op) {
   constexpr uint8_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};  // ncclDataType_t, nccl.h
   if (op.count <= 0 || op.datatype >= std::size(kBytes)) return 0;
@@ -152,7 +153,7 @@ struct IndexWriter::Impl {
 
 void IndexWriter::Impl::BuildComms(const std::vector<uint64_t>& operations) {
   const size_t n = frame.comms.size();
-  // How many columns a communicator's cells need: never more than a member could have recorded.
+  // The number of columns of a communicator's cells: never more than a member could have recorded.
   std::vector<int64_t> newest(n, kNone), first(n, 1), most(n, 0);
   for (size_t r = 0; r < frame.ranks.size(); ++r) {
     for (const Membership& m : frame.ranks[r].memberships) {
@@ -231,7 +232,7 @@ absl::Status IndexWriter::Impl::PlaceColumns() {
   return file.SetSize(offset);
 }
 
-// Long runs of zeros are not written, so the file system stores no blocks for them.
+// Does not write long runs of zeros, so the file system stores no blocks for them.
 absl::Status IndexWriter::Impl::SparseColumn(IndexSection section, uint64_t first,
                                              const std::vector<uint32_t>& values) {
   constexpr uint64_t kPage = 4096 / sizeof(uint32_t);
@@ -327,7 +328,7 @@ absl::StatusOr<std::unique_ptr<IndexWriter>> IndexWriter::Create(const Bundle& f
                                                                  uint64_t source, const std::string& path) {
   if (operations.size() != frame.ranks.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("operation counts of ", operations.size(), " ranks given for ", frame.ranks.size()));
+        absl::StrCat("operation counts given for ", operations.size(), " ranks, but there are ", frame.ranks.size()));
   }
   for (const Rank& rank : frame.ranks) {
     for (const Membership& m : rank.memberships) {
@@ -360,11 +361,11 @@ IndexWriter::~IndexWriter() = default;
 absl::Status IndexWriter::AddRank(size_t rank_index, const std::vector<Op>& ops) {
   if (rank_index >= impl_->ranks.size() || impl_->added[rank_index] || ops.size() != impl_->ranks[rank_index].ops) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rank ", rank_index, " of the index was given ", ops.size(), " unexpected operations"));
+        absl::StrCat("rank ", rank_index, " got ", ops.size(), " operations, which is not the announced number"));
   }
   impl_->added[rank_index] = true;
   IndexRank& rank = impl_->ranks[rank_index];
-  // The newest 71 minutes count: older operations have no times, all others keep theirs.
+  // Only operations of the last 71 minutes have times; older operations keep everything else.
   int64_t first = std::numeric_limits<int64_t>::max(), last = std::numeric_limits<int64_t>::min();
   std::vector<int64_t> low(rank.memberships, std::numeric_limits<int64_t>::max());
   for (const Op& op : ops) {
@@ -397,7 +398,7 @@ absl::Status IndexWriter::Commit() {
   Impl& w = *impl_;
   for (size_t i = 0; i < w.added.size(); ++i) {
     if (!w.added[i] && w.ranks[i].ops > 0)
-      return absl::FailedPreconditionError(absl::StrCat("rank ", i, " of the index was never given"));
+      return absl::FailedPreconditionError(absl::StrCat("rank ", i, " was never added to the index"));
   }
   std::sort(w.open.begin(), w.open.end(), [](const IndexOpen& a, const IndexOpen& b) { return a.op < b.op; });
   w.open.push_back({});

@@ -12,18 +12,18 @@
 
 namespace lockstep {
 
-// A number that changes when a file of `paths` (files, or folders, followed eight levels deep) is added, removed,
-// resized or rewritten. Files that Lockstep derived (index.lsi, verdict.*, report.html, explore.html, notes) do not
-// count.
+// A number that changes if a file in `paths` (files or folders, up to eight levels deep) is added, removed, resized
+// or rewritten. Ignores files that Lockstep derives from others (index.lsi, verdict.*, report.html, explore.html,
+// notes).
 uint64_t FingerprintSources(const std::vector<std::string>& paths);
 
 // Ranks are added one at a time, so the index may contain more operations than fit into memory. Not thread-safe.
 class IndexWriter {
  public:
-  // `frame` has the ranks, their memberships and the communicators; its ops are ignored. operations[i] is the number of
-  // operations that AddRank will get for frame.ranks[i]. The frame must outlive the writer. Writes to a hidden name
-  // beside `path`, which is removed unless Commit succeeds. Fails if the bundle exceeds the format's limits, and on
-  // errors of the file system.
+  // `frame` has the ranks, their memberships and the communicators; its ops are ignored. operations[i] is the number
+  // of operations that AddRank will get for frame.ranks[i]. The frame must outlive the writer. Writes to a hidden
+  // file next to `path`, which is removed unless Commit succeeds. Fails if the bundle exceeds the format's limits,
+  // and on file-system errors.
   static absl::StatusOr<std::unique_ptr<IndexWriter>> Create(const Bundle& frame,
                                                              const std::vector<uint64_t>& operations, uint64_t source,
                                                              const std::string& path);
@@ -31,12 +31,12 @@ class IndexWriter {
   IndexWriter(const IndexWriter&) = delete;
   IndexWriter& operator=(const IndexWriter&) = delete;
 
-  // Adds the operations of frame.ranks[rank_index]: exactly the announced number. Ranks may come in any order, each at
-  // most once.
+  // Adds the operations of frame.ranks[rank_index]: exactly the announced number. Ranks may come in any order, each
+  // at most once.
   absl::Status AddRank(size_t rank_index, const std::vector<Op>& ops);
-  // Serialized ViewFacts for the file; before Commit. At most kIndexMaxFactsBytes.
+  // Serialized ViewFacts for the file, at most kIndexMaxFactsBytes. Call it before Commit.
   absl::Status SetFacts(std::string facts);
-  // Syncs the file and gives it its name.
+  // Syncs the file and renames it to its final name.
   absl::Status Commit();
 
  private:
@@ -45,7 +45,7 @@ class IndexWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-// The whole bundle at once.
+// Writes the whole bundle at once.
 absl::Status WriteIndex(const Bundle& bundle, uint64_t source, const std::string& path, std::string facts = {});
 
 }  // namespace lockstep

@@ -19,13 +19,13 @@
 namespace lockstep {
 namespace {
 
-// This host's facts about the process behind a ring. Empty unless the ring was recorded here, on this boot and in this
-// PID namespace.
+// This host's facts about the process that wrote a ring. Empty unless the ring was recorded here, since the last boot
+// and in this PID namespace.
 Process LookFor(const ring::ProcessInfo& info) {
   Process process;
   if (BootId().empty() || info.boot_id.empty() || info.pid <= 0) return process;
   if (BootId() != info.boot_id) {
-    // This host was rebooted since the recording.
+    // This host has rebooted since the recording.
     if (info.host == HostName()) process.life = Life::kGone;
     return process;
   }

@@ -27,12 +27,12 @@ int64_t Total(uint64_t count) { return static_cast<int64_t>(std::min(count, kMax
 
 std::string CommId(const RingInput& input, const ring::CommSnapshot& comm) {
   if (comm.id != 0) return absl::StrFormat("%016x", comm.id);
-  // The identity is unknown (yet), so no other entry is certainly the same communicator.
+  // The identity is unknown so far, so no other entry is certainly the same communicator.
   const ring::ProcessInfo& process = input.snapshot.process;
   return CleanUtf8(absl::StrCat("unknown/", process.host, ".", process.pid, ".", comm.index), 256);
 }
 
-// Makes table indexes positions in the vector, so that references can be checked against its size.
+// Turns table indexes into vector indexes, so that references can be checked against the vector's size.
 template <typename T>
 absl::flat_hash_map<uint32_t, uint32_t> SortByIndex(std::vector<T>* entries) {
   std::stable_sort(entries->begin(), entries->end(), [](const T& a, const T& b) { return a.index < b.index; });
@@ -151,7 +151,7 @@ std::vector<Part> SplitByDevice(const ring::Snapshot& snapshot) {
   return parts;
 }
 
-// A future rank that has no number yet.
+// A future rank without a number.
 struct Draft {
   size_t input = 0;
   Part part;
@@ -159,8 +159,8 @@ struct Draft {
   int32_t rank = -1;
 };
 
-// Numbers the drafts that no launcher numbered (or whose process drives several devices) by their place in the world,
-// the largest communicator.
+// Drafts without a number from the launcher, or whose process drives several devices, get their position in the
+// world, the largest communicator.
 void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* drafts, BundleBuilder* builder) {
   bool all_numbered = true, any_split = false;
   for (Draft& draft : *drafts) {
@@ -168,7 +168,7 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
     if (process.rank >= kMaxRanks) {
       builder->AddProblem(
           {.path = inputs[draft.input].path,
-           .text = absl::StrCat("claims to be rank ", process.rank, ", which is not plausible: the number is ignored"),
+           .text = absl::StrCat("claims to be rank ", process.rank, ", which is implausible; the number is ignored"),
            .like = "rank not plausible"});
     } else if (!draft.split) {
       draft.rank = process.rank < 0 ? -1 : process.rank;
@@ -224,7 +224,7 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
         {.path = input.path,
          .text = absl::StrCat(
              "pid ", input.snapshot.process.pid,
-             " has no rank from a launcher and is in no communicator with the others; it is shown as rank ",
+             " has no rank from a launcher and shares no communicator with the others; it appears as rank ",
              draft.rank),
          .rank = draft.rank,
          .like = "number made up"});
@@ -316,8 +316,8 @@ class RankMaker {
       if (facts.size > kMaxMembers || comm.member_rank >= kMaxMembers || comm.issued_seq > kMaxNumber) {
         builder_->AddProblem(
             {.path = input_.path,
-             .text = absl::StrCat("communicator entry ", comm.index, " is not plausible (size ", comm.size, ", member ",
-                                  comm.member_rank, ", ", comm.issued_seq, " issued): its numbers are ignored"),
+             .text = absl::StrCat("communicator entry ", comm.index, " is implausible (size ", comm.size, ", member ",
+                                  comm.member_rank, ", ", comm.issued_seq, " issued); its numbers are ignored"),
              .rank = draft_.rank,
              .like = "communicator not plausible"});
         facts.size = 0;
@@ -328,7 +328,8 @@ class RankMaker {
     }
   }
 
-  // Returns whether an operation or a thread's call belongs to this rank; sets `membership` if it is in a communicator.
+  // Returns whether an operation or a thread's call belongs to this rank; sets `membership` if it is on a
+  // communicator.
   bool Mine(uint32_t comm, uint32_t stream, uint32_t* membership) const {
     *membership = Find(comm_at_, comm);
     if (*membership != kNoIndex || !draft_.split) return true;
@@ -366,7 +367,7 @@ class RankMaker {
     for (const ring::OpSnapshot& op : input_.snapshot.ops) {
       if (op.comm != UINT32_MAX) in_rings.insert(key(op));
     }
-    // Operations that are only among the recent ones are older than those in the rings.
+    // Operations that are only in the recent table are older than those in the rings.
     for (const ring::OpSnapshot& op : input_.snapshot.recent) {
       if (in_rings.insert(key(op)).second) add(op, true);
     }
@@ -388,8 +389,8 @@ class RankMaker {
     op->graph = ReplayedAs(static_cast<uint32_t>(replays.size() - 1), from.place);
   }
 
-  // Most times are better than the worst one, that of a first operation. At least nineteen in twenty times are late by
-  // at most the reported value.
+  // Most times are more exact than the worst one, the time of a first operation. At least nineteen in twenty are late
+  // by at most the reported value.
   void SayWhatTimesAreWorth() {
     Rank& rank = loose_.rank;
     std::vector<int64_t> late;
@@ -411,7 +412,7 @@ class RankMaker {
       thread.comm = Find(comm_at_, comm);
       thread.wait_stream = Find(stream_at_, thread.wait_stream);
       if (!draft_.split) continue;
-      // A thread that drives only other devices is irrelevant to this device's rank.
+      // A thread that only drives other devices does not matter for this device's rank.
       const bool elsewhere = comm != UINT32_MAX
                                  ? thread.comm == kNoIndex && !my_threads_.count(thread.index)
                                  : others_threads_.count(thread.index) && !my_threads_.count(thread.index);
@@ -448,12 +449,12 @@ class RankMaker {
     }
   }
 
-  // A thread that drives several devices may wait for one of them. Then the others' work is not what it waits for.
+  // A thread that drives several devices may wait for one of them. Then it does not wait for the work of the others.
   bool WaitsForAnotherDevice(const ring::ThreadSnapshot& thread) const {
     if (thread.wait == ring::CallKind::kNone) return false;
     const std::vector<ring::StreamSnapshot>& streams = loose_.rank.streams;
     if (thread.wait_stream < streams.size()) return streams[thread.wait_stream].device != draft_.part.device;
-    // The thread waits for a device, but which one was not recorded. Assume one that has work.
+    // The thread waits for a device, but which one was not recorded. Assumes one that has work.
     bool own = false, others = false;
     for (const ring::StreamSnapshot& stream : streams) {
       if (stream.marked && stream.completed < stream.issued)
@@ -467,7 +468,7 @@ class RankMaker {
   BundleBuilder* builder_;
   LooseRank loose_;
   absl::flat_hash_map<uint32_t, uint32_t> comm_at_, thread_at_, stream_at_;
-  absl::flat_hash_map<uint64_t, uint32_t> graph_at_;  // by the capture's number
+  absl::flat_hash_map<uint64_t, uint32_t> graph_at_;  // by the number of the capture
   std::set<uint32_t> my_threads_, others_threads_;
 };
 
@@ -479,7 +480,7 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
     const ring::ProcessInfo &x = a.snapshot.process, &y = b.snapshot.process;
     return std::tie(x.host, x.pid, x.start_ticks, a.path) < std::tie(y.host, y.pid, y.start_ticks, b.path);
   });
-  // The ranks of each job are numbered separately.
+  // Each job's ranks are numbered separately.
   std::map<std::string, std::vector<Draft>> by_job;
   for (size_t i = 0; i < rings.size(); ++i) {
     std::vector<Part> parts = SplitByDevice(rings[i].snapshot);
@@ -495,14 +496,14 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
     const int32_t rank = input.snapshot.process.rank;
     if (!input.snapshot.process.note.empty()) {
       builder->AddProblem({input.path, -1,
-                           CleanUtf8(absl::StrCat("the recorder says: ", input.snapshot.process.note), 256),
+                           CleanUtf8(absl::StrCat("the recorder reports: ", input.snapshot.process.note), 256),
                            rank < 0 || rank >= kMaxRanks ? -1 : rank, /*note=*/true});
     }
     const std::vector<std::string>& problems = input.snapshot.problems;
     for (size_t i = 0; i < problems.size(); ++i) {
       // One broken file must not displace the problems of the others.
       const bool last = i + 1 == kMaxProblemsPerRing && problems.size() > kMaxProblemsPerRing;
-      const std::string text = last ? absl::StrCat(problems.size() - i, " more damaged places") : problems[i];
+      const std::string text = last ? absl::StrCat(problems.size() - i, " more damaged parts") : problems[i];
       builder->AddProblem({.path = input.path,
                            .text = CleanUtf8(text, 512),
                            .rank = rank < 0 || rank >= kMaxRanks ? -1 : rank,
@@ -514,11 +515,12 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
     RingInput& input = rings[drafts[i].input];
     if (drafts[i].rank < 0) {
       // A launcher or a helper process that only queried NCCL is not a rank.
-      builder->AddProblem({.path = input.path,
-                           .text = absl::StrCat("pid ", input.snapshot.process.pid,
-                                                " created no communicator and has no rank: not counted as a rank"),
-                           .note = true,
-                           .like = "no rank"});
+      builder->AddProblem(
+          {.path = input.path,
+           .text = absl::StrCat("pid ", input.snapshot.process.pid,
+                                " created no communicator and has no rank, so it does not count as a rank"),
+           .note = true,
+           .like = "no rank"});
       continue;
     }
     builder->AddRank(RankMaker(input, drafts[i], builder).Make());

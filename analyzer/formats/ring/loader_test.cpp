@@ -173,7 +173,7 @@ TEST(RingLoader, RanksWithoutALauncherAreNumberedByTheWorld) {
   EXPECT_EQ(bundle.ranks_expected, 3);
 }
 
-// Rings in one folder, of jobs without a name.
+// Rings of unnamed jobs in one folder.
 class RingRuns : public ::testing::Test {
  protected:
   // Adds a run of `size` processes that share a communicator.
@@ -434,7 +434,7 @@ TEST(RingLoader, TheOrderOfFilesDoesNotMatter) {
   for (size_t i = 0; i < forward.problems.size(); ++i) EXPECT_EQ(forward.problems[i].text, backward.problems[i].text);
 }
 
-// exec keeps PID and start time, so the rings of the old and the new program belong to one process.
+// exec keeps PID and start time, so the old and new program's rings belong to one process.
 TEST(RingLoader, RecordsFromBeforeAnExecAreNotInFlight) {
   for (const bool old_first : {true, false}) {
     RingInput old = Ring(0, 1, 4711), fresh = Ring(0, 1, 4711);

@@ -8,12 +8,12 @@ namespace {
 
 constexpr uint32_t kFirstWithKernels = 3;
 
-// All kernels of one operation: an all-to-all has one for each peer and direction, a captured one has one for each
-// replay.
+// All kernels of one operation. An all-to-all has one for each peer and direction; a captured operation has one for
+// each replay.
 struct Run {
   bool launched_only = true;  // no kernel has started
   bool unfinished = false;
-  // A later operation of the communicator has started, so the missing reports of this one prove nothing.
+  // A later operation on the communicator has started, so this one's missing reports prove nothing.
   bool overtaken = false;
   int64_t started_ns = 0, completed_ns = 0;
 };
@@ -34,7 +34,7 @@ uint32_t MembershipOf(const absl::flat_hash_map<uint32_t, uint32_t>& positions, 
 void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uint32_t, uint32_t>& membership_of,
                    Rank* rank) {
   rank->profiler_version = snapshot.profiler.interface_version;
-  // Without kernel events this mode shows nothing about the GPU.
+  // Without kernel events, this mode shows nothing about the GPU.
   if (rank->gpu_marks == ring::GpuMarks::kProfiler && rank->profiler_version < kFirstWithKernels) {
     rank->gpu_marks = ring::GpuMarks::kOff;
   }
@@ -84,7 +84,7 @@ void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uin
   if (runs.empty()) return;
   rank->time_source = TimeSource::kProfiler;
   rank->start_recorded = true;
-  // Without the GPU's clock, the time is that of the report to the CPU.
+  // Without the GPU's clock, the time is when the CPU got the report.
   constexpr int64_t kHeardLate = 1'000'000;
   rank->time_uncertainty_ns = std::max<int64_t>(gpu_times ? uncertainty : kHeardLate, 1);
   for (Op& op : rank->ops) {
@@ -94,7 +94,7 @@ void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uin
     const Run& run = it->second;
     op.started_ns = run.started_ns;
     if (!run.unfinished) op.completed_ns = run.completed_ns;
-    // Failed, captured and queued ones keep the call's state; marks show as much as kernels do.
+    // Failed, captured and queued operations keep the call's state; markers show as much as kernels do.
     if (op.state != OpState::kUnknown && op.state != OpState::kIncomplete) continue;
     if (!run.unfinished) {
       op.state = OpState::kCompleted;

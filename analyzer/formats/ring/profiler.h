@@ -1,4 +1,4 @@
-// Combines the reports of NCCL's profiler interface with the recorded calls.
+// Combines the reports from NCCL's profiler interface with the recorded calls.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace lockstep {
 
 // Sets states and times of operations from their kernels, and the rank's running network operations. `membership_of`:
-// positions in `rank->memberships` by index of the ring's communicator table.
+// indexes into `rank->memberships`, by index in the ring's communicator table.
 void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uint32_t, uint32_t>& membership_of,
                    Rank* rank);
 

@@ -1,4 +1,4 @@
-// Separates runs of jobs without a name, by their communicators, processes and times.
+// Separates runs of unnamed jobs by their communicators, processes and times.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-// If rings of jobs without a name belong to several runs, names each run by its start time. Processes that share a
-// communicator belong to one run. They belong to different runs if both claim one rank, or if their launchers gave them
-// different world sizes. The same holds if they are alive with different parents, or began half a minute apart.
+// If rings of unnamed jobs belong to several runs, names each run after its start time. Processes that share a
+// communicator belong to one run. Processes belong to different runs if both claim one rank, if their launchers set
+// different world sizes, if they are alive with different parents, or if they began half a minute apart.
 void NameRuns(std::vector<RingInput>* rings);
 
 }  // namespace lockstep

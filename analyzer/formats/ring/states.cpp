@@ -55,10 +55,10 @@ OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot
     return OpState::kUnknown;
   }
   if (stream->completed >= ticket) return OpState::kCompleted;
-  // No mark on the stream shows the operation, so its work may not even be queued.
+  // No marker on the stream shows the operation, so its work may not even be queued.
   if (stream->given < ticket) return OpState::kUnknown;
   if (StartsAreMarked(*stream, marks)) return stream->started >= ticket ? OpState::kStarted : OpState::kEnqueued;
-  // The start is known for timed operations, which are a fixed share of all.
+  // The start is known for timed operations, which are a fixed share of all operations.
   if (marks == ring::GpuMarks::kEvents && stream->started >= ticket) return OpState::kStarted;
   return OpState::kIncomplete;
 }

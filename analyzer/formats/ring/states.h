@@ -1,4 +1,4 @@
-// Determines the states of a rank's operations from its GPU marks.
+// Determines the states of a rank's operations from its GPU progress markers.
 #pragma once
 
 #include "analyzer/model/bundle.h"
@@ -12,7 +12,7 @@ bool StartsAreMarked(const ring::StreamSnapshot& stream, ring::GpuMarks marks);
 OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot* stream, ring::GpuMarks marks);
 
 // Sets Membership::started and completed of every communicator from the states of its collectives: the highest number
-// up to which all are known to have started or completed. Both stay kUnknown if the marks do not show it.
+// up to which all are known to have started or completed. Both stay kUnknown if the markers do not show it.
 void DeriveProgress(Rank* rank);
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@ from headless_browser import Browser, find_browser, give_up_after  # noqa: E402
 WIDTHS = (360, 1280)
 SCHEMES = ("light", "dark")
 
-# What must be on a page with something for every section: selector, and how many at least.
+# What a page must show if every section has content: the selector and the minimum count.
 RICH = {
     "header#culprit h1 .chip": 1, "header#culprit dd": 5, "#do li": 2, "#chain .node.culprit": 1, "#chain .node.victim": 2,
     "#chain .arrow svg": 2, "#sequences .seq.named": 1, "#sequences .s-f": 1, "#sequences .s-n": 1, "#sequences .s-o": 1,
@@ -33,12 +33,12 @@ RICH = {
 HUNG = {"header#culprit h1 .chip": 1, "#do li": 1, "#chain .node.culprit": 1, "#chain .node.victim": 1, "#chain .arrow svg": 1,
         "#sequences .seq.named": 1, "#ranks svg rect.culprit": 1, "#ranks svg rect.victim": 1, "#evidence li": 1, "#data dd": 2}
 STACKS = {"#stacks details.tree": 1, "#stacks .leaf.named": 1}
-# Jobs of the corpus: arguments of lockstep-corpus generate, and what the page must show.
+# Jobs from the corpus: arguments of lockstep-corpus generate, and what the page must show.
 JOBS = {
     "hang": ("--scenario 21 --ranks 64 --seed 21021 --marks full", {**HUNG, **STACKS}),
     "large_hang": ("--scenario 7 --ranks 1024 --seed 21007 --marks full", {**HUNG, **STACKS}),
     "flight_recorder_hang": ("--scenario 1 --ranks 64 --seed 21001 --format fr", HUNG),
-    # Everybody is in it, and in the same place: nobody waits for somebody else.
+    # All ranks are inside, at the same place, so no rank waits for another.
     "mismatch": ("--scenario 3 --ranks 64 --seed 21003 --marks full",
                  {"header#culprit h1 .chip": 1, "#do li": 1, "#sequences .seq.named": 1, "#sequences .s-m": 1, "#ranks svg rect.culprit": 1,
                   "#evidence li": 1, "#stacks .leaf .set": 1}),
@@ -51,7 +51,7 @@ JOBS = {
     "healthy_job": ("--scenario 36 --ranks 64 --seed 21036 --marks timed", {"header.ok h1 .chip.ok": 1, "#bandwidth .meter i": 2, "#data dd": 2}),
 }
 
-# Elements that reach beyond the screen, colours too close to what is behind them, and what should not be there.
+# Elements that reach beyond the screen, colors with too little contrast, and elements that must not exist.
 LOOK = r"""
 (() => {
   const width = document.documentElement.clientWidth, wide = [], faint = [];
@@ -79,7 +79,7 @@ LOOK = r"""
 })()
 """
 
-# What has no size is on the page and not on the screen. Folded parts count once they are unfolded.
+# Elements without a size are on the page but not visible. Folded parts count after they are unfolded.
 COUNT = """
 (() => {
   for (const e of document.querySelectorAll('details')) e.open = true;
@@ -128,7 +128,7 @@ def compare(words, text, verdict):
         faults.append(f"verdict {verdict['verdict']} is not what the headline begins with")
     for finding in verdict.get("findings", [])[:1]:
         for what in (finding["summary"], *(each["text"] for each in finding.get("evidence", [])[:10])):
-            # Long texts are cut on the page.
+            # The page truncates long texts.
             if bare(what)[:300] not in page:
                 faults.append(f"{what!r} of the JSON report is not on the page")
         if not words["do"]:

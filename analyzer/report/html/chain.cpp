@@ -19,7 +19,7 @@ constexpr char kArrow[] =
 
 void AppendChain(const Finding& finding, std::string* out) {
   if (finding.chain().empty()) return;
-  // Distance from the cause: one more than the nearest awaited rank.
+  // Distance from the cause: one more than the nearest rank that it waits for.
   std::map<int32_t, int> distance;
   for (int32_t rank : finding.culprit_ranks()) distance[rank] = 0;
   std::map<int, std::vector<const ChainLink*>> levels;
@@ -61,7 +61,7 @@ void AppendChain(const Finding& finding, std::string* out) {
                     " more links, in the JSON report</p>");
   if (finding.victim_count() > 0)
     absl::StrAppend(out, "<p>", finding.victim_count(), finding.victim_count() == 1 ? " rank waits" : " ranks wait",
-                    " because of it in all.</p>");
+                    " because of it in total.</p>");
   absl::StrAppend(out, "</section>\n");
 }
 

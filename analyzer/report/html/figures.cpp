@@ -1,4 +1,4 @@
-// Bandwidth, arrivals, clocks and start-up as bars. Unmeasured values are empty, dashed bars with a text.
+// Bandwidth, arrivals, clocks and start-up as bars. Unmeasured values appear as empty, dashed bars with a text.
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -18,7 +18,7 @@ constexpr int kMaxArrivals = 24;
 constexpr size_t kMaxClocks = 32;
 constexpr int kMaxCreations = 48;
 constexpr int kMaxStartRanks = 8;
-constexpr double kLow = 0.8;  // a share of its peers' bandwidth below which the bar is drawn as a fault
+constexpr double kLow = 0.8;  // a bar below this share of its peers' bandwidth is drawn as a fault
 
 std::string Percent(double share) {
   if (!std::isfinite(share)) share = 0;
@@ -78,7 +78,7 @@ void AppendArrivals(const Verdict& verdict, std::string* out) {
         arrival.operations() > 0 ? static_cast<double>(arrival.last()) / static_cast<double>(arrival.operations()) : 0;
     absl::StrAppend(
         out, "<div class=\"figure\"><div class=\"what\"><b>rank ", arrival.rank(), "</b><small>last in ",
-        arrival.last(), " of ", arrival.operations(), ", ", DurationText(arrival.lateness_ns()), " in all",
+        arrival.last(), " of ", arrival.operations(), ", ", DurationText(arrival.lateness_ns()), " in total",
         arrival.uncertainty_ns() > 0 ? absl::StrCat(" \u00b1 ", DurationText(arrival.uncertainty_ns())) : "",
         "</small></div><div class=\"meter\"><i style=\"width:", Percent(share), "\"></i></div></div>\n");
   }
@@ -111,8 +111,8 @@ void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out
   OpenSection("clocks", "Clocks of the hosts", out);
   absl::StrAppend(out,
                   "<p class=\"soft small\">Each host's wall clock against the first host's, from operations that ranks "
-                  "of both completed together. ",
-                  "This report corrects times by these offsets where it compares several hosts.</p>\n");
+                  "on both completed together. ",
+                  "This report corrects times by these offsets when it compares hosts.</p>\n");
   for (const Clock& c : clocks) {
     absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(c.said->host(), 64), "</b><small>");
     if (c.said->uncertainty_ns() < 0) {
@@ -138,7 +138,7 @@ void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out
 
 namespace {
 
-// For each phase, the usual time as a bar and the longest as a mark; then the ranks for which others waited most.
+// For each phase, the usual time as a bar and the longest as a tick; then the ranks that others waited for most.
 void AppendStartPhases(const StartUp& start, std::string* out) {
   int64_t widest = 1;
   for (const StartUpPhase& phase : start.phases()) widest = std::max(widest, phase.longest_ns());
@@ -201,7 +201,7 @@ void AppendStartUp(const Verdict& verdict, std::string* out) {
       absl::StrAppend(out, "; last: rank ", c->last_rank(), " by ", DurationText(c->last_by_ns()));
     if (c->communicator().size() > c->members_entered())
       absl::StrAppend(out, "; ", c->members_entered(), " of ", c->communicator().size(), " entered");
-    if (c->serial()) absl::StrAppend(out, "; only after another had ended");
+    if (c->serial()) absl::StrAppend(out, "; only began after another had finished");
     absl::StrAppend(out, "</small></div><div class=\"meter\"><i class=\"", c->end_ns() > 0 ? "second" : "low",
                     "\" style=\"left:", Percent(left), ";width:", Percent(width), "\"></i></div></div>\n");
   }

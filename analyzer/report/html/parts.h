@@ -1,5 +1,5 @@
-// The sections of the HTML report. Each appends a whole <section>, or nothing if there is no data. Every text from a
-// file passes through Escaped; every list is bounded, so that a page of 24,576 ranks stays below two megabytes.
+// The sections of the HTML report. Each function appends a whole <section>, or nothing if there is no data. Every
+// text from a file passes through Escaped. Every list is bounded, so that a page for 24,576 ranks stays below 2 MB.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,31 @@ namespace lockstep {
 
 struct MergedStacks;
 
-// Printable text with <, >, &, " and ' written as entities, cut to `limit` columns.
+// Printable text with <, >, &, " and ' as entities, cut to `limit` columns.
 std::string Escaped(std::string_view text, size_t limit = 2000);
 
-// The page's one style sheet.
+// The page's only style sheet.
 const char* HtmlStyle();
 
 // "<section><h2>title</h2>" .. ; close with "</section>\n".
 void OpenSection(std::string_view id, std::string_view title, std::string* out);
 
-// The role of each rank: named by a finding, waiting because of it, neither, or without data.
+// A rank's role: named by a finding, waiting because of it, neither, or without data.
 enum class RankRole : uint8_t { kFine, kVictim, kCulprit, kNoData };
 // By global rank, up to the largest known or expected one.
 std::vector<RankRole> RolesOf(const Verdict& verdict, const Bundle& bundle);
 
 // The chain as a flow, causes on top.
 void AppendChain(const Finding& finding, std::string* out);
-// Every rank as a cell of a map; in large jobs, equal neighbors as one.
+// A map with one cell for each rank; in large jobs, equal neighbors share a cell.
 void AppendRankMap(const std::vector<RankRole>& roles, std::string* out);
-// The progress of each rank, per communicator: ranks against sequence numbers.
+// Each rank's progress on each communicator: ranks against sequence numbers.
 void AppendSequences(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles,
                      std::string* out);
 // The last calls of a culprit and of one waiting rank, over all communicators in program order.
 void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles,
                      std::string* out);
-// Ranks by their observed activity.
+// Groups ranks by what they were doing.
 void AppendStates(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out);
 // Native and Python stacks, outermost frame first, merged where they are equal.
 void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, const MergedStacks* merged,

@@ -61,7 +61,7 @@ void AppendRankMap(const std::vector<RankRole>& roles, std::string* out) {
                     kClass[role], "\" x=\"1\" y=\"1\" width=\"22\" height=\"13\"/></svg>", kWord[role], ": ",
                     counts[role], "</span>");
   }
-  // The hatching keeps its width on the screen, however many ranks are in a row.
+  // The hatching keeps its width on screen, no matter how many ranks are in a row.
   const size_t hatch = std::max<size_t>(4, columns / 8);
   absl::StrAppend(out, "</div>\n<svg class=\"map\" role=\"img\" aria-label=\"map of ranks, ", columns,
                   " in a row\" style=\"max-width:", std::min<size_t>(columns * 26, 1000), "px\" viewBox=\"0 0 ",
@@ -75,7 +75,7 @@ void AppendRankMap(const std::vector<RankRole>& roles, std::string* out) {
     const size_t row_end = std::min(roles.size(), (i / columns + 1) * columns);
     size_t end = i + 1, tall = 1;
     while (!each && end < row_end && roles[end] == roles[i]) ++end;
-    // Equal whole rows are combined.
+    // Whole rows of equal cells are merged.
     if (!each && i % columns == 0 && end == i + columns) {
       while (end + columns <= roles.size() && std::all_of(roles.begin() + static_cast<std::ptrdiff_t>(end),
                                                           roles.begin() + static_cast<std::ptrdiff_t>(end + columns),
@@ -90,7 +90,7 @@ void AppendRankMap(const std::vector<RankRole>& roles, std::string* out) {
                     y + gap, "\" width=\"", width - 2 * gap, "\" height=\"", tall * 10 - 2 * gap, "\"><title>",
                     end == i + 1 ? "rank " : "ranks ", i, end == i + 1 ? "" : absl::StrCat("-", end - 1), ": ",
                     kWord[static_cast<size_t>(roles[i])], "</title></rect>\n");
-    // A cell of a pixel or two would be overlooked.
+    // A cell of one or two pixels would be easy to miss.
     if (!each && roles[i] == RankRole::kCulprit && tall == 1 && rings.size() < kMaxRings)
       absl::StrAppend(&rings, "<circle class=\"ring\" cx=\"", x + width / 2, "\" cy=\"", y + 5, "\" r=\"",
                       columns / 4 + width / 2, "\"/>\n");
@@ -103,7 +103,7 @@ void AppendRankMap(const std::vector<RankRole>& roles, std::string* out) {
 }
 
 void AppendStates(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out) {
-  // Equal states are one line, at any number of ranks; important ones come first.
+  // Equal states share one line at any number of ranks. Important ones come first.
   struct Band {
     std::vector<int32_t> ranks;
     std::map<std::string, size_t> hosts;

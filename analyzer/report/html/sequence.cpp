@@ -1,4 +1,4 @@
-// The progress of each rank: ranks (equal ones as one band) against the sequence numbers around the stop.
+// The progress of each rank: ranks (equal ones as one band) against the sequence numbers around the stall.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -20,7 +20,7 @@ constexpr int64_t kBefore = 6;  // columns before the first difference
 constexpr size_t kMaxBands = 48;
 constexpr size_t kMaxCalls = 12;
 
-// The order for merging one rank's records with one number: the largest wins.
+// Precedence when merging one rank's records with the same number: the largest wins.
 enum class Cell : uint8_t {
   kNothing,
   kDone,
@@ -48,12 +48,12 @@ constexpr std::array<CellStyle, 12> kCells = {{
     {"u", "g", "captured into a graph"},
     {"o", "", "record overwritten"},
     {"u", "", "issued, GPU progress not recorded"},
-    {"q", "", "on the stream, not reached"},
+    {"q", "", "queued on the stream, not reached"},
     {"e", "", "CPU thread inside the call"},
     {"f", "", "in flight"},
     {"m", "!", "call failed"},
     {"n", "", "never entered"},
-    {"x", "?", "no data of the rank"},
+    {"x", "?", "no data from the rank"},
     {"m", "\u2260", "differs from its peers"},
 }};
 
@@ -78,19 +78,19 @@ struct Row {
   int32_t rank = -1;        // global rank; -1 if unknown
   int32_t rank_index = -1;  // index into Bundle::ranks
   const Membership* membership = nullptr;
-  int64_t seen = kNone;  // largest number among the records
+  int64_t seen = kNone;  // largest sequence number among the records
   std::vector<Cell> cells;
 };
 
 struct Panel {
   uint32_t comm = kNoIndex;
-  int64_t first = 0, last = -1;                 // visible numbers
-  int64_t marked = -1;                          // the number at issue
+  int64_t first = 0, last = -1;                 // visible sequence numbers
+  int64_t marked = -1;                          // the sequence number at issue
   std::vector<Row> rows;                        // by member
   absl::flat_hash_map<int32_t, size_t> row_of;  // by rank index
 };
 
-// Communicators worth a picture: the finding's, then those in which its victims wait; for a healthy job the largest.
+// Communicators worth showing: the finding's, then those in which its victims wait; for a healthy job the largest.
 std::vector<uint32_t> Choose(const Verdict& verdict, const Bundle& bundle) {
   absl::flat_hash_map<std::string, uint32_t> by_id;
   uint32_t largest = kNoIndex;
@@ -169,7 +169,7 @@ void SetWindow(const Verdict& verdict, const Bundle& bundle, Panel* panel) {
   panel->first = std::max<int64_t>(0, std::min(lowest, panel->marked >= 0 ? panel->marked : lowest) - kBefore);
   panel->last = highest;
   if (panel->last - panel->first + 1 > kMaxColumns) {
-    // They are far apart: show where the first one stopped, or the number at issue.
+    // The ranks are far apart: show where the first one stopped, or the number at issue.
     if (panel->marked >= 0) panel->first = std::max<int64_t>(0, panel->marked - kMaxColumns / 2);
     panel->last = std::min(panel->last, panel->first + kMaxColumns - 1);
   }
@@ -298,7 +298,7 @@ void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const
                   "</div>\n<div class=\"seq axisrow\"><div class=\"who soft\">rank \\ sequence number</div><div "
                   "class=\"bar axis\" style=\"",
                   "grid-template-columns:repeat(", panel.last - panel.first + 1, ",minmax(0,1fr))\">");
-  // The number at issue has a label; the ends have theirs if there is room beside it on a phone.
+  // The number at issue has a label. The ends have one too, if a phone has room for it.
   const int64_t columns = panel.last - panel.first + 1, at = panel.marked - panel.first;
   const bool marked = panel.marked >= panel.first && panel.marked <= panel.last;
   const double room =

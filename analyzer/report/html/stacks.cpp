@@ -21,7 +21,7 @@ constexpr size_t kMaxNodes = 400;
 struct Node {
   std::string frame;
   std::vector<int32_t> ranks;  // ranks whose stacks contain this frame, ascending
-  std::vector<int32_t> ends;   // ranks whose innermost frame it is
+  std::vector<int32_t> ends;   // ranks whose innermost frame this is
   size_t named = 0;            // how many of them are culprits
   std::vector<std::unique_ptr<Node>> children;
   absl::flat_hash_map<std::string, Node*> index;
@@ -41,7 +41,7 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
   if (*left == 0) return;
   --*left;
   const bool all = top.named == top.ranks.size();
-  // Frames with the same ranks are one line.
+  // Frames with the same ranks share one line.
   const Node* node = &top;
   std::string text = Escaped(node->frame, 160);
   while (node->children.size() == 1 && node->children[0]->ranks.size() == node->ranks.size()) {
@@ -57,7 +57,7 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
   }
   absl::StrAppend(out, "<details class=\"tree", all ? " named" : "", "\"", top.named > 0 || depth < 2 ? " open" : "",
                   "><summary>", line, "</summary>\n");
-  // Rare ones first, because a stack of a single rank is the most interesting.
+  // Rare frames first, because a stack that only one rank has is the most interesting.
   std::vector<const Node*> order;
   for (const auto& child : node->children) order.push_back(child.get());
   std::stable_sort(order.begin(), order.end(), [](const Node* a, const Node* b) {
@@ -74,8 +74,8 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
 
 using Stacks = std::vector<std::vector<std::string>>;
 
-// A rank may have several stacks; it counts once where they agree. `each` calls its argument with the stacks of each
-// rank, ascending.
+// A rank may have several stacks; where they agree, it counts once. `each` calls its argument with each rank's
+// stacks, in ascending order.
 using EachRank = std::function<void(const std::function<void(int32_t, const Stacks&)>&)>;
 
 void AppendTree(const std::string& title, const std::vector<RankRole>& roles, const EachRank& each, std::string* out) {
@@ -140,7 +140,7 @@ void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, cons
       for (const int32_t rank : stack.ranks) of[rank].push_back(&stack);
     }
     AppendTree(
-        absl::StrCat("All threads of ", merged->ranks.size(), " ranks, merged on their way"), roles,
+        absl::StrCat("All threads of ", merged->ranks.size(), " ranks, merged on the way"), roles,
         [&](const std::function<void(int32_t, const Stacks&)>& take) {
           for (const auto& [rank, list] : of) {
             Stacks stacks;
@@ -160,7 +160,7 @@ void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, cons
     ++count;
   }
   for (const std::string& line : refused.Lines(std::max<size_t>(count, 2), 8))
-    absl::StrAppend(&body, "<p class=\"soft\">no stack of ", Escaped(line), "</p>");
+    absl::StrAppend(&body, "<p class=\"soft\">no stack from ", Escaped(line), "</p>");
   if (body.empty()) return;
   OpenSection("stacks", "Stacks, outermost frame first", out);
   absl::StrAppend(out, body, "</section>\n");

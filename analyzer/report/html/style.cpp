@@ -2,7 +2,8 @@
 
 namespace lockstep {
 
-// States differ in pattern and outline as well as in color: they must be readable in gray and for color-blind eyes.
+// States differ in pattern and outline as well as in color, so that they are readable in gray and for color-blind
+// readers.
 const char* HtmlStyle() {
   return R"css(
 :root{--bg:#f4f6f8;--card:#fff;--text:#1b1f24;--soft:#566270;--line:#d5dce3;--bad:#b3261e;--badbg:#fdeceb;--warn:#8a5a00;

@@ -7,30 +7,30 @@ namespace lockstep {
 std::vector<std::string> ActivityAdvice(const Finding& finding) {
   const std::string& activity = finding.activity();
   if ((activity == "checkpoint" || activity == "storage") && finding.activity_hosts() > 1) {
-    return {"Look at the file system itself (servers, quota, network): several hosts wait for it at once.",
+    return {"Check the file system itself (servers, quota, network): several hosts are waiting for it at once.",
             "If the ranks make progress, wait. If not, write the checkpoint elsewhere and restart from the previous "
             "one. Do "
             "not drain a host for this."};
   }
   if (activity == "checkpoint") {
     return {
-        Step("Look from this host at the file system of the checkpoint: is it full, is its server down?",
+        Step("Check the checkpoint's file system from this host: is it full, or is its server down?",
              HostCommand(finding, "df -h")),
         "If the rank makes progress, wait. If not, write the checkpoint elsewhere and restart from the previous one."};
   }
   if (activity == "storage") {
-    return {Step("Look at the file systems mounted on this host: is a server down, are there disk errors?",
+    return {Step("Check the file systems mounted on this host: is a server down, or are there disk errors?",
                  HostCommand(finding, "'df -h; dmesg -T | tail -50'")),
             RestartStep(finding, "If all stalled ranks are on this host, restart")};
   }
   if (activity == "data loading") {
-    return {Step("Look at the loader's workers: are they dead, waiting, or out of shared memory (df -h /dev/shm)?",
+    return {Step("Check the data loader's workers: are they dead, waiting, or out of shared memory (df -h /dev/shm)?",
                  LookCommand(finding, "ps -o pid,stat,wchan:24,args --ppid")),
-            "Compare this rank's current sample with those of the other ranks."};
+            "Compare the sample that this rank is loading with the other ranks' samples."};
   }
   if (activity == "compilation") {
     return {"If the rank makes progress, wait: compilation ends by itself.",
-            "If ranks compile again in later steps, look for shapes that change, and share the compile cache."};
+            "If ranks compile again in later steps, look for changing shapes, and share the compile cache."};
   }
   if (activity == "garbage collection") {
     return {
@@ -47,7 +47,7 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
   if (activity == "rendezvous") {
     return {
         "Find out which process the rank waits for: the one that sets the key, or the one missing from the barrier.",
-        "Check that all ranks of the group reach this place. Look for a branch that only some ranks take, or a group "
+        "Check that all ranks of the group reach this line. Look for a branch that only some ranks take, or a group "
         "that "
         "only some ranks create."};
   }

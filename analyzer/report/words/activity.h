@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// By Finding::activity; empty if there is none.
+// The advice for Finding::activity. Empty if the finding has no activity.
 std::vector<std::string> ActivityAdvice(const Finding& finding);
 
 }  // namespace lockstep

@@ -13,12 +13,11 @@ std::optional<Words> CallWords(const Finding& finding) {
   constexpr char kWrongResults[] = "Treat all results since that call as wrong, even where nothing hangs.";
   Words words;
   words.refuted_by = "records in which all members pass the same arguments";
-  words.advice = {
-      Pick(finding,
-           "Find out why the named rank made a different call: a shape, branch or setting that depends on local data.",
-           "Find out why the named ranks made different calls: a shape, branch or setting that depends on local data."),
-      kWrongResults};
-  // "count 8", or "AllReduce" if members issued different operations.
+  words.advice = {absl::StrCat("Find out why ", RankNames(finding.culprit_ranks()), " made ",
+                               Pick(finding, "a different call", "different calls"),
+                               ": a shape, branch or setting that depends on local data."),
+                  kWrongResults};
+  // "count 8", or "AllReduce" if the members issued different operations.
   const bool kinds = finding.kind() == MISMATCH_KIND;
   const char* issued = kinds ? "issued " : "passed ";
   const std::string in =
@@ -72,8 +71,9 @@ std::optional<Words> CallWords(const Finding& finding) {
                                 " between collectives #", CountText(detail.number()), " and #",
                                 CountText(detail.other_number()), "; the records of these calls are gone");
       words.refuted_by = "records in which these calls are the same on all ranks";
-      words.advice = {"Run again with a larger ring (LOCKSTEP_RING_KIB), or under `lockstep run`, to record the call.",
-                      kWrongResults};
+      words.advice = {
+          "Run again with a larger ring (LOCKSTEP_RING_KIB), or under `lockstep run`, to record these calls.",
+          kWrongResults};
       break;
     default: return std::nullopt;
   }

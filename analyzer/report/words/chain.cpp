@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// "dp_0, dp_1, dp_2 and 5 more"; "8 groups of 4 ranks" without names.
+// "dp_0, dp_1, dp_2 and 5 more"; "8 groups of 4 ranks" if the groups have no names.
 std::string NamesOf(const ChainLink& link) {
   if (link.communicators() == 1) return link.communicator().label();
   if (link.names().empty())

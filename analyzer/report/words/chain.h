@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// Fills the text, the name of the communicators, and the operation if it is not one of NCCL's.
+// Fills the text, the communicators' names, and the operation if it is not an NCCL operation.
 void PutIntoWords(ChainLink* link);
 
 }  // namespace lockstep

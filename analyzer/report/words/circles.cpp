@@ -12,9 +12,9 @@ std::optional<Words> CircleWords(const Finding& finding) {
   constexpr char kImplicitOrder[] =
       "Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
       "stream.";
-  constexpr char kCompletes[] = "a record that one of these operations completed";
+  constexpr char kCompletes[] = "a record showing that one of these operations completed";
   constexpr char kOneOrderRuns[] =
-      "a record that one of these operations completed, or that all of these GPUs run them in the same order";
+      "a record showing that one of these operations completed, or that all of these GPUs run them in the same order";
   Words words;
   words.refuted_by = kCompletes;
   switch (finding.reason()) {
@@ -23,8 +23,8 @@ std::optional<Words> CircleWords(const Finding& finding) {
       words.advice = {kOneOrder};
       break;
     case REASON_OUT_OF_ORDER:
-      words.what = absl::StrCat("issued the same operations in another order than ", CountText(detail.count()), " of ",
-                                CountText(detail.of()), " ranks, and all wait for each other");
+      words.what = absl::StrCat("issued the same operations in a different order than ", CountText(detail.count()),
+                                " of ", CountText(detail.of()), " ranks, and all wait for each other");
       words.advice = {kOneOrder};
       break;
     case REASON_GPU_ORDERS_DIFFER:
@@ -44,7 +44,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
       break;
     case REASON_TWO_STREAMS_STUCK:
       words.what =
-          absl::StrCat("are in two operations on different streams, like all other members, and neither ends: ",
+          absl::StrCat("are, like all other members, in two operations on different streams, and neither finishes: ",
                        CallText(detail.call()), ", and ", CallText(detail.other()),
                        "; their GPUs may run the two in different orders");
       words.rivals = {"the network between the members of both failed", kGpuInside};
@@ -56,7 +56,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
                       "Read link and Xid errors on these hosts: if there are any, they are the likelier cause."};
       break;
     case REASON_SENDS_FACE_EACH_OTHER:
-      words.what = "wait for each other in sends: each must receive before the other's send ends";
+      words.what = "wait for each other in sends: each must receive before the other's send completes";
       words.advice = {"Put the sends and receives of a pair into one group (ncclGroupStart .. ncclGroupEnd)."};
       break;
     case REASON_CIRCLE:
@@ -64,9 +64,9 @@ std::optional<Words> CircleWords(const Finding& finding) {
         words.what = absl::StrCat("wait for each other in a cycle over ", CountText(detail.count()),
                                   " communicators: ", detail.name());
         words.advice = {
-            "Make every rank issue operations of these communicators in the same order. The evidence lists the "
+            "Make every rank issue operations of these communicators in the same order. The evidence shows which "
             "operation "
-            "that each rank is in.",
+            "each rank is in.",
             "Or issue them from one stream or in one group, or set NCCL_LAUNCH_ORDER_IMPLICIT=1."};
       } else {
         words.what = "wait for each other in a cycle";

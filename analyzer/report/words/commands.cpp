@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostHosts = 4;    // for one restart
+constexpr size_t kMostHosts = 4;    // in one restart command
 constexpr size_t kMostNumbers = 8;  // PIDs or GPUs in one command
 
 struct NamedHost {
@@ -18,7 +18,7 @@ struct NamedHost {
   std::vector<int32_t> pids, gpus;
 };
 
-// Not an option of ssh, and needs no quotes.
+// Accepts names that ssh cannot take for an option and that need no quotes.
 bool IsHostName(std::string_view name) {
   return !name.empty() && name.size() <= 253 && isalnum(static_cast<unsigned char>(name[0])) != 0 &&
          std::all_of(name.begin(), name.end(),
@@ -38,7 +38,7 @@ std::vector<NamedHost> HostsOf(const Finding& finding, bool alive = false) {
   return hosts;
 }
 
-// The command for the first host, and the other hosts on which to run it.
+// The command on the first host, followed by the other hosts to run it on.
 std::string OnHosts(const std::vector<NamedHost>& hosts, std::string_view command) {
   std::string text = absl::StrCat("`ssh ", hosts[0].name, " ", std::string(command), "`");
   if (hosts.size() == 2) absl::StrAppend(&text, ", and the same on ", hosts[1].name);

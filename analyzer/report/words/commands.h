@@ -1,5 +1,5 @@
-// Commands for the named processes, in backquotes, made only from recorded facts. Empty if a fact is missing (host,
-// PID). Host names come from the job: an invalid host name gets no command.
+// Commands for the culprits' processes, in backquotes, made only from recorded facts. Empty if a fact (host, PID) is
+// missing. Host names come from the job: an invalid host name gets no command.
 #pragma once
 
 #include <string>
@@ -17,17 +17,17 @@ std::string KernelLogCommand(const Finding& finding, std::string_view pattern);
 std::string GpuCommand(const Finding& finding);
 // "`ssh gpu036 kill -CONT 32082`", with the PIDs of the first host.
 std::string PidCommand(const Finding& finding, std::string_view command);
-// Whether the process of each named rank has ended, so that it cannot be examined any more.
+// Returns whether the processes of all culprits have ended, so that nobody can examine them any more.
 bool AllEnded(const Finding& finding);
-// "`ssh gpu036 lockstep evidence 32082`": stacks and state of the first process that still runs; or another command
-// with the PID of that process.
+// "`ssh gpu036 lockstep evidence 32082`": stacks and state of the first process that is still running. `command`
+// replaces `lockstep evidence`.
 std::string LookCommand(const Finding& finding, std::string_view command = "lockstep evidence");
 
 // "LEAD: COMMAND", or "LEAD." without a command.
 std::string Step(std::string_view lead, const std::string& command);
 
-// "WHEN without the node: `sbatch --exclude=gpu036` (Slurm), `kubectl cordon gpu036` (Kubernetes)". "WHEN." without a
-// known host, with many hosts, or if the job uses no GPU, because excluding its hosts would not help.
+// "WHEN without the node: `sbatch --exclude=gpu036` (Slurm), `kubectl cordon gpu036` (Kubernetes)". "WHEN." if the
+// host is unknown, if there are many hosts, or if the job uses no GPU: then excluding its hosts would not help.
 std::string RestartStep(const Finding& finding, std::string_view when);
 
 }  // namespace lockstep

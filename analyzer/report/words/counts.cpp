@@ -1,4 +1,4 @@
-// Ranks that differ by counters, which remain when the records are gone.
+// Ranks whose counters differ. Counters remain when the records are gone.
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/words/reasons.h"
@@ -12,27 +12,29 @@ std::optional<Words> CountWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_COUNTED_STRANGER:
       words.what =
-          "made one send or receive with a rank that made none with it, while all other pairs made many: most likely "
-          "it "
+          "made a single send or receive with a rank that made none with it, while all other pairs made many: it most "
+          "likely "
+          ""
           "used the wrong peer";
       words.advice = {"Look at how the named rank computes the peers of its sends and receives.", kLargerRing};
       break;
     case REASON_COUNTED_EXCHANGES:
       words.what =
-          "made other numbers of sends and receives than the ranks with the same role, and are in an operation whose "
+          "made more or fewer sends and receives than ranks with the same role, and are in an operation whose "
           "record is gone";
       words.advice = {
-          "Look in the program of these ranks for a send or receive too many, one too few, or one with the wrong peer.",
+          "Look in these ranks' program for an extra or missing send or receive, or one with the wrong peer.",
           kLargerRing};
       break;
     case REASON_COUNTED_PROGRAM:
-      words.what = Pick(finding,
-                        "made numbers of calls that ranks with the same role never make: it left out or added a call "
-                        "whose record is gone",
-                        "made numbers of calls that ranks with the same role never make: they left out or added a call "
-                        "whose record is gone");
+      words.what =
+          Pick(finding,
+               "made more or fewer calls than ranks with the same role ever make: it skipped or added a call "
+               "whose record is gone",
+               "made more or fewer calls than ranks with the same role ever make: they skipped or added a call "
+               "whose record is gone");
       if (detail.flag()) {
-        words.rivals = {"the rank's file is damaged, and its counters are wrong"};
+        words.rivals = {"the rank's file is damaged, so its counters are wrong"};
         words.tells_apart = "a new dump of that rank, or its stack";
       }
       words.advice = {"Look in the program for a call that depends on local data.", kLargerRing};
@@ -40,9 +42,10 @@ std::optional<Words> CountWords(const Finding& finding) {
     case REASON_SIGNALS_MISSING:
       words.what = absl::StrCat("sent ", CountText(detail.count()), " of the ", CountText(detail.of()),
                                 " signals that ", RankNames(detail.ranks()), " waits for on ", detail.name());
-      words.refuted_by = "a signal that a kernel sent through the device API, which nothing records";
+      words.refuted_by = "a signal that a kernel sent through the device API, whose calls are not recorded";
       words.advice = {
-          "Look for a PutSignal or Signal call that this rank left out, or for a WaitSignal that asks for too many."};
+          "Look for a PutSignal or Signal call that this rank skipped, or for a WaitSignal that waits for too many "
+          "signals."};
       break;
     default: return std::nullopt;
   }

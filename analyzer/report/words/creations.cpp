@@ -1,4 +1,4 @@
-// INIT_INCOMPLETE, SPLIT_MISMATCH: communicators that were not created, or differ from those of the same kind.
+// INIT_INCOMPLETE, SPLIT_MISMATCH: communicators that were not created, or that differ from others of their kind.
 // ASYNC_ERROR.
 #include <string>
 
@@ -12,21 +12,22 @@ std::optional<Words> CreationWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call());
   constexpr char kUniqueId[] =
-      "Look at how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's "
+      "Check how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's "
       "id.";
   constexpr char kTwoByDesign[] = "a program that creates two communicators here by design";
   constexpr char kCallSite[] =
-      "Look at the named rank's call site: a send without its receive, or a group that only some of its members "
+      "Check the named rank's call site: a send without its receive, or a group that only some of its members "
       "create.";
   constexpr char kPairs[] =
       "Frameworks create a communicator of two ranks at their first send or receive (PyTorch's key: \"LOW:HIGH\" "
       "rank).";
-  constexpr char kOtherMember[] = "a record of the missing member's call, or a member that belongs to another job";
+  constexpr char kOtherMember[] =
+      "a record of the missing member's call, or proof that the member belongs to another job";
   Words words;
-  words.refuted_by = "a record that the named ranks made that call";
+  words.refuted_by = "a record showing that the named ranks made that call";
   switch (finding.reason()) {
     case REASON_OTHER_UNIQUE_ID:
-      words.what = absl::StrCat("entered ", call, " with another unique id (communicator ", detail.name(),
+      words.what = absl::StrCat("entered ", call, " with a different unique id (communicator ", detail.name(),
                                 ") than the ", Counted(detail.count(), "rank that waits", "ranks that wait"), " for ",
                                 Pick(finding, "it", "them"), " (communicator ", detail.other_name(), ")");
       words.refuted_by = kTwoByDesign;
@@ -39,8 +40,8 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.advice = {kUniqueId};
       break;
     case REASON_CREATION_FAILED:
-      words.what = absl::StrCat("got an error from ", call, " and continued; the other members still wait");
-      words.advice = {"Read this rank's NCCL log (NCCL_DEBUG=WARN): it shows the error."};
+      words.what = absl::StrCat("got an error from ", call, " and continued; the other members are still waiting");
+      words.advice = {"Read this rank's NCCL log (NCCL_DEBUG=WARN) for the error."};
       break;
     case REASON_NEVER_CAME_TO_CREATION:
       words.what = absl::StrCat("never entered ", call);
@@ -52,7 +53,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
                                   " doing: still starting, in an exception, or elsewhere in the program?"),
                      LookCommand(finding))
               : Step("See what the other threads of the process are doing", LookCommand(finding)),
-          "Check that the launcher gave every rank the same world size, and a different rank number."};
+          "Check that the launcher gave every rank the same world size and its own rank number."};
       break;
     case REASON_CREATION_IN_CIRCLE:
       words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " in ", call, ", ",
@@ -84,22 +85,22 @@ std::optional<Words> CreationWords(const Finding& finding) {
       break;
     case REASON_CREATION_LACKS_UNKNOWN:
       words.own_subject = true;
-      words.what = absl::StrCat("nothing shows that ", CountText(detail.count()), " of ", CountText(detail.of()),
+      words.what = absl::StrCat("no record shows that ", CountText(detail.count()), " of ", CountText(detail.of()),
                                 " members entered ", call, "; the record does not show their ranks");
-      words.refuted_by = "records of the members that are missing";
+      words.refuted_by = "records of the missing members";
       words.advice = {"Compare the intended list of members with the ranks that wait."};
       break;
     case REASON_ELSEWHERE_THAN_CREATION:
       words.what = absl::StrCat(Pick(finding, "waits", "wait"), " elsewhere, while ",
                                 Counted(detail.count(), "member waits", "members wait"), " in ", call);
-      words.refuted_by = "the wait of the named ranks ending by itself";
+      words.refuted_by = "the named ranks continuing by themselves";
       words.advice = {"Create communicators in the same order on all ranks."};
       break;
     case REASON_BEHIND_IN_GROUPS:
-      words.what = absl::StrCat("created no group after the group of all ranks, but ",
+      words.what = absl::StrCat("created no group after the group of all ranks, although ",
                                 Counted(detail.count(), "other rank", "other ranks"), " did");
       words.refuted_by = "a program in which the named ranks belong to no smaller group by design";
-      words.advice = {"Call new_group on every rank, in the same order, also on ranks that are not in the group."};
+      words.advice = {"Call new_group on every rank, in the same order, even on ranks that are not in the group."};
       break;
     case REASON_IN_OTHER_GROUP:
     case REASON_OTHER_COLOUR:
@@ -120,9 +121,9 @@ std::optional<Words> CreationWords(const Finding& finding) {
         words.what =
             absl::StrCat("created group ", detail.name(), " with another list of members than the other ranks in it");
       }
-      words.refuted_by = "a program in which the groups have these sizes by design";
+      words.refuted_by = "a program in which the groups have these members by design";
       words.advice = {
-          "Compare how the named rank and its neighbors compute the color, key or list of ranks, from their rank, "
+          "Compare how the named rank and its neighbors compute the color, key or list of ranks from their rank, "
           "world "
           "size and parallel sizes.",
           "Treat all results of these communicators as wrong, even where nothing hangs."};

@@ -25,7 +25,7 @@ std::string ForTenths(const Evidence& evidence) {
 
 std::string GigabytesText(double bytes_per_s) { return absl::StrFormat("%.1f GB/s", bytes_per_s / 1e9); }
 
-// " (train.py:88)"; empty: not recorded.
+// " (train.py:88)"; empty if it was not recorded.
 std::string SiteText(const CallRef& call) { return call.site().empty() ? "" : absl::StrCat(" (", call.site(), ")"); }
 
 std::string Times(int64_t count) { return Counted(count, "time", "times"); }
@@ -227,9 +227,10 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrFormat(
           "all %s other ranks have waited for their GPUs for %.0f s or more, and make no further call%s", n,
           static_cast<double>(evidence.duration_ns()) / 1e9,
-          detail.flag() ? ". The GPU work of a process ends with the process; GPU marks are off, so nothing recorded "
-                          "shows whether its last operations completed"
-                        : "; GPU marks are off, so what they wait for is not recorded");
+          detail.flag()
+              ? ". The GPU work of a process ends with the process; GPU progress markers are off, so nothing recorded "
+                "shows whether its last operations completed"
+              : "; GPU progress markers are off, so what they wait for is not recorded");
     // Calls of one rank, or of the members of one communicator.
     case Evidence::NOTHING_OPEN: return absl::StrCat(rank, " has no unfinished operation of its own");
     case Evidence::UNRECORDED_CALLS:

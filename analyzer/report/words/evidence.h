@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-// One sentence, made from the fields; of a FACT its own text. Names from the job are not escaped.
+// One sentence, made from the fields. A FACT keeps its own text. Names from the job are not escaped.
 std::string EvidenceText(const Evidence& evidence);
 
-// "waits for the network of rank 3 for 31.0 s (channel 2, step 14 of 64, RecvWait)", of a NETWORK_STEP.
+// The text of a NETWORK_STEP: "waits for the network of rank 3 for 31.0 s (channel 2, step 14 of 64, RecvWait)".
 std::string NetworkStepText(const Evidence& evidence);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// GPUs that are stuck by themselves, and members that completed an operation alone.
+// GPUs that are stuck on their own, and members that completed an operation alone.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -13,9 +13,9 @@ std::optional<Words> GpuWords(const Finding& finding) {
   const std::string gpu_state = Step("Read the GPU's state and the Xid errors of its host", GpuCommand(finding));
   const std::string drain = RestartStep(finding, "If the GPU is broken, restart");
   constexpr char kKernel[] = "Look for a kernel or host callback that never ends on this GPU, ahead of the collective.";
-  constexpr char kStart[] = "a record that this operation started on that GPU";
-  constexpr char kSlowWatchdog[] = "a watchdog of the rank that notices completions late";
-  constexpr char kByEnd[] = "a record that the error was a consequence of the job's end";
+  constexpr char kStart[] = "a record showing that this operation started on that GPU";
+  constexpr char kSlowWatchdog[] = "a watchdog that notices completions late on this rank";
+  constexpr char kByEnd[] = "a record showing that the error only followed from the job's end";
   const std::string error = detail.name().empty() ? "" : absl::StrCat("; ", detail.name());
   Words words;
   words.own_subject = true;
@@ -57,7 +57,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
                                 Pick(finding, "its", "their"),
                                 " peers are in, while another of its streams waits in a later operation");
       words.rivals = {"a kernel of the program, queued before that operation, does not finish",
-                      "this GPU runs the two operations in another order than the other GPUs"};
+                      "this GPU runs the two operations in a different order than the other GPUs"};
       words.tells_apart = "a kernel trace of this GPU; whether the job runs with NCCL_LAUNCH_ORDER_IMPLICIT=1";
       words.advice = {kKernel, gpu_state};
       words.refuted_by = kStart;
@@ -68,17 +68,17 @@ std::optional<Words> GpuWords(const Finding& finding) {
                        "started ", call, ": an earlier kernel does not finish");
       words.advice = {"Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.",
                       Step("Read the GPUs' state and the Xid errors", GpuCommand(finding))};
-      words.refuted_by = "a record that this operation started, or a long computation that ends";
+      words.refuted_by = "a record showing that this operation started, or a long computation that finishes";
       break;
     case REASON_ERROR_IN_OPERATION:
       words.what = absl::StrCat(detail.name(), "; all ", CountText(detail.of()), " members entered ", call,
-                                ", which does not end");
+                                ", which does not finish");
       words.advice = {gpu_state, drain};
       words.refuted_by = kByEnd;
       break;
     case REASON_GPU_STOPPED_AFTER:
-      words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed nothing that was issued after ",
-                                call, "; the GPUs of the other members did, and all members wait in that operation");
+      words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " completed nothing issued after ", call,
+                                "; the GPUs of the other members did, and all members wait in that operation");
       words.rivals = {kNetworkBetween, kGpuInside};
       words.tells_apart = kWhichGpuOrLink;
       words.advice = {gpu_state,
@@ -90,13 +90,14 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.what = absl::StrCat("completed ", call, ", which other members are still in: ",
                                 detail.flag() ? "its call there, whose record is gone, was most likely a different one"
                                               : "it passed different arguments, or did not wait for the others");
-      words.rivals = {"the network or a GPU failed inside the operation, after this rank had all that it needed"};
+      words.rivals = {"the network or a GPU failed inside the operation, after this rank had all the data it needed"};
       words.tells_apart = detail.flag()
                               ? "a longer record of the named rank (a larger ring); the profiler's network steps"
                               : "the arguments that this rank and the others passed; the profiler's network steps";
-      words.advice = {"Compare what this rank and the others pass to that call: size, datatype, operation."};
+      words.advice = {
+          "Compare the arguments that this rank and the others pass to that call: size, datatype, operation."};
       if (detail.flag()) words.advice.push_back(kLargerRing);
-      words.refuted_by = detail.flag() ? "a record that the rank made the same call as the others"
+      words.refuted_by = detail.flag() ? "a record showing that the rank made the same call as the others"
                                        : "the others completing the call a moment later";
       break;
     default: return std::nullopt;

@@ -1,4 +1,4 @@
-// Processes that do not reach the operation of others, because of their own code.
+// Processes whose own code keeps them from reaching the others' operation.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kUsual[] = "data loader, checkpoint, lock, exception, garbage collection";
 
-// The place in the code is already shown, or must be looked up.
+// If the place in the code is not shown yet, the advice says how to find it.
 std::vector<std::string> StackAdvice(const Finding& finding) {
   if (AllEnded(finding))
     return {absl::StrCat("Read the last lines of ", RankNames(finding.culprit_ranks()),
@@ -34,7 +34,7 @@ std::vector<std::string> KernelAdvice(const Finding& finding) {
           Step("Read the GPU's state and Xid errors", GpuCommand(finding))};
 }
 
-// "waits"; "has waited" before a duration.
+// "waits"; "has waited" if a duration follows.
 std::string Waits(const Finding& finding) {
   if (finding.detail().has_duration_ns()) return Pick(finding, "has waited", "have waited");
   return Pick(finding, "waits", "wait");
@@ -73,7 +73,8 @@ std::optional<Words> HostWords(const Finding& finding) {
                                 Pick(finding, "has left the training loop and destroys its communicators",
                                      "have left the training loop and destroy their communicators"));
       words.advice = {
-          "Find out why this rank left the loop: did its data run out, was an exception swallowed, has it fewer steps?",
+          "Find out why this rank left the loop: did its data run out, was an exception swallowed, or does it have "
+          "fewer steps?",
           "Make every rank run the same number of steps, or agree on the end through a collective."};
       break;
     case REASON_INSIDE_CALL:
@@ -90,17 +91,17 @@ std::optional<Words> HostWords(const Finding& finding) {
     case REASON_WAITS_UNSEEN:
       words.what = absl::StrCat(
           Waits(finding), " in ", detail.name(), ForText(detail), ", for ", Pick(finding, "its GPU", "their GPUs"),
-          "; nothing recorded what runs there",
+          "; the recording does not show what runs there",
           detail.flag() ? absl::StrCat("; no call matches ", RankNames(detail.ranks()), "'s ", CallText(detail.call()))
                         : AndNeverEntered(finding));
-      words.rivals = {Pick(finding, "the rank waits for an NCCL operation, and is a victim",
-                           "the ranks wait for NCCL operations, and are victims")};
-      words.tells_apart = "GPU marks (LOCKSTEP_GPU=done or full)";
+      words.rivals = {Pick(finding, "the rank waits for an NCCL operation and is a victim",
+                           "the ranks wait for NCCL operations and are victims")};
+      words.tells_apart = "GPU progress markers (LOCKSTEP_GPU=done or full)";
       words.advice = KernelAdvice(finding);
       if (detail.flag()) {
         words.advice.insert(words.advice.begin(),
-                            "Compare the calls of the named ranks: did one leave out the other side, or make this call "
-                            "once too often or with the wrong peer?");
+                            "Compare the calls of the named ranks: did one skip the other side, or make this call "
+                            "once too often, or with the wrong peer?");
       }
       break;
     case REASON_OUTSIDE_NCCL:
@@ -123,17 +124,18 @@ std::optional<Words> HostWords(const Finding& finding) {
     case REASON_FEWER_LAUNCHES:
       words.what = absl::StrCat("launched its CUDA graph ", Counted(detail.count(), "time", "times"), ", and ",
                                 InNothing(finding));
-      words.rivals = {"a rank without data is stuck, and this one does other work"};
+      words.rivals = {"a rank without data is stuck, and this one is doing other work"};
       words.tells_apart = "the dumps of the ranks without data";
       words.refuted_by = "a program in which this rank launches the graph less often by design";
       words.advice = StackAdvice(finding);
       break;
     case REASON_NEVER_ENTERED:
-      words.what = never.empty() ? "never arrived" : never;
+      words.what = never.empty() ? "never arrived" : absl::StrCat(never, WhereOthersIssued(finding));
       words.advice = StackAdvice(finding);
       break;
     case REASON_STOPPED_SHORT:
-      words.what = "made no further call, although ranks with the same role made one with the same work unfinished";
+      words.what =
+          "made no further call, although ranks with the same role made one while the same work was unfinished";
       words.advice = StackAdvice(finding);
       break;
     case REASON_ELSEWHERE_OTHERS_WAIT:
@@ -141,19 +143,19 @@ std::optional<Words> HostWords(const Finding& finding) {
                                 Counted(detail.count(), "other rank waits", "other ranks wait"));
       words.rivals = {"the named rank waits for another rank in a way that its stack does not show"};
       words.tells_apart = "a record of the ranks' NCCL calls";
-      words.refuted_by = "the named rank moving on while the others still wait";
+      words.refuted_by = "the named rank continuing while the others still wait";
       words.advice = StackAdvice(finding);
       break;
     case REASON_ELSEWHERE_BY_STACK:
       words.what = detail.flag()
-                       ? "wait at different places of the program"
+                       ? "wait at different places in the program"
                        : absl::StrCat(Pick(finding, "is ", "are "), detail.name(),
                                       Pick(finding, ", where no other rank is", ", where none of the others is"));
       words.rivals = {"the stacks were taken at different times, while the job was running",
                       "the ranks have different roles there, and no Python stack shows what delays them"};
       words.tells_apart = "a record of the ranks' NCCL calls";
-      words.refuted_by = "the other ranks passing that place as well";
-      words.advice = {"Compare the two places in the program: which condition sends ranks to different ones?",
+      words.refuted_by = "the other ranks reaching that place as well";
+      words.advice = {"Compare the two places in the program: which condition sends the ranks to different places?",
                       "Take the stacks of all ranks twice, a few seconds apart: a rank that moves is not stuck."};
       break;
     default: return std::nullopt;

@@ -10,7 +10,7 @@ std::optional<Words> NoDataWords(const Finding& finding) {
   words.advice = {
       "Check whether the process is alive, whether the recorder was loaded, and whether a dump was written.",
       "Add the missing dump and analyze again."};
-  words.refuted_by = "data that shows that the rank arrived";
+  words.refuted_by = "data showing that the rank arrived";
   const std::vector<std::string> started = {
       "Check that this rank was started and is alive: scheduler, launcher log, its own error output.",
       "A process that never called NCCL leaves no ring."};
@@ -34,8 +34,8 @@ std::optional<Words> NoDataWords(const Finding& finding) {
     case REASON_NO_DATA_OTHERS_MEET:
       words.what = "left no data, and the other ranks wait for another process outside NCCL";
       words.rivals = {"the named ranks need not take part there, and the others wait for something else"};
-      words.tells_apart = "the key or barrier that they wait for, and the process that must set it";
-      words.refuted_by = "data that shows the rank in the same wait";
+      words.tells_apart = "the key or barrier that the other ranks wait for, and the process that must set it";
+      words.refuted_by = "data showing the rank in the same wait";
       words.advice = started;
       break;
     case REASON_NO_DATA_ALL_OTHERS_WAIT:
@@ -43,14 +43,14 @@ std::optional<Words> NoDataWords(const Finding& finding) {
           absl::StrCat("left no data, and the ", CountText(detail.count()), " other ranks wait for peers or a GPU");
       words.rivals = {"all ranks are in one operation that does not finish, because of a GPU or the network"};
       words.tells_apart = "the stack of the rank without data: it is in the same wait, or elsewhere";
-      words.refuted_by = "a stack that shows the rank in the same wait";
+      words.refuted_by = "a stack showing the rank in the same wait";
       words.advice = started;
       break;
     case REASON_NO_DATA_IN_CREATION:
       words.what = absl::StrCat("left no data, and nothing shows that ", Pick(finding, "it", "they"), " entered ",
                                 CallText(detail.call()), Pick(finding, ": it was", ": they were"),
                                 " not started, or the data is missing");
-      words.refuted_by = "data that shows that the rank entered";
+      words.refuted_by = "data showing that the rank entered";
       words.advice = started;
       break;
     default: return std::nullopt;

@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-// "ended differently: rank 3 was killed by signal 9 (SIGKILL); ranks 4, 5 exited with status 1"; empty if all ended in
+// "ended differently: rank 3 was killed by signal 9 (SIGKILL); ranks 4, 5 exited with status 1"; empty if all ended
 // the same way.
 std::string DifferentEnds(const Finding& finding) {
   constexpr size_t kMostWays = 4;
@@ -56,7 +56,7 @@ std::vector<std::string> ExitAdvice(const Finding& finding) {
 
 std::string LookForCore(const Finding& finding) { return PidCommand(finding, "coredumpctl info"); }
 
-constexpr char kEarlierEnd[] = "the process still running, or another rank's process having ended before it";
+constexpr char kEarlierEnd[] = "the process still running, or another rank's process having ended earlier";
 std::vector<std::string> ContinueAdvice(const Finding& finding) {
   const std::string command = PidCommand(finding, "kill -CONT");
   return {absl::StrCat("Continue ", RankNames(finding.culprit_ranks()), ": ",
@@ -107,15 +107,15 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.advice = ExitAdvice(finding);
       break;
     case REASON_GONE:
-      words.what = Pick(finding, "is gone; nothing observed how its process ended",
-                        "are gone; nothing observed how their processes ended");
+      words.what = Pick(finding, "is gone; the recording does not show how its process ended",
+                        "are gone; the recording does not show how their processes ended");
       words.refuted_by = kEarlierEnd;
       words.advice = {Step(absl::StrCat("Read the end of the error output of ", RankNames(finding.culprit_ranks()),
                                         ", and the kernel log"),
                            KernelLogCommand(finding, "out of memory|oom-kill|xid|segfault"))};
       break;
     case REASON_ENDED_UNSEEN:
-      words.what = "ended without a clean exit; nothing observed why";
+      words.what = "ended without a clean exit; the recording does not show why";
       words.rivals = {"SIGKILL from an operator, the scheduler, or the kernel (out of memory)",
                       "a crash, or the host went down", "the program called _exit(), which leaves no record"};
       words.tells_apart =
@@ -129,8 +129,9 @@ std::optional<Words> ProcessWords(const Finding& finding) {
     case REASON_EXITED_WHILE_OTHERS_WAIT:
       words.what = absl::StrCat("exited with status ", detail.number());
       words.rivals = {"an operation hangs on a GPU or in the network, and the process ended for another reason"};
-      words.tells_apart = "GPU marks: they show whether the rank's last operations were complete when it ended";
-      words.refuted_by = "a record that the rank's last operations were complete when it ended";
+      words.tells_apart =
+          "GPU progress markers: they show whether the rank's last operations were complete when it ended";
+      words.refuted_by = "a record showing that the rank's last operations were complete when it ended";
       words.advice = ExitAdvice(finding);
       break;
     case REASON_PROCESS_STOPPED:
@@ -142,13 +143,13 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.what = absl::StrCat(Pick(finding, "is", "are"), " stopped (state ", detail.name(),
                                 "), and all other ranks wait for their GPUs");
       words.rivals = {"an operation hangs on a GPU or in the network, and somebody stopped the process to examine it"};
-      words.tells_apart = "GPU marks: they show which operation each GPU is in";
-      words.refuted_by = "the job staying stuck after the process continues";
+      words.tells_apart = "GPU progress markers: they show which operation each GPU is in";
+      words.refuted_by = "the job remaining stuck after the process continues";
       words.advice = ContinueAdvice(finding);
       break;
     default: return std::nullopt;
   }
-  // Processes with unobserved ends have no state that distinguishes them.
+  // If the recording does not show how the processes ended, they have no state to tell them apart.
   if (finding.kind() == RANK_DEAD && finding.reason() != REASON_ENDED_UNSEEN) {
     if (std::string ends = DifferentEnds(finding); !ends.empty()) words.what = std::move(ends);
   }

@@ -1,7 +1,8 @@
-// Ranks whose program differs from that of the ranks with the same role.
+// Ranks whose program differs from the program of ranks with the same role.
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/report/words/commands.h"
 #include "analyzer/report/words/reasons.h"
 
 namespace lockstep {
@@ -10,7 +11,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call()), other = CallText(detail.other());
   constexpr char kBranch[] =
-      "Find the branch around this call that the named rank did not take: a condition on local data, an early "
+      "Find the branch that skips this call: a condition on local data, an early "
       "continue.";
   constexpr char kSameSteps[] =
       "Make every rank run the same number of steps, or agree on the end through a collective.";
@@ -18,7 +19,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
   words.refuted_by = kByDesign;
   switch (finding.reason()) {
     case REASON_SKIPPED:
-      words.what = absl::StrCat("skipped ", call);
+      words.what = absl::StrCat("skipped ", call, WhereOthersIssued(finding));
       words.advice = {kBranch};
       break;
     case REASON_EXTRA:
@@ -35,14 +36,15 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.what = absl::StrCat("issued ", call, ", which has no matching call; ranks with the same role issued ",
                                 other, " there");
       words.refuted_by = "a record of a matching call on the other side";
-      words.advice = {"Compare the peer that this rank computes at this call site with what its neighbors compute."};
+      words.advice = {
+          "Compare the peer that this rank computes at this call site with the peers that its neighbors compute."};
       break;
     case REASON_NEW_PEER:
       words.what = absl::StrCat("is in ", CallAndSite(detail.call()),
                                 ", its first call with that rank, which has no matching call: most likely it used the "
                                 "wrong peer, and other ranks wait for the call that it should have made");
-      words.refuted_by = "a matching call further on in the program of that rank";
-      words.advice = {"Look at how the named rank computes the peer of that call."};
+      words.refuted_by = "a matching call later in that rank's program";
+      words.advice = {"Check how the named rank computes the peer of that call."};
       break;
     case REASON_AHEAD:
       words.what = absl::StrCat(
@@ -53,55 +55,56 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.rivals = {detail.flag() ? "all other members ended a step too early"
                                     : "all other members are stuck outside NCCL, and would have made the call"};
       words.tells_apart = detail.flag() ? "the intended number of steps" : "the stacks of the other ranks";
-      words.refuted_by = detail.flag() ? "a program in which the other ranks have more steps to go"
+      words.refuted_by = detail.flag() ? "a program in which the other ranks still have steps to run"
                                        : "the other ranks making that call";
       words.advice = {
-          "Find the code path on which only the named rank makes one more call: logging, evaluation, a retry.",
+          "Find the code path on which only the named rank makes an extra call: logging, evaluation, a retry.",
           "If the named rank runs the right number of steps, the others left the training loop too early, for example "
           "because their data ran out."};
       break;
     case REASON_LEFT_OUT:
-      words.what = absl::StrCat("left out ", detail.flag() ? "the other side of " : "", call,
-                                " and what follows it, and ", Pick(finding, "waits", "wait"), " in ", other);
+      words.what = absl::StrCat("skipped ", detail.flag() ? "the other side of " : "", call,
+                                " and the calls that follow it, and ", Pick(finding, "waits", "wait"), " in ", other);
       words.rivals = {"the named ranks issue these operations in another order than the others"};
       if (detail.count() == 0)
-        words.rivals.insert(words.rivals.begin(), absl::StrCat("the named ranks left out nothing, but added ", other,
+        words.rivals.insert(words.rivals.begin(), absl::StrCat("the named ranks skipped nothing, but added ", other,
                                                                ", which the others never call"));
-      words.tells_apart = "the program of the named ranks after the operation that they wait in";
+      words.tells_apart = "the named ranks' program after the operation that they wait in";
       words.refuted_by = "records of the named ranks that contain that call";
       words.advice = {
           "Find out why the named ranks reached the call that they wait in: did they leave the step or the loop early "
-          "(uneven data, a condition on local data), or should no rank make it there?",
+          "(uneven data, a condition on local data), or should no rank make that call there?",
           kSameSteps};
       break;
     case REASON_LEFT_OUT_OR_ADDED:
       words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " issued ", call, ", and ",
                                 RankNames(detail.others()),
                                 " did not; either some ranks added the call, or the others "
-                                "left it out");
+                                "skipped it");
       words.tells_apart = "whether the program of these ranks makes that call at this place";
       words.refuted_by = "records in which all of these ranks issue that call";
-      words.advice = {"Find the condition around that call that has different results on the named ranks.", kSameSteps};
+      words.advice = {"Find the condition around that call that differs between the named ranks.", kSameSteps};
       break;
     case REASON_ELSEWHERE_IN_CIRCLE:
-      words.what = absl::StrCat(Pick(finding, "is in ", "are in "), call, ", and ", "others are in ", other, ": ",
+      words.what = absl::StrCat(Pick(finding, "is in ", "are in "), call, "; others are in ", other, ": ",
                                 Pick(finding, "it", "they"), " skipped or added an earlier call");
       words.refuted_by = "one of the operations completing";
-      words.advice = {absl::StrCat("Compare the calls of ", Pick(finding, "the", "a"),
-                                   " named rank around these operations with the calls of a rank with the same role.")};
+      words.advice = {Step(absl::StrCat("Compare the calls of ", RankNames(finding.culprit_ranks()),
+                                        " around these operations with the calls of a rank with the same role"),
+                           LookCommand(finding))};
       break;
     case REASON_WAITS_TOO_EARLY:
       words.what = absl::StrCat("never issued ", call, ", which ranks with the same role issued; ",
                                 Pick(finding, "it ", "they "),
                                 detail.flag() ? Pick(finding, "waits for its GPU where the others did not wait",
                                                      "wait for their GPUs where the others did not wait")
-                                              : "stopped before that call, or left it out");
-      words.rivals = {"the process waits for work on its GPU that is not NCCL's and never ends"};
+                                              : "stopped before that call, or skipped it");
+      words.rivals = {"the process waits for GPU work that is not NCCL's and never finishes"};
       words.tells_apart =
-          "the stack of the named rank beside that of a rank with the same role: the same wait, or an earlier one; a "
+          "the stacks of the named rank and of a rank with the same role: the same wait, or an earlier one; a "
           "kernel trace of its GPU";
       words.refuted_by = kEntered;
-      words.advice = {kBranch, "Look for a kernel that never ends on the GPU of the named rank."};
+      words.advice = {kBranch, "Look for a kernel that never finishes on the named rank's GPU."};
       break;
     default: return std::nullopt;
   }

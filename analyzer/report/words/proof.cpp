@@ -37,7 +37,7 @@ std::string CorrectionText(const Proof& proof) {
 }
 
 std::string AlsoHelps(const Ranks& ranks) {
-  return absl::StrCat("a change at ", ranks.size() == 1 ? "" : "any of ", RankNames(ranks), " would also help");
+  return absl::StrCat("a change at ", ranks.size() == 1 ? "" : "any of ", RankNames(ranks), " also helps");
 }
 
 std::string OpenText(const Proof::Open& open) {
@@ -57,7 +57,7 @@ std::string WhyText(const Proof& proof) {
     case Proof::NO_RANK_NAMED: return "the verdict names no rank";
     case Proof::NO_CORRECTION: return "a replay of calls cannot correct a finding of this kind";
     case Proof::CALL_WITHOUT_NUMBER: return "the record does not number the call";
-    case Proof::TOO_MANY_CALLS: return "too many calls are in flight to replay";
+    case Proof::TOO_MANY_CALLS: return "too many calls are in flight to replay them";
     case Proof::NO_CALLS_OF: return absl::StrCat(RankNames(ranks), " left no data: there are no calls to replay");
     case Proof::GPU_UNKNOWN:
       return absl::StrCat("the record does not show what the GPU of ", RankNames(ranks), " is in");
@@ -69,12 +69,13 @@ std::string WhyText(const Proof& proof) {
       return "the recorded calls do not hang by themselves: no rank that left data keeps its peers waiting";
     case Proof::ALL_INSIDE: return "all members are in an operation that does not finish, and no call explains why";
     case Proof::CALLS_NOT_RECORDED:
-      return absl::StrCat(Is(ranks),
-                          " idle, and may wait for another rank in a send, receive or barrier: this backend does not "
-                          "record them");
+      return absl::StrCat(
+          Is(ranks),
+          " idle, and may be waiting for another rank in a send, receive or barrier: this backend does not "
+          "record them");
     case Proof::STILL_HANGS:
       return absl::StrCat("the recorded calls still hang ", CorrectionText(proof), ": ",
-                          proof.has_open() ? OpenText(proof.open()) : "where is not known");
+                          proof.has_open() ? OpenText(proof.open()) : "the record does not show where");
     case Proof::NOT_ALL_NEEDED:
       return absl::StrCat("the recorded calls complete without a change at ", RankNames(ranks));
     case Proof::TOO_MANY_NAMED: return "the verdict names too many ranks to try the replay without each of them";
@@ -93,9 +94,9 @@ std::string ProvedText(const Proof& proof) {
   const int others = proof.candidates() - proof.excluded_size();
   std::string text = absl::StrCat("proved by replay: the recorded calls complete ", CorrectionText(proof));
   if (others == 1) {
-    text += "; no change at the other rank tried would help";
+    text += "; no change at the other rank tried helps";
   } else if (others > 1) {
-    absl::StrAppend(&text, "; no change at any of the ", CountText(others), " other ranks tried would help");
+    absl::StrAppend(&text, "; no change at any of the ", CountText(others), " other ranks tried helps");
   }
   if (proof.excluded().empty()) return text;
   const bool one = proof.excluded_size() == 1;

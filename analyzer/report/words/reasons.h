@@ -1,4 +1,4 @@
-// The words of each reason, with one file for each family.
+// The sentences for each reason. Each family of reasons has its own file.
 #pragma once
 
 #include <optional>
@@ -15,11 +15,11 @@ struct Words {
   bool own_subject = false;         // "its GPU has not started .."
   std::vector<std::string> advice;  // most important steps first
   std::string refuted_by;
-  std::vector<std::string> rivals;  // the fixed alternatives of this reason
-  std::string tells_apart;          // the fact that would decide between them; empty to use the kind's own
+  std::vector<std::string> rivals;  // the other explanations that always come with this reason
+  std::string tells_apart;          // the fact that would decide between them; empty: use the finding kind's
 };
 
-// The words for a reason of that family; nullopt for other reasons.
+// The words for a reason of this family; nullopt for a reason of another family.
 std::optional<Words> ProcessWords(const Finding& finding);
 std::optional<Words> HostWords(const Finding& finding);
 std::optional<Words> NoDataWords(const Finding& finding);
@@ -34,7 +34,7 @@ std::optional<Words> SlowWords(const Finding& finding);
 
 // Helpers for all families.
 
-// "AllReduce #935 on tp_3 (ranks 24-31)"; with a known place in the code also "... (train.py:88)".
+// "AllReduce #935 on tp_3 (ranks 24-31)"; CallAndSite adds the call site if it is known: "... (train.py:88)".
 std::string CallText(const CallRef& call);
 std::string CallAndSite(const CallRef& call);
 // " for 12 s"; empty without a duration.
@@ -43,23 +43,27 @@ std::string ForText(const Detail& detail);
 std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks);
 // "1 rank", "3 ranks".
 std::string Counted(int64_t count, const char* one, const char* several);
-// "; it never entered AllReduce #935 on tp_3", or the same for a send or receive; empty without a call.
+// "; it never entered AllReduce #935 on tp_3", or the same for a send or receive. Empty if there is no call.
 std::string AndNeverEntered(const Finding& finding);
-// "never entered ..." alone.
+// The same without "; it ".
 std::string NeverEntered(const Finding& finding);
+// "; the others issued it in step() at train.py:288": the code in which other ranks issued the finding's operation.
+// Empty if it was not recorded.
+std::string WhereOthersIssued(const Finding& finding);
 
-// Returns whether the sentence has several subjects.
+// Returns whether the subject of the sentence is plural.
 inline bool Several(const Finding& finding) { return finding.culprit_ranks_size() > 1; }
 inline const char* Pick(const Finding& finding, const char* one, const char* several) {
   return Several(finding) ? several : one;
 }
 
-inline constexpr char kEntered[] = "a record that the rank did issue the call";
-inline constexpr char kNotArrived[] = "a record that one member never entered the operation";
+inline constexpr char kEntered[] = "a record showing that the rank issued the call";
+inline constexpr char kNotArrived[] = "a record showing that one member never entered the operation";
 inline constexpr char kNetworkBetween[] = "the network between these ranks failed";
 inline constexpr char kGpuInside[] = "the GPU of one of these ranks is stuck inside the operation";
 inline constexpr char kWhichGpuOrLink[] =
-    "full GPU marks (which GPU did not start); the profiler (which network steps stopped); Xid and link errors of the "
+    "GPU progress markers (LOCKSTEP_GPU=full: which GPU did not start); the profiler (which network steps stopped); "
+    "Xid and link errors of the "
     "hosts";
 inline constexpr char kLargerRing[] = "Record with a larger ring (LOCKSTEP_RING_KIB).";
 inline constexpr char kByDesign[] = "a program in which this rank differs from the ranks with the same role by design";

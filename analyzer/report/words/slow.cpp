@@ -50,7 +50,7 @@ std::optional<Words> SlowWords(const Finding& finding) {
                        CountText(detail.of()), " steps one or more of them took longer than usual, by ",
                        Milliseconds(detail.duration_ns()), " per step on average; what they share is ", detail.name());
       words.tells_apart = "the profiler, or stacks of a rank taken while it is late: they show what delays it";
-      words.refuted_by = "delays on other ranks that are as long and as frequent";
+      words.refuted_by = "equally long and frequent delays on other ranks";
       words.advice = {
           absl::StrCat("Look for what runs on ", detail.name(),
                        " besides the job: daemons, the traffic of another job, monitoring."),
@@ -64,7 +64,7 @@ std::optional<Words> SlowWords(const Finding& finding) {
           detail.has_count()
               ? absl::StrCat(" in ", CountText(detail.count()), " of ", CountText(detail.of()), " operations")
               : "",
-          ", counted from the arrival of the last member; this points to ", detail.name());
+          ", measured from the arrival of the last member; this points to ", detail.name());
       words.refuted_by = "a program in which the slow communicators move more data by design";
       words.advice = {
           Step("Read link errors, speed and width of the network ports (ibstat, ethtool -S, nvidia-smi nvlink -e)",

@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-// What a rank does in a phase: StartUpPhase::name has one word for tables and programs.
+// What a rank does in a phase, as a phrase. StartUpPhase::name is the one-word name for tables and programs.
 std::string PhaseText(const std::string& name);
 
-// Fills the text, and the name of each communicator that was created.
+// Fills the text, and the names of the communicators that were created.
 void PutIntoWords(StartUp* start);
 
 }  // namespace lockstep

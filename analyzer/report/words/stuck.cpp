@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// The network step that waits longest; null: none is known.
+// The network step with the longest wait; null if there is none.
 const Evidence* FirstStep(const Finding& finding) {
   for (const Evidence& evidence : finding.evidence()) {
     if (evidence.kind() == Evidence::NETWORK_STEP) return &evidence;
@@ -48,12 +48,12 @@ std::optional<Words> StuckWords(const Finding& finding) {
     case REASON_SOME_FINISHED:
       words.what = absl::StrCat(finding.culprit_ranks_size() == 1 ? "is" : "are", " still in ", call, ", which ",
                                 RankNames(detail.others()), " finished");
-      words.refuted_by = "a record of a named rank that is older than those of the other ranks";
+      words.refuted_by = "a named rank's record being older than the other ranks' records";
       break;
     case REASON_ALL_SEEN_IN:
       words.own_subject = true;
       words.what = absl::StrCat("all members that left data entered ", call, ", and none finishes it");
-      words.refuted_by = "a record that a member without data never entered the operation";
+      words.refuted_by = "a record showing that a member without data never entered the operation";
       words.advice = {"Add the dumps of the ranks without data and analyze again: the others may wait for one of them.",
                       "Otherwise suspect the network between these ranks, or one of their GPUs."};
       break;
@@ -66,9 +66,9 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.rivals = {"the network between these two ranks failed", "a network adapter of one of the two failed"};
       words.tells_apart = "counters and errors of the two hosts' network ports";
       words.refuted_by = "a later step on that channel";
-      words.advice = {Step("Look at the network ports of both hosts, and the switches between them",
-                           HostCommand(finding, "ibstat")),
-                      "Run a bandwidth test between these two hosts alone."};
+      words.advice = {
+          Step("Check the network ports of both hosts, and the switches between them", HostCommand(finding, "ibstat")),
+          "Run a bandwidth test between these two hosts alone."};
       break;
     case REASON_STUCK_SIBLINGS:
       words.what =
@@ -89,23 +89,22 @@ std::optional<Words> StuckWords(const Finding& finding) {
                                 ", the only call that either record has between these two ranks: most likely it used "
                                 "the wrong peer, and another rank waits for the call that it should have made");
       words.rivals = {kNetworkBetween, kGpuInside};
-      words.tells_apart = "the program of both ranks at that place; longer records";
-      words.refuted_by = "a matching call in the program of the other rank";
-      words.advice = {"Look at how the named rank computes the peer of that call."};
+      words.tells_apart = "both ranks' program at that place; longer records";
+      words.refuted_by = "a matching call in the other rank's program";
+      words.advice = {"Check how the named rank computes the peer of that call."};
       break;
     case REASON_RECORDS_GONE:
     case REASON_RECORDS_GONE_PAIR:
       if (finding.reason() == REASON_RECORDS_GONE_PAIR) {
         words.what = absl::StrCat("are in a send or receive with each other on ", detail.name(),
-                                  " that does not end; its record is gone");
+                                  " that does not finish; its record is gone");
       } else {
-        words.what = "are in operations whose records are gone, and nothing shows another rank that delays the job";
+        words.what = "are in operations whose records are gone, and no data shows another rank delaying the job";
       }
-      words.rivals = {"the fault may be in any of the named ranks, or in the network between them"};
+      words.rivals = {"the fault is in any of the named ranks, or in the network between them"};
       words.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
       words.refuted_by = "a record of the operations that these ranks are in";
-      words.advice = {"Examine these ranks by hand: the stacks of their processes, the errors of their GPUs.",
-                      kLargerRing};
+      words.advice = {"Examine these ranks by hand: their stacks and their GPUs' errors.", kLargerRing};
       break;
     default: return std::nullopt;
   }

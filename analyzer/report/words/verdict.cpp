@@ -22,10 +22,10 @@ std::string SecondsText(int64_t ns) { return absl::StrFormat("%.0f s", static_ca
 std::string NotWrappedText(const Detail& detail) {
   std::string text = absl::StrCat("NCCL ", detail.name(), " of ", RankNames(detail.ranks()));
   const bool newer = !detail.other_name().empty();
-  if (newer) absl::StrAppend(&text, " is newer than the recorder, which knows NCCL up to ", detail.other_name());
+  if (newer) absl::StrAppend(&text, " is newer than the recorder, which supports NCCL up to ", detail.other_name());
   if (detail.count() == 0)
     return absl::StrCat(text,
-                        ": the recorder knows all functions of this version, but not new fields of their arguments");
+                        ": the recorder supports all functions of this version, but not new fields in their arguments");
   std::vector<std::string> names;
   for (const std::string& name : detail.members()) names.push_back(Printable(name, 64));
   const int64_t more = std::max<int64_t>(detail.count() - detail.members_size(), 0);
@@ -34,7 +34,7 @@ std::string NotWrappedText(const Detail& detail) {
   } else if (more > 0) {
     names.back() += absl::StrCat(" and ", more, " more");
   }
-  return absl::StrCat(text, newer ? ": " : " has functions that the recorder does not know: ", "calls of ",
+  return absl::StrCat(text, newer ? ": " : " has functions that the recorder does not support: ", "calls of ",
                       absl::StrJoin(names, ", "), " are not recorded");
 }
 
@@ -88,7 +88,7 @@ std::string UnmeasuredText(const Unmeasured& unmeasured) {
                           " ranks cover too few training steps to compare. A larger ring (LOCKSTEP_RING_KIB) or Flight "
                           "Recorder buffer covers more");
     case Unmeasured::CREATIONS:
-      return "start-up, because the creation of communicators was not recorded. Flight Recorder never records it; "
+      return "start-up, because the creation of communicators was not recorded. Flight Recorder never records this; "
              "Lockstep's own recorder does";
     default: return "";
   }
@@ -104,7 +104,7 @@ std::string NotSeenText(const NotSeen& not_seen) {
       return absl::StrCat("not known where ", ranks, are, ": ",
                           detail.has_name() ? detail.name() : "no stack was taken");
     case NotSeen::RANKS_STOPPED:
-      return absl::StrCat("not known what the job would do otherwise: ", ranks, are,
+      return absl::StrCat("not known whether the job hangs for another reason: ", ranks, are,
                           " stopped by a signal or a debugger");
     case NotSeen::RANKS_MOVING:
       return absl::StrCat("not known whether the job hangs: ", ranks, are,
@@ -114,15 +114,18 @@ std::string NotSeenText(const NotSeen& not_seen) {
              "different place from the rest. Flight Recorder dumps or the log of NCCL's calls (NCCL_DEBUG=INFO, "
              "NCCL_DEBUG_SUBSYS=INIT,COLL) would show it";
     case NotSeen::CALLS_BY_STACKS:
-      return "not known what the ranks called: their NCCL calls were not recorded, so this verdict rests on stacks and "
+      return "not known which calls the ranks made: their NCCL calls were not recorded, so this verdict rests on "
+             "stacks and "
              "process states";
     case NotSeen::NO_CALL_IN_DUMPS:
-      return "not known whether the job began: no dump contains a call. A rank that never reaches the creation of the "
-             "first communicator leaves the same data. Look for a rank whose stack is not in init_process_group; "
+      return "not known whether the job began: no dump contains a call. The data would be the same if a rank never "
+             "reached the "
+             "creation of the first communicator. Look for a rank whose stack is not in init_process_group; "
              "Lockstep's own recorder would show such a rank";
     case NotSeen::CREATIONS:
-      return "communicators being created are not visible, because a framework's dump lists them only after creation. "
-             "The dumps do not show a rank that never reaches a creation";
+      return "communicators that are still being created are not visible: a framework's dump lists them only after "
+             "creation. "
+             "The dumps do not show a rank that never reaches the creation";
     case NotSeen::STILL_RUNNING:
       return absl::StrCat(
           "not known whether the job is still running: ",
@@ -134,15 +137,15 @@ std::string NotSeenText(const NotSeen& not_seen) {
     case NotSeen::GPUS_WITHOUT_MARKS:
       return absl::StrCat("not known what the GPUs are doing: every process has waited for its own GPU for ",
                           SecondsText(detail.duration_ns()),
-                          " or more, and GPU marks are off. A stuck GPU, a network that does not deliver and a long "
-                          "computation look the same; GPU marks would tell them apart");
+                          " or more, and GPU progress markers are off. A stuck GPU, a stalled network and a long "
+                          "computation look the same without these markers");
     case NotSeen::RING_SMALL:
       return absl::StrCat("older calls of ", ranks, " may be missing: the ring has only ", detail.number() >> 10,
-                          " KiB, because its file system is small. Give /dev/shm more room");
+                          " KiB, because its file system is small. Enlarge /dev/shm");
     case NotSeen::RING_IN_MEMORY:
       return absl::StrCat("calls of ", ranks,
-                          " are lost if the process is killed while nothing watches it. The file system had no room, "
-                          "so the ring is in the memory of that process. Give /dev/shm more room");
+                          " are lost if the process is killed while no agent watches it. The file system was full, "
+                          "so the ring is in that process's own memory. Enlarge /dev/shm");
     case NotSeen::SAME_VALUES:
       return "not known whether all ranks computed the same values: checksums are not recorded. Compare gradient norms "
              "or parameter checksums per rank";

@@ -1,4 +1,4 @@
-// English for a whole verdict: what it excludes, and what the record cannot show.
+// English for the verdict as a whole: what it excludes, and what the record cannot show.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace lockstep {
 
-// Fills all texts that are made of fields.
+// Fills every text that is made from fields.
 void PutIntoWords(Verdict* verdict);
 
 std::string NotSeenText(const NotSeen& not_seen);
 
-// "network: in each stuck operation, at least one member is missing", for a row with the label "NOT".
+// "network: in each stuck operation, at least one member is missing", for the row labeled "NOT".
 std::string RuledOutText(const NotTheCause& ruled_out);
-// The same with "NOT", as in Verdict::not_the_cause of the JSON.
+// The same with "NOT" in front, as in Verdict::not_the_cause of the JSON.
 std::string NotTheCauseText(const NotTheCause& ruled_out);
 
-// "killed by signal 9 (SIGKILL)", "inside an NCCL call"; empty: not known.
+// "killed by signal 9 (SIGKILL)", "inside an NCCL call"; empty if unknown.
 std::string ConditionText(const Culprit& culprit);
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/evidence/frames.h"
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/words/activity.h"
 #include "analyzer/report/words/chain.h"
@@ -39,7 +40,7 @@ std::string Counted(int64_t count, const char* one, const char* several) {
 std::string NeverEntered(const Finding& finding) {
   const Detail& detail = finding.detail();
   if (!detail.has_call()) return "";
-  // The other side of another rank's send or receive.
+  // Here the call is the other side of another rank's send or receive.
   if (detail.ranks_size() > 0)
     return absl::StrCat("never made the call that matches ", RankNames(detail.ranks()), "'s ", CallText(detail.call()));
   return absl::StrCat("never entered ", CallText(detail.call()));
@@ -50,9 +51,25 @@ std::string AndNeverEntered(const Finding& finding) {
   return never.empty() ? "" : absl::StrCat("; ", Pick(finding, "it ", "they "), never);
 }
 
+std::string WhereOthersIssued(const Finding& finding) {
+  const CallSite* most = nullptr;
+  int sites = 0;
+  for (const CallSite& site : finding.call_sites()) {
+    if (std::find_first_of(site.ranks().begin(), site.ranks().end(), finding.culprit_ranks().begin(),
+                           finding.culprit_ranks().end()) != site.ranks().end())
+      continue;
+    ++sites;
+    if (most == nullptr || site.ranks_size() > most->ranks_size()) most = &site;
+  }
+  if (most == nullptr || most->place().empty()) return "";
+  return absl::StrCat("; ", sites == 1 ? "the others" : Counted(most->ranks_size(), "other rank", "other ranks"),
+                      " issued it in ", PlaceText(most->place()));
+}
+
 namespace {
 
-// An alternative, and the fact that would decide whether it is true. If the fact is empty, that of the reason is used.
+// An alternative, and the fact that would decide whether it is true. If `decides` is empty, the fact of the reason
+// decides.
 struct RivalWords {
   std::string what, decides;
 };
@@ -63,7 +80,7 @@ RivalWords WordsOf(const Rival& rival) {
   switch (rival.kind()) {
     case Rival::SECOND_CAUSE:
       return {
-          absl::StrCat("a second cause on ", RankNames(detail.ranks()), ": others wait for it, and it left no data"),
+          absl::StrCat("a second cause at ", RankNames(detail.ranks()), ": others wait for it, and it left no data"),
           ""};
     case Rival::UNSEEN_MEMBER:
       return {absl::StrCat(detail.ranks_size() == 1 ? "" : "one of ", RankNames(detail.ranks()),
@@ -89,12 +106,12 @@ RivalWords WordsOf(const Rival& rival) {
               "an undamaged record of the rank, or its stack"};
     case Rival::MEETS_OUTSIDE:
       return {
-          "the fault is in the process that this one waits for outside NCCL: a process that waits in NCCL, or that "
+          "the fault is in the process that this one waits for outside NCCL: that process waits in NCCL, or "
           "left no data",
           "which process must set that key, or is missing from that barrier"};
     case Rival::WATCHDOG:
       return {
-          "the rank was only waiting, and its watchdog ended it: its record, which would show this, is damaged or "
+          "the rank was only waiting, and its watchdog ended it: the record that would show this is damaged or "
           "missing",
           ""};
     case Rival::JOB_MOVED:
@@ -110,7 +127,7 @@ RivalWords WordsOf(const Rival& rival) {
     case Rival::LOST_FILE:
       return {
           absl::StrCat(RankNames(detail.ranks()), detail.ranks_size() == 1 ? " is" : " are",
-                       " stuck for another reason, and the rank without data only lost its file"),
+                       " stuck for another reason, and only the file of the rank without data is missing"),
           absl::StrCat("the stacks of ", RankNames(detail.ranks()), "; whether the process without data still runs")};
     case Rival::ROOTS_DIFFER:
       return {"the members name different roots, or none of them is the root: the record does not contain roots",
@@ -138,7 +155,7 @@ bool IsOfGpu(Rival::Kind kind) {
          kind == Rival::OWN_GPU;
 }
 
-// Below this confidence, a finding with several ranks names a fact that would distinguish them.
+// Below this confidence, a finding with several ranks includes a fact that would tell them apart.
 constexpr double kSure = 0.9;
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 // Fills summary, advice, advice_steps, alternatives, tells_apart, refuted_by, and the texts of culprits, chain and
-// evidence. Names from the job are not escaped; the printer of a sentence must escape them.
+// evidence. Names from the job are not escaped: whoever prints a sentence must escape them.
 void PutIntoWords(Finding* finding);
 
 // Returns whether the summary completes "rank 5: " instead of "rank 5 ".

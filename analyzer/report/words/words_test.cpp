@@ -40,7 +40,7 @@ Finding Of(Reason reason, int ranks) {
   return finding;
 }
 
-// A sentence is complete: no part of it is empty.
+// A sentence is complete if no part of it is empty.
 void ExpectWhole(const std::string& text) {
   EXPECT_FALSE(text.empty());
   for (const char* hole : {"  ", " ,", " ;", "; ;"}) EXPECT_FALSE(absl::StrContains(text, hole)) << text;
@@ -80,7 +80,7 @@ TEST(WordsTest, EveryRivalHasItsWords) {
   }
 }
 
-// Every field that a sentence may need.
+// Sets every field that a sentence may need.
 Evidence Filled(Evidence::Kind kind, int64_t count) {
   Evidence evidence;
   evidence.set_kind(kind);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes explore.js of the TypeScript beside it, with Debian's node-typescript (checks types) and esbuild (bundles): the same bytes each time.
+"""Builds explore.js from the TypeScript here, with Debian's node-typescript (checks types) and esbuild (bundles). The output is reproducible.
 
 Usage: build.py           writes explore.js
-       build.py --check   exit 1: explore.js is not what the sources give; 77: tsc or esbuild is not installed"""
+       build.py --check   exit 1: explore.js does not match the sources; 77: tsc or esbuild is not installed"""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ def main():
     with open(BUILT, "rb") as file:
         if file.read() == script:
             return 0
-    print("explore.js is not what the sources give: run analyzer/browser/explore/web/build.py")
+    print("explore.js does not match its sources; run analyzer/browser/explore/web/build.py")
     return 1
 
 

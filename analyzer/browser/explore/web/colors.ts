@@ -1,4 +1,4 @@
-// All colors come from the style sheet, which alone decides between light and dark.
+// All colors come from the style sheet, which switches between light and dark.
 import { State } from "./file";
 
 const names: [number, string][] = [

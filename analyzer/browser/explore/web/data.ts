@@ -3,7 +3,7 @@ import { Runs, StackFrames, Stack, WaitClass, RankColumns, CallFile, File, GridF
 import { Grid } from "./lanes";
 
 const PYTHON = 1; // StackFrame.Kind
-const ROWS_AT_ONCE = 16, MOST_CALLS = 4_000_000; // of calls that were asked for, above that the older ones are forgotten
+const ROWS_AT_ONCE = 16, MOST_CALLS = 4_000_000; // requested calls; above this number, the oldest are dropped
 
 function joined<T extends Uint8Array | Uint16Array | Uint32Array | Int32Array>(first: T, second: T): T {
   if (!first.length) return second;
@@ -13,7 +13,7 @@ function joined<T extends Uint8Array | Uint16Array | Uint32Array | Int32Array>(f
   return out;
 }
 
-// Where each rank's entries begin, and behind the last.
+// Where each rank's entries begin, and the end of the last.
 function starts(counts: Uint32Array): Uint32Array {
   const out = new Uint32Array(counts.length + 1);
   for (let i = 0; i < counts.length; i++) out[i + 1] = out[i] + counts[i];
@@ -77,9 +77,9 @@ export class Incident {
   }
 
   get rows(): number { return this.ranks.rank.length; }
-  get served(): boolean { return this.file.grids === null; } // the server is asked for what is not on the page
+  get served(): boolean { return this.file.grids === null; } // the server has the data that is not on the page
 
-  // Calls of these rows, in their order.
+  // Calls of these rows, in order.
   private addCalls(file: CallFile, rows: number[]): void {
     let at = this.seq.length;
     new Uint32Array(bytes(file.ofRank)).forEach((count, i) => {
@@ -98,15 +98,15 @@ export class Incident {
     this.site = joined(this.site, new Uint32Array(bytes(file.site)));
   }
 
-  // Asks the server for calls of these rows that are not here. `changed` is called when some have come.
+  // Requests calls of these rows that are not here from the server. Calls `changed` when some have arrived.
   changed: () => void = () => undefined;
-  trouble = ""; // why the server has no answer
+  trouble = ""; // why the server does not answer
   private asked: number[] = [];
   private asking = false;
 
   want(rows: number[]): void {
     if (!this.served) return;
-    this.asked = rows.filter(row => !this.here[row]); // what was asked before and is no longer in sight is not needed
+    this.asked = rows.filter(row => !this.here[row]); // earlier requests for rows that are out of sight are dropped
     void this.ask();
   }
 
@@ -135,7 +135,7 @@ export class Incident {
     try {
       const answer = await fetch(path);
       if (answer.ok) return await answer.json() as T;
-      this.trouble = `the server has no ${path.split("?")[0]}: ${(await answer.text()).trim()}`;
+      this.trouble = `the server cannot provide ${path.split("?")[0]}: ${(await answer.text()).trim()}`;
     } catch {
       this.trouble = "lockstep serve does not answer; is it still running?";
     }
@@ -145,7 +145,8 @@ export class Incident {
 
   private grids: Grid[] | null = null;
   private gridsAsked = false;
-  // Of a lane, -1: every call in program order. Null: the server was asked, or it does not fit into the page.
+  // The grid of a lane; -1: every call in program order. Null: still requested from the server, or too large for the
+  // page.
   grid(lane: number): Grid | null {
     if (!this.grids) {
       if (this.file.grids) this.decodeGrids(this.file.grids);
@@ -187,10 +188,10 @@ export class Incident {
     return this.host(row) + gpu;
   }
 
-  // Stacks of a rank. Those with Python frames come first: they say more than the interpreter's own.
+  // Stacks of a rank. Stacks with Python frames come first, because they tell more than the interpreter's own frames.
   stacksOf(rank: number): Stack[] {
     const { parent, ranks, frame, kind, own } = this.file.stacks, ends = new Set<number>(); // the innermost nodes
-    for (let node = 0; node < parent.length; node++) { // a parent stands before its children
+    for (let node = 0; node < parent.length; node++) { // a parent comes before its children
       if (!inRuns(ranks[node], rank)) continue;
       ends.delete(parent[node]);
       ends.add(node);
@@ -209,7 +210,7 @@ export class Incident {
     return out.sort((a, b) => python(b) - python(a));
   }
 
-  // The call of a cell; -1: none, or it is not on the page.
+  // The call in a cell; -1: there is none, or it is not on the page.
   callAt(grid: Grid, row: number, column: number): number {
     const first = this.firstCall[row], end = this.endCall[row];
     if (grid.lane < 0) {

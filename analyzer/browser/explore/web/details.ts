@@ -1,4 +1,4 @@
-// What is known about the selected rank, shown beside the view.
+// Everything known about the selected rank, shown beside the view.
 import { State } from "./file";
 import { button, el } from "./dom";
 import { Page } from "./view";
@@ -11,7 +11,7 @@ export function fillDetails(box: HTMLElement, page: Page): void {
   box.hidden = rank < 0;
   if (rank < 0) return;
   box.append(button("×", () => page.select({ rank: -1, comm: -1, op: -1 }), "close"), el("h2", incident.culprits.has(rank) ? "bad" : "", `Rank ${rank}`));
-  if (row === undefined) { box.append(el("p", "", "No data of this rank.")); return; }
+  if (row === undefined) { box.append(el("p", "", "No data from this rank.")); return; }
   box.append(el("p", "", incident.where(row), incident.ranks.pid[row] ? `, PID ${incident.ranks.pid[row]}` : ""), el("p", "state", incident.stateText(row)));
   const calls = el("table"), end = incident.endCall[row];
   if (!incident.here[row]) incident.want([row]);
@@ -27,7 +27,7 @@ export function fillDetails(box: HTMLElement, page: Page): void {
   const m = comm >= 0 ? incident.membershipIn(row, comm) : -1;
   if (op >= 0 && m >= 0 && incident.issued[m] >= -1 && incident.issued[m] < op)
     calls.append(el("tr", "bad chosen", el("td", "", `#${op}`), el("td", "", incident.commName(comm)), el("td", "", incident.stateName(State.missing)), el("td")));
-  if (!incident.here[row]) calls.append(el("tr", "", el("td", "faint", incident.served ? incident.trouble || "asking the server" : "not in this page")));
+  if (!incident.here[row]) calls.append(el("tr", "", el("td", "faint", incident.served ? incident.trouble || "loading from the server" : "not on this page")));
   box.append(el("h3", "", "Calls"), calls, el("h3", "", "Stack"));
   const stacks = incident.stacksOf(rank);
   for (const stack of stacks) box.append(el("ol", "stack", ...stack.frames.slice(0, 40).map(([text], at) => el("li", at === stack.own ? "own" : "", text))));

@@ -28,7 +28,7 @@ export function payload(bytes: number): string {
 export function gigabytes(rate: number): string { return (rate / 1e9).toPrecision(3); }
 export function percent(share: number): string { return `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`; }
 
-// Gives the canvas this size, in the screen's own pixels, and returns its context. Returns null if the size is zero.
+// Gives the canvas this size in device pixels and returns its context. Returns null if the size is zero.
 export function context(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D | null {
   const scale = window.devicePixelRatio || 1;
   if (width < 1 || height < 1) return null;

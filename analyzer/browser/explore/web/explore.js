@@ -25,7 +25,7 @@
 
   // lanes.ts
   var Grid = class {
-    // the state of columns before a row's own
+    // the state of columns before a row's first run
     constructor(file, lane, rows) {
       this.lane = lane;
       this.columns = file.columns;
@@ -43,7 +43,7 @@
         this.patternOf.fill(of[i + 1] - 1, row, row + of[i]);
       this.before = lane < 0 ? State.outside : State.gone;
     }
-    // Visits the runs of a row from a column on, as first column, column behind the last, state.
+    // Visits the runs of a row from a column on: first column, end column, state.
     visit(pattern, first, last, each) {
       let at = this.from[pattern];
       if (this.before !== State.outside && at > first)
@@ -124,10 +124,10 @@
       this.rowOf = /* @__PURE__ */ new Map();
       // row of each rank
       this.culprits = /* @__PURE__ */ new Set();
-      // Asks the server for calls of these rows that are not here. `changed` is called when some have come.
+      // Requests calls of these rows that are not here from the server. Calls `changed` when some have arrived.
       this.changed = () => void 0;
       this.trouble = "";
-      // why the server has no answer
+      // why the server does not answer
       this.asked = [];
       this.asking = false;
       this.grids = null;
@@ -158,8 +158,8 @@
     get served() {
       return this.file.grids === null;
     }
-    // the server is asked for what is not on the page
-    // Calls of these rows, in their order.
+    // the server has the data that is not on the page
+    // Calls of these rows, in order.
     addCalls(file, rows) {
       let at = this.seq.length;
       new Uint32Array(bytes(file.ofRank)).forEach((count2, i) => {
@@ -217,14 +217,15 @@
         const answer = await fetch(path);
         if (answer.ok)
           return await answer.json();
-        this.trouble = `the server has no ${path.split("?")[0]}: ${(await answer.text()).trim()}`;
+        this.trouble = `the server cannot provide ${path.split("?")[0]}: ${(await answer.text()).trim()}`;
       } catch {
         this.trouble = "lockstep serve does not answer; is it still running?";
       }
       this.changed();
       return null;
     }
-    // Of a lane, -1: every call in program order. Null: the server was asked, or it does not fit into the page.
+    // The grid of a lane; -1: every call in program order. Null: still requested from the server, or too large for the
+    // page.
     grid(lane) {
       if (!this.grids) {
         if (this.file.grids)
@@ -296,7 +297,7 @@
       const gpu = this.ranks.gpu[row] >= 0 ? `, GPU ${this.ranks.gpu[row]}` : "";
       return this.host(row) + gpu;
     }
-    // Stacks of a rank. Those with Python frames come first: they say more than the interpreter's own.
+    // Stacks of a rank. Stacks with Python frames come first, because they tell more than the interpreter's own frames.
     stacksOf(rank) {
       const { parent, ranks, frame, kind, own } = this.file.stacks, ends = /* @__PURE__ */ new Set();
       for (let node = 0; node < parent.length; node++) {
@@ -320,7 +321,7 @@
       const python = (stack) => Number(stack.frames.some((one) => one[1] === PYTHON));
       return out.sort((a, b) => python(b) - python(a));
     }
-    // The call of a cell; -1: none, or it is not on the page.
+    // The call in a cell; -1: there is none, or it is not on the page.
     callAt(grid, row, column) {
       const first = this.firstCall[row], end = this.endCall[row];
       if (grid.lane < 0) {
@@ -411,7 +412,7 @@
       return;
     box.append(button("\xD7", () => page.select({ rank: -1, comm: -1, op: -1 }), "close"), el("h2", incident.culprits.has(rank) ? "bad" : "", `Rank ${rank}`));
     if (row === void 0) {
-      box.append(el("p", "", "No data of this rank."));
+      box.append(el("p", "", "No data from this rank."));
       return;
     }
     box.append(el("p", "", incident.where(row), incident.ranks.pid[row] ? `, PID ${incident.ranks.pid[row]}` : ""), el("p", "state", incident.stateText(row)));
@@ -438,7 +439,7 @@
     if (op >= 0 && m >= 0 && incident.issued[m] >= -1 && incident.issued[m] < op)
       calls.append(el("tr", "bad chosen", el("td", "", `#${op}`), el("td", "", incident.commName(comm)), el("td", "", incident.stateName(State.missing)), el("td")));
     if (!incident.here[row])
-      calls.append(el("tr", "", el("td", "faint", incident.served ? incident.trouble || "asking the server" : "not in this page")));
+      calls.append(el("tr", "", el("td", "faint", incident.served ? incident.trouble || "loading from the server" : "not on this page")));
     box.append(el("h3", "", "Calls"), calls, el("h3", "", "Stack"));
     const stacks = incident.stacksOf(rank);
     for (const stack of stacks)
@@ -597,7 +598,7 @@
       if (this.focus.comm < 0)
         return;
       if (firstSeq < 0)
-        g.fillText("the last sends and receives of each rank, newest at the right", LABEL, 28);
+        g.fillText("the last sends and receives of each rank, newest on the right", LABEL, 28);
       else
         for (let column = faultColumn - 5; column >= 0; column -= 5)
           g.fillText(`#${firstSeq + column}`, LABEL + column * cell + 2, 28);
@@ -662,7 +663,7 @@
         }
       });
     }
-    // Marks the fault: a red frame, a red cross if there is no call, and a text beside it.
+    // Marks the fault with a red frame, a red cross if there is no call, and a text beside it.
     drawMark(g, colors, x, cell, end, width) {
       this.focus.rows.forEach((row, at) => {
         const y = HEAD + at * ROW, w = Math.max(8, cell - 2), h = ROW - 6;
@@ -726,9 +727,9 @@
       this.width = 0;
       this.height = 0;
       this.layout();
-      const what = el("p", "faint", "Each box is a set of ranks in one state. An arrow points to what a box waits for; causes are at the left.");
+      const what = el("p", "faint", "Each box is a set of ranks in one state. An arrow points to what a box waits for; causes are on the left.");
       if (this.leftOut)
-        what.append(` ${plural(this.leftOut, "box")} more: not drawn.`);
+        what.append(` ${count(this.leftOut)} more ${this.leftOut === 1 ? "box is" : "boxes are"} not drawn.`);
       this.root.append(what, this.canvas);
       this.canvas.addEventListener("click", (event) => {
         const box = this.boxes.find((b) => event.offsetX >= b.x && event.offsetX <= b.x + WIDTH && event.offsetY >= b.y && event.offsetY <= b.y + HEIGHT);
@@ -853,7 +854,7 @@
       this.set(this.x0 + dx, this.x1 + dx, this.y0 + dy, this.y1 + dy);
       this.redraw();
     }
-    // Shows a cell in the middle of this many columns and rows.
+    // Shows a cell in the center of this many columns and rows.
     showCell(x, y, columns, rows) {
       this.set(x + 0.5 - columns / 2, x + 0.5 + columns / 2, y + 0.5 - rows / 2, y + 0.5 + rows / 2);
     }
@@ -940,9 +941,9 @@
       this.choice = el("select");
       this.port = new Viewport(() => this.draw());
       this.shown = "";
-      // by row: what the rank is in
+      // by row: the rank's current state
       this.picture = el("canvas");
-      // the cells as drawn last, for draws that change only what is on top of them
+      // the last drawn cells, for redraws that only change what is on top of them
       this.pictured = [];
       const incident = page.incident;
       this.choice.append(new Option("every call, in program order", "-1"));
@@ -954,7 +955,7 @@
         this.draw();
       });
       this.now = Uint8Array.from(incident.ranks.rank, (rank, row) => stateNow(incident.culprits.has(rank), incident.waitClass(row)?.kind));
-      const hint = el("span", "faint", "wheel or + and - zoom, drag or arrows move, 0 shows all, click for a cell");
+      const hint = el("span", "faint", "wheel or + and - zoom, drag or arrows move, 0 shows all, click selects a cell");
       this.root.append(el("div", "bar", this.choice, hint), this.box, this.tip, this.legend());
       this.port.attach(this.canvas, () => this.area(), (x, y) => this.click(x, y));
       this.canvas.addEventListener("mousemove", (event) => this.hover(event.offsetX, event.offsetY));
@@ -1009,7 +1010,7 @@
       const { incident } = this.page;
       g.fillStyle = palette().text;
       g.font = FONT;
-      g.fillText(incident.served ? incident.trouble || "reading the calls of all ranks" : "The calls do not fit into this page.", 20, 40);
+      g.fillText(incident.served ? incident.trouble || "loading the calls of all ranks" : "This page is too small to contain the calls.", 20, 40);
     }
     chooseLane(comm) {
       const lane = this.page.incident.file.comms[comm]?.lane ?? -1;
@@ -1031,7 +1032,8 @@
       }
       return -1;
     }
-    // Draws lines of cells: a line is a rank, or as many as fall on one pixel, of which the worst state is drawn. The same holds for columns.
+    // Draws lines of cells. A line is one rank, or as many ranks as fall on one pixel; then the worst state is drawn.
+    // The same applies to columns.
     drawCells(g, grid) {
       const colors = palette(), a = this.area(), { x0, x1, y0, y1 } = this.port, rows = this.page.incident.rows;
       g.fillStyle = colors.back;
@@ -1108,7 +1110,7 @@
       }
       incident.want(inSight);
     }
-    // One cell a rank: moving, waiting, at fault. A job that is stuck is seen to be stuck whatever the lane.
+    // One cell for each rank: moving, waiting, at fault. A stuck job is visible in every lane.
     drawNow(g, ch) {
       const colors = palette(), a = this.area(), { y0, y1 } = this.port, rows = Math.min(Math.ceil(y1), this.page.incident.rows);
       for (let row = Math.floor(y0); row < rows; ) {
@@ -1174,7 +1176,7 @@
         g.lineWidth = 1;
       }
     }
-    // A circle around the cell at fault, so that it is found in the picture of the whole job.
+    // A circle around the faulty cell makes it visible in the picture of the whole job.
     ring(g, grid, color, seq, ranks) {
       const a = this.area(), { x0, x1, y0, y1 } = this.port, cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), incident = this.page.incident;
       for (const rank of ranks) {
@@ -1375,13 +1377,13 @@
       this.by = 0;
       this.down = false;
       this.texts = [];
-      // by row: 1 if it is bad
+      // by row: 1 if the row is drawn as bad
       this.order = [];
       // the rows on the page
       this.count = 0;
-      // rows that the filter leaves
+      // number of rows that match the filter
       this.limit = few();
-      // rows in the document
+      // maximum number of rows in the document
       this.shown = null;
       if (embedded)
         this.root.className = "table";
@@ -1415,7 +1417,7 @@
       this.root.append(el("div", "bar", this.filter, this.note), el("table", "", el("thead", "", this.head), this.body));
       this.arrange();
     }
-    // Keeps the first rows in the order of the column: few are shown, so the others need not be sorted.
+    // Keeps the first rows in the column's order: only a few are shown, so the others need not be sorted.
     arrange() {
       const wanted = this.filter.value.trim().toLowerCase(), { value } = this.columns[this.by], sign = this.down ? -1 : 1, first = [], values = [];
       this.count = 0;
@@ -1447,7 +1449,7 @@
       this.fill();
     }
     fill() {
-      this.note.textContent = this.count > MOST3 ? `${count(this.count - MOST3)} more rows: narrow them with the filter` : plural(this.count, "row");
+      this.note.textContent = this.count > MOST3 ? `${count(this.count - MOST3)} more rows; use the filter` : plural(this.count, "row");
       this.body.replaceChildren(...this.lines(0));
       [...this.head.children].forEach((cell, at) => cell.setAttribute("aria-sort", at !== this.by ? "none" : this.down ? "descending" : "ascending"));
     }
@@ -1459,7 +1461,7 @@
         return line;
       });
     }
-    // All that the filter looks at.
+    // All text that the filter searches.
     words(row) {
       var _a;
       return (_a = this.texts)[row] ?? (_a[row] = this.columns.map((column) => textOf(column, row)).join("\n").toLowerCase());
@@ -1516,8 +1518,8 @@
       ...named(page, [["comm", (comm) => comms[comm].name], ["size", (comm) => comms[comm].size]]),
       { name: "Recorded", meaning: "Members with data", value: (comm) => seen[comm] },
       { name: "Newest call", value: (comm) => seen[comm] ? high[comm] : "" },
-      { name: "Spread", meaning: "Calls between the first member and the last", value: (comm) => seen[comm] ? high[comm] - low[comm] : "" },
-      { name: "Members", value: (comm) => runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "not known" }
+      { name: "Spread", meaning: "Calls between the first and the last member", value: (comm) => seen[comm] ? high[comm] - low[comm] : "" },
+      { name: "Members", value: (comm) => runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "unknown" }
     ];
     return new Table(
       columns,
@@ -1535,15 +1537,15 @@
       { name: "Operation", value: (at) => speeds[at].op },
       { name: "Payload", meaning: "As nccl-tests counts it", value: (at) => speeds[at].bytes, text: (at) => payload(speeds[at].bytes) },
       { name: "Ranks", value: (at) => speeds[at].ranks },
-      { name: "Hosts", meaning: "That each communicator crosses", value: (at) => speeds[at].hosts || "" },
+      { name: "Hosts", meaning: "Hosts that each communicator spans", value: (at) => speeds[at].hosts || "" },
       { name: "Comms", value: (at) => speeds[at].comms },
-      { name: "Calls", meaning: "Measured", value: (at) => speeds[at].rate[0] },
+      { name: "Calls", meaning: "Number of measured calls", value: (at) => speeds[at].rate[0] },
       { name: "GB/s", meaning: "Bus bandwidth, the median", value: (at) => speeds[at].rate[2], text: (at) => gigabytes(speeds[at].rate[2]) },
-      { name: "Share", meaning: "Of what is possible", ...shown(share(2)) },
-      { name: "10 %", meaning: "A tenth of the calls was slower", ...shown(share(1)) },
-      { name: "90 %", meaning: "A tenth of the calls was faster", ...shown(share(3)) },
-      { name: "Possible GB/s", value: (at) => speeds[at].roof || "", text: (at) => speeds[at].roof > 0 ? gigabytes(speeds[at].roof) : "not known" },
-      { name: "From", value: (at) => speeds[at].roofName },
+      { name: "Share", meaning: "Share of what is possible", ...shown(share(2)) },
+      { name: "10 %", meaning: "A tenth of the calls were slower", ...shown(share(1)) },
+      { name: "90 %", meaning: "A tenth of the calls were faster", ...shown(share(3)) },
+      { name: "Possible GB/s", value: (at) => speeds[at].roof || "", text: (at) => speeds[at].roof > 0 ? gigabytes(speeds[at].roof) : "unknown" },
+      { name: "Possible by", value: (at) => speeds[at].roofName },
       { name: "Clock", value: (at) => speeds[at].clock }
     ];
     return new Table(columns, speeds.length, [0, false], () => false, () => (at) => at === chosen(), click, true);
@@ -1553,8 +1555,8 @@
     const columns = [
       { name: "Rank", value: (at) => start.ranks[at].rank },
       { name: "Host", value: (at) => start.ranks[at].host },
-      { name: "Last in", meaning: "Creations to which it came last, by a second or more", value: (at) => `${start.ranks[at].last}/${start.ranks[at].creations}` },
-      { name: "Late by s", meaning: "To these, together", ...seconds2((at) => start.ranks[at].late) },
+      { name: "Last in", meaning: "Creations in which the rank arrived last, by a second or more", value: (at) => `${start.ranks[at].last}/${start.ranks[at].creations}` },
+      { name: "Late by s", meaning: "Total lateness in these creations", ...seconds2((at) => start.ranks[at].late) },
       ...start.phases.map((phase, nth) => ({ name: `${phase.column} s`, meaning: phase.name, ...seconds2((at) => start.ranks[at].seconds[nth]) }))
     ];
     return new Table(
@@ -1595,12 +1597,12 @@
       this.tip = el("div", "tip");
       this.table = null;
       this.series = /* @__PURE__ */ new Map();
-      // kind of operation and number of ranks: its mark
+      // kind of operation and number of ranks: its symbol
       this.chosen = 0;
       this.points = [];
       const { speeds } = page.incident.file;
       if (!speeds.length) {
-        this.root.append(el("p", "", "Not measured: the data has no times of the operations themselves."));
+        this.root.append(el("p", "", "Not measured: the data does not contain times of the operations themselves."));
         return;
       }
       for (const speed of speeds)
@@ -1610,7 +1612,7 @@
         this.chosen = speed;
         this.draw();
       });
-      this.root.append(el("h2", "", "Bus bandwidth over message size"), this.note, this.bySize, this.tip, this.hostTitle, this.byHost, this.table.root);
+      this.root.append(el("h2", "", "Bus bandwidth by message size"), this.note, this.bySize, this.tip, this.hostTitle, this.byHost, this.table.root);
       this.bySize.addEventListener("mousemove", (event) => {
         const at = this.near(event);
         this.tip.textContent = at < 0 ? "" : this.text(speeds[at]);
@@ -1635,13 +1637,13 @@
     seriesOf(speed) {
       return `${speed.op}, ${scale(speed)}`;
     }
-    // Without any roofline, 100 % is unknown, and the axis has GB/s.
+    // Without a roofline, 100 % is unknown, and the axis shows GB/s.
     get known() {
       return this.page.incident.file.speeds.some((speed) => speed.roof > 0);
     }
     rateText(speed, [n, low, median, high]) {
       const all = `${gigabytes(median)} GB/s, 10 to 90 % of ${count(n)} calls: ${gigabytes(low)} to ${gigabytes(high)} GB/s`;
-      return speed.roof > 0 ? `${percent(median / speed.roof)} of ${gigabytes(speed.roof)} GB/s (${speed.roofName}); ${all}` : `${all}; what is possible is not known`;
+      return speed.roof > 0 ? `${percent(median / speed.roof)} of ${gigabytes(speed.roof)} GB/s (${speed.roofName}); ${all}` : `${all}; what is possible is unknown`;
     }
     text(speed) {
       return `${speed.op} of ${payload(speed.bytes)}, ${scale(speed)}: ${this.rateText(speed, speed.rate)}`;
@@ -1654,10 +1656,10 @@
         return;
       const { speeds } = this.page.incident.file, width = Math.max(200, this.root.clientWidth - 34), colors = palette(), speed = speeds[this.chosen];
       const left = speeds.filter((one) => one.roof <= 0).length;
-      this.note.textContent = !this.known ? "What is possible is not known here, so there is no 100 %: lockstep analyze --line-rate GBITS or --nccl-tests FILE gives it." : "100 % is what is possible (" + [...new Set(speeds.filter((one) => one.roof > 0).map((one) => one.roofName))].slice(0, 3).join("; ") + "). Line: from 10 to 90 % of the calls." + (left ? ` For ${count(left)} of ${count(speeds.length)} rows it is not known; the table has their GB/s.` : "");
+      this.note.textContent = !this.known ? "What is possible is unknown, so there is no 100 %; lockstep analyze --line-rate GBITS or --nccl-tests FILE sets it." : "100 % is what is possible (" + [...new Set(speeds.filter((one) => one.roof > 0).map((one) => one.roofName))].slice(0, 3).join("; ") + "). Lines span 10 to 90 % of the calls." + (left ? ` For ${count(left)} of ${count(speeds.length)} rows this is unknown; the table shows their GB/s.` : "");
       this.drawSizes(width, colors);
       const hosts = speed.hostRates.length;
-      this.hostTitle.textContent = `${speed.op} of ${payload(speed.bytes)}, ${scale(speed)}: ` + (hosts === 0 ? speed.comms === 1 ? "one communicator, so its hosts have one speed" : "hosts are not known" : hosts < speed.hostsMeasured ? `the slowest ${count(hosts)} of ${count(speed.hostsMeasured)} hosts` : `${count(hosts)} hosts, the slowest first`);
+      this.hostTitle.textContent = `${speed.op} of ${payload(speed.bytes)}, ${scale(speed)}: ` + (hosts === 0 ? speed.comms === 1 ? "one communicator, so all its hosts have the same speed" : "the hosts are unknown" : hosts < speed.hostsMeasured ? `the slowest ${count(hosts)} of ${count(speed.hostsMeasured)} hosts` : `${count(hosts)} hosts, slowest first`);
       this.byHost.hidden = hosts === 0;
       if (hosts)
         this.drawHosts(width, colors, speed);
@@ -1859,7 +1861,7 @@
       for (const node of this.children.get(-1) ?? [])
         add(node, 0);
       if (left < 0)
-        this.list.append(el("p", "faint", "More stacks: narrow them with the filter."));
+        this.list.append(el("p", "faint", "There are more stacks; use the filter."));
     }
     draw() {
       if (this.page.place().rank !== this.shown) {
@@ -1888,17 +1890,17 @@
       this.tip = el("div", "tip");
       this.legend = el("div", "legend");
       this.ranks = [];
-      // ascending by rank, so that ranks of a host are side by side
+      // ascending by rank, so that ranks of a host are next to each other
       this.table = null;
       const { start } = page.incident.file;
       if (!start || !start.ranks.length) {
-        this.root.append(el("p", "", start?.text || "Not recorded: the data has no times of the creation of communicators."));
+        this.root.append(el("p", "", start?.text || "Not recorded: the data does not contain times of communicator creation."));
         return;
       }
       this.ranks = [...start.ranks].sort((a, b) => a.rank - b.rank);
       this.table = startTable(page, start);
-      const shown = start.ranks.length < page.incident.rows ? `the ${count(start.ranks.length)} ranks for which others waited most, and the slowest` : `${count(start.ranks.length)} ranks`;
-      this.root.append(el("p", "", start.text), el("h2", "", `Phases over ranks: ${shown}`), this.canvas, this.tip, this.legend, this.table.root);
+      const shown = start.ranks.length < page.incident.rows ? `the ${count(start.ranks.length)} ranks that others waited for most, and the slowest` : `${count(start.ranks.length)} ranks`;
+      this.root.append(el("p", "", start.text), el("h2", "", `Phases by rank: ${shown}`), this.canvas, this.tip, this.legend, this.table.root);
       this.canvas.addEventListener("mousemove", (event) => {
         const at = this.ranks[this.at(event)];
         this.tip.textContent = at ? this.text(start, at) : "";
@@ -1991,7 +1993,7 @@
       this.port = new Viewport(() => this.draw(), incident.served ? MOST_ROWS : Infinity);
       this.fit();
       this.root.append(
-        el("div", "bar", el("span", "faint", "culprits first, then their peers; wheel zooms, with Shift in time alone; drag or arrows move; 0 shows all")),
+        el("div", "bar", el("span", "faint", "culprits first, then their peers; wheel zooms, Shift+wheel zooms only in time; drag or arrows move; 0 shows all")),
         this.box,
         this.tip
       );
@@ -2002,7 +2004,7 @@
       });
       this.canvas.addEventListener("mousemove", (event) => this.hover(event.offsetX, event.offsetY));
     }
-    // Once calls are here: most of their time is in sight.
+    // Once calls have arrived, shows most of their time.
     fit() {
       const { begin, end, served, file } = this.page.incident;
       if (this.first !== Infinity || !begin.length)
@@ -2044,7 +2046,7 @@
       g.textBaseline = "middle";
       if (this.first === Infinity) {
         g.fillStyle = colors.text;
-        g.fillText(incident.served && !incident.begin.length ? incident.trouble || "reading the calls" : "The recording has no times.", 20, 40);
+        g.fillText(incident.served && !incident.begin.length ? incident.trouble || "loading the calls" : "The recording has no times.", 20, 40);
         return;
       }
       incident.want(this.rows.slice(Math.floor(y0), Math.ceil(y1)));
@@ -2163,14 +2165,14 @@
   ];
   var KEYS = [
     ["1 to 9", "views"],
-    ["w", "the whole job; again: back to the answer"],
+    ["w", "the whole job; press again to go back to the answer"],
     ["/", "search: rank, host, communicator, #call, function"],
-    ["+ - 0", "zoom in, zoom out, all (matrix, timeline)"],
+    ["+ - 0", "zoom in, zoom out, show all (matrix, timeline)"],
     ["arrows", "move (matrix, timeline)"],
-    ["c", "the next culprit"],
-    ["Escape", "close what is open; nothing selected"],
-    ["t", "light or dark"],
-    ["?", "these keys"]
+    ["c", "next culprit"],
+    ["Escape", "close, or clear the selection"],
+    ["t", "switch between light and dark"],
+    ["?", "show these keys"]
   ];
   var Main = class {
     constructor(incident) {
@@ -2264,7 +2266,7 @@
         root.append(el("section", "card", section.title ? el("h2", "", section.title) : el("h2", "", "Data"), rows));
       }
       if (file.unknown.length)
-        root.append(el("section", "card", el("h2", "", "Not known"), ...file.unknown.map((line) => el("p", "", line))));
+        root.append(el("section", "card", el("h2", "", "Unknown"), ...file.unknown.map((line) => el("p", "", line))));
       return { root, draw: () => void 0 };
     }
     // Creates a view when it is first shown.

@@ -1,9 +1,9 @@
-// What analyzer/browser/explore/data.cpp writes into the page.
+// The data that analyzer/browser/explore/data.cpp writes into the page.
 export type Runs = number[]; // first, last, first, last, .. ascending, inclusive
 
 export interface Section { title: string; finding: number; rows: [string, string[]][] }
 export type StackFrames = [string, number][]; // text and StackFrame.Kind of each frame, innermost first
-export interface Stack { frames: StackFrames; own: number } // own: the index of the frame in the user's code; -1 none
+export interface Stack { frames: StackFrames; own: number } // own: the index of the frame in the user's code; -1: none
 export interface FindingStack extends Stack { ranks: Runs; place: string; refused: string }
 export interface Finding {
   kind: string; text: string; ranks: Runs; comm: number; seq: number; op: string; victims: number; place: string;
@@ -20,9 +20,9 @@ export interface RankColumns {
 export interface CallFile {
   unitNs: number; span: number; ofRank: string; membership: string; kind: string; state: string; seq: string; peer: string; begin: string; end: string; site: string;
 }
-export type Rate = [number, number, number, number]; // calls, and bytes per second: the tenth that is slowest, the median, the tenth that is fastest
+export type Rate = [number, number, number, number]; // calls, and bytes per second at the 10th, 50th and 90th percentile
 export interface Speed {
-  op: string; bytes: number; ranks: number; hosts: number; comms: number; rate: Rate; roof: number; roofName: string; clock: string; // roof: 0 not known
+  op: string; bytes: number; ranks: number; hosts: number; comms: number; rate: Rate; roof: number; roofName: string; clock: string; // roof: 0: unknown
   hostRates: [string, ...Rate][]; hostsMeasured: number; // slowest first
 }
 export interface Start {
@@ -36,17 +36,17 @@ export interface File {
   speeds: Speed[]; start: Start | null; unknown: string[]; kinds: [string, number][]; states: [string, string][]; waitKinds: string[]; columns: Record<string, [string, string]>; texts: string[]; focus: Focus | null;
   memberships: { ofRank: string; comm: string; issued: string; completed: string };
   calls: CallFile;
-  lanes: string[]; grids: GridFile[] | null; // the first grid is every call in program order; null: the server has them, and the calls
+  lanes: string[]; grids: GridFile[] | null; // the first grid has every call in program order; null: the server has the grids and the calls
 }
 
-// The numbers of analyzer/viewdata/state.h, except `behind`, which only the page uses.
+// The numbers in analyzer/viewdata/state.h, and `behind`, which only the page uses.
 export const State = {
   outside: 0, completed: 1, gone: 2, issued: 3, enqueued: 4, started: 5, waiting: 6, noData: 7, failed: 8, mismatch: 9, missing: 10, behind: 11,
 } as const;
 
 export const WaitKind = { healthy: 0, victim: 1, cause: 2, cycle: 3, noData: 4 } as const;
 
-// As analyzer/browser/explore/grids.h: a row for each rank, and ranks whose rows are equal share a pattern.
+// As in analyzer/browser/explore/grids.h: a row for each rank; ranks with equal rows share a pattern.
 export interface GridFile { columns: number; firstSeq: number; rows: string; from: string; runs: string; length: string; state: string }
 
 export function bytes(base64: string): ArrayBuffer {

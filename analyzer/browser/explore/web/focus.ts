@@ -1,4 +1,5 @@
-// The first picture: the last calls in the culprit's communicator, with one row each for the culprits, their nearest peers and the rest.
+// The first picture: the last calls on the culprit's communicator, with rows for the culprits, their nearest peers
+// and the rest.
 import { BOLD, FONT, palette, Palette } from "./colors";
 import { runsCount, runsRanks, runsText } from "./data";
 import { Focus, FocusRow, State, WaitKind } from "./file";
@@ -91,7 +92,7 @@ export class FocusView implements View {
     g.font = FONT;
     g.fillStyle = colors.faint;
     if (this.focus.comm < 0) return;
-    if (firstSeq < 0) g.fillText("the last sends and receives of each rank, newest at the right", LABEL, 28);
+    if (firstSeq < 0) g.fillText("the last sends and receives of each rank, newest on the right", LABEL, 28);
     else for (let column = faultColumn - 5; column >= 0; column -= 5) g.fillText(`#${firstSeq + column}`, LABEL + column * cell + 2, 28);
     if (!fault) return;
     g.fillStyle = colors.bad;
@@ -154,7 +155,7 @@ export class FocusView implements View {
     });
   }
 
-  // Marks the fault: a red frame, a red cross if there is no call, and a text beside it.
+  // Marks the fault with a red frame, a red cross if there is no call, and a text beside it.
   private drawMark(g: CanvasRenderingContext2D, colors: Palette, x: number, cell: number, end: number, width: number): void {
     this.focus.rows.forEach((row, at) => {
       const y = HEAD + at * ROW, w = Math.max(8, cell - 2), h = ROW - 6;

@@ -1,8 +1,9 @@
-// Which ranks wait for which: causes in the first column, the ranks that wait for them in the next, and so on. A large graph scrolls; its text never shrinks.
+// Which ranks wait for which: causes in the first column, the ranks that wait for them in the next, and so on. A
+// large graph scrolls; its text does not shrink.
 import { BOLD, FONT, palette } from "./colors";
 import { runsRanks, runsText } from "./data";
 import { WaitKind } from "./file";
-import { context, el, fitText, plural } from "./dom";
+import { context, count, el, fitText } from "./dom";
 import { Page, View } from "./view";
 
 const WIDTH = 300, HEIGHT = 62, GAP_X = 148, GAP_Y = 14, MOST = 60;
@@ -18,8 +19,8 @@ export class GraphView implements View {
 
   constructor(private readonly page: Page) {
     this.layout();
-    const what = el("p", "faint", "Each box is a set of ranks in one state. An arrow points to what a box waits for; causes are at the left.");
-    if (this.leftOut) what.append(` ${plural(this.leftOut, "box")} more: not drawn.`);
+    const what = el("p", "faint", "Each box is a set of ranks in one state. An arrow points to what a box waits for; causes are on the left.");
+    if (this.leftOut) what.append(` ${count(this.leftOut)} more ${this.leftOut === 1 ? "box is" : "boxes are"} not drawn.`);
     this.root.append(what, this.canvas);
     this.canvas.addEventListener("click", event => {
       const box = this.boxes.find(b => event.offsetX >= b.x && event.offsetX <= b.x + WIDTH && event.offsetY >= b.y && event.offsetY <= b.y + HEIGHT);

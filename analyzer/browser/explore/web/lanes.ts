@@ -1,4 +1,5 @@
-// The states of all calls: every call of a rank in program order, or the communicators of a lane side by side ("dp_0", "dp_1", ..).
+// The states of all calls: every call of a rank in program order, or the communicators of a lane side by side
+// ("dp_0", "dp_1", ..).
 import { bytes, GridFile, State } from "./file";
 
 export class Grid {
@@ -7,7 +8,7 @@ export class Grid {
   readonly patternOf: Int32Array; // by row; -1 none
   readonly patterns: number;
   private readonly from: Int32Array; private readonly start: Uint32Array; private readonly length: Uint16Array; private readonly state: Uint8Array;
-  private readonly before: number; // the state of columns before a row's own
+  private readonly before: number; // the state of columns before a row's first run
 
   constructor(file: GridFile, readonly lane: number, rows: number) { // lane -1: program order
     this.columns = file.columns;
@@ -24,7 +25,7 @@ export class Grid {
     this.before = lane < 0 ? State.outside : State.gone;
   }
 
-  // Visits the runs of a row from a column on, as first column, column behind the last, state.
+  // Visits the runs of a row from a column on: first column, end column, state.
   visit(pattern: number, first: number, last: number, each: (from: number, to: number, state: number) => void): void {
     let at = this.from[pattern];
     if (this.before !== State.outside && at > first) each(first, Math.min(at, last), this.before);

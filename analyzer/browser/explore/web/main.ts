@@ -18,9 +18,9 @@ const VIEWS: [string, string][] = [
   ["comms", "Communicators"], ["speed", "Speed"], ["report", "Report"], ["start", "Start"],
 ];
 const KEYS: [string, string][] = [
-  ["1 to 9", "views"], ["w", "the whole job; again: back to the answer"], ["/", "search: rank, host, communicator, #call, function"],
-  ["+ - 0", "zoom in, zoom out, all (matrix, timeline)"], ["arrows", "move (matrix, timeline)"], ["c", "the next culprit"], ["Escape", "close what is open; nothing selected"],
-  ["t", "light or dark"], ["?", "these keys"],
+  ["1 to 9", "views"], ["w", "the whole job; press again to go back to the answer"], ["/", "search: rank, host, communicator, #call, function"],
+  ["+ - 0", "zoom in, zoom out, show all (matrix, timeline)"], ["arrows", "move (matrix, timeline)"], ["c", "next culprit"], ["Escape", "close, or clear the selection"],
+  ["t", "switch between light and dark"], ["?", "show these keys"],
 ];
 
 class Main implements Page {
@@ -39,7 +39,7 @@ class Main implements Page {
     this.build();
     incident.changed = () => this.draw();
     this.readHash();
-    if (incident.served) requestAnimationFrame(() => window.setTimeout(() => incident.grid(-1))); // after the first picture
+    if (incident.served) requestAnimationFrame(() => window.setTimeout(() => incident.grid(-1))); // after the first paint
     window.addEventListener("hashchange", () => this.readHash());
     window.addEventListener("resize", () => this.draw());
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -103,7 +103,7 @@ class Main implements Page {
       for (const [label, lines] of section.rows) rows.append(el("dt", "", label), el("dd", "", ...lines.map(line => el("p", "", line))));
       root.append(el("section", "card", section.title ? el("h2", "", section.title) : el("h2", "", "Data"), rows));
     }
-    if (file.unknown.length) root.append(el("section", "card", el("h2", "", "Not known"), ...file.unknown.map(line => el("p", "", line))));
+    if (file.unknown.length) root.append(el("section", "card", el("h2", "", "Unknown"), ...file.unknown.map(line => el("p", "", line))));
     return { root, draw: () => undefined };
   }
 

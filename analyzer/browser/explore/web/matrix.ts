@@ -1,4 +1,4 @@
-// A matrix of ranks and operations, from the whole job down to one cell.
+// A matrix of ranks and operations, from the whole job down to a single cell.
 import { BOLD, FONT, palette, severity } from "./colors";
 import { State, WaitKind } from "./file";
 import { context, el, fitText } from "./dom";
@@ -6,7 +6,7 @@ import { Grid } from "./lanes";
 import { Page, View } from "./view";
 import { Viewport } from "./viewport";
 
-const LEFT = 150, TOP = 26, RIGHT = 40; // RIGHT: room for the present states and the names of culprits
+const LEFT = 150, TOP = 26, RIGHT = 40; // RIGHT: room for the current states and the culprits' names
 
 export class MatrixView implements View {
   readonly root = el("div", "matrix fill");
@@ -16,8 +16,8 @@ export class MatrixView implements View {
   private readonly choice = el("select");
   private readonly port = new Viewport(() => this.draw());
   private shown = "";
-  private readonly now: Uint8Array; // by row: what the rank is in
-  private readonly picture = el("canvas"); // the cells as drawn last, for draws that change only what is on top of them
+  private readonly now: Uint8Array; // by row: the rank's current state
+  private readonly picture = el("canvas"); // the last drawn cells, for redraws that only change what is on top of them
   private pictured: unknown[] = [];
 
   constructor(private readonly page: Page) {
@@ -28,7 +28,7 @@ export class MatrixView implements View {
     this.choice.value = String((collective && incident.file.comms[incident.focusComm]?.lane) ?? -1);
     this.choice.addEventListener("change", () => { this.port.all(); this.draw(); });
     this.now = Uint8Array.from(incident.ranks.rank, (rank, row) => stateNow(incident.culprits.has(rank), incident.waitClass(row)?.kind));
-    const hint = el("span", "faint", "wheel or + and - zoom, drag or arrows move, 0 shows all, click for a cell");
+    const hint = el("span", "faint", "wheel or + and - zoom, drag or arrows move, 0 shows all, click selects a cell");
     this.root.append(el("div", "bar", this.choice, hint), this.box, this.tip, this.legend());
     this.port.attach(this.canvas, () => this.area(), (x, y) => this.click(x, y));
     this.canvas.addEventListener("mousemove", event => this.hover(event.offsetX, event.offsetY));
@@ -77,7 +77,7 @@ export class MatrixView implements View {
     const { incident } = this.page;
     g.fillStyle = palette().text;
     g.font = FONT;
-    g.fillText(incident.served ? incident.trouble || "reading the calls of all ranks" : "The calls do not fit into this page.", 20, 40);
+    g.fillText(incident.served ? incident.trouble || "loading the calls of all ranks" : "This page is too small to contain the calls.", 20, 40);
   }
 
   private chooseLane(comm: number): void {
@@ -99,7 +99,8 @@ export class MatrixView implements View {
     return -1;
   }
 
-  // Draws lines of cells: a line is a rank, or as many as fall on one pixel, of which the worst state is drawn. The same holds for columns.
+  // Draws lines of cells. A line is one rank, or as many ranks as fall on one pixel; then the worst state is drawn.
+  // The same applies to columns.
   private drawCells(g: CanvasRenderingContext2D, grid: Grid): void {
     const colors = palette(), a = this.area(), { x0, x1, y0, y1 } = this.port, rows = this.page.incident.rows;
     g.fillStyle = colors.back;
@@ -133,7 +134,7 @@ export class MatrixView implements View {
         const state = line[at], x = a.x + (wide ? (first + at - x0) * cw : at), right = a.x + (wide ? (first + to - x0) * cw - gapX : to);
         at = to;
         if (state === State.outside) continue;
-        // Cells at fault are never thinner than what is seen, and what is drawn after them leaves them whole.
+        // Faulty cells are always wide enough to see, and later cells do not cover them.
         if (severity[state] >= severity[State.failed]) { late.push([state, x, y, Math.max(1, right - x), Math.max(3, height)]); continue; }
         g.fillStyle = colors.state[state];
         g.fillRect(x, y, right - x, height);
@@ -164,7 +165,7 @@ export class MatrixView implements View {
     incident.want(inSight);
   }
 
-  // One cell a rank: moving, waiting, at fault. A job that is stuck is seen to be stuck whatever the lane.
+  // One cell for each rank: moving, waiting, at fault. A stuck job is visible in every lane.
   private drawNow(g: CanvasRenderingContext2D, ch: number): void {
     const colors = palette(), a = this.area(), { y0, y1 } = this.port, rows = Math.min(Math.ceil(y1), this.page.incident.rows);
     for (let row = Math.floor(y0); row < rows;) {
@@ -226,7 +227,7 @@ export class MatrixView implements View {
     }
   }
 
-  // A circle around the cell at fault, so that it is found in the picture of the whole job.
+  // A circle around the faulty cell makes it visible in the picture of the whole job.
   private ring(g: CanvasRenderingContext2D, grid: Grid, color: string, seq: number, ranks: number[]): void {
     const a = this.area(), { x0, x1, y0, y1 } = this.port, cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), incident = this.page.incident;
     for (const rank of ranks) {

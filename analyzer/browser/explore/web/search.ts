@@ -12,7 +12,7 @@ export function find(page: Page, wanted: string, openStacks: (text: string) => v
   const number = /^(?:rank\s*)?(\d+)$/.exec(text), call = /^#(\d+)$/.exec(text);
   if (number) addRank(page, hits, Number(number[1]));
   if (call) addCalls(page, hits, Number(call[1]));
-  const hosts = new Map<number, boolean>(); // by text: whether it contains what is wanted
+  const hosts = new Map<number, boolean>(); // by text: whether it contains the query
   const here = (name: number): boolean => {
     let known = hosts.get(name);
     if (known === undefined) hosts.set(name, known = incident.text(name).toLowerCase().includes(text));
@@ -40,7 +40,8 @@ function addRank(page: Page, hits: Hit[], rank: number): void {
   if (row !== undefined) hits.push({ text: `rank ${rank}, ${page.incident.where(row)}: ${page.incident.stateText(row)}`, go: () => page.select({ rank, comm: -1, op: -1 }) });
 }
 
-// The first rank of each communicator that has a call of this number. Of calls that are not on the page the kind is not known.
+// The first rank of each communicator with a call of this number. The kind of calls that are not on the page is
+// unknown.
 function addCalls(page: Page, hits: Hit[], seq: number): void {
   const incident: Incident = page.incident, seen = new Set<number>();
   const add = (row: number, comm: number, name: string) => {
@@ -77,7 +78,7 @@ export class SearchBox {
       if (event.key === "Enter" && this.hits.length) this.take(this.hits[0]);
       if (event.key === "Escape") this.close();
     });
-    this.input.addEventListener("blur", () => this.list.replaceChildren()); // a press on a hit comes before
+    this.input.addEventListener("blur", () => this.list.replaceChildren()); // a click on a hit happens before
   }
 
   focus(): void { this.input.focus(); this.input.select(); }

@@ -1,4 +1,4 @@
-// How fast each kind and size of operation was, as a share of what is possible: over message size, and over hosts.
+// How fast each kind and size of operation was, as a share of what is possible: by message size and by host.
 import { FONT, palette, Palette } from "./colors";
 import { context, count, el, fitText, gigabytes, payload, percent } from "./dom";
 import { Rate, Speed } from "./file";
@@ -8,7 +8,7 @@ import { Page, View } from "./view";
 const LEFT = 72, BELOW = 44, TOP = 14, SIZE_HEIGHT = 250, HOST_HEIGHT = 190, NEAR = 14;
 const MARKS = ["●", "■", "▲", "◆", "▼", "○", "□", "△", "◇", "▽"];
 
-// The vertical axis: from 0 to 1; below 0: not known.
+// The vertical axis: from 0 to 1; below 0: unknown.
 interface Axis { value(speed: Speed, rate: number): number; label(value: number): string }
 const SHARE: Axis = { value: (speed, rate) => (speed.roof > 0 ? rate / speed.roof : -1), label: value => `${(100 * value).toFixed(0)} %` };
 function ratesUpTo(top: number): Axis { return { value: (_, rate) => rate / top, label: value => gigabytes(value * top) + (value < 1 ? "" : " GB/s") }; }
@@ -20,19 +20,19 @@ export class SpeedView implements View {
   private readonly bySize = el("canvas"); private readonly byHost = el("canvas");
   private readonly hostTitle = el("h2"); private readonly note = el("p", "faint"); private readonly tip = el("div", "tip");
   private readonly table: View | null = null;
-  private readonly series = new Map<string, number>(); // kind of operation and number of ranks: its mark
+  private readonly series = new Map<string, number>(); // kind of operation and number of ranks: its symbol
   private chosen = 0;
   private points: [number, number, number][] = []; // x, y, speed
 
   constructor(private readonly page: Page) {
     const { speeds } = page.incident.file;
     if (!speeds.length) {
-      this.root.append(el("p", "", "Not measured: the data has no times of the operations themselves."));
+      this.root.append(el("p", "", "Not measured: the data does not contain times of the operations themselves."));
       return;
     }
     for (const speed of speeds) if (!this.series.has(this.seriesOf(speed))) this.series.set(this.seriesOf(speed), this.series.size);
     this.table = speedTable(speeds, () => this.chosen, speed => { this.chosen = speed; this.draw(); });
-    this.root.append(el("h2", "", "Bus bandwidth over message size"), this.note, this.bySize, this.tip, this.hostTitle, this.byHost, this.table.root);
+    this.root.append(el("h2", "", "Bus bandwidth by message size"), this.note, this.bySize, this.tip, this.hostTitle, this.byHost, this.table.root);
     this.bySize.addEventListener("mousemove", event => { const at = this.near(event); this.tip.textContent = at < 0 ? "" : this.text(speeds[at]); });
     this.bySize.addEventListener("click", event => { const at = this.near(event); if (at >= 0) { this.chosen = at; this.draw(); } });
     this.byHost.addEventListener("mousemove", event => { const host = this.hostAt(event); this.tip.textContent = host ? this.hostText(host) : ""; });
@@ -40,12 +40,12 @@ export class SpeedView implements View {
   }
 
   private seriesOf(speed: Speed): string { return `${speed.op}, ${scale(speed)}`; }
-  // Without any roofline, 100 % is unknown, and the axis has GB/s.
+  // Without a roofline, 100 % is unknown, and the axis shows GB/s.
   private get known(): boolean { return this.page.incident.file.speeds.some(speed => speed.roof > 0); }
 
   private rateText(speed: Speed, [n, low, median, high]: Rate): string {
     const all = `${gigabytes(median)} GB/s, 10 to 90 % of ${count(n)} calls: ${gigabytes(low)} to ${gigabytes(high)} GB/s`;
-    return speed.roof > 0 ? `${percent(median / speed.roof)} of ${gigabytes(speed.roof)} GB/s (${speed.roofName}); ${all}` : `${all}; what is possible is not known`;
+    return speed.roof > 0 ? `${percent(median / speed.roof)} of ${gigabytes(speed.roof)} GB/s (${speed.roofName}); ${all}` : `${all}; what is possible is unknown`;
   }
   private text(speed: Speed): string { return `${speed.op} of ${payload(speed.bytes)}, ${scale(speed)}: ${this.rateText(speed, speed.rate)}`; }
   private hostText([host, ...rate]: [string, ...Rate]): string { return `${host}: ${this.rateText(this.page.incident.file.speeds[this.chosen], rate)}`; }
@@ -54,14 +54,14 @@ export class SpeedView implements View {
     if (!this.table) return;
     const { speeds } = this.page.incident.file, width = Math.max(200, this.root.clientWidth - 34), colors = palette(), speed = speeds[this.chosen];
     const left = speeds.filter(one => one.roof <= 0).length;
-    this.note.textContent = !this.known ? "What is possible is not known here, so there is no 100 %: lockstep analyze --line-rate GBITS or --nccl-tests FILE gives it."
-      : "100 % is what is possible (" + [...new Set(speeds.filter(one => one.roof > 0).map(one => one.roofName))].slice(0, 3).join("; ") + "). Line: from 10 to 90 % of the calls."
-        + (left ? ` For ${count(left)} of ${count(speeds.length)} rows it is not known; the table has their GB/s.` : "");
+    this.note.textContent = !this.known ? "What is possible is unknown, so there is no 100 %; lockstep analyze --line-rate GBITS or --nccl-tests FILE sets it."
+      : "100 % is what is possible (" + [...new Set(speeds.filter(one => one.roof > 0).map(one => one.roofName))].slice(0, 3).join("; ") + "). Lines span 10 to 90 % of the calls."
+        + (left ? ` For ${count(left)} of ${count(speeds.length)} rows this is unknown; the table shows their GB/s.` : "");
     this.drawSizes(width, colors);
     const hosts = speed.hostRates.length;
     this.hostTitle.textContent = `${speed.op} of ${payload(speed.bytes)}, ${scale(speed)}: ` + (hosts === 0
-      ? speed.comms === 1 ? "one communicator, so its hosts have one speed" : "hosts are not known"
-      : hosts < speed.hostsMeasured ? `the slowest ${count(hosts)} of ${count(speed.hostsMeasured)} hosts` : `${count(hosts)} hosts, the slowest first`);
+      ? speed.comms === 1 ? "one communicator, so all its hosts have the same speed" : "the hosts are unknown"
+      : hosts < speed.hostsMeasured ? `the slowest ${count(hosts)} of ${count(speed.hostsMeasured)} hosts` : `${count(hosts)} hosts, slowest first`);
     this.byHost.hidden = hosts === 0;
     if (hosts) this.drawHosts(width, colors, speed);
     this.table.draw();

@@ -1,4 +1,4 @@
-// All stacks as one tree, outermost frame first. The culprits' paths are open at first.
+// All stacks as one tree, outermost frame first. The culprits' paths start open.
 import { inRuns, runsCount, runsRanks, runsText } from "./data";
 import { button, count, el } from "./dom";
 import { Page, View } from "./view";
@@ -16,7 +16,7 @@ export class StacksView implements View {
     parent.forEach((above, node) => this.children.set(above, [...(this.children.get(above) ?? []), node]));
     for (const nodes of this.children.values())
       nodes.sort((a, b) => Number(this.bad(b)) - Number(this.bad(a)) || runsCount(ranks[b]) - runsCount(ranks[a]) || a - b);
-    // Opens the frames of culprits, the outermost frames, and frames that are the only one below another.
+    // Opens the culprits' frames, the outermost frames, and frames that have no siblings.
     parent.forEach((above, node) => { if (this.bad(node) || above < 0 || this.children.get(above)!.length === 1) this.open.add(node); });
     this.filter.placeholder = "only stacks with this function or file";
     this.filter.addEventListener("input", () => this.fill());
@@ -66,7 +66,7 @@ export class StacksView implements View {
       if (open) for (const child of below) add(child, depth + 1);
     };
     for (const node of this.children.get(-1) ?? []) add(node, 0);
-    if (left < 0) this.list.append(el("p", "faint", "More stacks: narrow them with the filter."));
+    if (left < 0) this.list.append(el("p", "faint", "There are more stacks; use the filter."));
   }
 
   draw(): void {

@@ -11,19 +11,19 @@ const COLORS = [State.waiting, State.completed, State.started, State.issued, Sta
 export class StartView implements View {
   readonly root = el("div", "start scroll");
   private readonly canvas = el("canvas"); private readonly tip = el("div", "tip"); private readonly legend = el("div", "legend");
-  private readonly ranks: Start["ranks"] = []; // ascending by rank, so that ranks of a host are side by side
+  private readonly ranks: Start["ranks"] = []; // ascending by rank, so that ranks of a host are next to each other
   private readonly table: View | null = null;
 
   constructor(private readonly page: Page) {
     const { start } = page.incident.file;
     if (!start || !start.ranks.length) {
-      this.root.append(el("p", "", start?.text || "Not recorded: the data has no times of the creation of communicators."));
+      this.root.append(el("p", "", start?.text || "Not recorded: the data does not contain times of communicator creation."));
       return;
     }
     this.ranks = [...start.ranks].sort((a, b) => a.rank - b.rank);
     this.table = startTable(page, start);
-    const shown = start.ranks.length < page.incident.rows ? `the ${count(start.ranks.length)} ranks for which others waited most, and the slowest` : `${count(start.ranks.length)} ranks`;
-    this.root.append(el("p", "", start.text), el("h2", "", `Phases over ranks: ${shown}`), this.canvas, this.tip, this.legend, this.table.root);
+    const shown = start.ranks.length < page.incident.rows ? `the ${count(start.ranks.length)} ranks that others waited for most, and the slowest` : `${count(start.ranks.length)} ranks`;
+    this.root.append(el("p", "", start.text), el("h2", "", `Phases by rank: ${shown}`), this.canvas, this.tip, this.legend, this.table.root);
     this.canvas.addEventListener("mousemove", event => { const at = this.ranks[this.at(event)]; this.tip.textContent = at ? this.text(start, at) : ""; });
     this.canvas.addEventListener("click", event => { const at = this.ranks[this.at(event)]; if (at) page.select({ rank: at.rank, comm: -1, op: -1 }); });
   }

@@ -1,11 +1,11 @@
-// Tables. A click on a column sorts by it, and a filter shows only rows that contain a text.
+// Tables. A click on a column sorts by it, and a filter shows only the rows that contain a text.
 import { runsCount, runsText } from "./data";
 import { Speed, Start, WaitKind } from "./file";
 import { count, el, gigabytes, payload, percent, plural } from "./dom";
 import { Page, View } from "./view";
 
-const MOST = 100; // rows that can be read: more are slow, and nobody reads them
-// Rows that fill a window; the others come when somebody scrolls to them.
+const MOST = 100; // more rows would be slow, and nobody reads them
+// Rows that fill a window; scrolling adds the others.
 const few = () => Math.min(MOST, Math.ceil(window.innerHeight / 20));
 
 const NAMES = new Intl.Collator("en", { numeric: true });
@@ -15,7 +15,7 @@ interface Column { name: string; meaning?: string; value(row: number): Value; te
 
 function textOf(column: Column, row: number): string { return column.text ? column.text(row) : String(column.value(row)); }
 
-// What is not known comes first.
+// Unknown values come first.
 function compared(a: Value, b: Value): number {
   if (a === b) return 0;
   if (typeof a === "number" && typeof b === "number") return a - b;
@@ -30,15 +30,15 @@ class Table implements View {
   private readonly note = el("span", "faint");
   private by = 0; private down = false;
   private readonly texts: (string | undefined)[] = [];
-  private readonly marks: Uint8Array; // by row: 1 if it is bad
+  private readonly marks: Uint8Array; // by row: 1 if the row is drawn as bad
   private order: number[] = []; // the rows on the page
-  private count = 0; // rows that the filter leaves
-  private limit = few(); // rows in the document
+  private count = 0; // number of rows that match the filter
+  private limit = few(); // maximum number of rows in the document
   private shown: string | null = null;
 
   constructor(private readonly columns: Column[], private readonly rows: number, sort: [number, boolean], bad: (row: number) => boolean,
     private readonly chosen: () => (row: number) => boolean, private readonly click: (row: number) => void, private readonly embedded = false) {
-    if (embedded) this.root.className = "table"; // what is around it scrolls
+    if (embedded) this.root.className = "table"; // the surrounding element scrolls
     [this.by, this.down] = sort;
     this.marks = Uint8Array.from({ length: rows }, (_, row) => Number(bad(row)));
     this.filter.placeholder = "filter";
@@ -62,7 +62,7 @@ class Table implements View {
     this.arrange();
   }
 
-  // Keeps the first rows in the order of the column: few are shown, so the others need not be sorted.
+  // Keeps the first rows in the column's order: only a few are shown, so the others need not be sorted.
   private arrange(): void {
     const wanted = this.filter.value.trim().toLowerCase(), { value } = this.columns[this.by], sign = this.down ? -1 : 1, first: number[] = [], values: Value[] = [];
     this.count = 0;
@@ -84,7 +84,7 @@ class Table implements View {
   }
 
   private fill(): void {
-    this.note.textContent = this.count > MOST ? `${count(this.count - MOST)} more rows: narrow them with the filter` : plural(this.count, "row");
+    this.note.textContent = this.count > MOST ? `${count(this.count - MOST)} more rows; use the filter` : plural(this.count, "row");
     this.body.replaceChildren(...this.lines(0));
     [...this.head.children].forEach((cell, at) => cell.setAttribute("aria-sort", at !== this.by ? "none" : this.down ? "descending" : "ascending"));
   }
@@ -98,7 +98,7 @@ class Table implements View {
     });
   }
 
-  // All that the filter looks at.
+  // All text that the filter searches.
   private words(row: number): string {
     return this.texts[row] ??= this.columns.map(column => textOf(column, row)).join("\n").toLowerCase();
   }
@@ -109,7 +109,7 @@ class Table implements View {
   }
 }
 
-// Columns that the viewer has too, under the same names.
+// Columns that the viewer also has, under the same names.
 function named(page: Page, columns: [string, (row: number) => Value][]): Column[] {
   return columns.map(([key, value]) => { const [name, meaning] = page.incident.file.columns[key]; return { name, meaning, value }; });
 }
@@ -140,8 +140,8 @@ export function commTable(page: Page): View {
   const columns = [...named(page, [["comm", comm => comms[comm].name], ["size", comm => comms[comm].size]]),
     { name: "Recorded", meaning: "Members with data", value: (comm: number) => seen[comm] },
     { name: "Newest call", value: (comm: number) => (seen[comm] ? high[comm] : "") },
-    { name: "Spread", meaning: "Calls between the first member and the last", value: (comm: number) => (seen[comm] ? high[comm] - low[comm] : "") },
-    { name: "Members", value: (comm: number) => (runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "not known") },
+    { name: "Spread", meaning: "Calls between the first and the last member", value: (comm: number) => (seen[comm] ? high[comm] - low[comm] : "") },
+    { name: "Members", value: (comm: number) => (runsCount(comms[comm].ranks) ? runsText(comms[comm].ranks, 8) : "unknown") },
   ];
   return new Table(columns, comms.length, [0, false], comm => comm === incident.focusComm, () => comm => comm === page.place().comm,
     comm => page.open("matrix", { rank: comms[comm].ranks[0] ?? -1, comm, op: -1 }));
@@ -152,13 +152,13 @@ export function speedTable(speeds: Speed[], chosen: () => number, click: (speed:
   const shown = (value: (at: number) => number) => ({ value: (at: number) => known(value(at)), text: (at: number) => (value(at) < 0 ? "?" : percent(value(at))) });
   const columns: Column[] = [
     { name: "Operation", value: at => speeds[at].op }, { name: "Payload", meaning: "As nccl-tests counts it", value: at => speeds[at].bytes, text: at => payload(speeds[at].bytes) },
-    { name: "Ranks", value: at => speeds[at].ranks }, { name: "Hosts", meaning: "That each communicator crosses", value: at => speeds[at].hosts || "" },
-    { name: "Comms", value: at => speeds[at].comms }, { name: "Calls", meaning: "Measured", value: at => speeds[at].rate[0] },
+    { name: "Ranks", value: at => speeds[at].ranks }, { name: "Hosts", meaning: "Hosts that each communicator spans", value: at => speeds[at].hosts || "" },
+    { name: "Comms", value: at => speeds[at].comms }, { name: "Calls", meaning: "Number of measured calls", value: at => speeds[at].rate[0] },
     { name: "GB/s", meaning: "Bus bandwidth, the median", value: at => speeds[at].rate[2], text: at => gigabytes(speeds[at].rate[2]) },
-    { name: "Share", meaning: "Of what is possible", ...shown(share(2)) }, { name: "10 %", meaning: "A tenth of the calls was slower", ...shown(share(1)) },
-    { name: "90 %", meaning: "A tenth of the calls was faster", ...shown(share(3)) },
-    { name: "Possible GB/s", value: at => speeds[at].roof || "", text: at => (speeds[at].roof > 0 ? gigabytes(speeds[at].roof) : "not known") },
-    { name: "From", value: at => speeds[at].roofName }, { name: "Clock", value: at => speeds[at].clock },
+    { name: "Share", meaning: "Share of what is possible", ...shown(share(2)) }, { name: "10 %", meaning: "A tenth of the calls were slower", ...shown(share(1)) },
+    { name: "90 %", meaning: "A tenth of the calls were faster", ...shown(share(3)) },
+    { name: "Possible GB/s", value: at => speeds[at].roof || "", text: at => (speeds[at].roof > 0 ? gigabytes(speeds[at].roof) : "unknown") },
+    { name: "Possible by", value: at => speeds[at].roofName }, { name: "Clock", value: at => speeds[at].clock },
   ];
   return new Table(columns, speeds.length, [0, false], () => false, () => at => at === chosen(), click, true);
 }
@@ -167,8 +167,8 @@ export function startTable(page: Page, start: Start): View {
   const seconds = (value: (at: number) => number) => ({ value: (at: number) => known(value(at)), text: (at: number) => (value(at) < 0 ? "" : value(at).toFixed(3)) });
   const columns: Column[] = [
     { name: "Rank", value: at => start.ranks[at].rank }, { name: "Host", value: at => start.ranks[at].host },
-    { name: "Last in", meaning: "Creations to which it came last, by a second or more", value: at => `${start.ranks[at].last}/${start.ranks[at].creations}` },
-    { name: "Late by s", meaning: "To these, together", ...seconds(at => start.ranks[at].late) },
+    { name: "Last in", meaning: "Creations in which the rank arrived last, by a second or more", value: at => `${start.ranks[at].last}/${start.ranks[at].creations}` },
+    { name: "Late by s", meaning: "Total lateness in these creations", ...seconds(at => start.ranks[at].late) },
     ...start.phases.map((phase, nth) => ({ name: `${phase.column} s`, meaning: phase.name, ...seconds(at => start.ranks[at].seconds[nth]) })),
   ];
   return new Table(columns, start.ranks.length, [3, true], () => false, () => at => start.ranks[at].rank === page.place().rank,

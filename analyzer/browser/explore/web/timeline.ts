@@ -1,11 +1,11 @@
-// Ranks against time, on a common clock.
+// Ranks over time, on a common clock.
 import { BOLD, FONT, palette } from "./colors";
 import { State } from "./file";
 import { context, el, fitText } from "./dom";
 import { Page, View } from "./view";
 import { Viewport } from "./viewport";
 
-const LEFT = 150, TOP = 26, MOST_ROWS = 120; // in sight at once, if the server is asked for them
+const LEFT = 150, TOP = 26, MOST_ROWS = 120; // visible at once, if the server provides the calls
 
 export class TimelineView implements View {
   readonly root = el("div", "timeline fill");
@@ -27,13 +27,13 @@ export class TimelineView implements View {
     this.rows.sort((a, b) => rank[b] - rank[a] || a - b);
     this.port = new Viewport(() => this.draw(), incident.served ? MOST_ROWS : Infinity);
     this.fit();
-    this.root.append(el("div", "bar", el("span", "faint", "culprits first, then their peers; wheel zooms, with Shift in time alone; drag or arrows move; 0 shows all")),
+    this.root.append(el("div", "bar", el("span", "faint", "culprits first, then their peers; wheel zooms, Shift+wheel zooms only in time; drag or arrows move; 0 shows all")),
       this.box, this.tip);
     this.port.attach(this.canvas, () => this.area(), (x, y) => { const row = this.rowAt(x, y); if (row >= 0) page.select({ rank: incident.ranks.rank[row], comm: -1, op: -1 }); });
     this.canvas.addEventListener("mousemove", event => this.hover(event.offsetX, event.offsetY));
   }
 
-  // Once calls are here: most of their time is in sight.
+  // Once calls have arrived, shows most of their time.
   private fit(): void {
     const { begin, end, served, file } = this.page.incident;
     if (this.first !== Infinity || !begin.length) return;
@@ -44,7 +44,7 @@ export class TimelineView implements View {
     }
     if (this.first === Infinity) return;
     const newest = begin.filter(time => time > 0).sort(), early = newest[Math.floor(newest.length * (served ? 0.8 : 0.1))] ?? this.first;
-    if (served) { this.first = 1; this.last = Math.max(this.last, file.calls.span); } // other ranks' calls come later
+    if (served) { this.first = 1; this.last = Math.max(this.last, file.calls.span); } // other ranks' calls arrive later
     if (this.first >= this.last) this.last = this.first + 1;
     this.last += (this.last - this.first) * 0.03;
     this.port.size(Math.max(1, this.last - this.first), Math.max(1, this.rows.length));
@@ -65,14 +65,14 @@ export class TimelineView implements View {
     g.fillRect(0, 0, this.box.clientWidth, this.box.clientHeight);
     g.font = FONT;
     g.textBaseline = "middle";
-    if (this.first === Infinity) { g.fillStyle = colors.text; g.fillText(incident.served && !incident.begin.length ? incident.trouble || "reading the calls" : "The recording has no times.", 20, 40); return; }
+    if (this.first === Infinity) { g.fillStyle = colors.text; g.fillText(incident.served && !incident.begin.length ? incident.trouble || "loading the calls" : "The recording has no times.", 20, 40); return; }
     incident.want(this.rows.slice(Math.floor(y0), Math.ceil(y1)));
     const step = Math.max(1, Math.floor(1 / ch));
     for (let at = Math.floor(y0); at < Math.min(this.rows.length, Math.ceil(y1)); at += step) {
       const row = this.rows[at], y = a.y + (at - y0) * ch, rank = incident.ranks.rank[row], culprit = incident.culprits.has(rank);
       const h = Math.max(1, ch * step - (ch > 6 ? 2 : 0));
       if (culprit || rank === this.page.place().rank) { g.fillStyle = colors.band; g.fillRect(0, y, a.w + LEFT, h); }
-      // Backwards: of the calls that are not done the oldest, which the rank is in, covers those behind it.
+      // Draws backwards, so that the oldest unfinished call, which the rank is in, covers later ones.
       let drawn = Infinity;
       const names: [number, number, number][] = []; // call, x, room
       for (let call = incident.endCall[row] - 1; call >= incident.firstCall[row]; call--) {
@@ -88,7 +88,7 @@ export class TimelineView implements View {
         g.fillRect(x, y, w, h);
         if (w > 60 && ch > 13) names.push([call, x, w]);
       }
-      // Names of the bars that are on top; a bar that another covers has no room for its own.
+      // Names of the bars on top. A covered bar has no room for its name.
       g.fillStyle = colors.text;
       for (let n = names.length - 1, free = Infinity, taken = -1; n >= 0; n--) {
         const [call, x, w] = names[n];

@@ -1,4 +1,4 @@
-// What all views share: the selected place, and the functions by which the page calls a view.
+// What all views share: the selected place, and the functions through which the page calls a view.
 import { Incident } from "./data";
 
 export interface Place { rank: number; comm: number; op: number } // -1 if none
@@ -12,6 +12,6 @@ export interface Page {
 
 export interface View {
   readonly root: HTMLElement;
-  draw(): void; // called when the view appears, or when its size, the colors or the place change
+  draw(): void; // called when the view appears, or when its size, the colors or the place changes
   key?(event: KeyboardEvent): boolean; // returns true if the view used the key
 }

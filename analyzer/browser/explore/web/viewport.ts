@@ -1,4 +1,4 @@
-// The visible part of a large picture, which the mouse wheel, dragging and keys move.
+// The visible part of a large picture. The mouse wheel, dragging and keys move it.
 
 export class Viewport {
   x0 = 0; x1 = 1; y0 = 0; y1 = 1;
@@ -30,7 +30,7 @@ export class Viewport {
     this.set(this.x0 + dx, this.x1 + dx, this.y0 + dy, this.y1 + dy);
     this.redraw();
   }
-  // Shows a cell in the middle of this many columns and rows.
+  // Shows a cell in the center of this many columns and rows.
   showCell(x: number, y: number, columns: number, rows: number): void {
     this.set(x + 0.5 - columns / 2, x + 0.5 + columns / 2, y + 0.5 - rows / 2, y + 0.5 + rows / 2);
   }
