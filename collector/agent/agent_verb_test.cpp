@@ -457,7 +457,8 @@ TEST_F(AgentVerbTest, OnAFullDiskItContinuesAndReportsWhatIsMissing) {
   collector_->Ask(CollectRequest::EVIDENCE, {0, 1, 2, 3});
   ASSERT_TRUE(collector_->Until([&] {
     const std::string log = support::ReadFile(folder_ + "/agent.log");
-    return log.find("is not saved") != std::string::npos || log.find("no room in the spool") != std::string::npos;
+    return log.find("could not save the ring") != std::string::npos ||
+           log.find("no room in the spool") != std::string::npos;
   }));
   const size_t beats = collector_->heartbeats.size();
   ASSERT_TRUE(collector_->Until([&] { return collector_->heartbeats.size() > beats + 1; }));

@@ -231,7 +231,7 @@ bool HostSource::Read(Ring* ring, bool in_flight) {
   User& user = users_[ring->file.uid];
   if (user.bytes - ring->bytes + bytes > options_.most_bytes_of_user) {
     if (!user.too_much)
-      Log(absl::StrCat("the rings of user ", ring->file.uid, " hold too much: ", ring->file.path,
+      Log(absl::StrCat("the rings of user ", ring->file.uid, " are too large: ", ring->file.path,
                        " and others are not read"));
     user.too_much = true;
     return false;
@@ -325,7 +325,7 @@ void HostSource::Sort(Ring* ring) {
     if (job != nullptr && job != one->job && number > 0) {
       Log(absl::StrCat(
           "pid ", one->HostPid(), ", rank ", one->rank, " of ", job->identity.job(),
-          ", belongs to another job of that name: it shares no communicator with the other process of its rank"));
+          ", belongs to another job of the same name: it shares no communicator with the other process of its rank"));
     }
     if (job != one->job) {
       for (Job* of : {job, one->job}) {
@@ -364,7 +364,7 @@ void HostSource::Follow(Ring* ring) {
   ring->process.life = Life::kRunning;
   ring->progress_ns = MonotonicNs();
   if (!ends_->Add(*pid, pidfd, ring->key))
-    Log(absl::StrCat("process ", *pid, " cannot be watched, so its end will be noticed late"));
+    Log(absl::StrCat("process ", *pid, " cannot be watched, so its exit will be noticed late"));
 }
 
 void HostSource::Save(Ring* ring) {
@@ -581,7 +581,7 @@ void HostSource::ShowRanks(Job* job, const std::vector<Ring*>& rings) {
     Ring*& one = chosen[ring->rank];
     if (one != nullptr && one->alive && ring->alive && job->claimed_twice.insert(ring->rank).second) {
       ++counters_.duplicates;
-      Log(absl::StrCat("two processes of ", job->identity.job(), " say that they are rank ", ring->rank, ": pids ",
+      Log(absl::StrCat("two processes of ", job->identity.job(), " both claim to be rank ", ring->rank, ": pids ",
                        one->HostPid(), " and ", ring->HostPid(), "; the newer one is shown"));
     }
     const auto order = [](const Ring* r) { return std::make_pair(r->alive, r->digest.process.created_mono_ns); };

@@ -222,7 +222,7 @@ TEST_F(HostSourceTest, OfTwoProcessesOfARankTheYoungerIsShownAndBothAreReported)
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
   ASSERT_EQ(source_->ranks(0).size(), 1u);
   EXPECT_EQ(source_->ranks(0)[0].digest->process.pid, younger.pid());
-  EXPECT_THAT(log_, HasSubstr("two processes of train say that they are rank 5"));
+  EXPECT_THAT(log_, HasSubstr("two processes of train both claim to be rank 5"));
   younger.Reap(SIGKILL);
   ASSERT_TRUE(Wait([&] { return source_->ranks(0)[0].digest->process.pid == older.pid(); }));
 }
@@ -238,7 +238,7 @@ TEST_F(HostSourceTest, TwoJobsWithTheSameNameOnAHostAreDistinguished) {
   EXPECT_EQ(source_->job(1).life(), 1u);
   EXPECT_EQ(Sight(5, 0)->digest->process.pid, one.pid());
   EXPECT_EQ(Sight(5, 1)->digest->process.pid, other.pid());
-  EXPECT_THAT(log_, HasSubstr("belongs to another job of that name"));
+  EXPECT_THAT(log_, HasSubstr("belongs to another job of the same name"));
   // A request to one agent is answered with its own ranks.
   for (size_t i = 0; i < 2; ++i) {
     CollectRequest request = Request(CollectRequest::DIGEST);

@@ -210,7 +210,7 @@ class Workshop final : public HostWorkshop {
       // answer.
       if (status.ok() || absl::IsOutOfRange(status)) continue;
       HostEvidence evidence = Envelope(order.request);
-      evidence.set_problem(HostRedaction().Text(absl::StrCat("no rings of ", options_.host, ": ", status.message())));
+      evidence.set_problem(HostRedaction().Text(absl::StrCat("no rings from ", options_.host, ": ", status.message())));
       done_.push_back(std::move(evidence));
       Wake();
     }
@@ -223,7 +223,7 @@ class Workshop final : public HostWorkshop {
       if (bytes > kMostDumpBytes) {
         inputs.back().snapshot.problems.push_back(
             absl::StrCat("the rings of ", order->rings.size() - inputs.size(),
-                         " more processes of this host are left out, because their data is too large"));
+                         " more processes on this host are left out because their data is too large"));
         break;
       }
       RingInput input;

@@ -57,12 +57,12 @@ absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnColle
   if (access(program.c_str(), X_OK) != 0)
     return absl::NotFoundError(absl::StrCat("--alone needs ", program, ": ", strerror(errno)));
   if (mkdir(options.out.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(absl::StrCat("cannot make the folder ", options.out, ": ", strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("cannot create the folder ", options.out, ": ", strerror(errno)));
   }
   own->lock_.reset(open((options.folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!own->lock_.ok() || flock(own->lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    return absl::UnavailableError(absl::StrCat("another agent is alone in ", options.folder, " (", strerror(errno),
-                                               "); LOCKSTEP_RUNTIME_DIR names another place"));
+    return absl::UnavailableError(absl::StrCat("another agent --alone already uses ", options.folder, " (",
+                                               strerror(errno), "); set LOCKSTEP_RUNTIME_DIR to another folder"));
   }
   if (absl::Status status = own->Spawn(); !status.ok()) return status;
   return own;
@@ -104,9 +104,9 @@ void OwnCollector::Tick(int64_t mono_ns) {
     next_ns_ = mono_ns + pause_ns_;
     if (options_.say) {
       options_.say(absl::StrCat("the collector on ", endpoint_,
-                                WIFSIGNALED(status) ? " was ended by signal " : " ended with status ",
+                                WIFSIGNALED(status) ? " was killed by signal " : " exited with status ",
                                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), " (see ", options_.log,
-                                "); it is started again in ", pause_ns_ / kSecond, " s"));
+                                "); restarting it in ", pause_ns_ / kSecond, " s"));
     }
   }
   if (mono_ns < next_ns_) return;

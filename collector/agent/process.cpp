@@ -56,7 +56,7 @@ class AgentProcess {
     }
     // The only line that is printed; everything else goes into the log.
     Say(absl::StrCat("agent: watching ", options_.host, ", collector ",
-                     own_collector_ != nullptr     ? absl::StrCat("of its own, incidents in ", options_.out)
+                     own_collector_ != nullptr     ? absl::StrCat("its own, incidents in ", options_.out)
                      : options_.collectors.empty() ? "none"
                                                    : absl::StrJoin(options_.collectors, ", "),
                      options_.security.insecure ? " WITHOUT KEYS" : "", ", log ", options_.log));
@@ -95,7 +95,7 @@ class AgentProcess {
     sigprocmask(SIG_BLOCK, &ours, nullptr);
     signal(SIGPIPE, SIG_IGN);
     signals_.reset(signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!signals_.ok()) return absl::UnavailableError(absl::StrCat("cannot take signals: ", strerror(errno)));
+    if (!signals_.ok()) return absl::UnavailableError(absl::StrCat("cannot handle signals: ", strerror(errno)));
     rlimit files{};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
       files.rlim_cur = files.rlim_max;
@@ -114,7 +114,7 @@ class AgentProcess {
     const absl::StatusOr<Redactor> redactor = MakeRedactor(options_.redact, options_.security.own_key, &key);
     if (!redactor.ok()) return redactor.status();
     SetHostRedaction(*redactor);
-    if (redactor->on()) Log(absl::StrCat("redacts ", RedactLevelName(options_.redact), ", key ", key));
+    if (redactor->on()) Log(absl::StrCat("redacting ", RedactLevelName(options_.redact), ", key ", key));
 
     HostSourceOptions source;
     source.host = options_.host;
@@ -217,7 +217,7 @@ class AgentProcess {
     if (options_.collectors.empty()) return;
     const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
     if (!folder.ok()) {
-      Log(absl::StrCat("tools on this host will not find the collector by themselves: ", folder.status().message()));
+      Log(absl::StrCat("tools on this host cannot find the collector automatically: ", folder.status().message()));
       return;
     }
     // Relays are listed first and do not answer tools. The order of the keys is the same.
@@ -232,7 +232,7 @@ class AgentProcess {
     if (here && !wire::IsLocal(collector)) return;
     const absl::Status status = WriteCollectorPlace(*folder, {collector, key});
     if (!status.ok()) {
-      Log(absl::StrCat("tools on this host will not find the collector by themselves: ", status.message()));
+      Log(absl::StrCat("tools on this host cannot find the collector automatically: ", status.message()));
     } else if (!there.ok() || there->endpoint != collector) {
       word_ = *folder;
     }
@@ -288,16 +288,16 @@ class AgentProcess {
     const MarkSamplerCounters marks = source_->counters().marks;
     blind_.clear();
     if (finder.stuck_ns > 0)
-      blind_.push_back(absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ",
+      blind_.push_back(absl::StrCat("cannot look for new rings: ", finder.stuck_at, " has not responded for ",
                                     finder.stuck_ns / kSecond, " s"));
     if (marks.stuck_ns > 0)
       blind_.push_back(
-          absl::StrCat("no times of GPU marks: a ring file has not responded for ", marks.stuck_ns / kSecond, " s"));
+          absl::StrCat("GPU marks are not timed: a ring file has not responded for ", marks.stuck_ns / kSecond, " s"));
     if ((finder.stuck_ns > 0) == finder_stuck_) return;
     finder_stuck_ = finder.stuck_ns > 0;
-    Log(finder_stuck_ ? absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ",
+    Log(finder_stuck_ ? absl::StrCat("cannot look for new rings: ", finder.stuck_at, " has not responded for ",
                                      finder.stuck_ns / kSecond, " s")
-                      : "new rings are found again");
+                      : "looking for new rings again");
   }
 
   void OnSignals() {
@@ -320,7 +320,7 @@ class AgentProcess {
     // Spooled data stays for the next agent. If the host is about to disappear, this is the last chance to send it.
     while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);
     if (own_collector_ != nullptr) own_collector_->End(2 * kSecond);
-    Log(absl::StrCat("ended; ", spool_->held(), " chunks wait in the spool"));
+    Log(absl::StrCat("exiting; ", spool_->held(), " chunks are still in the spool"));
     if (!word_.empty()) RemoveCollectorPlace(word_, options_.collectors[0]);
   }
 
@@ -331,20 +331,24 @@ class AgentProcess {
     const SpoolCounters spool = spool_->counters();
     const RingFinderCounters finder = finder_->counters();
     MetricSet set;
-    set.Gauge("agent_connected", "1: a collector has accepted this agent", session_->welcome() ? 1 : 0);
+    set.Gauge("agent_connected", "1 if a collector has accepted this agent", session_->welcome() ? 1 : 0);
     set.Counter("agent_heartbeats", "Heartbeats sent", session.heartbeats);
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "heartbeat", session.heartbeats_dropped);
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "answer", session.dropped);
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "file", spool.files_dropped);
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "ring", spool.rings_dropped);
-    set.Counter("agent_heartbeat_bytes", "Of heartbeats as sent", session.heartbeat_bytes);
+    set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind",
+                  "heartbeat", session.heartbeats_dropped);
+    set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind", "answer",
+                  session.dropped);
+    set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind", "file",
+                  spool.files_dropped);
+    set.CounterOf("agent_dropped", "Heartbeats, answers, files and rings that were dropped, by kind", "kind", "ring",
+                  spool.rings_dropped);
+    set.Counter("agent_heartbeat_bytes", "Heartbeat bytes on the wire", session.heartbeat_bytes);
     set.Gauge("agent_late", "Communicators that are late now", session_->late());
     set.Counter("agent_late_reports", "Waits that became late", session.late);
-    set.Counter("agent_requests", "Requests of the collector", session.requests);
+    set.Counter("agent_requests", "Requests from the collector", session.requests);
     set.Counter("agent_digests", "Digests sent", session.digests);
     set.Counter("agent_evidence", "Processes whose evidence was gathered", source.evidence);
     set.Counter("agent_chunks_sent", "Chunks sent", session.chunks_sent);
-    set.Counter("agent_chunks_acknowledged", "Chunks that the collector has on disk", session.chunks_acked);
+    set.Counter("agent_chunks_acknowledged", "Chunks that the collector has written to disk", session.chunks_acked);
     set.Counter("agent_malformed", "Invalid messages", session.malformed);
     set.Gauge("agent_rings", "Rings held", source.rings);
     set.Gauge("agent_processes", "Processes followed", source.live);
@@ -352,8 +356,8 @@ class AgentProcess {
     set.Counter("agent_ended", "Processes that ended", source.ended);
     set.Counter("agent_ended_badly", "Processes that ended by a signal or with a status other than 0",
                 source.ended_badly);
-    set.Counter("agent_rings_saved", "Rings saved at abnormal ends", spool.rings_put);
-    set.Counter("agent_rings_removed", "Removed rings of dead processes", retainer_->removed());
+    set.Counter("agent_rings_saved", "Rings saved after abnormal exits", spool.rings_put);
+    set.Counter("agent_rings_removed", "Rings of dead processes that were removed", retainer_->removed());
     set.CounterOf("agent_rings_refused", "Files that were refused as rings, by reason", "reason", "kind",
                   finder.refused_kind);
     set.CounterOf("agent_rings_refused", "", "reason", "owner", finder.refused_owner);
@@ -362,7 +366,7 @@ class AgentProcess {
     set.CounterOf("agent_rings_refused", "", "reason", "many", finder.refused_many + source.refused);
     set.CounterOf("agent_rings_refused", "", "reason", "unreadable", source.unreadable);
     set.Gauge("agent_finder_stuck_seconds",
-              "Time for which a file system with a LOCKSTEP_DIR has not responded, so that no new rings are found",
+              "Time for which a file system with a LOCKSTEP_DIR has not responded, so that no new rings can be found",
               finder.stuck_ns / 1e9);
     set.Gauge("agent_spool_bytes", "Size of the spool", spool.bytes);
     set.Gauge("agent_spool_chunks", "Chunks that are not acknowledged", spool.chunks);
@@ -370,12 +374,12 @@ class AgentProcess {
     set.Counter("agent_spool_damaged", "Chunks that could not be read back", spool.damaged);
     set.Counter("agent_cpu_seconds", "The agent's own CPU time", ClockNs(CLOCK_PROCESS_CPUTIME_ID) / 1e9);
     set.Gauge("agent_marks_rings", "Rings whose GPU marks are read every 10 ms", source.marks.rings);
-    set.Gauge("agent_marks_bytes", "Memory for the times of GPU marks", source.marks.bytes);
+    set.Gauge("agent_marks_bytes", "Memory that holds the times of GPU marks", source.marks.bytes);
     set.Gauge("agent_marks_stuck_seconds",
               "Time for which a ring file has not responded, so that no times of GPU marks are recorded",
               source.marks.stuck_ns / 1e9);
     set.Counter("agent_marks_cpu_seconds", "The agent's CPU time for reading GPU marks", source.marks.cpu_ns / 1e9);
-    set.Counter("agent_look_cpu_seconds", "The part of it for reading digests", source.look_cpu_ns / 1e9);
+    set.Counter("agent_look_cpu_seconds", "The agent's CPU time for reading digests", source.look_cpu_ns / 1e9);
     metrics_->Publish(std::move(set));
   }
 

@@ -203,8 +203,9 @@ void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
       ++counters_.dropped;
       queued = queue_.erase(queued);
     }
-    Log(absl::StrCat(collector_instance_ == 0 ? "a collector" : "another collector", " answers, version ",
-                     welcome.version()));
+    Log(absl::StrCat(
+        collector_instance_ == 0 ? "connected to a collector" : "connected to a restarted or different collector",
+        ", version ", welcome.version()));
   }
   collector_instance_ = welcome.instance();
   welcome_ = true;
@@ -356,8 +357,8 @@ void AgentSession::Queue(wire::Type type, const google::protobuf::MessageLite& m
   absl::StatusOr<wire::Message> encoded = wire::Encode(type, message);
   if (!encoded.ok() || queue_.size() >= kMostQueued || queued_bytes_ + encoded->body.size() > kMostQueuedBytes) {
     ++counters_.dropped;
-    Log(absl::StrCat("an answer is dropped: ",
-                     encoded.ok() ? "too much data waits for the collector" : encoded.status().message()));
+    Log(absl::StrCat("dropping an answer: ",
+                     encoded.ok() ? "too much data is queued for the collector" : encoded.status().message()));
     return;
   }
   if (type == wire::Type::kDigest) counters_.digest_bytes += encoded->body.size();

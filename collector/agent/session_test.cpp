@@ -262,7 +262,9 @@ TEST_F(AgentSessionTest, TheLastHeartbeatReportsEndsSinceTheOneBefore) {
 TEST_F(AgentSessionTest, AHeartbeatReportsVersionsAndCosts) {
   int64_t cpu = 0;
   options_.cpu_ns = [&] { return cpu; };
-  options_.blind = [] { return std::vector<std::string>{"no new rings are found: /mnt has not answered for 30 s"}; };
+  options_.blind = [] {
+    return std::vector<std::string>{"cannot look for new rings: /mnt has not responded for 30 s"};
+  };
   options_.version = "0.1.0";
   Make(8);
   for (int rank = 0; rank < 8; ++rank) {
@@ -287,7 +289,7 @@ TEST_F(AgentSessionTest, AHeartbeatReportsVersionsAndCosts) {
   EXPECT_EQ(beat.agent_version(0), options_.version);
   EXPECT_NEAR(beat.agent_cpu_permille(), 7, 1);
   ASSERT_EQ(beat.blind_size(), 1);
-  EXPECT_THAT(beat.blind(0), ::testing::EndsWith(": no new rings are found: /mnt has not answered for 30 s"));
+  EXPECT_THAT(beat.blind(0), ::testing::EndsWith(": cannot look for new rings: /mnt has not responded for 30 s"));
 }
 
 TEST_F(AgentSessionTest, TwoHundredCommunicatorsFitInto500BytesARankAndAllAreSentEventually) {

@@ -59,14 +59,14 @@ class DiskSpool final : public Spool {
     for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
       mkdir(folder.substr(0, slash).c_str(), 0755);
     }
-    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError("make the spool", folder, errno);
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError("create the spool", folder, errno);
     if (absl::Status status = CheckPrivateFolder(folder); !status.ok()) return status;
     const std::string lock = folder + "/lock";
     lock_.reset(open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock_.ok()) return FileError("write", lock, errno);
     if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
       return absl::FailedPreconditionError(
-          absl::StrCat("another agent uses the spool ", folder, ": stop it, or name another folder (--spool)"));
+          absl::StrCat("another agent uses the spool ", folder, ": stop it, or choose another folder (--spool)"));
     }
     for (const char* name : {"/work", "/files", "/rings"}) {
       const std::string sub = folder + name;
@@ -122,7 +122,7 @@ class DiskSpool final : public Spool {
       std::lock_guard lock(mutex_);
       const auto found = ids_.find(id);
       if (found == ids_.end()) return;
-      Problem(absl::StrCat("the collector does not take ", files_[found->second.first].name, ": ", why));
+      Problem(absl::StrCat("the collector rejected ", files_[found->second.first].name, ": ", why));
     }
     Remove(id, true);
   }
@@ -176,7 +176,7 @@ class DiskSpool final : public Spool {
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     std::lock_guard lock(mutex_);
     if (own < 0) {
-      Problem(absl::StrCat("the ring ", name, " is not saved: ", strerror(errno)));
+      Problem(absl::StrCat("could not save the ring ", name, ": ", strerror(errno)));
       return;
     }
     ring_tasks_.push_back({own, name});
@@ -358,8 +358,8 @@ class DiskSpool final : public Spool {
     removals_.push_back(file.folder);
     counters_.bytes -= bytes;
     ++counters_.files_dropped;
-    Problem(
-        absl::StrCat("no room in the spool: dropped ", file.name, " (", bytes, " bytes not yet with the collector)"));
+    Problem(absl::StrCat("no room in the spool: dropped ", file.name, " (", bytes,
+                         " bytes that the collector did not have yet)"));
     files_.erase(key);
   }
 
@@ -413,8 +413,7 @@ class DiskSpool final : public Spool {
     for (;;) {
       {
         std::lock_guard lock(mutex_);
-        if (bytes > options_.most_bytes)
-          return absl::ResourceExhaustedError("it is larger than the limit of the whole spool");
+        if (bytes > options_.most_bytes) return absl::ResourceExhaustedError("it is larger than the spool's limit");
         while (counters_.bytes + bytes > options_.most_bytes) {
           if (!DropOne(need)) return absl::ResourceExhaustedError("the spool is full");
         }
@@ -455,7 +454,7 @@ class DiskSpool final : public Spool {
     std::lock_guard lock(mutex_);
     if (!there) {
       ++counters_.rings_dropped;
-      Problem(absl::StrCat("the ring ", task.name, " is not saved: ", status.message()));
+      Problem(absl::StrCat("could not save the ring ", task.name, ": ", status.message()));
       return;
     }
     SavedRing& ring = rings_[task.name];
@@ -581,7 +580,7 @@ class DiskSpool final : public Spool {
       ++counters_.damaged;
       damaged = piece->second.id;
       Problem(absl::StrCat(chunk.ok() ? absl::StrCat(task.path, " holds another chunk") : chunk.status().message(),
-                           ": it is dropped; the collector will not get all of ", file->second.name));
+                           ": dropped, so the collector will not get all of ", file->second.name));
     }
     Remove(damaged, false);
   }

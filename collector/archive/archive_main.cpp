@@ -81,11 +81,11 @@ absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
   options.time_limit_ms = parsed.Number("time-limit-ms");
   if (options.verb == "query" && options.words.size() != 1) return parsed.Wrong("query takes the name of one query");
   if (options.verb == "jobs" && options.words.size() != 1) return parsed.Wrong("jobs takes one file");
-  if (options.verb == "send" && !options.words.empty()) return parsed.Wrong("send takes no folders");
+  if (options.verb == "send" && !options.words.empty()) return parsed.Wrong("send takes no incident folders");
   if (options.verb.empty() && options.words.empty() == options.follow.empty())
-    return parsed.Wrong("give incident folders, or --follow DIR");
+    return parsed.Wrong("give one or more incident folders, or --follow DIR");
   if (!(options.verb == "query" && options.sql) && options.to.empty())
-    return parsed.Wrong("give the archive's address: --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE");
+    return parsed.Wrong("missing the archive's address: give --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE");
   return options;
 }
 
@@ -96,7 +96,7 @@ absl::StatusOr<Target> TargetOf(const Options& options) {
   target->password = EnvironmentValue("LOCKSTEP_ARCHIVE_PASSWORD");
   if (!options.password_file.empty()) {
     absl::StatusOr<std::string> text = ReadWholeFile(options.password_file, kMostPassword, Links::kRefuse);
-    if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat("the password's file: ", text.status().message()));
+    if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat("the password file: ", text.status().message()));
     while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
     target->password = *text;
   }
@@ -230,7 +230,7 @@ class Sender {
       const auto now = Clock::now();
       if (until_ == Clock::time_point{}) {
         until_ = now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.retry_s));
-        if (options_.retry_s > 0) Say(absl::StrCat(status.message(), "; trying again"));
+        if (options_.retry_s > 0) Say(absl::StrCat(status.message(), "; retrying"));
       }
       // Prevents all waiting processes from starting again at once.
       const auto wait = pause * std::uniform_real_distribution<double>(0.5, 1.5)(random_);
@@ -263,7 +263,7 @@ std::vector<std::string> FoldersBelow(const std::string& root) {
 }
 
 void Follow(const Options& options, Sender* sender) {
-  Say(absl::StrCat("follows ", options.follow));
+  Say(absl::StrCat("following ", options.follow));
   std::string away;
   while (!Http::stopped()) {
     const std::vector<std::string> folders = FoldersBelow(options.follow);
@@ -301,7 +301,8 @@ int SendAll(const Options& options, Http* http) {
   Sender sender(options, http, files);
   if (!options.follow.empty()) {
     Follow(options, &sender);
-    Say(absl::StrCat("ends; ", sender.sent(), " incidents were sent, ", files.Files().size(), " wait in ", folder));
+    Say(absl::StrCat("exiting; ", sender.sent(), " incidents were sent, ", files.Files().size(), " are waiting in ",
+                     folder));
     return kDone;
   }
   absl::Status ready = sender.Prepare();
@@ -318,10 +319,10 @@ int SendAll(const Options& options, Http* http) {
   const bool reached = ready.ok() && sender.Flush();
   const size_t waiting = files.Files().size();
   std::string text = absl::StrCat("sent ", sender.sent(), sender.sent() == 1 ? " incident" : " incidents");
-  if (sender.there() > 0) absl::StrAppend(&text, ", ", sender.there(), " were there");
+  if (sender.there() > 0) absl::StrAppend(&text, ", ", sender.there(), " were already there");
   if (waiting > 0)
-    absl::StrAppend(&text, "; ", waiting, waiting == 1 ? " waits in " : " wait in ", folder,
-                    " (lockstep archive send tries again)");
+    absl::StrAppend(&text, "; ", waiting, waiting == 1 ? " is waiting in " : " are waiting in ", folder,
+                    " (lockstep archive send retries)");
   if (!reached && !sender.away().empty()) absl::StrAppend(&text, "; ", sender.away());
   Say(text);
   if (sender.failed()) return kFailed;
@@ -368,7 +369,7 @@ int SendJobs(const Options& options, Store* store) {
   absl::StatusOr<std::string> text = std::string();
   if (options.words[0] == "-") {
     for (int c = getchar(); c != EOF && text->size() < kMostJobs; c = getchar()) text->push_back(static_cast<char>(c));
-    if (text->size() == kMostJobs) text = absl::InvalidArgumentError("more than is read at once; give fewer lines");
+    if (text->size() == kMostJobs) text = absl::InvalidArgumentError("too much input; give fewer lines at a time");
   } else {
     text = ReadWholeFile(options.words[0], kMostJobs, Links::kRefuse);
   }

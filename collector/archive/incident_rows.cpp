@@ -129,7 +129,7 @@ class VerdictRows {
     for (const Json& finding : Part(verdict, "findings", true)) {
       if (!finding.is_object()) continue;
       if (number == kMostFindings) {
-        absl::StrAppend(notes_, "more than ", kMostFindings, " findings: the rest is left out\n");
+        absl::StrAppend(notes_, "more than ", kMostFindings, " findings; the rest are left out\n");
         break;
       }
       Json row = Row();
@@ -256,7 +256,7 @@ class VerdictRows {
     for (const Json& culprit : Part(finding, "culprits", true)) {
       if (!culprit.is_object()) continue;
       if (here++ == kMostCulprits || culprits_ == kMostCulpritRows) {
-        absl::StrAppend(notes_, "finding ", number, " names more culprits than are kept (", here - 1, ")\n");
+        absl::StrAppend(notes_, "finding ", number, " names more culprits than the ", here - 1, " that are kept\n");
         break;
       }
       ++culprits_;
@@ -292,7 +292,7 @@ absl::StatusOr<IncidentName> NameIncident(const std::string& folder) {
   absl::StatusOr<Json> manifest = Parsed(folder + "/manifest.json", kMostManifest);
   if (absl::IsNotFound(manifest.status())) {
     return Exists(folder + "/verdict.json") || Exists(folder + "/verdict.txt")
-               ? absl::FailedPreconditionError(absl::StrCat(folder, " has no manifest.json (yet): it is not finished"))
+               ? absl::FailedPreconditionError(absl::StrCat(folder, " has no manifest.json yet: it is unfinished"))
                : absl::InvalidArgumentError(
                      absl::StrCat(folder, " is not an incident folder: it has no manifest.json"));
   }
@@ -303,7 +303,7 @@ absl::StatusOr<IncidentName> NameIncident(const std::string& folder) {
   name.real_ns = Ns(*manifest, "captured_real_ns");
   if (name.real_ns < kEarliest || name.real_ns > kLatest) {
     return absl::InvalidArgumentError(
-        absl::StrCat(folder, "/manifest.json does not say when it was taken (captured_real_ns)"));
+        absl::StrCat(folder, "/manifest.json has no valid capture time (captured_real_ns)"));
   }
   name.job = Text(*manifest, "job", kMostJob);
   name.step = Text(*manifest, "step", 64);

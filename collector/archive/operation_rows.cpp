@@ -149,13 +149,12 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
   const std::string path = folder + "/index.lsi";
   if (!PlainFile(path)) {
     absl::StrAppend(notes, "no index.lsi in ", Printable(folder, 300),
-                    ": no aggregates of operations (lockstep view, or a collector, makes it)\n");
+                    ": no operation aggregates (lockstep view or a collector creates this file)\n");
     return absl::OkStatus();
   }
   const absl::StatusOr<std::unique_ptr<IndexReader>> opened = IndexReader::Open(path);
   if (!opened.ok()) {
-    absl::StrAppend(notes, "no aggregates of operations: ", Printable(std::string(opened.status().message()), 300),
-                    "\n");
+    absl::StrAppend(notes, "no operation aggregates: ", Printable(std::string(opened.status().message()), 300), "\n");
     return absl::OkStatus();
   }
   const IndexReader& index = **opened;
@@ -235,7 +234,7 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
     }
   }
   if (left_out > 0)
-    absl::StrAppend(notes, left_out, " rows of operations are left out: more than ", kMostOperationRows, "\n");
+    absl::StrAppend(notes, left_out, " operation rows are left out; the limit is ", kMostOperationRows, "\n");
   if (absl::Status status = AddTotals(name, &totals, sink); !status.ok()) return status;
   return index.Unchanged();
 }

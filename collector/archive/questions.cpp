@@ -150,7 +150,7 @@ absl::StatusOr<std::string> BestStatement(const std::string& question) {
                                   SizeClass(whole("bytes")), ", ", whole("ranks"), ", ", whole("hosts"), ")"));
     }
   }
-  if (keys.empty()) return absl::InvalidArgumentError("the question names no operation");
+  if (keys.empty()) return absl::InvalidArgumentError("the question contains no operation");
   return absl::StrCat(
       "SELECT operation, size_class, ranks, hosts, max(bus_bytes_per_s) AS best, uniqExact(incident) AS incidents FROM "
       "speeds WHERE real_ns < ",

@@ -52,7 +52,7 @@ std::string Quoted(const std::string& text) {
 
 absl::StatusOr<Answer> ParseAnswer(const std::string& text) {
   const PlainJson json = ParseJson(text);
-  const auto wrong = absl::DataLossError("the server does not answer like ClickHouse");
+  const auto wrong = absl::DataLossError("the server does not respond like ClickHouse");
   if (!json.is_object()) return wrong;
   const auto meta = json.find("meta"), data = json.find("data");
   if (meta == json.end() || data == json.end() || !meta->is_array() || !data->is_array() || meta->size() > kMostColumns)
@@ -112,11 +112,11 @@ absl::Status Store::Prepare() {
   if (!version.ok()) return version.status();
   int number = 0;
   if (version->rows.size() != 1 || !absl::SimpleAtoi(version->rows[0][0], &number))
-    return absl::DataLossError("the server does not report the version of the schema");
+    return absl::DataLossError("the server does not report the schema version");
   if (number > kSchemaVersion) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the tables of ", database, " were created by a newer lockstep (schema ", number,
-                     ", this one knows ", kSchemaVersion, "): nothing is written; use that version"));
+        absl::StrCat("the tables of ", database, " were created by a newer Lockstep (schema ", number,
+                     ", this one supports ", kSchemaVersion, "): nothing was written; use the newer version"));
   }
   for (int step = number + 1; step <= kSchemaVersion; ++step) {
     for (const absl::string_view statement :
@@ -136,7 +136,7 @@ absl::StatusOr<bool> Store::Has(const std::string& incident, const std::string& 
   if (!answer.ok()) return answer.status();
   uint64_t count = 0;
   if (answer->rows.size() != 1 || answer->rows[0].size() != 1 || !absl::SimpleAtoi(answer->rows[0][0], &count))
-    return absl::DataLossError("the server counts no rows");
+    return absl::DataLossError("the server returned no row count");
   return count > 0;
 }
 

@@ -82,12 +82,12 @@ const FoundJob* Choose(const AttachOptions& options, Discovery* found, int* stat
   }
   const bool named = !options.pids.empty() || !options.job.empty() || !options.slurm.empty();
   Say(absl::StrCat(
-      named ? "no process of this host matches the request"
-            : "no process of a distributed job was found on this host: none has RANK, SLURM_PROCID or the like in its "
+      named ? "no process on this host matches the request"
+            : "found no process of a distributed job on this host: none has RANK, SLURM_PROCID or similar in its "
               "environment, or NCCL loaded. Give the PIDs of the ranks",
       found->unreadable > 0 ? absl::StrCat(". ", found->unreadable,
-                                           " processes of other users could not be examined: run it as root "
-                                           "(sudo lockstep attach), or as the user of the job")
+                                           " processes of other users could not be examined: run this as root "
+                                           "(sudo lockstep attach), or as the job's user")
                             : ""));
   *status = kNoVerdict;
   return nullptr;
@@ -262,7 +262,7 @@ std::string RasProcesses(const FoundJob& job) {
 }
 
 Seen LookAt(const AttachOptions& options, const FoundJob& job) {
-  Say(absl::StrCat("looking at ", JobLine(job), "; this takes a few seconds"));
+  Say(absl::StrCat("examining ", JobLine(job), "; this takes a few seconds"));
   std::vector<pid_t> pids;
   for (const RankProcess& rank : job.ranks) pids.push_back(rank.pid);
   if (const std::optional<Mapped> mapped = ReadMapped(pids[0], "liblockstep.so"); mapped && mapped->lockstep) {
@@ -430,7 +430,7 @@ int AttachElsewhere(const AttachOptions& options) {
   if (!options.slurm.empty()) words.insert(words.end(), {"--slurm", options.slurm});
   if (options.ask_torch) words.push_back("--ask-torch");
   const size_t count = elsewhere->targets.size();
-  Say(absl::StrCat("looking at ", count, options.kubernetes.empty() ? " host" : " pod", count == 1 ? "" : "s",
+  Say(absl::StrCat("examining ", count, options.kubernetes.empty() ? " host" : " pod", count == 1 ? "" : "s",
                    "; this takes a few seconds"));
   absl::StatusOr<Bundle> bundle = LookAtTargets(elsewhere->targets, words, kHostLimit);
   if (!bundle.ok()) {
@@ -490,7 +490,7 @@ int Attach(const AttachOptions& options) {
   if (ended == child && WIFEXITED(status)) return WEXITSTATUS(status);
   if (ended == 0) kill(child, SIGKILL);
   Say(ended == 0 ? absl::StrCat("gave up after ", DurationText(kGiveUp),
-                                ": the kernel does not return from a read of one of the processes")
+                                ": reading one of the processes is stuck in the kernel")
                  : std::string("the process that examines the job was killed"));
   return kNoVerdict;
 }

@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<std::string>> ReadHosts(const std::string& path) {
     }
     hosts.emplace_back(line);
   }
-  if (hosts.empty()) return absl::InvalidArgumentError(absl::StrCat(path, " names no host"));
+  if (hosts.empty()) return absl::InvalidArgumentError(absl::StrCat(path, " lists no host"));
   return hosts;
 }
 
@@ -99,7 +99,7 @@ std::vector<Target> HostTargets(const std::vector<std::string>& hosts, const std
     target.command = {"/usr/bin/env"};
     target.command.insert(target.command.end(), launch.begin(), launch.end());
     target.command.push_back(host);
-    target.without = "lockstep is not on its PATH; give its path with --remote PROGRAM";
+    target.without = "lockstep is not in its PATH; give its path with --remote PROGRAM";
     targets.push_back(std::move(target));
   }
   return targets;
@@ -125,7 +125,8 @@ absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const s
   for (size_t i = 0; i < targets.size(); ++i) {
     if (failed[i].empty()) answered.push_back(paths[i]);
   }
-  if (answered.empty()) return absl::UnavailableError(absl::StrCat("no answer; ", targets[0].name, ": ", failed[0]));
+  if (answered.empty())
+    return absl::UnavailableError(absl::StrCat("no host answered; ", targets[0].name, ": ", failed[0]));
   absl::StatusOr<Bundle> bundle = LoadPaths(answered);
   for (size_t i = 0; bundle.ok() && i < targets.size(); ++i) {
     if (!failed[i].empty())

@@ -144,12 +144,12 @@ Target TargetOf(const Pod& pod, const PodQuery& query) {
   target.command.insert(target.command.end(), {"exec", absl::StrCat("--namespace=", pod.pod_namespace), pod.name,
                                                absl::StrCat("--container=", pod.container), "--"});
   target.without = absl::StrCat(
-      "image ", pod.image.empty() ? "of the container" : pod.image, " has no lockstep. Copy the static one in, ",
+      "image ", pod.image.empty() ? "of the container" : pod.image, " has no lockstep. Copy the static build in, ",
       absl::StrJoin(query.kubectl, " "), " --namespace=", pod.pod_namespace, " cp lockstep ", pod.name,
       ":/tmp/lockstep --container=", pod.container,
-      ", and repeat with --remote /tmp/lockstep; or start a container beside it with kubectl debug "
+      ", and retry with --remote /tmp/lockstep; or start a debug container with kubectl debug "
       "--target=",
-      pod.container, " and an image that has lockstep, and name it with --container");
+      pod.container, " and an image that has lockstep, and pass its name to --container");
   return target;
 }
 

@@ -27,7 +27,8 @@ int main(int argc, char** argv) {
   const bool hosts = parsed->Given("hosts"), pods = parsed->Given("kubernetes");
   if ((hosts || pods) && (!options.pids.empty() || parsed->Given("stream")))
     return lockstep::settings::UsageError(
-        "attach", parsed->Wrong("--hosts and --kubernetes exclude PIDs and --stream, which are for one host"));
+        "attach",
+        parsed->Wrong("--hosts and --kubernetes cannot be combined with PIDs or --stream, which are for one host"));
   if (hosts && pods)
     return lockstep::settings::UsageError("attach", parsed->Wrong("give either --hosts or --kubernetes"));
   if (options.job.empty()) options.job = parsed->Text("job");

@@ -60,16 +60,16 @@ std::string Why(Outcome outcome, int64_t wait_ns) {
   switch (outcome) {
     case Outcome::kNotConfigured: return absl::StrCat("the process was started without ", kPipe);
     case Outcome::kNoPipe:
-      return absl::StrCat("PyTorch has not made the pipe: ", kPipe,
-                          " works with NCCL's process groups alone, while TORCH_FR_BUFFER_SIZE "
+      return absl::StrCat("PyTorch has not created the pipe: ", kPipe,
+                          " works only with NCCL process groups, and only if TORCH_FR_BUFFER_SIZE "
                           "(TORCH_NCCL_TRACE_BUFFER_SIZE) is not 0");
-    case Outcome::kNoReader: return "nothing reads the pipe: PyTorch's monitoring thread has ended, or is off";
-    case Outcome::kForeignPipe: return "the file at the path of the pipe is not a pipe of the job's user";
+    case Outcome::kNoReader: return "nothing reads the pipe: PyTorch's monitoring thread has exited or is off";
+    case Outcome::kForeignPipe: return "the file at the pipe's path is not a pipe owned by the job's user";
     case Outcome::kSilent: return absl::StrCat("no dump was written within ", DurationText(wait_ns));
-    case Outcome::kForeignDump: return "the file at the path of the dump is not a regular file of the job's user";
+    case Outcome::kForeignDump: return "the file at the dump's path is not a regular file owned by the job's user";
     case Outcome::kTooLarge: return absl::StrCat("the dump is larger than ", kMostTorchDump >> 20, " MiB");
     case Outcome::kIncomplete: return "the dump was not complete in time";
-    case Outcome::kNoRights: return "could not switch to the rights of the job's user";
+    case Outcome::kNoRights: return "could not switch to the job's user";
     default: return "the file could not be read";
   }
 }
@@ -355,11 +355,10 @@ TorchDumps TorchDumpReader::Take() {
   found.can_ask = !ask_ && pipes > 0 && !missing.empty();
   if (!ask_ || missing.empty()) return found;
   if (job_.numbered) {
-    found.missing =
-        "PyTorch was not asked for its dumps: the names of its pipes contain the rank, and no process knows its rank";
+    found.missing = "PyTorch was not asked for its dumps: its pipe names contain the rank, and the ranks are unknown";
     return found;
   }
-  found.missing = "no Flight Recorder dump from PyTorch of ";
+  found.missing = "no Flight Recorder dump from ";
   const char* separator = "";
   for (const auto& [outcome, ranks] : missing) {
     absl::StrAppend(&found.missing, separator, "rank ", FoldRanks(ranks), " (", Why(outcome, wait_ns_), ")");

@@ -77,8 +77,8 @@ void NameAbsent(const Model& model, std::vector<Fault>* faults) {
     const std::vector<int32_t> candidates = GlobalRanks(bundle, creation.candidates);
     const uint32_t comm = creation.parent == kNoIndex ? creation.comm : creation.parent;
     const std::string where =
-        absl::StrCat(" nccl", ring::CallName(creation.call), " of ", CommText(bundle, bundle.comms[comm]),
-                     ", in which ", RankWord(waiting), waiting.size() == 1 ? " waits" : " wait");
+        absl::StrCat(" nccl", ring::CallName(creation.call), " of ", CommText(bundle, bundle.comms[comm]), ", where ",
+                     RankWord(waiting), waiting.size() == 1 ? " waits" : " wait");
     if (!faults->empty() && faults->front().kind == FindingName(INIT_INCOMPLETE) && creation.parent != kNoIndex &&
         creation.failed.empty() && 2 * waiting.size() < absent.size()) {
       *faults = {
@@ -92,12 +92,12 @@ void NameAbsent(const Model& model, std::vector<Fault>* faults) {
     for (Fault& fault : *faults) {
       if (fault.kind == FindingName(DEADLOCK_CYCLE) && !absent.empty() && 2 * absent.size() < waiting.size() &&
           std::includes(fault.ranks.begin(), fault.ranks.end(), absent.begin(), absent.end())) {
-        fault = {"SKIPPED_CALL", absent, absl::StrCat(RankWord(absent), " did not come to", where), fault.calls};
+        fault = {"SKIPPED_CALL", absent, absl::StrCat(RankWord(absent), " never entered", where), fault.calls};
       } else if (fault.kind == FindingName(INIT_INCOMPLETE) && absent.empty() && !candidates.empty() &&
                  fault.ranks == waiting) {
         fault = {fault.kind,
                  candidates,
-                 absl::StrCat(creation.unnamed, " of ", RankWord(candidates), " did not come to", where),
+                 absl::StrCat(creation.unnamed, " of ", RankWord(candidates), " never entered", where),
                  {}};
       }
     }
@@ -122,10 +122,10 @@ void AddOddSplits(const Model& model, std::vector<Fault>* faults) {
     if (split.reason != REASON_OTHER_COLOUR || split.ranks.empty() || regular) continue;
     Fault fault = {.kind = "ODD_SPLIT", .ranks = GlobalRanks(bundle, split.ranks), .text = "", .calls = {}};
     const CallRef& call = split.detail.call();
-    fault.text = absl::StrCat(RankWord(fault.ranks), " passed ", split.detail.name(), " in ", call.text(),
+    fault.text = absl::StrCat(RankWord(fault.ranks), " passed ", split.detail.name(), " to ", call.text(),
                               call.on().empty() ? "" : absl::StrCat(" of ", call.on()), "; its neighbors passed ",
                               split.detail.other_name().empty() ? "another one" : split.detail.other_name(), "; so ",
-                              CommText(bundle, bundle.comms[split.comm]), " does not usually belong to it");
+                              CommText(bundle, bundle.comms[split.comm]), " usually does not include it");
     faults->push_back(std::move(fault));
   }
 }
@@ -165,8 +165,8 @@ void AddDivergences(const Model& model, const std::set<int32_t>& unmatched, std:
         fault.text = absl::StrCat("skipped a call: ", others, " issue ", theirs.call, " there");
         break;
       case Type::kExtra:
-        fault.text = absl::StrCat("issued an extra call: ", others, " do not issue ",
-                                  d.own == nullptr ? "it" : fault.calls.back().call, " there");
+        fault.text = absl::StrCat("issued an extra call: ", others, " issue no ",
+                                  d.own == nullptr ? "call" : fault.calls.back().call, " there");
         break;
       case Type::kChanged: fault.text = absl::StrCat("issued a different call from ", others); break;
       case Type::kReordered: fault.text = absl::StrCat("issued its calls in a different order from ", others); break;
@@ -189,7 +189,7 @@ void AddFailedCalls(const Bundle& bundle, std::vector<Fault>* faults) {
     if (failed == rank.ops.end()) continue;
     faults->push_back({"FAILED_CALL",
                        {rank.rank},
-                       absl::StrCat("a call of rank ", rank.rank, " returns the error ", failed->result),
+                       absl::StrCat("a call on rank ", rank.rank, " returned error ", failed->result),
                        {CallOfRank(bundle, r, *failed)}});
   }
 }
@@ -210,7 +210,7 @@ void AddSilent(const Bundle& bundle, std::vector<Fault>* faults) {
   faults->push_back({FindingName(RANK_NO_DATA), ranks,
                      absl::StrCat(RankWord(ranks),
                                   " left no records: aborted or killed, or its program failed early; "
-                                  "the last call of another rank follows"),
+                                  "the last call of another rank is shown"),
                      last});
 }
 
@@ -288,7 +288,7 @@ Found FindFaults(const AnalysisView& view, bool whole, bool failed) {
   std::vector<Fault> unmatched;
   if (lost) {
     found.not_checked = {
-        "matching sends and receives, and cycles of waits: not all calls are recorded (PyTorch records none of gloo's "
+        "whether sends match receives, and cycles of waits: not all calls are recorded (PyTorch records no gloo "
         "sends "
         "and receives; rings hold more calls with more memory)"};
   } else if (found.faults.empty()) {

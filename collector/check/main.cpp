@@ -33,7 +33,7 @@ absl::StatusOr<Bundle> LoadRecords(const std::string& folder) {
 std::string Judge(const JobOptions& options, const absl::StatusOr<JobEnd>& end, Found* found) {
   if (!end.ok()) return std::string(end.status().message());
   if (end->status == 126 || end->status == 127)
-    return absl::StrCat("'", options.command[0], "' cannot be started, or ends with status ", end->status);
+    return absl::StrCat("'", options.command[0], "' could not be started, or exited with status ", end->status);
   absl::StatusOr<Bundle> bundle = LoadRecords(options.folder);
   if (bundle.ok()) {
     AddCallSites(options.command, &*bundle);
@@ -46,12 +46,12 @@ std::string Judge(const JobOptions& options, const absl::StatusOr<JobEnd>& end, 
   if (!found->faults.empty()) return "";
   if (found->calls == 0)
     return absl::StrCat(
-        "no call was recorded: the job used neither NCCL nor PyTorch on gloo in this time, or the reason is in the "
+        "no call was recorded: the job used neither NCCL nor PyTorch with gloo in this time, or the output above shows "
         "lines "
         "above (status ",
         end->status, ")");
   if (end->status != 0 && !end->by_time)
-    return absl::StrCat("the job ended with status ", end->status, "; the calls until then show no fault");
+    return absl::StrCat("the job exited with status ", end->status, "; its calls until then show no fault");
   return "";
 }
 
@@ -78,7 +78,7 @@ int Check(const settings::ParsedOptions& parsed) {
     job.folder = std::filesystem::absolute(absl::StrCat(top, "/round-", round), error).string();
     std::filesystem::create_directories(job.folder, error);
     if (top.empty() || error) {
-      report.could_not = absl::StrCat("no folder for records: ", top.empty() ? "TMPDIR" : job.folder);
+      report.could_not = absl::StrCat("cannot create a folder for the records: ", top.empty() ? "TMPDIR" : job.folder);
       break;
     }
     job.delays = round > 1;

@@ -172,8 +172,9 @@ std::vector<Fault> FindCycles(const Model& model) {
     fault.text = absl::StrCat(
         "ranks ", FoldRanks(fault.ranks), " can wait for each other: ",
         strict == Strict::kStreams
-            ? "each rank waits in a call for another one, and the job continued only because sends fitted into buffers"
-            : "they use communicators in conflicting orders, and the job continued only because the calls ran at the "
+            ? "each rank's call waits for another rank, and the job continued only because the sends fitted into "
+              "buffers"
+            : "they use communicators in conflicting orders; the job continued only because the calls ran at the "
               "same time on separate streams, which a GPU does not guarantee");
     return {fault};
   }

@@ -41,7 +41,7 @@ absl::StatusOr<Ranks> Ranks::From(const RankSet& message) {
   const int count = message.first_size();
   if (count != message.last_size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rank set has ", count, " beginnings and ", message.last_size(), " ends"));
+        absl::StrCat("rank set has ", count, " first ranks and ", message.last_size(), " last ranks"));
   }
   if (static_cast<size_t>(count) > kMostRankRuns) {
     return absl::InvalidArgumentError(absl::StrCat("rank set has ", count, " runs, more than ", kMostRankRuns));

@@ -93,7 +93,7 @@ bool Look(const Folder& parent, const std::string& name, KeptIncident* incident)
     if (S_ISREG(info.st_mode)) incident->at_s = std::max<int64_t>(incident->at_s, info.st_mtime);
     if (file == ".gathering.json") incident->keep = "it is still being gathered";
     if ((!S_ISREG(info.st_mode) || !IsIncidentFile(file)) && incident->keep.empty()) {
-      incident->keep = absl::StrCat("it holds ", Printable(file, 200), ", which is not a file of an incident");
+      incident->keep = absl::StrCat("it contains ", Printable(file, 200), ", which is not an incident file");
     }
     ours |= file == "manifest.json" || file == ".gathering.json" || file == "verdict.json";
   }

@@ -68,8 +68,8 @@ void VerdictHook::Run(const std::string& job, const ToldVerdict& verdict) {
   if (next_.size() > kMostJobs) {
     next_.erase(at);
     lock.unlock();
-    options_.say(absl::StrCat("the command of --on-verdict was not started for job ", job, ": it already runs for ",
-                              kMostJobs, " other jobs"));
+    options_.say(absl::StrCat("the command of --on-verdict was not started for job ", job,
+                              ": it is already running for ", kMostJobs, " other jobs"));
     return;
   }
   std::thread([this, job] { Work(job); }).detach();
@@ -112,8 +112,8 @@ void VerdictHook::Work(const std::string& job) {
       // Removes the mark, so that the command is started again, also by the next collector.
       if (again && !told.mark.empty()) unlink(told.mark.c_str());
       options_.say(status.ok() ? absl::StrCat("the command of --on-verdict accepted the verdict of job ", job)
-                               : absl::StrCat("the command of --on-verdict failed for job ", job, " (start ", failures,
-                                              " of ", options_.starts, "): ", status.message()));
+                               : absl::StrCat("the command of --on-verdict failed for job ", job, " (attempt ",
+                                              failures, " of ", options_.starts, "): ", status.message()));
       lock.lock();
       if (!again || !Pause(&lock, job, told, failures)) break;
     }

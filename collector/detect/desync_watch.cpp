@@ -15,10 +15,10 @@ constexpr size_t kKeptRuns = 32;
 }  // namespace
 
 std::string DesyncWhere(const Desync& desync) {
-  std::string text = absl::StrCat("the ranks of communicator ",
-                                  desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name, " (size ",
-                                  desync.size, ") issued different operations by collective #", CountText(desync.seq));
-  if (desync.after > 0) absl::StrAppend(&text, ", and the same up to #", CountText(desync.after));
+  std::string text = absl::StrCat(
+      "the ranks of communicator ", desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name, " (size ",
+      desync.size, ") have issued different operations up to collective #", CountText(desync.seq));
+  if (desync.after > 0) absl::StrAppend(&text, ", and the same operations up to #", CountText(desync.after));
   return text;
 }
 
@@ -26,10 +26,10 @@ std::string DesyncText(const Desync& desync) {
   std::string text = DesyncWhere(desync);
   if (desync.even) {
     absl::StrAppend(&text, "; ranks ", RunsText(desync.odd),
-                    " differ, and the hashes alone do not show which of them are wrong");
+                    " differ from the others, but the hashes alone do not show which side is wrong");
   } else if (!desync.odd.empty()) {
     absl::StrAppend(&text, CountOf(desync.odd) == 1 ? "; rank " : "; ranks ", RunsText(desync.odd),
-                    " made other calls than the others");
+                    " made different calls from the others");
   }
   return text;
 }

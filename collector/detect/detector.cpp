@@ -149,8 +149,8 @@ Decision Detector::LateDecision(int64_t now, uint64_t comm, const LateState& lat
   if (decision.missing.empty()) decision.missing = late.input.missing;
   decision.doing = late.input.doing;
   decision.rule = late.hosts.empty() ? "behind" : "in flight";
-  decision.reason =
-      late.hosts.empty() ? "members have not issued what others issued" : "in flight for longer than is usual for it";
+  decision.reason = late.hosts.empty() ? "members have not issued an operation that others have issued"
+                                       : "in flight for longer than usual";
   return decision;
 }
 
@@ -196,7 +196,7 @@ std::vector<Decision> Detector::Tick(int64_t now) {
     over.age_ns = now - since_ns_;
     over.more = untold_;
     over.rule = "late";
-    over.reason = "no rank waits for longer than its limit any more";
+    over.reason = "no rank has been waiting for longer than its limit any more";
     EndEpisode(now);
     decisions.push_back(std::move(over));
   }
@@ -305,7 +305,7 @@ std::optional<Decision> Detector::LookForRecovery(int64_t now, int64_t progress_
   if (moved_again_ns_ == 0) moved_again_ns_ = last;
   if (now - moved_again_ns_ < kRecoverySettle || last <= moved_again_ns_) return std::nullopt;
   learned_ = std::max(learned_, 2 * (moved_again_ns_ - stall_began_ns_));
-  return Recovered(now, moved_again_ns_, "hung", "the job moves again");
+  return Recovered(now, moved_again_ns_, "hung", "the job is moving again");
 }
 
 // The involved ranks created communicators since and continue in those. The old ones, destroyed or not, belong to an

@@ -156,7 +156,7 @@ Decision Detector::JudgeHostStall(const RootFinding& finding, const Together& ro
   const char* rule = roots.in_d ? "storage stall" : "host stall";
   if (roots.busy) return Say(decision, false, rule, "the root is busy outside NCCL");
   if (roots.serves)
-    return Say(decision, false, rule, "the root waits for events from outside, as a server without requests does");
+    return Say(decision, false, rule, "the root waits for outside events, like a server without requests");
   if (roots.unsampled) return After(decision, limits_.unseen_after, "unseen", "the root was not sampled twice");
   // A rank that was active while others waited may only be pausing, because files are written in bursts.
   const bool watched =

@@ -29,7 +29,7 @@ namespace {
 // Limit of the wait for a killed child that is itself in uninterruptible sleep.
 constexpr int64_t kReapLimit = 500'000'000;
 constexpr size_t kMostTexts = 64;
-constexpr char kNotAskedFor[] = "not asked for";
+constexpr char kNotAskedFor[] = "not requested";
 
 }  // namespace
 
@@ -124,7 +124,7 @@ bool EvidenceJob::PollChild(Child* child) {
     child->buffer.append(bytes, static_cast<size_t>(got));
     if (child->bytes > kMostChildBytes ||
         !TakeMessages(&child->buffer, report_.mutable_process()->mutable_evidence())) {
-      child->failed = "what it wrote is damaged";
+      child->failed = "its output is damaged";
       over = true;
       break;
     }
@@ -152,7 +152,7 @@ void EvidenceJob::ChildEnded(Child* child) {
   if (!child->failed.empty() || child->status < 0) return;
   if (WIFSIGNALED(child->status)) child->failed = absl::StrCat("it was killed by signal ", WTERMSIG(child->status));
   if (WIFEXITED(child->status) && WEXITSTATUS(child->status) != 0)
-    child->failed = absl::StrCat("it exited ", WEXITSTATUS(child->status));
+    child->failed = absl::StrCat("it exited with status ", WEXITSTATUS(child->status));
 }
 
 bool EvidenceJob::Poll() {
@@ -248,7 +248,7 @@ EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options) {
 ProcessEvidence ReadLogAfterEnd() {
   ProcessEvidence log;
   log.set_taken_ns(MonotonicNs());
-  log.set_gpus_unread("its process had ended");
+  log.set_gpus_unread("its process had exited");
   ReadHardwareLog(EvidenceOptions().hardware_window_ns, {}, &log);
   return log;
 }

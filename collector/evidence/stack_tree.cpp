@@ -183,7 +183,7 @@ std::vector<std::string> StackTree::Lines(size_t most) const {
   Render(root, 0, most, &lines);
   if (lines.size() >= most) lines.push_back("more branches are not shown");
   if (!left_out_.empty())
-    lines.push_back(absl::StrCat(left_out_.Text(), ": stacks left out, the tree holds ", most_stacks_));
+    lines.push_back(absl::StrCat(left_out_.Text(), ": stacks left out; the tree already has ", most_stacks_));
   return lines;
 }
 

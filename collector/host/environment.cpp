@@ -89,7 +89,7 @@ void PrependPreload(Environment* environment, const std::string& library) {
 absl::StatusOr<std::string> FindLibrary(const Environment& environment) {
   std::string path = GetVariable(environment, "LOCKSTEP_LIBRARY");
   if (path.empty()) {
-    if (OwnFolder().empty()) return absl::NotFoundError("cannot find the path of this program: set LOCKSTEP_LIBRARY");
+    if (OwnFolder().empty()) return absl::NotFoundError("cannot find this program's path: set LOCKSTEP_LIBRARY");
     path = OwnFolder() + "../lib/liblockstep.so";
   }
   char real[PATH_MAX];
@@ -124,7 +124,7 @@ absl::StatusOr<int> FreePort() {
   const bool found = fd.ok() && bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) == 0 &&
                      getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0;
   const int error = errno;
-  if (!found) return absl::UnavailableError(absl::StrCat("no free port for MASTER_PORT: ", strerror(error)));
+  if (!found) return absl::UnavailableError(absl::StrCat("found no free port for MASTER_PORT: ", strerror(error)));
   return ntohs(address.sin_port);
 }
 

@@ -174,14 +174,14 @@ absl::StatusOr<size_t> IncidentStore::PartFor(const Chunk& chunk, std::string* w
     Part& part = parts_[found->second];
     if (Fits(part, chunk)) return found->second;
     if (part.whole) {
-      *why = "the file is complete already";
+      *why = "the file is already complete";
       return absl::AlreadyExistsError(*why);
     }
     versions = part.version;
   }
   if (versions >= kMostVersions || parts_.size() >= kMostFiles) {
-    *why =
-        versions >= kMostVersions ? "other bytes are already written at its place" : "the incident has too many files";
+    *why = versions >= kMostVersions ? "different bytes are already stored at this offset"
+                                     : "the incident has too many files";
     return absl::ResourceExhaustedError(*why);
   }
   Part part;
@@ -212,7 +212,7 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
     *why = std::move(text);
     return Put::kRefused;
   };
-  if (chunk.id().size() != kIdBytes) return refuse("a chunk's id has 16 bytes");
+  if (chunk.id().size() != kIdBytes) return refuse("a chunk's id must have 16 bytes");
   if (ids_.contains(chunk.id())) return Put::kDuplicate;
   if (pending_ids_.contains(chunk.id())) {
     why->clear();
@@ -220,15 +220,15 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
   }
   if (!IsStoredFileName(chunk.file())) return refuse("this is not a valid file name in an incident");
   if (chunk.host().empty() || chunk.host().size() > 256)
-    return refuse("the host's name in a chunk has at most 256 bytes");
-  if (chunk.raw_bytes() > wire::kMostChunkBytes) return refuse("a chunk holds at most 1 MiB");
+    return refuse("the host name in a chunk may have at most 256 bytes");
+  if (chunk.raw_bytes() > wire::kMostChunkBytes) return refuse("a chunk may have at most 1 MiB");
   const uint64_t bytes = chunk.raw_bytes();
   if (chunk.offset() > limits_.host || chunk.offset() + bytes > limits_.host ||
       host_bytes_[chunk.host()] + bytes > limits_.host) {
-    return refuse(absl::StrCat("a host may send ", limits_.host, " bytes for an incident"));
+    return refuse(absl::StrCat("a host may send at most ", limits_.host, " bytes for an incident"));
   }
   if (bytes_ + bytes > limits_.incident)
-    return refuse(absl::StrCat("the incident has its ", limits_.incident, " bytes"));
+    return refuse(absl::StrCat("the incident has reached its limit of ", limits_.incident, " bytes"));
 
   // Bit 2 of the byte after the magic number: a checksum of the content is at the frame's end.
   if (chunk.data().size() < 8 || !absl::StartsWith(chunk.data(), "\x28\xb5\x2f\xfd") || (chunk.data()[4] & 4) == 0) {
@@ -236,7 +236,7 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
   }
   std::string raw(bytes, '\0');
   const size_t unpacked = ZSTD_decompress(raw.data(), raw.size(), chunk.data().data(), chunk.data().size());
-  if (ZSTD_isError(unpacked) || unpacked != bytes) return refuse("its data does not unpack to the announced size");
+  if (ZSTD_isError(unpacked) || unpacked != bytes) return refuse("its data does not decompress to the announced size");
 
   const absl::StatusOr<size_t> at = PartFor(chunk, why);
   if (!at.ok()) return Put::kRefused;

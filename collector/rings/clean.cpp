@@ -80,8 +80,8 @@ class Cleaner {
 
   void Ring(int folder, const std::string& name, const std::string& shown, const struct stat& listed) {
     const bool in_memory = S_ISLNK(listed.st_mode) && IsMemoryRingLink(folder, name);
-    if (!S_ISREG(listed.st_mode) && !in_memory) return Keep(shown, "no regular file");
-    if (!MayGo(folder, listed.st_uid)) return Keep(shown, "another user's");
+    if (!S_ISREG(listed.st_mode) && !in_memory) return Keep(shown, "not a regular file");
+    if (!MayGo(folder, listed.st_uid)) return Keep(shown, "it belongs to another user");
     if (in_memory) return Link(folder, name, shown, listed);
     const UniqueFd fd(openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat info {};
@@ -97,7 +97,7 @@ class Cleaner {
     if (!ring::ReadRing(fd.get(), read, &snapshot, &error)) {
       quiet_s = time(nullptr) - info.st_mtime;
       remove = quiet_s > std::max(kUnfinishedAfter, options_.older_than_s);
-      why = remove ? "never finished" : Printable(error);
+      why = remove ? "its recorder never finished creating it" : Printable(error);
     } else {
       const RingOwnerFacts owner = FindRingOwner(snapshot.process, {info.st_dev, info.st_ino, name});
       remove = owner.owner == RingOwner::kGone || owner.owner == RingOwner::kReplaced;
@@ -106,7 +106,7 @@ class Cleaner {
       // The clock of time() lags behind the recorder's by a tick, and both can be set back, so an age may be negative.
       if (remove && options_.older_than_s > 0 && quiet_s < options_.older_than_s) {
         remove = false;
-        why += ", but too recently";
+        why += ", but only recently";
       }
     }
     if (!remove) return Keep(shown, why);
@@ -119,7 +119,7 @@ class Cleaner {
     if (OpenMemoryRing(folder, name).ok()) return Keep(shown, "a ring in the memory of a running process");
     if (quiet_s <= std::max(kUnfinishedAfter, options_.older_than_s))
       return Keep(shown, "a ring in the memory of a process that cannot be seen from here");
-    Remove(folder, name, shown, info, quiet_s, "a ring that disappeared with its process");
+    Remove(folder, name, shown, info, quiet_s, "its ring disappeared with its process");
   }
 
   void Remove(int folder, const std::string& name, const std::string& shown, const struct stat& info, int64_t quiet_s,
@@ -131,7 +131,8 @@ class Cleaner {
     if (!options_.dry_run && (!same || unlinkat(folder, name.c_str(), 0) != 0)) {
       ++cleaned_->failed;
       if (out_ != nullptr)
-        fprintf(out_, "cannot remove %s: %s\n", shown.c_str(), same ? strerror(errno) : "it has changed meanwhile");
+        fprintf(out_, "cannot remove %s: %s\n", shown.c_str(),
+                same ? strerror(errno) : "it has changed in the meantime");
       return;
     }
     ++cleaned_->removed;

@@ -153,10 +153,10 @@ TEST_F(CleanTest, ReusedProcessNumbersAreRecognized) {
   });
   const std::string report = Clean();
   EXPECT_THAT(report, HasSubstr("start.ring: rank 3 of job train, pid " + std::to_string(living) +
-                                " is gone (another process has its number now)"));
-  EXPECT_THAT(report, HasSubstr("boot.ring: rank 3 of job train, of an earlier boot"));
+                                " is gone (another process has its PID now)"));
+  EXPECT_THAT(report, HasSubstr("boot.ring: rank 3 of job train, from an earlier boot"));
   EXPECT_THAT(report,
-              HasSubstr("exec.ring: rank 3 of job train, pid " + std::to_string(living) + " runs another program now"));
+              HasSubstr("exec.ring: rank 3 of job train, pid " + std::to_string(living) + " now runs another program"));
   struct stat space {};
   ASSERT_EQ(stat("/proc/self/ns/pid", &space), 0);
   const bool sees_all = space.st_ino == 0xEFFFFFFC;
@@ -218,7 +218,7 @@ TEST_F(CleanTest, LinksAndOtherUsersFilesAreNotDeleted) {
   EXPECT_TRUE(std::filesystem::is_symlink(options_.folder + "/link.ring"));
   EXPECT_TRUE(std::filesystem::exists(options_.folder + "/noise.ring")) << "it may be a ring that is being created";
   if (geteuid() == 0) {
-    EXPECT_THAT(report, HasSubstr("host.ring: another user's\n"));
+    EXPECT_THAT(report, HasSubstr("host.ring: it belongs to another user\n"));
   }
   const std::string link = folder_ + "/way";
   std::filesystem::create_directory_symlink(options_.folder, link);
@@ -250,7 +250,7 @@ TEST_F(CleanTest, ALinkToARingInMemoryIsRemovedLongAfterItsProcess) {
 TEST_F(CleanTest, OnlyOldRingsAreRemovedOnRequest) {
   Forge("job.0/fresh.ring", [](ring::Header*) {});
   options_.older_than_s = 3600;
-  EXPECT_THAT(Clean(), HasSubstr("but too recently"));
+  EXPECT_THAT(Clean(), HasSubstr("but only recently"));
   options_.older_than_s = 0;
   Clean();
   EXPECT_EQ(cleaned_.removed, 1);

@@ -26,11 +26,11 @@ RingOwnerFacts Judge(const std::string& process, const ring::ProcessInfo& info, 
   const std::optional<bool> mapped = MapsRing(process, file);
   if (mapped && *mapped) return {RingOwner::kLives, name + " is running"};
   if (info.start_ticks != 0 && stat->start_ticks != info.start_ticks) {
-    return {RingOwner::kGone, name + " is gone (another process has its number now)"};
+    return {RingOwner::kGone, name + " is gone (another process has its PID now)"};
   }
-  if (stat->ended()) return {RingOwner::kGone, name + " has ended"};
-  if (mapped) return {RingOwner::kReplaced, name + " runs another program now"};
-  if (info.state == ring::RecorderState::kReplaced) return {RingOwner::kReplaced, name + " has another ring now"};
+  if (stat->ended()) return {RingOwner::kGone, name + " has exited"};
+  if (mapped) return {RingOwner::kReplaced, name + " now runs another program"};
+  if (info.state == ring::RecorderState::kReplaced) return {RingOwner::kReplaced, name + " now has another ring"};
   return {RingOwner::kLives, name + " is running"};
 }
 
@@ -91,9 +91,8 @@ uint64_t PidNamespace(const std::string& process) {
 
 RingOwnerFacts FindRingOwner(const ring::ProcessInfo& info, const RingFile& file) {
   const std::string name = "pid " + std::to_string(info.pid);
-  if (BootId().empty() || info.boot_id.empty() || info.pid <= 0)
-    return {RingOwner::kUnknown, "its process is not known"};
-  if (BootId() != info.boot_id) return {RingOwner::kGone, "of an earlier boot"};
+  if (BootId().empty() || info.boot_id.empty() || info.pid <= 0) return {RingOwner::kUnknown, "its process is unknown"};
+  if (BootId() != info.boot_id) return {RingOwner::kGone, "from an earlier boot"};
   const uint64_t own = PidNamespace("/proc/self");
   if (own == 0) return {RingOwner::kUnknown, "/proc cannot be read"};
   if (info.pid_namespace_inode != 0 && info.pid_namespace_inode != own) return FindInside(info, name, file);

@@ -121,7 +121,7 @@ class Run {
     absl::StatusOr<RingFolder> folder = MakeRingFolder(GetVariable(*environment, "LOCKSTEP_DIR"));
     if (!folder.ok()) {
       unusable_ = std::string(folder.status().message());
-      Say(absl::StrCat("not recording: no place for rings: ", unusable_));
+      Say(absl::StrCat("not recording: cannot create a folder for rings: ", unusable_));
       return 0;
     }
     folder_ = *folder;
@@ -239,7 +239,7 @@ class Run {
       if (joined.ok()) {
         join_ = *std::move(joined);
       } else {
-        Say(absl::StrCat("the job cannot join the collector and is watched here: ", joined.status().message()));
+        Say(absl::StrCat("the job cannot join the collector, so it is watched locally: ", joined.status().message()));
       }
     }
     return 0;
@@ -300,7 +300,7 @@ class Run {
     const pid_t pid = unrecorded_->Telling(processes);
     // If recording is off, or this job does not record, a report at the end is early enough.
     if (first || pid == 0 || !switched_off_.empty() || options_.quiet) return;
-    Say(absl::StrCat("nothing is recorded after ", DurationText(since), ": ", unrecorded_->Reason(switched_off_),
+    Say(absl::StrCat("nothing has been recorded after ", DurationText(since), ": ", unrecorded_->Reason(switched_off_),
                      "; to see what a process is doing: lockstep evidence ", pid));
   }
 

@@ -243,7 +243,7 @@ void Watch::LookForDesync() {
     std::vector<int32_t> slots(digests.size());
     std::iota(slots.begin(), slots.end(), 0);
     agent_->Keep(slots);
-    if (desync.confirmed) Say(absl::StrCat(DesyncText(desync), "; the job continues, the records are kept"));
+    if (desync.confirmed) Say(absl::StrCat(DesyncText(desync), "; the job continues, and its records are kept"));
   }
 }
 
@@ -270,7 +270,7 @@ void Watch::TellLate(int64_t now) {
   late_told_ = true;
   late_since_ = now - longest;
   // The cause is not known yet, and a waiting rank is most likely a victim, so no rank is named.
-  Say(absl::StrCat("late: ", waiting, " of ", RanksOfNewestRestart(), " ranks wait, the longest for ",
+  Say(absl::StrCat("late: ", waiting, " of ", RanksOfNewestRestart(), " ranks are waiting, the longest for ",
                    DurationText(longest), doing.empty() ? "" : " in ", doing, "; looking for the cause"));
 }
 
@@ -361,7 +361,7 @@ void Watch::LookForRecovery(int64_t now) {
   const std::optional<Decision> recovered = detector_.LookForRecovery(now, LastProgress(hung_slots_));
   if (!recovered) return;
   Log(*recovered);
-  Say(absl::StrCat("recovered after ", DurationText(recovered->age_ns), ": the job moves again"));
+  Say(absl::StrCat("recovered after ", DurationText(recovered->age_ns), ": the job is moving again"));
   hung_ = late_told_ = cause_told_ = false;
   suspects_.clear();
 }

@@ -35,7 +35,7 @@ std::vector<std::string> InstalledVerbs(const std::string& folder, const std::ve
 std::string Joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text.empty() ? "none is installed" : text;
+  return text.empty() ? "none are installed" : text;
 }
 
 void PrintHelp(FILE* out, const std::vector<std::string>& verbs) {

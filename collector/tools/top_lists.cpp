@@ -134,7 +134,7 @@ void AddHosts(const JobStatus& job, Lines* lines) {
   const Ranks troubled = Troubled(job);
   Add(lines, TopStyle::kHeading,
       absl::StrCat(Padded("HOST", 24), " ", RightPadded("RANKS", 6), " ", RightPadded("TROUBLED", 9), " ",
-                   Padded("AGENT", 7), " WHICH"));
+                   Padded("AGENT", 7), " TROUBLED RANKS"));
   for (const HostStatus& host : job.hosts()) {
     const Ranks ranks = Ranks::FromOrNone(host.ranks());
     const Ranks here = ranks.Common(troubled);
@@ -169,7 +169,8 @@ void AddRails(const JobStatus& job, Lines* lines) {
     }
   }
   Add(lines, TopStyle::kHeading,
-      absl::StrCat(Padded("RAIL", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9), " WHICH"));
+      absl::StrCat(Padded("RAIL", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9),
+                   " TROUBLED RANKS"));
   for (const auto& [place, rail] : rails) {
     Add(lines, rail.troubled.empty() ? TopStyle::kPlain : TopStyle::kLate,
         absl::StrCat(Padded(absl::StrCat(place), 6), " ", RightPadded(CountText(rail.ranks), 7), " ",
@@ -181,7 +182,8 @@ void AddRails(const JobStatus& job, Lines* lines) {
 void AddStages(const JobStatus& job, Lines* lines) {
   const Ranks troubled = Troubled(job);
   Add(lines, TopStyle::kHeading,
-      absl::StrCat(Padded("STAGE", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9), " WHICH"));
+      absl::StrCat(Padded("STAGE", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9),
+                   " TROUBLED RANKS"));
   for (const StageStatus& stage : job.stages()) {
     const Ranks ranks = Ranks::FromOrNone(stage.ranks());
     const Ranks here = ranks.Common(troubled);
@@ -190,8 +192,8 @@ void AddStages(const JobStatus& job, Lines* lines) {
                      RightPadded(CountText(here.size()), 9), " ", here.empty() ? "" : here.Text(4)));
   }
   if (job.stages().empty()) {
-    Add(lines, TopStyle::kDim, "no communicator of this job is named as a pipeline (pp_0, PIPELINE...):");
-    Add(lines, TopStyle::kDim, "its stages are not known");
+    Add(lines, TopStyle::kDim, "no communicator of this job has a pipeline name (pp_0, PIPELINE...),");
+    Add(lines, TopStyle::kDim, "so its stages are unknown");
   }
 }
 
@@ -307,7 +309,7 @@ std::string SlowestText(const JobStatus& job) {
   const CommunicatorStatus* oldest = Oldest(job);
   const std::string where = oldest == nullptr ? "" : " in " + CommName(*oldest);
   if (!slowest.has_value()) return "unknown" + where;
-  return slowest->Text(2) + (oldest == nullptr ? ", by the last verdict" : where);
+  return slowest->Text(2) + (oldest == nullptr ? " (from the last verdict)" : where);
 }
 
 std::string RateText(double calls_a_second) {

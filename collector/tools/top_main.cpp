@@ -68,7 +68,8 @@ int Once(TopSession* session, wire::Client* client, bool json) {
   // Without a connection there is no endpoint; `why` names those that were tried.
   const std::string from = client->endpoint().empty() ? "" : absl::StrCat(" from ", client->endpoint());
   fprintf(stderr,
-          "lockstep top: no answer%s in 10 s%s%s\nOne host needs no collector: start `lockstep agent --alone` there\n",
+          "lockstep top: no response%s in 10 s%s%s\nA single host needs no collector: start `lockstep agent --alone` "
+          "there\n",
           from.c_str(), why.empty() ? "" : ": ", PrintableAscii(why).c_str());
   return 1;
 }
@@ -263,7 +264,7 @@ class Keys {
     Back();
     state_->text_title = "WHY";
     if (job.last_incident().text().empty()) {
-      state_->text = {"No verdict on this job so far. d takes a dump and shows its verdict."};
+      state_->text = {"This job has no verdict yet. d takes a dump and shows its verdict."};
       return;
     }
     state_->report = true;
@@ -294,7 +295,7 @@ class Keys {
       state_->prompt.clear();
       int32_t rank = -1;
       if (!absl::SimpleAtoi(typed_, &rank) || rank < 0) {
-        state_->prompt = "no rank: " + typed_;
+        state_->prompt = "not a rank: " + typed_;
         return;
       }
       session_->AskRank(job, rank);

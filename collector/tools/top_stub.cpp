@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
                          : request.has_rank()                    ? "rank"
                                                                  : "stacks";
       ClientReply reply;
-      if (!Read(folder + "/" + name, &reply)) reply.set_error(std::string("no answer for ") + name);
+      if (!Read(folder + "/" + name, &reply)) reply.set_error(std::string("no response for ") + name);
       reply.set_request(request.request());
       reply.set_done(true);
       (void)(*server)->Send(received->peer, *lockstep::wire::Encode(lockstep::wire::Type::kClientReply, reply));

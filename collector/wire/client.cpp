@@ -191,17 +191,18 @@ bool DealerClient::Watch(Link* link, std::string* why) {
                             "): put its .pub file into the server's folder of known keys");
         return false;
       case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-        *why = absl::StrCat(link->endpoint,
-                            keys_.empty() ? " requires keys, and there are none here"
-                                          : " has another key than the given one, or none, or is not a collector");
+        *why =
+            absl::StrCat(link->endpoint,
+                         keys_.empty() ? " requires keys, and none are configured here"
+                                       : " has a different key than the given one, has no key, or is not a collector");
         return false;
       case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
       case ZMQ_EVENT_DISCONNECTED:
       case ZMQ_EVENT_CLOSED:
         *why = link->shaken ? absl::StrCat("the connection to ", link->endpoint, " ended")
                : keys_.empty()
-                   ? absl::StrCat(link->endpoint, " does not answer, or requires keys")
-                   : absl::StrCat(link->endpoint, " does not answer, or has another key than the given one");
+                   ? absl::StrCat(link->endpoint, " does not respond, or requires keys")
+                   : absl::StrCat(link->endpoint, " does not respond, or has a different key than the given one");
         return false;
       default: break;
     }
@@ -214,7 +215,7 @@ bool DealerClient::Watch(Link* link, std::string* why) {
     if (!link->up || (events & ZMQ_POLLIN) != 0) wakeup_.Wake();
   }
   if (!link->up && now_ - link->started_ns > options_.silent_after_ns) {
-    *why = absl::StrCat(link->endpoint, " does not answer");
+    *why = absl::StrCat(link->endpoint, " does not respond");
     return false;
   }
   return true;
@@ -385,7 +386,7 @@ absl::Status DealerClient::Send(const Message& message) {
   const int error = SendMessage(main_.socket, nullptr, message);
   wakeup_.WakeIfReadable(main_.socket);
   if (error == 0) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(main_.endpoint, " takes nothing: ", zmq_strerror(error)));
+  return absl::UnavailableError(absl::StrCat(main_.endpoint, " accepts no more data: ", zmq_strerror(error)));
 }
 
 void DealerClient::TakeFallbacks(const Message& message) {

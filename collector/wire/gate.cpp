@@ -149,7 +149,7 @@ void Gate::Reload() {
   folder_changed_ns_ = changed;
   absl::StatusOr<std::map<std::string, Role>> known = ReadKnownKeys(folder_);
   if (!known.ok()) {
-    const std::string text = absl::StrCat(known.status().message(), "; the keys that were read before stay valid");
+    const std::string text = absl::StrCat(known.status().message(), "; the keys read earlier stay valid");
     if (text != said_) Say(text);
     said_ = text;
     folder_changed_ns_ = 0;  // the folder may be incomplete, so read it again

@@ -198,7 +198,7 @@ absl::Status RouterServer::Start() {
   gate_ = *std::move(gate);
   socket_ = zmq_socket(context_, ZMQ_ROUTER);
   if (socket_ == nullptr || !wakeup_.ok())
-    return absl::ResourceExhaustedError(absl::StrCat("cannot make a socket: ", zmq_strerror(zmq_errno())));
+    return absl::ResourceExhaustedError(absl::StrCat("cannot create a socket: ", zmq_strerror(zmq_errno())));
   bool set = SetBounds(socket_, kSendQueue, kServerReceiveQueue) && SetInt(socket_, ZMQ_ROUTER_MANDATORY, 1) &&
              SetInt(socket_, ZMQ_BACKLOG, 4096);
   // Does not use ZeroMQ's own heartbeats. Libzmq searches their timers one by one, so the cost of each message grows
@@ -247,7 +247,8 @@ absl::Status RouterServer::Reserve(const std::string& endpoint) {
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.ok()) return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
-    return absl::UnavailableError(absl::StrCat("cannot listen at ", endpoint, ": another process does"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen at ", endpoint, ": another process already listens there"));
   locks_.push_back(std::move(lock));
   return absl::OkStatus();
 }
@@ -347,7 +348,7 @@ bool RouterServer::ReaderMay(const Peer& peer, const Message& message) {
     return true;
   ClientReply reply;
   reply.set_request(request.request());
-  reply.set_error("this key may only look (role reader); taking a dump needs a key of role operator");
+  reply.set_error("this key is read-only (role reader); taking a dump needs a key of role operator");
   reply.set_done(true);
   if (const absl::StatusOr<Message> frame = Encode(Type::kClientReply, reply); frame.ok())
     (void)Send(peer.token, *frame);
@@ -432,7 +433,7 @@ absl::Status RouterServer::Send(uint64_t peer, const Message& message) {
     Forget(std::string(identity->second));
     return absl::NotFoundError("the peer is gone");
   }
-  return absl::UnavailableError(absl::StrCat("the peer takes nothing: ", zmq_strerror(error)));
+  return absl::UnavailableError(absl::StrCat("the peer accepts no more data: ", zmq_strerror(error)));
 }
 
 // Pings silent peers, which shows whether their connections still exist.

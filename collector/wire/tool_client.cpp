@@ -59,8 +59,8 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
         // answer.
         if (absl::StartsWith(place->endpoint, "ipc://") && place->user != geteuid() && geteuid() != 0) {
           return absl::PermissionDeniedError(
-              absl::StrCat("the agent of this host is alone (", place->endpoint, ") and answers user ", place->user,
-                           " only: run this as that user, or give a collector with --collector"));
+              absl::StrCat("the agent on this host runs alone (", place->endpoint, ") and answers only user ",
+                           place->user, ": run this as that user, or give a collector with --collector"));
         }
         address.endpoint = place->endpoint;
         address.found = looked.back();
@@ -71,7 +71,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
       if (!absl::IsNotFound(place.status())) return place.status();
     }
     if (address.endpoint.empty()) {
-      return absl::NotFoundError(absl::StrCat("no collector is known here: no ", absl::StrJoin(looked, ", no "),
+      return absl::NotFoundError(absl::StrCat("found no collector: no ", absl::StrJoin(looked, ", no "),
                                               "; give --collector ENDPOINT or set LOCKSTEP_COLLECTOR, or start "
                                               "`lockstep agent --alone`, which watches only this host"));
     }
@@ -91,9 +91,9 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
     const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(address.security.own_key);
     if (!key.ok()) return key.status();
     if (key->role != wire::Role::kOperator && key->role != wire::Role::kReader) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("key ", address.security.own_key, " is of role ", wire::RoleName(key->role),
-                       ": a tool needs a key of role operator or, only to look, of role reader (--key)"));
+      return absl::FailedPreconditionError(absl::StrCat("key ", address.security.own_key, " is of role ",
+                                                        wire::RoleName(key->role),
+                                                        ": a tool needs a key of role operator or reader (--key)"));
     }
   }
   return address;

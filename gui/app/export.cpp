@@ -21,9 +21,9 @@ absl::Status Failed(const QString& path, const QString& why) {
 }
 
 absl::Status NoForm(View* view, const QString& suffix) {
-  return absl::InvalidArgumentError(absl::StrCat(view->accessibleName().toStdString(), " cannot be written as .",
-                                                 suffix.toStdString(), "; it can be ",
-                                                 ExportFormats(view).join(", ").toStdString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat(view->accessibleName().toStdString(), " cannot be exported as .", suffix.toStdString(),
+                   "; supported formats: ", ExportFormats(view).join(", ").toStdString()));
 }
 
 bool HasPicture(View* view) {
@@ -70,7 +70,7 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
     QImage image;
     if (HasPicture(view)) {
       image = QImage(size, QImage::Format_ARGB32_Premultiplied);
-      if (image.isNull()) return Failed(path, "no memory for a picture of this size");
+      if (image.isNull()) return Failed(path, "not enough memory for a picture of this size");
       image.fill(view->palette().color(QPalette::Base));
       QPainter painter(&image);
       painter.setRenderHint(QPainter::Antialiasing);
@@ -97,7 +97,8 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
   }
   buffer.close();
   // If the disk is full, write() may store only the beginning, and commit() alone would keep that.
-  if (file.write(bytes) != bytes.size() || !file.flush()) return Failed(path, "not all of it could be written");
+  if (file.write(bytes) != bytes.size() || !file.flush())
+    return Failed(path, "the file could not be written completely");
   if (!file.commit()) return Failed(path, file.errorString());
   return absl::OkStatus();
 }

@@ -65,8 +65,8 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   recent->menuAction()->setToolTip("Recent incidents");
   actions_->menu("File")->insertMenu(actions_->Get(ActionId::kReopen), recent);
   for (int i = 0; i < 9; ++i) {
-    QAction* action =
-        actions_->Add(QString("recent-%1").arg(i + 1), "-", QString("Ctrl+Alt+%1").arg(i + 1), "Opens it again");
+    QAction* action = actions_->Add(QString("recent-%1").arg(i + 1), "-", QString("Ctrl+Alt+%1").arg(i + 1),
+                                    "Opens this incident again");
     connect(action, &QAction::triggered, this, [this, i] {
       const QList<QStringList> all = session_.Recent();
       if (i < all.size()) Open(all[i]);
@@ -112,7 +112,7 @@ QDockWidget* MainWindow::AddDock(const QString& title, QWidget* content, Qt::Doc
 
 void MainWindow::AddPaneAction(const QString& title, QDockWidget* dock, const QString& keys) {
   QAction* action = actions_->Add("pane-" + title.toLower().replace(' ', '-'), title, keys,
-                                  QString("Goes to %1; hides it if it has the keys already").arg(title.toLower()));
+                                  QString("Goes to %1; hides it if it already has the focus").arg(title.toLower()));
   connect(action, &QAction::triggered, this, [dock] {
     const QWidget* focus = dock->window()->focusWidget();
     if (dock->isVisible() && focus != nullptr && dock->isAncestorOf(focus)) {
@@ -211,7 +211,7 @@ void MainWindow::MakePanes() {
 
   status_ = StatusLabel("What is open", this);
   selected_ = StatusLabel("What is selected", this);
-  load_state_ = StatusLabel("Progress of the load", this);
+  load_state_ = StatusLabel("Loading progress", this);
   statusBar()->setAccessibleName("Status");
   statusBar()->addPermanentWidget(status_);
   statusBar()->addPermanentWidget(selected_);

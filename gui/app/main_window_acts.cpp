@@ -106,7 +106,7 @@ void MainWindow::JoinActs() {
     if (marks_->table()->rowCount() > 0 && marks_->table()->currentRow() < 0) marks_->table()->setCurrentCell(0, 0);
   });
   on(Id::kNextMark, [this] {
-    if (notes_.marks.empty()) return Say("There are no marks: M makes one");
+    if (notes_.marks.empty()) return Say("There are no marks; M adds one");
     GoToMark((mark_ + 1) % static_cast<int>(notes_.marks.size()));
   });
   on(Id::kClear, [this] { Clear(); });
@@ -159,7 +159,7 @@ void MainWindow::JoinGoing() {
     for (const int32_t rank : document_->index().members(document_->index().comms()[static_cast<size_t>(comm)])) {
       if (rank >= 0) ranks.push_back(rank);
     }
-    if (ranks.empty()) return Say("The members of this communicator are not known");
+    if (ranks.empty()) return Say("The members of this communicator are unknown");
     selection.ranks = RankIntervals::Of(std::move(ranks));
     selection.record = selection.record_rank = -1;
     navigator_.Select(std::move(selection));
@@ -170,7 +170,7 @@ void MainWindow::JoinGoing() {
   on(Id::kPin, [this] {
     Place place = navigator_.place();
     place.pinned = place.pinned.Union(place.selection.ranks);
-    if (place == navigator_.place()) return Say("No rank is selected, or it is pinned already");
+    if (place == navigator_.place()) return Say("No rank is selected, or it is already pinned");
     navigator_.Go(std::move(place));
   });
   on(Id::kUnpin, [this] {
@@ -332,7 +332,7 @@ void MainWindow::SelectAnomaly(int anomaly) {
 
 void MainWindow::StepAnomaly(int by) {
   const int count = document_->anomaly_count();
-  if (count == 0) return Say("Nothing stands out");
+  if (count == 0) return Say("There are no anomalies");
   const int next = anomaly_ < 0 && by < 0 ? 0 : anomaly_ + by;
   if (next < 0 || next >= count) {
     SelectAnomaly(std::clamp(next, 0, count - 1));
@@ -346,9 +346,9 @@ void MainWindow::StepRecord(int by) {
   Selection selection = navigator_.selection();
   const int32_t rank = selection.record_rank >= 0 ? selection.record_rank : selection.ranks.first();
   const int row = document_->RowOf(rank);
-  if (row < 0) return Say("No rank is selected that has data");
+  if (row < 0) return Say("No rank with data is selected");
   const int64_t count = document_->OpCount(row);
-  if (count == 0) return Say(QString("There are no records of rank %1").arg(rank));
+  if (count == 0) return Say(QString("There are no records for rank %1").arg(rank));
   int64_t record = selection.record;
   if (record >= 0) {
     record += by;
@@ -390,7 +390,7 @@ void MainWindow::Clear() {
 void MainWindow::FilterBySelection(bool exclude) {
   const RankIntervals& ranks = navigator_.selection().ranks;
   if (ranks.empty()) return Say("No rank is selected");
-  if (ranks.runs().size() > 1000) return Say("These are too many separate ranks for a filter");
+  if (ranks.runs().size() > 1000) return Say("There are too many separate ranks for a filter");
   QStringList runs;
   for (const auto& [first, last] : ranks.runs())
     runs << (first == last ? QString::number(first) : QString("%1-%2").arg(first).arg(last));

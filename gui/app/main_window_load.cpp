@@ -312,7 +312,8 @@ void MainWindow::SaveNotes() {
   notes_unsaved_ = true;
   if (notes_locked_) {
     strip_->ShowError(
-        "The marks are kept until this window closes: their file has other contents and stays unchanged (load "
+        "The marks are kept until this window closes: the marks file has other contents and stays unchanged (see the "
+        "load "
         "log).");
     return;
   }

@@ -78,9 +78,9 @@ absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
   if (options.compare) {
     if (options.paths.size() != 2) return parsed.Wrong("--compare needs two PATHs");
     if (options.print_selection || options.first_paint || !options.live.empty())
-      return parsed.Wrong("of the script options, --compare supports only --screenshot");
+      return parsed.Wrong("--screenshot is the only script option that --compare supports");
   }
-  if (!options.live.empty() && options.script()) return parsed.Wrong("--live is for people, not for scripts");
+  if (!options.live.empty() && options.script()) return parsed.Wrong("--live cannot be combined with script options");
   if (options.script() && options.paths.empty()) return parsed.Wrong("no PATH given");
   return options;
 }

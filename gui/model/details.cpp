@@ -117,7 +117,7 @@ void Maker::Operation(int row, int64_t record) {
     if (peer >= 0) {
       Linked(label, QString("rank %1").arg(peer), OfRanks(RankIntervals::Of(peer, peer)));
     } else {
-      Line(label, QString("member %1, rank not known").arg(op.peer));
+      Line(label, QString("member %1, rank unknown").arg(op.peer));
     }
   }
   if (op.bytes_at_least > 0)
@@ -269,21 +269,21 @@ void Maker::Rank(int row) {
   if (rank.pid != 0) Line("process", QString::number(rank.pid));
   if (facts != nullptr) {
     Known("recorder", Plain(facts->recorder(), 160));
-    Line("GPU recorded", facts->gpu_recorded() ? "yes" : "no: what the GPU did is not known");
+    Line("GPU recorded", facts->gpu_recorded() ? "yes" : "no: GPU activity is unknown");
     if (facts->records_lost() > 0)
       Line("lost", Count(static_cast<int64_t>(std::min<uint64_t>(facts->records_lost(), INT64_MAX))) + " records");
     if (facts->damaged()) Line("damaged", "part of its data could not be read");
     Line("clock", facts->clock_uncertainty_ns() < 0
-                      ? QString("not aligned to other hosts'")
+                      ? QString("not aligned with other hosts")
                       : QString("aligned within %1").arg(Duration(facts->clock_uncertainty_ns())));
     for (const std::string& line : HardwareTrouble(facts->evidence(), 5)) Line("hardware", Plain(line, 300));
-    if (facts->has_evidence()) Known("hardware seen", Plain(HardwareSeen(facts->evidence()), 300));
+    if (facts->has_evidence()) Known("hardware events", Plain(HardwareSeen(facts->evidence()), 300));
     Known("memory", Plain(MemoryTrouble(facts->evidence()), 300));
     Known("file", Plain(facts->path(), 400));
   }
   Stacks(row);
   const auto memberships = document_.index().memberships().subspan(rank.first_membership, rank.memberships);
-  Begin("Communicators of it");
+  Begin("Its communicators");
   int shown = 0;
   for (const IndexMembership& m : memberships) {
     if (shown++ == kMostComms) {
@@ -365,7 +365,7 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
                return row < d.facts().ranks_size() ? Plain(d.facts().ranks(row).recorder(), 60) : QString();
              }},
   };
-  Begin("The same of all");
+  Begin("Same for all");
   const size_t same = details_.sections.size() - 1;
   std::vector<std::pair<const char*, std::vector<std::pair<QString, std::vector<int32_t>>>>> differing;
   for (const Aspect& aspect : kAspects) {

@@ -111,7 +111,7 @@ void IncidentTree::Work() {
                   for (const IndexRank& rank : index.ranks()) {
                     if (numbers.try_emplace(rank.host, 0).second) {
                       const std::string_view text = index.text(rank.host);
-                      names.emplace_back(text.empty() ? QString("host not known") : Plain(text, 80), rank.host);
+                      names.emplace_back(text.empty() ? QString("host unknown") : Plain(text, 80), rank.host);
                     }
                   }
                   std::stable_sort(names.begin(), names.end(),
@@ -367,7 +367,7 @@ QString IncidentTree::Text(const Node& node) const {
     case Level::kRank:
     case Level::kMember: break;
   }
-  return node.rank < 0 ? QString("member not known") : QString("rank %1").arg(node.rank);
+  return node.rank < 0 ? QString("member unknown") : QString("rank %1").arg(node.rank);
 }
 
 QString IncidentTree::Note(const Node& node) const {
@@ -393,7 +393,7 @@ QString IncidentTree::Note(const Node& node) const {
   }
   if (row < 0) return "no data";
   const IndexMembership* m = shown_document_->MembershipOf(row, node.comm);
-  if (m == nullptr) return "never made it";
+  if (m == nullptr) return "never created it";
   if (m->completed == kUnknown) return m->issued < 0 ? "nothing issued" : QString("issued #%1").arg(m->issued);
   if (m->issued < 0) return "nothing issued";
   if (m->completed == m->issued) return QString("done #%1").arg(m->completed);

@@ -60,16 +60,16 @@ absl::StatusOr<Notes> ReadNotes(const std::string& path) {
   if (absl::IsNotFound(bytes.status())) return Notes();
   if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
   const auto damaged = [&](const std::string& what) {
-    return absl::DataLossError(absl::StrCat(path, ": ", what, "; rename or delete it, marks are not written over it"));
+    return absl::DataLossError(
+        absl::StrCat(path, ": ", what, "; rename or delete it, because marks never overwrite it"));
   };
   QJsonParseError error;
   const QJsonObject object = QJsonDocument::fromJson(QByteArray::fromStdString(*bytes), &error).object();
   if (error.error != QJsonParseError::NoError)
     return damaged(absl::StrCat("offset ", error.offset, ": ", error.errorString().toStdString()));
-  if (object.value("format").toString() != "lockstep-notes") return damaged("not a file of notes");
+  if (object.value("format").toString() != "lockstep-notes") return damaged("not a notes file");
   if (object.value("version").toInt() > kVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": written by a newer Lockstep; marks are not written over it"));
+    return absl::FailedPreconditionError(absl::StrCat(path, ": written by a newer Lockstep; marks never overwrite it"));
   }
   Notes notes;
   for (const auto& value : object.value("marks").toArray()) {
@@ -128,7 +128,7 @@ absl::Status WriteNotes(const std::string& path, const Notes& notes) {
   const QJsonObject object{{"format", "lockstep-notes"}, {"version", kVersion}, {"marks", marks}};
   const QByteArray bytes = QJsonDocument(object).toJson(QJsonDocument::Indented);
   // If the disk is full, write() may store only the beginning, and commit() alone would keep that.
-  if (file.write(bytes) != bytes.size() || !file.flush()) return failed("not all of it could be written");
+  if (file.write(bytes) != bytes.size() || !file.flush()) return failed("the file could not be written completely");
   if (!file.commit()) return failed(file.errorString());
   return absl::OkStatus();
 }

@@ -71,14 +71,13 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
       case RowGrouping::kRank: break;
       case RowGrouping::kHost: {
         const int64_t host = place < 0 ? -1 : int64_t{document.index().ranks()[static_cast<size_t>(place)].host};
-        group = numbered(host, [&] { return place < 0 ? QString("host not known") : document.HostAt(place); });
+        group = numbered(host, [&] { return place < 0 ? QString("host unknown") : document.HostAt(place); });
         break;
       }
       case RowGrouping::kStage: {
         const int32_t stage =
             place < 0 || place >= document.facts().ranks_size() ? -1 : document.FactsAt(place).stage();
-        group =
-            numbered(stage, [&] { return stage < 0 ? QString("stage not known") : QString("stage %1").arg(stage); });
+        group = numbered(stage, [&] { return stage < 0 ? QString("stage unknown") : QString("stage %1").arg(stage); });
         break;
       }
       case RowGrouping::kCommunicator: {

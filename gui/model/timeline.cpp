@@ -52,13 +52,13 @@ const char* TimelineLookName(TimelineLook look) {
   switch (look) {
     case TimelineLook::kNothing: return "nothing";
     case TimelineLook::kUnmeasured: return "issued, GPU not measured";
-    case TimelineLook::kHost: return "host in the call";
+    case TimelineLook::kHost: return "CPU in the call";
     case TimelineLook::kQueued: return "queued on its stream";
     case TimelineLook::kRunning: return "running";
     case TimelineLook::kQueuedOpen: return "still queued";
     case TimelineLook::kInFlight: return "in flight, start not measured";
     case TimelineLook::kRunningOpen: return "still running";
-    case TimelineLook::kHostOpen: return "host still in the call";
+    case TimelineLook::kHostOpen: return "CPU still in the call";
     case TimelineLook::kFailed: return "failed";
     case TimelineLook::kCount: break;
   }

@@ -32,7 +32,7 @@ AnswerView::AnswerView(Navigator* navigator, QWidget* parent) : View(navigator, 
   scroll_->setFocusPolicy(Qt::NoFocus);
   pane_ = new AnswerPane(navigator, scroll_);
   scroll_->setWidget(pane_);
-  page_ = new LinkPane("Answer text", "Stack, call sites, what to do, evidence as links, what is not known", this);
+  page_ = new LinkPane("Answer text", "Stack, call sites, what to do, evidence as links, what is unknown", this);
   page_->document()->setDocumentMargin(8);
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);

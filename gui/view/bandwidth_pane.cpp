@@ -55,7 +55,7 @@ QString BandwidthPane::NotMeasured() const {
   if (s == nullptr) {
     lines << (document_->verdict().not_measured().empty()
                   ? "No kind and size of operation occurs often enough to measure its bandwidth."
-                  : "There are no bandwidths to be shown:");
+                  : "There are no bandwidths to show:");
   } else if (s->clock().empty()) {
     lines << "Not measured, because the GPU times of these operations were not recorded: no marks, no "
              "profiler, no framework's times.";

@@ -165,7 +165,7 @@ TEST(BandwidthViewTest, BySizeAndHostTheRooflineIsShownAndHostsAreSelected) {
   EXPECT_EQ(pane->SpeedNear(pane->PointAt(1)), -1);
   QTest::keyClick(pane, Qt::Key_PageDown);
   EXPECT_EQ(view.speed(), 1);
-  EXPECT_TRUE(pane->TextAt(pane->HostAt(0)).endsWith("what is possible is not known"));
+  EXPECT_TRUE(pane->TextAt(pane->HostAt(0)).endsWith("the possible speed is unknown"));
   EXPECT_EQ(view.CopyText().count('\n'), 7);
   EXPECT_TRUE(view.Csv().contains(",not known")) << view.Csv().toStdString();
   QImage image(640, 400, QImage::Format_RGB32);

@@ -106,7 +106,7 @@ struct LegendView::Impl {
     menu->setAttribute(Qt::WA_DeleteOnClose);
     QObject::connect(menu->addAction("Go to the next cell"), &QAction::triggered, view,
                      [this, state] { view->SelectNext(state); });
-    QAction* filter = menu->addAction("Only ranks that have such cells");
+    QAction* filter = menu->addAction("Show only ranks with such cells");
     filter->setCheckable(true);
     filter->setChecked(Filters(state));
     QObject::connect(filter, &QAction::triggered, view, [this, state] { ToggleFilter(state); });
@@ -160,8 +160,8 @@ struct LegendView::Impl {
 LegendView::LegendView(Navigator* navigator, QWidget* parent)
     : View(navigator, "Legend", parent), impl_(std::make_unique<Impl>(this)) {
   setAccessibleDescription(
-      "States of the matrix and how many cells in sight are in each; Enter selects the next cell of a state, "
-      "Ctrl+Enter leaves only ranks that have some");
+      "States of the matrix and how many visible cells are in each; Enter selects the next cell of a state, "
+      "Ctrl+Enter shows only ranks with such cells");
   setFocusPolicy(Qt::StrongFocus);
   setMouseTracking(true);
   connect(navigator, &Navigator::PlaceChanged, this, [this] {
@@ -265,11 +265,12 @@ bool LegendView::event(QEvent* event) {
   if (row < 0) {
     QToolTip::hideText();
   } else {
-    QToolTip::showText(help->globalPos(),
-                       QString("%1: %2 cells in sight\n%3\nClick: the next one; Ctrl+click: only ranks that have some")
-                           .arg(ViewStateName(impl_->StateOf(row)), impl_->CountText(impl_->StateOf(row)),
-                                ViewStateMeaning(impl_->StateOf(row))),
-                       this);
+    QToolTip::showText(
+        help->globalPos(),
+        QString("%1: %2 visible cells\n%3\nClick: go to the next one; Ctrl+click: show only ranks with such cells")
+            .arg(ViewStateName(impl_->StateOf(row)), impl_->CountText(impl_->StateOf(row)),
+                 ViewStateMeaning(impl_->StateOf(row))),
+        this);
   }
   return true;
 }

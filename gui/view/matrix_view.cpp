@@ -771,7 +771,7 @@ QString MatrixView::Impl::TipAt(const QPoint& at) const {
     const int row = RowOf(near.line);
     const int64_t lag = data()->lag[static_cast<size_t>(row)];
     QStringList lines_of = CellLines(*data()->document, *data()->cells, row, columns() - 1).mid(0, 1);
-    lines_of << (lag < 0 ? QString("how far behind is not known")
+    lines_of << (lag < 0 ? QString("unknown how far behind")
                          : QString("%1 collectives behind the furthest member").arg(Count(lag)));
     return lines_of.join('\n');
   }

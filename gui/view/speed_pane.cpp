@@ -279,7 +279,7 @@ void SpeedPane::DrawLegend(const Drawing& d, double top) const {
 QString SpeedPane::HostTitle() const {
   const SpeedRow& row = *Row();
   const auto shown = static_cast<int>(row.hosts.size());
-  if (shown == 0) return row.name + ": by host it is not known, or all its hosts have one speed";
+  if (shown == 0) return row.name + ": unknown by host, or all its hosts have the same speed";
   return row.name + (shown < row.hosts_measured
                          ? QString(": the slowest %L1 of %L2 hosts").arg(shown).arg(row.hosts_measured)
                          : QString(": %L1 hosts, the slowest first").arg(shown));

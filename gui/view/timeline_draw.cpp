@@ -19,7 +19,7 @@ namespace {
 // The same text as in the legend.
 const char* ShortName(TimelineLook look) {
   switch (look) {
-    case TimelineLook::kHost: return "host in call";
+    case TimelineLook::kHost: return "CPU in call";
     case TimelineLook::kQueued: return "queued";
     case TimelineLook::kUnmeasured: return "GPU not measured";
     case TimelineLook::kHostOpen: return "still in call";
@@ -295,7 +295,7 @@ void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
         unknown = "no operations recorded";
       } else if (lane.filter.part == LaneFilter::Part::kStream && lane.filter.stream == kIndexNoStream &&
                  !facts.gpu_recorded()) {
-        unknown = "what the GPU did was not measured";
+        unknown = "GPU activity was not measured";
       }
       const double taken = frame.X(static_cast<double>(timeline_->TakenAt(row)));
       if (!unknown.isEmpty()) {

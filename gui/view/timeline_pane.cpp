@@ -369,7 +369,7 @@ QString TimelinePane::HitText(const TimelineHit& hit) const {
   }
   if (!parts.isEmpty()) lines << parts.join(", ");
   lines << "from +" + AxisDuration(static_cast<double>(pieces[0].begin));
-  if (!gpu) lines << "what the GPU did with it was not measured";
+  if (!gpu) lines << "its GPU activity was not measured";
   if (facts.clock_uncertainty_ns() < 0) {
     lines << "this host's clock is not aligned with the others";
   } else if (facts.clock_uncertainty_ns() > 0) {

@@ -245,8 +245,7 @@ QString VerdictWord(const Document& document) {
 
 QString VerdictHeadline(const Document& document) {
   const std::vector<ReportSection> sections = Sections(document);
-  if (sections.empty())
-    return QString("%1 ranks so far: nothing is decided before all are read").arg(document.rank_count());
+  if (sections.empty()) return QString("%1 ranks so far: no verdict until all are read").arg(document.rank_count());
   return Plain(sections.front().title(), 2000);
 }
 

@@ -179,7 +179,7 @@ VerdictPanel::VerdictPanel(Navigator* navigator, QWidget* parent)
   p.copy->setText("Copy report");
   p.copy->setObjectName("copy report");
   p.copy->setAccessibleName("Copy report");
-  p.copy->setAccessibleDescription("Copies the whole report as plain text, fit for a ticket");
+  p.copy->setAccessibleDescription("Copies the whole report as plain text, for a ticket");
   p.copy->setToolTip("Copy the report as plain text, for a ticket");
   p.copy->setAutoRaise(true);
 

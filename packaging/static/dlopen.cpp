@@ -7,7 +7,7 @@ extern "C" {
 
 void* dlopen(const char*, int) { return nullptr; }
 char* dlerror() {
-  static char text[] = "a static program opens no shared library; the distribution's package of Lockstep can";
+  static char text[] = "a static program cannot open shared libraries; use the distribution's package of Lockstep";
   return text;
 }
 void* dlsym(void*, const char*) { return nullptr; }

@@ -87,7 +87,7 @@ class ArchiveTest(FolderTest):
         self.assertIn("sent 12 incidents", err)
         status, _, err = self.run_it(*self.arguments(*folders))
         self.assertEqual(status, 0, err)
-        self.assertIn("sent 0 incidents, 12 were there", err)
+        self.assertIn("sent 0 incidents, 12 were already there", err)
         self.assert_once(12)
         self.assertEqual(self.spool(), [])
         days = int(server.ask("SELECT uniqExact(partition) FROM system.parts WHERE active AND database = "
@@ -96,7 +96,7 @@ class ArchiveTest(FolderTest):
         # A copy of the folder elsewhere is the same incident.
         copy = os.path.join(self.folder, "copy")
         shutil.copytree(folders[0], copy)
-        self.assertIn("1 were there", self.run_it(*self.arguments(copy))[2])
+        self.assertIn("1 were already there", self.run_it(*self.arguments(copy))[2])
 
     def test_rows_of_simultaneous_senders_arrive_once(self):
         folders = [self.incident(number) for number in range(10)]
@@ -131,12 +131,12 @@ class ArchiveTest(FolderTest):
         server.stop()
         status, _, err = self.run_it("--retry-for", "0", *self.arguments(*folders[:3]))
         self.assertEqual(status, 3, err)
-        self.assertIn("send tries again", err)
+        self.assertIn("send retries", err)
         self.assertEqual(len(self.spool()), 3)
         # A process that waits for the server continues when the server returns, and sends what is in
         # the spool.
         process = self.start("--retry-for", "90", *self.arguments(*folders[3:]))
-        self.assertIn("trying again", process.stderr.readline())
+        self.assertIn("retrying", process.stderr.readline())
         server.start()
         _, err = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 0, err)
@@ -265,7 +265,7 @@ class ArchiveTest(FolderTest):
         server.ask("INSERT INTO lockstep_schema (version) VALUES (99)", self.database)
         status, _, err = self.run_it(*self.arguments(self.incident(2)))
         self.assertEqual(status, 1)
-        self.assertIn("newer lockstep", err)
+        self.assertIn("newer Lockstep", err)
 
     def test_hostile_folders_are_reported_and_others_are_sent(self):
         bad = os.path.join(self.folder, "bad")

@@ -63,7 +63,7 @@ class CheckTest(FolderTest):
         run = self.check(["--rounds", "1", "--own-libraries"], ["true"])
         self.assertEqual(run.returncode, 3, run.stdout + run.stderr)
         self.assertIn("could not check: no call was recorded", run.stdout)
-        self.assertIn("libraries: NCCL and CUDA of this machine", run.stdout)
+        self.assertIn("libraries: this machine's NCCL and CUDA", run.stdout)
 
     def test_wrong_arguments_are_refused(self):
         os.makedirs(self.path("used/older"))

@@ -39,7 +39,7 @@ class ClusterFaultsTest(unittest.TestCase):
     def test_a_lost_host_is_the_cause(self):
         made = self.make()
         made.start_all(*RUNS)
-        self.assertTrue(wait_for(lambda: len(made.log("collector")) and "is seen" in made.log("collector"), 120), made.logs())
+        self.assertTrue(wait_for(lambda: len(made.log("collector")) and "new job " in made.log("collector"), 120), made.logs())
         wait_for(lambda: False, 3)  # gives the job some history
         # The power of node1 fails: no process is left that could report the end.
         for process in (made.agents[1], made.ranks[2], made.ranks[3]):
@@ -54,8 +54,8 @@ class ClusterFaultsTest(unittest.TestCase):
     def test_a_hung_relay_does_not_delay_the_other_relays_messages(self):
         made = self.make(relays=2)  # node0 uses relay 0; node1 with rank 2 uses relay 1
         made.start_all(*STALL)
-        self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
-        self.assertTrue(wait_for(lambda: "relay reaches" in made.log("relay0") and "relay reaches" in made.log("relay1"), 60), made.logs())
+        self.assertTrue(wait_for(lambda: "new job " in made.log("collector"), 120), made.logs())
+        self.assertTrue(wait_for(lambda: "relay is connected" in made.log("relay0") and "relay is connected" in made.log("relay1"), 60), made.logs())
         made.relays[0].send_signal(signal.SIGSTOP)
         try:
             verdict = self.verdict(made)
@@ -96,7 +96,7 @@ class ClusterFaultsTest(unittest.TestCase):
         self.assertTrue(wait_for(made.whole, 120), made.logs())
         with open(os.path.join(made.whole()[0], "manifest.json")) as file:
             self.assertTrue(json.load(file)["whole"], made.logs())
-        self.assertNotIn("nothing more arrived from", made.log("collector"))
+        self.assertNotIn("received nothing more from", made.log("collector"))
 
     def test_a_rank_claimed_by_two_processes_is_reported(self):
         made = self.make()

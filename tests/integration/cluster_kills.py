@@ -96,7 +96,7 @@ def episode(options, randomness, counts):
     spools = Spools(cluster)
     try:
         cluster.start_all(*FAULT, collector=command)
-        if not wait_for(lambda: "is seen" in cluster.log("collector"), 240):
+        if not wait_for(lambda: "new job " in cluster.log("collector"), 240):
             cluster.failed = True
             return ["the job was not seen\n" + cluster.logs()]
         kills = randomness.randint(6, 12)

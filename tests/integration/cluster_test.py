@@ -21,7 +21,7 @@ class ClusterTest(unittest.TestCase):
         return made
 
     def wait_for_all(self, made):
-        """Waits until the collector knows every rank of every host. The line "is seen" appears at the first rank
+        """Waits until the collector knows every rank of every host. The line "new job" appears at the first rank
         already."""
         def known():
             jobs = [json.loads(line) for line in tool(made, "lockstep-top", "--json").stdout.splitlines()]
@@ -77,7 +77,7 @@ class ClusterTest(unittest.TestCase):
     def test_a_dead_rank_is_the_cause(self):
         made = self.make()
         made.start_all(*RUNS)
-        self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
+        self.assertTrue(wait_for(lambda: "new job " in made.log("collector"), 120), made.logs())
         wait_for(lambda: False, 3)
         made.kill(made.ranks[3])
         folders = wait_for(made.incidents, 120)
@@ -118,7 +118,7 @@ class ClusterTest(unittest.TestCase):
         proxy.shut = True
         self.assertTrue(wait_for(lambda: made.log("collector").count("gone silent") >= 2, 60), made.logs())
         proxy.shut = False
-        self.assertTrue(wait_for(lambda: made.log("collector").count("reports again") >= 2, 120), made.logs())
+        self.assertTrue(wait_for(lambda: made.log("collector").count("is reporting again") >= 2, 120), made.logs())
         folders = wait_for(made.incidents, 240)
         self.assertTrue(folders, made.logs())
         proxy.stalled = True  # cuts the network while the incident is gathered
@@ -168,7 +168,7 @@ class ClusterTest(unittest.TestCase):
         self.assertTrue(wait_for(lambda: "listens on" in made.log("collector"), 60), made.logs())
         second = tool(made, "lockstep-collector", "--listen", "tcp://127.0.0.1:0", "--out", made.out)
         self.assertEqual(second.returncode, 1)
-        self.assertIn("another collector", second.stderr)
+        self.assertIn("another collector uses", second.stderr)
         outside = tool(made, "lockstep-collector", "--listen", "tcp://0.0.0.0:0", "--out", made.path("other"), LOCKSTEP_KEYS="")
         self.assertEqual(outside.returncode, 1)
         self.assertIn("key", outside.stderr)

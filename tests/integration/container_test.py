@@ -198,7 +198,7 @@ class UnrecordedTest(FolderTest):
         self.assertIn(f"recording is off (record = off in {conf}, line 2)", self.told("sleep", "0.5", LOCKSTEP_CONFIG=conf))
 
     def test_missing_space_for_rings_is_reported(self):
-        self.assertRegex(self.told("sleep", "0.5", LOCKSTEP_DIR="/proc/nowhere"), "no place for rings")
+        self.assertRegex(self.told("sleep", "0.5", LOCKSTEP_DIR="/proc/nowhere"), "cannot create a folder for rings")
 
     def test_a_library_for_another_architecture_is_reported(self):
         other = os.path.join(self.folder, "liblockstep.so")

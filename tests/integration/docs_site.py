@@ -304,7 +304,7 @@ class Site:
             return True
         # The page needs a job whose ranks the agent or collector has seen.
         if "lockstep collector" in " ".join(command for command, _, _ in self.services):
-            return "is seen" in self.log_of("collector")
+            return "new job " in self.log_of("collector")
         return bool(glob.glob(self.rings + "/**/*.ring", recursive=True))
 
     def logs(self):

@@ -53,7 +53,7 @@ class DoctorTest(FolderTest):
         self.assertIn("calls are recorded", checks["NCCL"]["text"])
         text = subprocess.run([LOCKSTEP, "doctor"], env=self.environment, capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(text.returncode, 0, text.stdout)
-        self.assertIn("all that is needed works", text.stdout)
+        self.assertIn("everything that is needed works", text.stdout)
         self.assertLessEqual(max(len(line) for line in text.stdout.splitlines() if "/" not in line), 100)
 
     def test_configuration_files_are_listed_with_their_errors(self):
@@ -144,7 +144,7 @@ class DoctorTest(FolderTest):
         status, checks = self.doctor(become=forbid_by_seccomp)
         self.assertEqual(checks["stacks"]["health"], "note")
         self.assertIn("seccomp", checks["stacks"]["text"])
-        self.assertIn("without this, verdicts have no stacks", checks["stacks"]["advice"])
+        self.assertIn("verdicts have no stacks then", checks["stacks"]["advice"])
 
     def test_a_pid_namespace_and_a_missing_kernel_log_are_notes(self):
         if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
@@ -246,7 +246,7 @@ class DoctorTest(FolderTest):
         endpoint = f"ipc://{self.folder}/collector.sock"
         status, checks = self.doctor("--collector", endpoint)
         self.assertEqual(status, 1)
-        self.assertIn("does not answer", checks["collector"]["text"])
+        self.assertIn("does not respond", checks["collector"]["text"])
         self.assertIn(endpoint, checks["collector"]["text"])
         collector = subprocess.Popen([LOCKSTEP, "collector", "--listen", endpoint, "--out", os.path.join(self.folder, "incidents")],
                                      env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -257,7 +257,7 @@ class DoctorTest(FolderTest):
                 if status == 0:
                     break
             self.assertEqual(status, 0, checks["collector"])
-            self.assertIn("answers, version", checks["collector"]["text"])
+            self.assertIn("responds, version", checks["collector"]["text"])
         finally:
             collector.send_signal(signal.SIGTERM)
             collector.wait(timeout=30)

@@ -147,7 +147,7 @@ class AloneTest(unittest.TestCase):
         self.start_agent()
         made.start_ranks(*RUNS)
         rings = lambda: glob.glob(os.path.join(made.rings, "node0", "*", "*.ring"))
-        self.assertTrue(wait_for(lambda: len(rings()) == 4 and "is seen" in made.log("spool/collector"), 120), made.logs())
+        self.assertTrue(wait_for(lambda: len(rings()) == 4 and "new job " in made.log("spool/collector"), 120), made.logs())
         for rank in made.ranks[1:]:
             made.kill(rank)
         saved = lambda: glob.glob(made.path("spool/rings/*.ring"))
@@ -215,7 +215,7 @@ class AloneTest(unittest.TestCase):
         third = collector()[0]
         other = tool(made, "lockstep-agent", "--alone", "--rings", made.rings, "--spool", made.path("other"), timeout=60)
         self.assertEqual(other.returncode, 1, other.stderr)
-        self.assertIn("another agent is alone", other.stderr)
+        self.assertIn("another agent --alone", other.stderr)
         self.assertEqual(collector(), [third])
         made.agents[0].terminate()
         self.assertEqual(made.agents[0].wait(60), 0)

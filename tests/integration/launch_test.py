@@ -186,7 +186,7 @@ class KilledTest(LaunchTest):
             return [int(line.split()[0]) for line in done.stdout.splitlines() if "lockstep-agent" in line]
 
         try:
-            self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
+            self.assertTrue(wait_for(lambda: "new job " in made.log("collector"), 120), made.logs())
             agents = agent()
             self.assertEqual(len(agents), 1)
         finally:

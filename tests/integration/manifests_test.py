@@ -256,7 +256,7 @@ class ScriptsTest(unittest.TestCase):
                                                         "LOCKSTEP_SLURM_ENVIRONMENT": "/nowhere", "LOCKSTEP_SLURM_RUN": os.path.join(folder, "run"),
                                                         "LOCKSTEP_SLURM_RINGS": rings})
                 self.assertEqual(done.returncode, 0)
-                self.assertIn("is not the prolog's own folder", done.stderr)
+                self.assertIn("does not belong to the prolog's user", done.stderr)
                 self.assertEqual(os.stat(target).st_mode & 0o7777, 0o755, name)
 
     @unittest.skipUnless(shutil.which("flock"), "no flock")

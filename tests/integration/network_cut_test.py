@@ -82,14 +82,14 @@ class NetworkCutTest(unittest.TestCase):
         for host in range(made.hosts):
             made.start_agent(host, endpoint, "--key", os.path.join(keys, "agent.key"), "--server-key", os.path.join(keys, "collector.pub"))
         made.start_ranks(*STALL)
-        self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
+        self.assertTrue(wait_for(lambda: "new job " in made.log("collector"), 120), made.logs())
         wait_for(lambda: False, 3)  # waits for heartbeats of both hosts; a host that has reported no rank yet is not missed
         self.cable("down")
         self.assertTrue(wait_for(lambda: made.log("collector").count("gone silent") >= 1, 60), made.logs())
         wait_for(lambda: made.log("collector").count("gone silent") >= 2, 5)
         silent = made.log("collector").count("gone silent")
         self.cable("up")
-        self.assertTrue(wait_for(lambda: made.log("collector").count("reports again") >= silent, 180), made.logs())
+        self.assertTrue(wait_for(lambda: made.log("collector").count("is reporting again") >= silent, 180), made.logs())
         folders = wait_for(made.incidents, 240)
         self.assertTrue(folders, made.logs())
         self.cable("down")  # cuts the cable while the incident is gathered

@@ -117,7 +117,7 @@ void ReadGpus(pid_t pid, const char* library_name, const std::function<void()>& 
     if (why == nullptr || strstr(why, "No such file") != nullptr)
       evidence->set_gpus_unread("no NVIDIA driver library (libnvidia-ml.so.1) on this host");
     else
-      evidence->set_gpus_unread(absl::StrCat("NVML was not opened: ", why));
+      evidence->set_gpus_unread(absl::StrCat("cannot load NVML: ", why));
     return;
   }
   const Library library(handle);
@@ -129,7 +129,7 @@ void ReadGpus(pid_t pid, const char* library_name, const std::function<void()>& 
     return;
   }
   if (const nvml::Return result = init(); result != nvml::kSuccess) {
-    evidence->set_gpus_unread(absl::StrCat("NVML does not start: ", library.Error(result)));
+    evidence->set_gpus_unread(absl::StrCat("cannot initialize NVML: ", library.Error(result)));
     return;
   }
   unsigned int count = 0;

@@ -83,7 +83,7 @@ std::string ExplainPtraceRefusal(const PtraceFacts& f) {
                         "a seccomp filter blocks ptrace; use a profile that allows ptrace and process_vm_readv");
   if (f.tracer != 0) {
     return absl::StrCat(refused, "process ", f.tracer, " (", f.tracer_name,
-                        ") already traces it, and a process can have only one tracer; detach that one");
+                        ") already traces it, and a process can have only one tracer; detach it first");
   }
   if (f.yama_scope == 3)
     return absl::StrCat(refused,

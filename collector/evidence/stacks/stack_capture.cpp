@@ -188,9 +188,9 @@ class Capturer {
     if (state == 'D') {
       thread.refused = "not stopped: it is in uninterruptible sleep (D)";
     } else if (MonotonicNs() - start_ > options_.total_limit_ns) {
-      thread.refused = "not stopped: the threads before it used up the time";
+      thread.refused = "not stopped: earlier threads used up the time limit";
     } else if (!options_.may_stop) {
-      thread.refused = "not stopped: an attempt to stop the threads of this process took too long";
+      thread.refused = "not stopped: stopping other threads of this process took too long";
     } else if (capture_.error != 0) {
       thread.refused = "not stopped: ptrace refused";
     } else {
@@ -238,7 +238,7 @@ class Capturer {
         late_.push_back(tid);
         killer_.Disarm();
         thread->refused =
-            absl::StrCat("not stopped: it did not halt within ", options_.halt_limit_ns / 1'000'000, " ms");
+            absl::StrCat("not stopped: it did not stop within ", options_.halt_limit_ns / 1'000'000, " ms");
         const char state = StateOf(pid_, tid);
         if (state == 'D') absl::StrAppend(&thread->refused, "; it is in uninterruptible sleep (D)");
         return true;

@@ -120,7 +120,7 @@ std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<M
                                  const PythonSymbols& symbols, ProcessEvidence* evidence) {
   if (symbols.file == PythonSymbols::kNotRead) {
     evidence->set_python_refused(
-        "the interpreter's file is read only with the rights of the process's user, which needs CAP_SETUID and "
+        "the interpreter's file may be read only as the process's user, which needs CAP_SETUID and "
         "CAP_SETGID here");
   }
   if (symbols.file < 0) return std::nullopt;
@@ -139,14 +139,14 @@ std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<M
   bool free_threaded = false;
   std::optional<PythonLayout> layout = LayoutFromDebugOffsets(memory, symbols.runtime, &free_threaded);
   if (free_threaded) {
-    evidence->set_python_refused(
-        absl::StrCat("Python 3.", minor, " is built without the interpreter lock; such frames are not read"));
+    evidence->set_python_refused(absl::StrCat(
+        "Python 3.", minor, " is a free-threaded build (no interpreter lock), whose frames cannot be read"));
     return std::nullopt;
   }
   if (!layout) layout = LayoutOf(minor);
   if (!layout) {
-    evidence->set_python_refused(absl::StrCat("Python 3.", minor, " stores its frames in an unknown form; 3.",
-                                              kOldestPython, " to 3.", kNewestPython, " are"));
+    evidence->set_python_refused(absl::StrCat("Python 3.", minor, " has an unsupported frame layout; supported are 3.",
+                                              kOldestPython, " to 3.", kNewestPython));
     return std::nullopt;
   }
   Python python{*layout, ReadPythonThreads(memory, *layout, symbols.runtime)};
@@ -227,11 +227,11 @@ class StackChild {
   std::string Refusal() const {
     std::string reason = ExplainPtraceRefusal(ReadPtraceFacts(pid_, capture_.error));
     if (capture_.error == ESRCH) return reason;
-    if (helper_ != nullptr) return absl::StrCat(reason, ". The facts come from the recorder's helper in the process");
+    if (helper_ != nullptr) return absl::StrCat(reason, ". Lockstep used the recorder's helper in the process instead");
     if (!no_helper_.empty()) return absl::StrCat(reason, "; ", no_helper_);
     return options_.ring < 0
                ? reason
-               : absl::StrCat(reason, "; or start the job with LOCKSTEP_HELPER=on, and its recorder answers");
+               : absl::StrCat(reason, "; or start the job with LOCKSTEP_HELPER=on, so that its recorder can read them");
   }
 
   bool Send() { return WriteEvidence(out_, evidence_); }
@@ -256,7 +256,7 @@ class StackChild {
     }
     if (capture_.error != 0) evidence_.set_stacks_refused(CleanUtf8(Refusal(), 2048));
     if (capture_.threads.empty() && capture_.error == 0)
-      evidence_.set_stacks_refused("the process has no threads any more");
+      evidence_.set_stacks_refused("all threads of the process have exited");
   }
 
   // First collects everything that needs no foreign file: Python's texts, kernel frames, states.
@@ -292,7 +292,7 @@ class StackChild {
     }
     if (python != nullptr && described_.empty() && evidence_.python_refused().empty()) {
       evidence_.set_python_refused(capture_.error != 0 ? "reading its memory was refused"
-                                                       : "no thread of it runs Python code");
+                                                       : "none of its threads runs Python code");
     }
     return Send();
   }
@@ -324,7 +324,7 @@ class StackChild {
         out->set_truncated(out->truncated() || addresses.truncated);
         if (!addresses.problem.empty() && !addresses.truncated) {
           out->set_refused(absl::StrCat(out->refused(), out->refused().empty() ? "" : "; ",
-                                        "ends early: ", CleanUtf8(addresses.problem, 200)));
+                                        "stack is cut off: ", CleanUtf8(addresses.problem, 200)));
         }
         pcs_.push_back(std::move(addresses.pcs));
       } else {

@@ -55,7 +55,7 @@ bool IsNcclLibrary(const std::string& path) {
 // Returns the error text of libdw's last call. A call may fail without a text.
 std::string LastProblem() {
   const char* const text = dwfl_errmsg(-1);
-  return text == nullptr ? "the unwinder fails and gives no reason" : text;
+  return text == nullptr ? "the unwinder failed without a reason" : text;
 }
 
 bool SameFile(const ProcessMemory& memory, uint64_t start, int fd) {
@@ -268,10 +268,9 @@ struct Unwinder::State {
         file->path = path;
         return;
       }
-      file->problem = "the file on disk is a different one by now";
+      file->problem = "the file on disk has been replaced";
     }
-    if (file->problem.empty())
-      file->problem = file->mapped.deleted ? "the file was deleted" : "the file cannot be opened";
+    if (file->problem.empty()) file->problem = file->mapped.deleted ? "the file was deleted" : "cannot open the file";
   }
 
   void Index(CodeFile* file) {

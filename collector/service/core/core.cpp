@@ -54,7 +54,7 @@ void CollectorCore::Tick(int64_t mono_ns, int64_t real_ns) {
   const int64_t absent = shared_.Tick(mono_ns, real_ns);
   if (absent > kAbsence) {
     shared_.Say(
-        absl::StrCat("the collector did not run for ", DurationText(absent), "; no rank is blamed for that time"));
+        absl::StrCat("the collector was not running for ", DurationText(absent), "; no rank is blamed for that time"));
     jobs_.Rebase();
   }
   const int64_t now = shared_.now;

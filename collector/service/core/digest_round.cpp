@@ -120,7 +120,7 @@ void DigestRound::Add(const DigestEnvelope& digest, int64_t received_ns) {
   }
   if (!digest.refused().empty()) {
     builder_.AddProblem(
-        {.text = absl::StrCat(CleanUtf8(digest.host(), 256), " gave no digest: ", CleanUtf8(digest.refused(), 512)),
+        {.text = absl::StrCat(CleanUtf8(digest.host(), 256), " sent no digest: ", CleanUtf8(digest.refused(), 512)),
          .like = "no digest"});
   }
   for (const std::string& packed : digest.ranks()) AddRank(digest, packed, received_ns);
@@ -200,7 +200,7 @@ void DigestRound::MarkEnds(const HostClocks& clocks, int64_t ends_follow_ns) {
 void DigestRound::Analyse(const Facts& facts) {
   for (const DigestHole& hole : facts.holes) builder_.AddProblem({"", -1, hole.text, -1});
   if (malformed_ > kMostProblems)
-    builder_.AddProblem({"", -1, absl::StrCat(malformed_, " digests could not be used in all"), -1});
+    builder_.AddProblem({"", -1, absl::StrCat("in total, ", malformed_, " digests could not be used"), -1});
   builder_.ExpectRanks(facts.ranks_expected);
   bundle_ = builder_.Finish();
   FillMembers(facts.members, &bundle_);

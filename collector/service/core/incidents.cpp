@@ -149,7 +149,7 @@ void Incidents::WriteVerdict(Gathering* incident, std::function<void(Gathering*)
             [this, written, then](Gathering* incident) {
               incident->working = false;
               if (!written->status.ok()) {
-                book_.SayOnce(incident, absl::StrCat("it is not complete: ", written->status.message()));
+                book_.SayOnce(incident, absl::StrCat("incomplete: ", written->status.message()));
                 if (*incident->store == nullptr) {
                   // Nothing of it can be stored. The facts that are known were reported.
                   book_.Close(incident);
@@ -184,7 +184,7 @@ void Incidents::AfterEvidence(Gathering* incident) {
   for (const auto& [host, gathering] : incident->evidence) {
     if (gathering.done || gathering.ranks.empty()) continue;
     incident->missing.push_back(
-        absl::StrCat("no evidence arrived in time from ", host, " (ranks ", gathering.ranks.Text(), ")"));
+        absl::StrCat("evidence did not arrive in time from ", host, " (ranks ", gathering.ranks.Text(), ")"));
   }
   incident->state.evidence_done = true;
   if (incident->round == nullptr) return AfterVerdict(incident);
@@ -272,7 +272,8 @@ void Incidents::StartFinal(Gathering* incident) {
               shared_.Say(absl::StrCat("job ", gathering->people, ": incident ",
                                        incident->whole() ? "complete in " : "as complete as possible, in ",
                                        gathering->state.folder, " (lockstep analyze ", gathering->state.folder, ")"));
-              book_.Tell(gathering, incident->whole() ? "everything is on disk" : "what could be gathered is on disk",
+              book_.Tell(gathering,
+                         incident->whole() ? "everything is on disk" : "everything that could be gathered is on disk",
                          true);
             });
       });
@@ -295,7 +296,7 @@ void Incidents::TakeUp(Job* job) {
 void Incidents::Resume(const IncidentState& state) {
   Gathering* incident = book_.Add(state);
   incident->working = true;
-  shared_.Say(absl::StrCat("incident ", state.name, " was not complete: resuming"));
+  shared_.Say(absl::StrCat("incident ", state.name, " was incomplete: resuming"));
   const auto store = incident->store;
   const StoreLimits limits = shared_.options.store;
   struct Result {
@@ -325,7 +326,7 @@ void Incidents::Resume(const IncidentState& state) {
       [this, result](Gathering* incident) {
         incident->working = false;
         if (!result->status.ok()) {
-          book_.SayOnce(incident, absl::StrCat("it cannot be resumed: ", result->status.message()));
+          book_.SayOnce(incident, absl::StrCat("cannot resume it: ", result->status.message()));
           return book_.Close(incident);
         }
         incident->ready = true;

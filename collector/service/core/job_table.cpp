@@ -101,7 +101,7 @@ Job* JobTable::JobNumber(const JobIdentity& identity, int number) {
   job->began_real_ns = job->level_real_ns = shared_.RealNow();
   job->met_ns = shared_.now;
   job->heard_ns = shared_.now;
-  shared_.Say(absl::StrCat("job ", job->name, " of user ", identity.uid(), " is seen",
+  shared_.Say(absl::StrCat("new job ", job->name, " of user ", identity.uid(),
                            number > 0 ? ": it shares no communicator with the other job of this name" : ""));
   return (jobs_[key] = std::move(job)).get();
 }
@@ -206,7 +206,7 @@ std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, cons
   if (entry.silent) {
     entry.silent = false;
     job->detector.HostBack(host);
-    shared_.Say(absl::StrCat("job ", job->name, ": the agent of ", host, " reports again"));
+    shared_.Say(absl::StrCat("job ", job->name, ": the agent of ", host, " is reporting again"));
   }
   if (const auto peer = peers_.find(received.peer); peer != peers_.end()) {
     entry.boot_id = peer->second.boot_id;
@@ -429,8 +429,9 @@ void JobTable::OnHello(const wire::Received& received) {
   if (!shared_.Decode(received.message, &hello)) return;
   std::string refused;
   if (hello.min_protocol() > wire::kProtocol) {
-    refused = absl::StrCat("it speaks protocol ", hello.min_protocol(), " and newer, this collector (",
-                           shared_.options.version, ") at most ", wire::kProtocol, ": update the collector");
+    refused =
+        absl::StrCat("it needs protocol ", hello.min_protocol(), " or newer, but this collector (",
+                     shared_.options.version, ") supports only up to ", wire::kProtocol, ": update the collector");
   }
   if (received.message.header.route.empty()) {
     PeerInfo& peer = peers_[received.peer];

@@ -100,7 +100,7 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameBehindRelaysAreDistinguished) {
     Heartbeat heartbeat = FromRelay(fleet, 0, ranks, {}, issued);
     heartbeat.mutable_job()->set_life(life);
     heartbeat.mutable_moved(0)->set_id(comm);
-    if (comm == 0xa) heartbeat.add_blind("node3: no new rings are found: /mnt/nfs has not answered for 120 s");
+    if (comm == 0xa) heartbeat.add_blind("node3: cannot look for new rings: /mnt/nfs has not responded for 120 s");
     fleet.Say(relay, wire::Type::kHeartbeat, heartbeat, wire::Role::kRelay);
   };
   const auto second = [&](uint64_t issued) {
@@ -118,7 +118,7 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameBehindRelaysAreDistinguished) {
   // An agent's blind spot is reported once, for the job that may be affected.
   ASSERT_EQ(fleet.core->StatusOf("train").blind_size(), 1);
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0),
-            "node3: no new rings are found: /mnt/nfs has not answered for 120 s");
+            "node3: cannot look for new rings: /mnt/nfs has not responded for 120 s");
   EXPECT_EQ(fleet.core->StatusOf("train#2").blind_size(), 0);
   // One job is late; the other moves.
   LateReport late;
@@ -233,7 +233,7 @@ TEST_F(CoreJobsTest, AGenerationThatRelaysNoLongerReportIsNotSilent) {
   }
   EXPECT_TRUE(fleet.decisions.empty()) << fleet.decisions[0].reason;
   EXPECT_FALSE(fleet.Heard("silent"));
-  EXPECT_TRUE(fleet.Heard("no agent reports the job any more"));
+  EXPECT_TRUE(fleet.Heard("no agent reports this job any more"));
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "ended");
   EXPECT_EQ(fleet.core->StatusOf("train/0/1").state(), "moving");
   EXPECT_EQ(fleet.core->counters().rounds, 0u);

@@ -425,7 +425,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   first.set_confidence(ConfidenceOf(first.grade(), REASON_HASHES_DIFFER, desync.odd.size() > 1, /*framework=*/false));
   first.set_summary(desync.text);
   first.set_advice(
-      "compare what the code of these ranks did between the two numbers; the job continues, and its results may be "
+      "compare what these ranks' code did between the two collectives; the job continues, but its results may be "
       "wrong");
   first.add_advice_steps(first.advice());
   google::protobuf::RepeatedPtrField<Finding> others;
@@ -465,7 +465,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
     missing.push_back(host);
     Problem problem;
     problem.text =
-        absl::StrCat("whole rings of ", host, " did not arrive: of ranks ", ranks.Text(), " only digests are there");
+        absl::StrCat("full rings from ", host, " did not arrive: only digests exist for ranks ", ranks.Text());
     problem.like = "digests only";
     bundle->problems.push_back(std::move(problem));
   }

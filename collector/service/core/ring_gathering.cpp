@@ -74,9 +74,8 @@ void RingGathering::OnChunk(const wire::Received& received) {
     return refuse("the incident is closed");
   }
   if (gathered_bytes_ + chunk->raw_bytes() > shared_.options.quota) {
-    book_.SayOnce(incident,
-                  absl::StrCat("the quota of ", shared_.options.quota, " bytes is reached: further data is refused"));
-    return refuse("the collector's quota is reached");
+    book_.SayOnce(incident, absl::StrCat("reached the quota of ", shared_.options.quota, " bytes; refusing more data"));
+    return refuse("the collector has reached its quota");
   }
   if (!incident->ready || waiting_chunk_bytes_ + chunk->data().size() > shared_.options.most_waiting_chunk_bytes) {
     ++shared_.counters.chunks_put_off;  // the agent sends the chunk again
@@ -116,7 +115,7 @@ void RingGathering::OnChunk(const wire::Received& received) {
             return shared_.Send(from, wire::Type::kAck, ack);
           case IncidentStore::Put::kLater:
             ++shared_.counters.chunks_put_off;
-            if (!result->why.empty()) book_.SayOnce(incident, result->why + "; chunks stay at the agents");
+            if (!result->why.empty()) book_.SayOnce(incident, result->why + "; agents keep their chunks and retry");
             return;
         }
       });
@@ -139,7 +138,7 @@ void RingGathering::Commit(Gathering* incident) {
       [this, result](Gathering* incident) {
         incident->committing = false;
         if (!result->ids.ok()) {
-          book_.SayOnce(incident, absl::StrCat(result->ids.status().message(), "; chunks stay at the agents"));
+          book_.SayOnce(incident, absl::StrCat(result->ids.status().message(), "; agents keep their chunks and retry"));
           incident->unacknowledged.clear();
           return;
         }
@@ -178,7 +177,7 @@ bool RingGathering::Tick(Gathering* incident) {
     if (shared_.now - gathering.heard_ns > shared_.options.give_up_ns) {
       gathering.given_up = true;
       --left;
-      book_.SayOnce(incident, absl::StrCat("nothing more arrived from ", host, " for ",
+      book_.SayOnce(incident, absl::StrCat("received nothing more from ", host, " for ",
                                            DurationText(shared_.options.give_up_ns), ": continuing without it"));
       continue;
     }

@@ -288,7 +288,7 @@ bool Rounds::WasDeclared(Job* job, const Decision& decision) {
     if (before->desync_comm != 0 || before->identity.SerializeAsString() != identity ||
         !before->Is(job->round->verdict(), shared_.RealNow() - decision.age_ns))
       continue;
-    shared_.Say(absl::StrCat("job ", job->name, ": this was already declared: ", before->folder));
+    shared_.Say(absl::StrCat("job ", job->name, ": already declared: ", before->folder));
     incidents_.book().before.erase(before);
     return true;
   }

@@ -59,7 +59,7 @@ void JobTable::LookWhetherOver(Job* job) {
   job->over = over;
   if (over)
     shared_.Say(absl::StrCat("job ", job->name,
-                             !anybody     ? ": no agent reports the job any more"
+                             !anybody     ? ": no agent reports this job any more"
                              : job->lived ? " has ended"
                                           : " had already ended"));
   events_.BeganOrEnded(job);

@@ -126,7 +126,7 @@ void Relay::FromUpstream(wire::Message message) {
 
 void Relay::Welcomed(const Welcome& welcome) {
   if (!welcome.refused().empty()) {
-    Say(absl::StrCat("relay: ", upstream_->endpoint(), " refuses it: ", welcome.refused()));
+    Say(absl::StrCat("relay: ", upstream_->endpoint(), " refuses this relay: ", welcome.refused()));
     return;
   }
   welcomed_ = true;

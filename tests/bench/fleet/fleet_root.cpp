@@ -78,7 +78,7 @@ Run RunOnce(const std::vector<wire::Message>& digests, const MergedProgress& pro
   DigestRound::Facts facts;
   if (!silent.empty()) {
     timed(kMembers, [&] { facts.members = MembersWith(progress, silent); });
-    facts.holes.push_back({"no digest arrived in time", "", silent, 0});
+    facts.holes.push_back({"digests did not arrive in time", "", silent, 0});
   }
   timed(kAdd, [&] {
     for (const auto& envelope : envelopes) round.Add(*envelope, asked);

@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     if (!f.version || !f.id || !f.init || !f.all_reduce || !f.destroy) return 1;
     pretend = strstr(argv[2], "liblockstep-probe-nccl") != nullptr;
   } else if (argc != 2 || strcmp(argv[1], "linked") != 0) {
-    fputs("usage: probe linked | probe opened PATH (lockstep doctor runs it)\n", stderr);
+    fputs("usage: probe linked | probe opened PATH (for lockstep doctor)\n", stderr);
     return 2;
   }
   int version = 0;
