@@ -25,7 +25,7 @@ void AgentLog::Reopen() {
 }
 
 void AgentLog::Put(const std::string& line) {
-  // If the disk is full, only the line is lost.
+  // If the disk is full, only this line is lost.
   file_.Append(absl::StrCat(IsoTimeText(RealtimeNs()), " ", Printable(line, kMostLine))).IgnoreError();
 }
 

@@ -29,7 +29,7 @@ namespace lockstep {
 absl::StatusOr<std::vector<std::string>> SettledOptions(bool files) {
   static constexpr absl::string_view kOwn[] = {"listen", "key",      "known-keys", "keys",    "insecure",
                                                "out",    "upstream", "server-key", "metrics", "late-after"};
-  // Settings without an option are passed in the environment; the agent has its own.
+  // Settings without an option are passed in the environment. The agent's own settings are left out.
   std::map<std::string, std::optional<std::string>> before;
   for (const settings::Row& row : settings::Table()) {
     if (row.section != "collector" || !row.option.empty()) continue;
@@ -75,7 +75,7 @@ absl::Status OwnCollector::Spawn() {
   std::vector<std::string> words = program_;
   words.insert(words.end(), {"--no-config", "--listen", endpoint_, "--out", options_.out, "--late-after", late});
   words.insert(words.end(), options_.more.begin(), options_.more.end());
-  // Keys are needed only for collectors that are reached from other hosts.
+  // Only a collector that other hosts reach needs keys.
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     bool ours = false;
@@ -87,7 +87,7 @@ absl::Status OwnCollector::Spawn() {
   }
   const UniqueFd log(open(options_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log.ok()) return absl::UnavailableError(absl::StrCat("cannot open ", options_.log, ": ", strerror(errno)));
-  // Ctrl-C on a terminal is for the agent alone. The agent ends the collector after it has sent its last data.
+  // Ctrl-C on a terminal should reach only the agent, which ends the collector after sending its last data.
   const absl::StatusOr<pid_t> pid = StartCompanion(words, log.get(), &environment);
   if (!pid.ok()) return pid.status();
   pid_ = *pid;

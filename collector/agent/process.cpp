@@ -41,7 +41,7 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kFlushLimit = 2 * kSecond;  // limit for writing to disk after SIGTERM
-constexpr int64_t kSendLimit = 3 * kSecond;   // limit for sending over the network after that
+constexpr int64_t kSendLimit = 3 * kSecond;   // limit for sending over the network afterwards
 
 class AgentProcess {
  public:
@@ -54,7 +54,7 @@ class AgentProcess {
       Say(absl::StrCat("agent: ", status.message()));
       return absl::IsInvalidArgument(status) ? 2 : 1;
     }
-    // The only line that is printed; everything else goes into the log.
+    // The only line on the terminal; everything else goes into the log.
     Say(absl::StrCat("agent: watching ", options_.host, ", collector ",
                      own_collector_ != nullptr     ? absl::StrCat("its own, incidents in ", options_.out)
                      : options_.collectors.empty() ? "none"
@@ -88,7 +88,7 @@ class AgentProcess {
                          ": an agent needs a key of role agent (lockstep keygen --role agent)"));
       }
     }
-    // Threads of libraries must not get this program's signals.
+    // Library threads must not receive this program's signals.
     sigset_t ours;
     sigemptyset(&ours);
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ours, signal);
@@ -120,7 +120,7 @@ class AgentProcess {
     source.host = options_.host;
     source.boot_id = BootId();
     source.version = LOCKSTEP_VERSION;
-    ThisHostNetwork();  // read it now, because a broken adapter may answer late
+    ThisHostNetwork();  // read now, because a broken adapter may take long
     const RackAndSwitch place = PlaceOf(CurrentEnvironment());
     source.rack = place.rack;
     source.leaf_switch = place.leaf_switch;
@@ -220,12 +220,12 @@ class AgentProcess {
       Log(absl::StrCat("tools on this host cannot find the collector automatically: ", folder.status().message()));
       return;
     }
-    // Relays are listed first and do not answer tools. The order of the keys is the same.
+    // Relays come first and do not answer tools. The keys are in the same order.
     const std::string& collector = options_.collectors.back();
     const std::string& keys = options_.security.server_key;
     const size_t comma = keys.rfind(',');
     const std::string key = comma == std::string::npos ? keys : keys.substr(comma + 1);
-    // A collector on this host knows better how it can be reached.
+    // A collector on this host knows its own address better.
     const absl::StatusOr<CollectorPlace> there = ReadCollectorPlace(*folder);
     const bool here =
         there.ok() && (wire::IsLocal(there->endpoint) || absl::StartsWith(there->endpoint, "tcp://127.0.0.1:"));
@@ -242,7 +242,7 @@ class AgentProcess {
     while (!ending_) Turn(kSecond);
   }
 
-  // Waits for work until the limit at most, and does it.
+  // Waits for work, at most for the limit, and does it.
   void Turn(int64_t limit_ns) {
     const int64_t wait = std::clamp<int64_t>(session_->next() - MonotonicNs(), 0, limit_ns);
     pollfd fds[6] = {{signals_.get(), POLLIN, 0}, {source_->ends_fd(), POLLIN, 0},
@@ -250,7 +250,7 @@ class AgentProcess {
                      {spool_->fd(), POLLIN, 0},   {client_ == nullptr ? -1 : client_->fd(), POLLIN, 0}};
     const timespec timeout{wait / kSecond, wait % kSecond};
     ppoll(fds, 6, &timeout, nullptr);
-    // First save what a dead process left.
+    // Saves the data of dead processes first.
     if (fds[1].revents != 0) source_->Handle();
     if (fds[0].revents != 0) OnSignals();
     for (FoundRing ring; finder_->Next(&ring);) source_->Adopt(std::move(ring));
@@ -263,7 +263,7 @@ class AgentProcess {
       while (const std::optional<wire::Message> message = client_->Receive()) session_->Receive(*message, now);
       if (const std::string error = client_->last_error(); error != last_error_) {
         last_error_ = error;
-        if (!error.empty()) Log(error);  // contains the endpoint
+        if (!error.empty()) Log(error);  // the message contains the endpoint
       }
     }
     if (fds[3].revents != 0) source_->ClearWork();
@@ -282,7 +282,7 @@ class AgentProcess {
     }
   }
 
-  // Only the finder's thread is blocked; rings that were already found continue.
+  // Only the finder's thread is blocked. Rings that were already found are still read.
   void WatchFinder() {
     const RingFinderCounters finder = finder_->counters();
     const MarkSamplerCounters marks = source_->counters().marks;
@@ -396,7 +396,7 @@ class AgentProcess {
   std::unique_ptr<OwnCollector> own_collector_;
   std::string word_, last_error_;
   bool ending_ = false, finder_stuck_ = false;
-  std::vector<std::string> blind_;  // lists what cannot be observed now
+  std::vector<std::string> blind_;  // what the agent cannot observe now
   int64_t next_metrics_ = 0;
 };
 

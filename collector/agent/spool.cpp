@@ -219,7 +219,7 @@ class DiskSpool final : public Spool {
   }
 
  private:
-  using Key = std::pair<uint8_t, uint64_t>;  // class and number: the order of sending
+  using Key = std::pair<uint8_t, uint64_t>;  // class and number, in sending order
   enum class State { kOnDisk, kLoading, kReady, kOut };
   struct Piece {
     std::string id, path;
@@ -240,7 +240,7 @@ class DiskSpool final : public Spool {
     int fd = -1;
     std::string name;
   };
-  // The user of a saved ring is before the first dash of its name.
+  // A saved ring's name starts with its user and a dash.
   static std::string UserOf(const std::string& ring) { return ring.substr(0, ring.find('-')); }
   struct FileTask {
     SpoolFile file;
@@ -305,7 +305,7 @@ class DiskSpool final : public Spool {
     files_[key] = std::move(file);
   }
 
-  // Requests reading of the first chunks that are neither sent nor in memory. The caller holds the lock.
+  // Requests the first chunks that are neither sent nor in memory. The caller holds the lock.
   void AskFor(std::unique_lock<std::mutex>*) {
     bool asked = false;
     for (auto& [key, file] : files_) {
@@ -345,7 +345,7 @@ class DiskSpool final : public Spool {
     work_.notify_all();
   }
 
-  // Removes a whole file from the spool. The caller holds the lock.
+  // Removes a file with all its chunks. The caller holds the lock.
   void Drop(const Key& key) {
     File& file = files_[key];
     uint64_t bytes = 0;
@@ -383,8 +383,8 @@ class DiskSpool final : public Spool {
 
   enum class Need { kEverything = 0, kRing = 1, kEvidence = 2 };
 
-  // Drops the smallest sufficient item that is not more valuable than the new one. Returns false if there is none. The
-  // caller holds the lock.
+  // Drops the smallest item that makes enough room and is not more valuable than the new one. Returns false if there is
+  // none. The caller holds the lock.
   bool DropOne(Need need) {
     const auto everything = files_.lower_bound(Key(1, 0));
     if (everything != files_.end()) {
@@ -392,7 +392,8 @@ class DiskSpool final : public Spool {
       return true;
     }
     if (need == Need::kEverything) return false;
-    // Drops a ring of the user whose rings use most, so that no user's many rings displace those of others.
+    // Drops a ring of the user whose rings take the most space, so that one user's rings do not displace those of
+    // others.
     std::map<std::string, uint64_t> taken;
     for (const auto& [name, ring] : rings_) taken[UserOf(name)] += ring.bytes;
     const auto order = [&](const auto& ring) { return std::make_pair(~taken[UserOf(ring.first)], ring.second.real_s); };
@@ -407,7 +408,7 @@ class DiskSpool final : public Spool {
     return true;
   }
 
-  // Runs `write` (which may find the disk full) until it succeeds or nothing is left to drop for it. Only the worker
+  // Repeats `write` while the disk is full, until it succeeds or nothing less valuable is left to drop. Only the worker
   // calls this function.
   absl::Status WithRoom(uint64_t bytes, Need need, const std::function<absl::Status()>& write) {
     for (;;) {
@@ -459,7 +460,7 @@ class DiskSpool final : public Spool {
     }
     SavedRing& ring = rings_[task.name];
     counters_.bytes -= ring.bytes;
-    // Holes take no space. Each file counts with a minimum size, because it also costs time and a name.
+    // Holes take no space. Every file counts with a minimum size, because it also costs time and an inode.
     ring = {std::max(static_cast<uint64_t>(copy.st_blocks) * 512, ring::kMinFileBytes),
             static_cast<int64_t>(copy.st_mtime)};
     counters_.bytes += ring.bytes;
@@ -585,7 +586,7 @@ class DiskSpool final : public Spool {
     Remove(damaged, false);
   }
 
-  // Returns the next ring of the user whose rings have waited longest. The caller holds the lock.
+  // Returns the next ring of the user whose rings have been waiting longest. The caller holds the lock.
   RingTask NextRing() {
     const auto next = std::min_element(ring_tasks_.begin(), ring_tasks_.end(), [this](const auto& a, const auto& b) {
       return saved_last_[UserOf(a.name)] < saved_last_[UserOf(b.name)];
@@ -596,7 +597,7 @@ class DiskSpool final : public Spool {
     return task;
   }
 
-  // Handles urgent rings and chunks between the pieces of longer work.
+  // Handles urgent rings and chunks between the steps of longer work.
   void Urgent() {
     for (;;) {
       std::optional<RingTask> ring;

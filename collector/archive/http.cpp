@@ -112,8 +112,8 @@ bool IsPassing(long http_status, const std::string& answer) {
     for (size_t i = 6; i < answer.size() && i < 12 && answer[i] >= '0' && answer[i] <= '9'; ++i)
       code = code * 10 + (answer[i] - '0');
   }
-  // Timeouts, too many queries or parts, lack of memory, network errors, and replicas that are missing or read only for
-  // now.
+  // Timeouts, too many queries or parts, memory limits, network errors, and replicas that are missing or temporarily
+  // read-only.
   for (int passing : {159, 160, 164, 201, 202, 203, 209, 210, 225, 236, 241, 242, 243, 252, 285, 319, 425, 439, 999}) {
     if (code == passing) return true;
   }

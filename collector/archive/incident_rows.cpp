@@ -23,7 +23,7 @@ constexpr size_t kMostText = 1000, kMostJob = 256;
 constexpr size_t kMostFindings = 1000, kMostCulprits = 4096, kMostCulpritRows = 100'000, kMostCreations = 1000,
                  kMostLinks = 1000, kMostSpeeds = 1000;
 constexpr size_t kMostNames = 64;
-// kEarliest and kLatest are the beginnings of the years 2000 and 2100.
+// The start of the years 2000 and 2100.
 constexpr int64_t kEarliest = 946'684'800LL * 1'000'000'000, kLatest = 4'102'444'800LL * 1'000'000'000;
 
 std::string Text(const Json& json, const char* name, size_t most = kMostText) {
@@ -84,7 +84,7 @@ absl::StatusOr<Json> Parsed(const std::string& path, size_t most) {
   return json;
 }
 
-// Hosts of the culprits, each listed once, those with most culprits first.
+// Hosts of the culprits, each once, those with the most culprits first.
 Json HostsOf(const Json& finding) {
   std::vector<std::pair<std::string, int>> hosts;
   size_t looked = 0;
@@ -118,7 +118,7 @@ Json PlacesOf(const Json& finding) {
   return places;
 }
 
-// The rows that are derived from verdict.json.
+// The rows that come from verdict.json.
 class VerdictRows {
  public:
   VerdictRows(const IncidentName& name, const RowSink& sink, std::string* notes)

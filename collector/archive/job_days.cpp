@@ -13,7 +13,7 @@
 namespace lockstep::archive {
 namespace {
 
-// kEarliestSecond and kLatestSecond are the beginnings of the years 2000 and 2100.
+// The start of the years 2000 and 2100.
 constexpr int64_t kDay = 86'400, kEarliestSecond = 946'684'800, kLatestSecond = 4'102'444'800;
 constexpr int64_t kLongest = 400 * kDay;
 constexpr size_t kMostJobDays = 1'000'000;

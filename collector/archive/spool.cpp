@@ -32,7 +32,7 @@ bool IsTable(const std::string& name) {
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
-// FNV-1a, only for file names; an incident's identity is inside the file.
+// FNV-1a, only for file names. The file itself contains the incident's identity.
 uint64_t Hash(const std::string& text, uint64_t hash) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
@@ -165,7 +165,7 @@ absl::StatusOr<SpooledBatch> SpoolReader::Next(size_t most_bytes) {
     }
     const size_t tab = line.find('\t');
     const std::string table = line.substr(0, tab);
-    // The server parses the text after the tab as JSON and nothing else, so here it only has to be an object.
+    // The server parses the text after the tab as JSON, so here it only has to look like an object.
     if (tab == std::string::npos || !IsTable(table) || line.size() < tab + 3 || line[tab + 1] != '{' ||
         line.back() != '}') {
       return absl::DataLossError("a line in the spool is invalid");

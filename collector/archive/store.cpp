@@ -83,8 +83,8 @@ absl::Status Store::Prepare() {
   Http server(everywhere);
   const auto make = [this](const std::string& statement) {
     absl::Status status;
-    // If two programs create one table at once, one may get an error that its folder exists. The table is complete soon
-    // after.
+    // If two programs create the same table at once, one may get an error that its folder exists. The table is complete
+    // soon after.
     for (int tries = 0; tries < 20; ++tries) {
       status = http_->Post(statement, nullptr, {}, kStatementLimitMs, kMostAnswerBytes).status();
       if (status.ok() || (status.message().find("Code: 57,") == absl::string_view::npos &&
@@ -155,7 +155,7 @@ absl::Status Store::Merge(const std::string& table, const std::string& day) {
 }
 
 absl::StatusOr<Answer> Store::Ask(const std::string& statement, int64_t limit_ms) {
-  // readonly=2: only the given settings may change. After an error in the middle, half an answer must not be returned.
+  // readonly=2 still lets the given settings change. After an error in the middle, no partial answer may be returned.
   const absl::StatusOr<std::string> text =
       http_->Post(absl::StrCat(statement, "\nFORMAT JSONCompact"), nullptr,
                   {{"readonly", "2"},
