@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kNothing = 0, kFound = 1, kCouldNot = 3;
 
-// Loads the rings if the job called NCCL, else the dumps of PyTorch's Flight Recorder.
+// Loads the rings if the job called NCCL, or else the dumps of PyTorch's Flight Recorder.
 absl::StatusOr<Bundle> LoadRecords(const std::string& folder) {
   absl::StatusOr<Bundle> rings = LoadPaths({RecordsIn(folder)});
   const bool calls =
@@ -29,7 +29,7 @@ absl::StatusOr<Bundle> LoadRecords(const std::string& folder) {
   return calls || NamesIn(DumpsIn(folder), 1).empty() ? rings : LoadPaths({DumpsIn(folder)});
 }
 
-// Returns why nothing can be said about this round; empty if something can.
+// Returns why this round allows no conclusion; empty if it does.
 std::string Judge(const JobOptions& options, const absl::StatusOr<JobEnd>& end, Found* found) {
   if (!end.ok()) return std::string(end.status().message());
   if (end->status == 126 || end->status == 127)

@@ -1,10 +1,11 @@
-// A module that Python runs at its start in every rank of a checked job. It writes PyTorch's Flight Recorder at the
-// rank's end: a job on gloo calls no NCCL, and PyTorch itself writes dumps only for NCCL.
+// A module that Python loads at startup in every rank of a checked job. It writes PyTorch's Flight Recorder dump when
+// the rank exits: a job on gloo calls no NCCL, and PyTorch itself writes dumps only for NCCL.
 #pragma once
 
 namespace lockstep::check {
 
-// sitecustomize.py. A separate thread handles SIGTERM, because a rank that hangs in a wait runs no Python handler.
+// sitecustomize.py. A separate thread handles SIGTERM, because a rank that is stuck in a wait runs no Python signal
+// handler.
 inline constexpr char kTorchHook[] = R"py(
 import atexit
 import os

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// Appends a run that begins at or after the beginning of the last one.
+// Appends a run that starts at or after the start of the last one.
 void Append(Ranks::Run run, std::vector<Ranks::Run>* runs) {
   if (!runs->empty() && run.first <= runs->back().last + 1) {
     runs->back().last = std::max(runs->back().last, run.last);

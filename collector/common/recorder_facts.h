@@ -1,5 +1,5 @@
-// Versions and costs of recorders and agents, from heartbeats. Equal ranks are combined, and hosts are merged on the
-// way up.
+// Versions and costs of recorders and agents, from heartbeats. Identical ranks are combined, and hosts are merged on
+// the way up.
 #pragma once
 
 #include <cstdint>
