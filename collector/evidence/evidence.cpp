@@ -26,7 +26,7 @@
 namespace lockstep {
 namespace {
 
-// Limit of the wait for a killed child that is itself in uninterruptible sleep.
+// How long to wait for a killed child that is itself in uninterruptible sleep.
 constexpr int64_t kReapLimit = 500'000'000;
 constexpr size_t kMostTexts = 64;
 constexpr char kNotAskedFor[] = "not requested";
@@ -108,7 +108,7 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   *slot = std::move(child);
 }
 
-// returns true if no further result will come
+// Returns true if no further result will arrive.
 bool EvidenceJob::PollChild(Child* child) {
   if (child->done) return true;
   bool over = false;
@@ -299,7 +299,7 @@ void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process
   if (!python.empty()) process->python_stack = std::move(python);
   if (!stack.empty()) {
     (second ? process->stack_later : process->stack) = std::move(stack);
-    // An earlier stack from the kernel is of another kind.
+    // An earlier stack from the kernel is of a different kind, so the two cannot be compared.
     if (!second) process->stack_later.clear();
   }
   process->evidence = std::move(evidence);

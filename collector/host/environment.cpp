@@ -143,7 +143,7 @@ int RingKib(int ranks, const std::string& folder) {
   const uint64_t memory =
       static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   room = std::min(room, memory);
-  // A container's own limit. Its current use is partly page cache, so the limit counts.
+  // A container has its own limit. Its current use is partly page cache, so only the limit counts.
   uint64_t limit = 0;
   if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile("/sys/fs/cgroup/memory.max", 64)), &limit)) {
     room = std::min(room, limit);

@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// Returns class and machine of an ELF file; empty if the file is not one, or cannot be read.
+// Returns class and machine of an ELF file; empty if the file is unreadable or not ELF.
 std::string Machine(const std::string& path) {
   char header[20] = {};
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -26,7 +26,7 @@ std::string Machine(const std::string& path) {
   return std::string(1, header[EI_CLASS]) + std::string(header + 18, 2);
 }
 
-// Returns AT_SECURE of the process. If it is set, the loader ignores paths in LD_PRELOAD.
+// Returns the process's AT_SECURE. If it is set, the loader ignores paths in LD_PRELOAD.
 bool IsPrivileged(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/auxv"), std::ios::binary);
   unsigned long pair[2];

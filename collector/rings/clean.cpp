@@ -24,7 +24,8 @@ namespace {
 // A ring without its magic is still being created, which takes a millisecond.
 constexpr int64_t kUnfinishedAfter = 3600;
 
-// Seconds since anything was recorded, by the recording's wall clock, because the ring may be from an earlier boot.
+// Returns the seconds since the last record, by the recording's wall clock, because the ring may be from an earlier
+// boot.
 int64_t QuietFor(const ring::Snapshot& snapshot, int64_t modified) {
   int64_t last = std::max(snapshot.process.created_mono_ns, snapshot.process.stopped_ns);
   for (const ring::CommSnapshot& comm : snapshot.comms)
@@ -55,7 +56,7 @@ class Cleaner {
         const UniqueFd inner(openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!inner.ok()) continue;
         Folder(inner.get(), absl::StrCat(path, "/", name), 1);
-        // Only empty folders are removed; a recorder that has just created one creates it again or reports the reason.
+        // Removes only empty folders. A recorder that has just created one creates it again or reports the reason.
         if (!options_.dry_run && MayGo(fd, info.st_uid) && removed_here_ > 0) unlinkat(fd, name.c_str(), AT_REMOVEDIR);
         removed_here_ = 0;
       } else if (is_ring) {
@@ -70,8 +71,8 @@ class Cleaner {
     if (out_ != nullptr) fprintf(out_, "kept %s: %s\n", shown.c_str(), why.c_str());
   }
 
-  // Returns whether a file of this owner belongs to this user, or to the folder's owner, who could remove the file as
-  // well.
+  // Returns whether a file of this owner belongs to this user, or to the folder's owner, who could also remove the
+  // file.
   bool MayGo(int folder, uid_t owner) const {
     if (!options_.any_owner) return owner == geteuid();
     struct stat info {};
@@ -103,7 +104,7 @@ class Cleaner {
       remove = owner.owner == RingOwner::kGone || owner.owner == RingOwner::kReplaced;
       why = What(snapshot.process) + ", " + owner.text;
       quiet_s = QuietFor(snapshot, info.st_mtime);
-      // The clock of time() lags behind the recorder's by a tick, and both can be set back, so an age may be negative.
+      // time() lags behind the recorder's clock by up to a tick, and both can be set back, so an age may be negative.
       if (remove && options_.older_than_s > 0 && quiet_s < options_.older_than_s) {
         remove = false;
         why += ", but only recently";
@@ -113,7 +114,7 @@ class Cleaner {
     Remove(folder, name, shown, info, quiet_s, why);
   }
 
-  // A link to a ring in memory of its process, which takes no space itself.
+  // Handles a link to a ring in its process's memory. The link itself takes no space.
   void Link(int folder, const std::string& name, const std::string& shown, const struct stat& info) {
     const int64_t quiet_s = time(nullptr) - info.st_mtime;
     if (OpenMemoryRing(folder, name).ok()) return Keep(shown, "a ring in the memory of a running process");
@@ -124,7 +125,7 @@ class Cleaner {
 
   void Remove(int folder, const std::string& name, const std::string& shown, const struct stat& info, int64_t quiet_s,
               const std::string& why) {
-    // The file is still the one that was checked.
+    // Checks that the file is still the same.
     struct stat again {};
     const bool same = fstatat(folder, name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 && again.st_ino == info.st_ino &&
                       again.st_dev == info.st_dev;

@@ -1,5 +1,4 @@
-// Tests that stale rings are distinguished from rings of running processes with any PID, and that nothing else is
-// removed.
+// Tests that stale rings are told apart from rings of running processes with any PID, and that nothing else is removed.
 #include "collector/rings/clean.h"
 
 #include <fcntl.h>
@@ -34,7 +33,7 @@ class CleanTest : public support::FolderTest {
   void SetUp() override {
     options_.folder = folder_ + "/rings";
     std::filesystem::create_directory(options_.folder);
-    // Records a ring of a process that has ended, as a model for others.
+    // Records a ring of a process that has exited, as a model for others.
     Run("calls 3");
     ASSERT_THAT(Rings(), SizeIs(1));
     model_ = folder_ + "/model";
@@ -254,7 +253,7 @@ TEST_F(CleanTest, OnlyOldRingsAreRemovedOnRequest) {
   options_.older_than_s = 0;
   Clean();
   EXPECT_EQ(cleaned_.removed, 1);
-  // The clock may have been changed since, so a ring may be newer than now.
+  // The clock may have been set back, so a ring may appear newer than now.
   Forge("job.0/future.ring", [](ring::Header* h) {
     for (ring::ClockTriple& triple : h->triples) {
       if (triple.ticks == 0) continue;

@@ -48,7 +48,7 @@ int SweepRingFolders(const std::string& parent, int min_age_seconds) {
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!fd.ok()) continue;
     struct stat info {};
-    // The age protects a folder whose owner has not locked it yet.
+    // The minimum age protects a folder whose owner has not locked it yet.
     if (fstat(fd.get(), &info) == 0 && info.st_uid == geteuid() && time(nullptr) - info.st_mtime >= min_age_seconds &&
         flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
       RemoveTree(AT_FDCWD, path.c_str(), 0);

@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-// The kernel's number of the initial namespace, from which all others are visible.
+// The kernel's number for the initial namespace, from which all others are visible.
 constexpr uint64_t kInitialPidNamespace = 0xEFFFFFFC;
 
 RingOwnerFacts Judge(const std::string& process, const ring::ProcessInfo& info, const std::string& name,
@@ -64,8 +64,8 @@ RingOwnerFacts FindInside(const ring::ProcessInfo& info, const std::string& name
 
 }  // namespace
 
-// Compares by number or by name: some file systems show other numbers here, and another container has another path, but
-// the file's own name contains a random number.
+// Compares by number or by name. Some file systems show different numbers here, and another container has another path,
+// but the file's own name contains a random number.
 std::optional<bool> MapsRing(const std::string& process, const RingFile& file) {
   const std::string maps = ReadSmallFile(process + "/maps", 32 << 20);
   if (maps.empty()) return std::nullopt;

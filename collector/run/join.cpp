@@ -21,8 +21,8 @@
 namespace lockstep {
 namespace {
 
-// Time for the agent to report the last ends, and for the collector to find the cause of an abnormal end and to receive
-// everything.
+// How long the agent may take to report the last exits, and the collector to find the cause of an abnormal exit and to
+// receive everything.
 constexpr int kMostKin = 64;
 constexpr int64_t kMoment = 2 * kSecond, kLongest = 90 * kSecond, kNoWord = 15 * kSecond;
 

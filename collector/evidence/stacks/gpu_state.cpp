@@ -33,7 +33,7 @@ class Library {
   void* const handle_;
 };
 
-// Reads one GPU's values; lists those that are refused.
+// Reads one GPU's values, and lists those that the driver refuses.
 class Reader {
  public:
   Reader(const Library& library, nvml::Device device, GpuState* gpu) : library_(library), device_(device), gpu_(gpu) {}
@@ -86,7 +86,7 @@ void ReadOne(const Library& library, nvml::Device device, pid_t pid, GpuState* g
   if (reader.Ask<nvml::GetClock>("SM clock", "nvmlDeviceGetClockInfo", nvml::kClockSm, &number))
     gpu->set_sm_clock_mhz(static_cast<int>(number));
   unsigned long long wide = 0;
-  const char* reasons = "nvmlDeviceGetCurrentClocksEventReasons";  // the function's name in older drivers is below
+  const char* reasons = "nvmlDeviceGetCurrentClocksEventReasons";  // older drivers use the function name below
   if (library.Find<nvml::GetReasons>(reasons) == nullptr) reasons = "nvmlDeviceGetCurrentClocksThrottleReasons";
   if (reader.Ask<nvml::GetReasons>("clock limits", reasons, &wide)) gpu->set_slowed_because(wide);
   if (reader.Ask<nvml::GetEcc>("uncorrected ECC errors", "nvmlDeviceGetTotalEccErrors", nvml::kEccUncorrected,
