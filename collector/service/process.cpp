@@ -46,7 +46,7 @@ constexpr int64_t kFirstRetention = 5LL * 1'000'000'000, kRetention = 60LL * 1'0
 constexpr int64_t kTick = 100 * kMs;
 constexpr int64_t kBusyTick = 20 * kMs;
 constexpr int64_t kGather = 10 * kMs;
-constexpr int64_t kPatience = 10 * kSecond;  // time that a relay has to reach its collector before a warning
+constexpr int64_t kPatience = 10 * kSecond;  // time for a relay to reach its collector before a warning
 constexpr int kFew = 16;
 constexpr int kMostAtOnce = 512;  // maximum number of messages before the clock is read again
 constexpr int64_t kFinaliseLimit = 1800 * kSecond;
@@ -61,14 +61,14 @@ void LetGather(const pollfd& server, int taken, int64_t read_ns) {
   nanosleep(&wait, nullptr);
 }
 
-// This program's command with MODE for FOLDER.
+// Returns this program's command with MODE for FOLDER.
 std::vector<std::string> Self(const char* mode, const std::string& folder) {
   std::vector<std::string> words = OwnProgram("collector");
   words.insert(words.end(), {mode, folder});
   return words;
 }
 
-// Returns the address by which a program on this host reaches the endpoint.
+// Returns the address at which a program on this host reaches the endpoint.
 std::string FromHere(const std::string& endpoint) {
   for (const char* any : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"}) {
     if (absl::StartsWith(endpoint, any))
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<std::string>> ListenAt(const std::vector<std::string>
   return std::vector<std::string>{*socket};
 }
 
-// Makes signals that end the process readable.
+// Returns a descriptor that becomes readable on signals that end the process.
 int EndSignals() {
   signal(SIGPIPE, SIG_IGN);
   sigset_t ends;
@@ -139,11 +139,11 @@ class CollectorProcess : public CoreActions {
     if (hook_ != nullptr) hook_->Run(job, {json, folder, folder.empty() ? "" : ToldMark(folder)});
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
-    // Runs a separate process, because the files came from the network, and to return its memory.
+    // Runs a separate process, because the files came from the network, and to free its memory.
     const absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
-    absl::Status read = ReadFinal(folder, incident);  // may exist even if the process ended badly after writing it
+    absl::Status read = ReadFinal(folder, incident);  // may exist even if the process failed after writing it
     if (!read.ok() && !status.ok()) return status;
-    // Nothing waits for the index, and nothing of the incident depends on it.
+    // Nothing waits for the index, and nothing in the incident depends on it.
     if (read.ok()) {
       index_->Push(
           [folder] {
@@ -307,7 +307,7 @@ class CollectorProcess : public CoreActions {
         [](int64_t) {});
   }
 
-  // Runs on the lane that creates indexes, so that no index is being created in an incident that is removed.
+  // Runs on the lane that creates indexes, so that no incident is removed while its index is being created.
   void Retain(int64_t now) {
     RetentionRequest request;
     request.limits = {options_.keep_s, options_.keep_bytes};
@@ -378,7 +378,7 @@ class CollectorProcess : public CoreActions {
   RotatingFile decisions_;
   TrustedClock clock_;
   bool share_due_ = true;
-  std::unique_ptr<IncidentSharer> sharer_;  // used only by the lane index_, as are the following
+  std::unique_ptr<IncidentSharer> sharer_;  // only the lane index_ uses this and the following members
   absl::Status share_problem_;
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<MetricsServer> metrics_;

@@ -1,4 +1,4 @@
-// The dump verb: has the collector take an incident of a job now, waits for it, and prints the verdict.
+// The dump verb: requests an incident of a job from the collector, waits for it, and prints the verdict.
 #include <poll.h>
 
 #include <cstdio>
@@ -20,7 +20,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kFailed = 3;
-constexpr int64_t kUnreached = 3 * kSecond;  // after this time, the missing answer is reported
+constexpr int64_t kUnreached = 3 * kSecond;  // a missing answer is reported after this time
 
 struct DumpOptions {
   std::string job;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostLines = 4096;
 
-// Shortens tp_217 to tp_*, because communicators of one role differ only in their numbers.
+// Shortens tp_217 to tp_*, because communicators with the same role differ only in their numbers.
 std::string RoleOf(const std::string& name) {
   std::string role;
   for (const char c : name) {
@@ -45,7 +45,7 @@ TopStyle CommStyle(const CommunicatorStatus& comm) {
                                                                                                     : TopStyle::kPlain;
 }
 
-// The widths depend on the contents and the window; the operation gets the rest.
+// The widths depend on the contents and the window; the operation gets the remaining space.
 void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
   constexpr size_t kMissing = 18;  // "[victim of tp_217]"
   const size_t longest_name = width >= 110 ? 24 : 16;
@@ -160,7 +160,7 @@ void AddRails(const JobStatus& job, Lines* lines) {
   };
   std::map<size_t, Rail> rails;
   for (const HostStatus& host : job.hosts()) {
-    // No host has more GPUs, so a larger set is not from one host.
+    // No host has this many GPUs, so a larger set is not one host's.
     size_t place = 0;
     for (const int32_t rank : Ranks::FromOrNone(host.ranks()).List(64)) {
       Rail& rail = rails[place++];
@@ -197,7 +197,7 @@ void AddStages(const JobStatus& job, Lines* lines) {
   }
 }
 
-// The communicator whose oldest incomplete operation explains the job's state; null if none is late.
+// Returns the communicator whose oldest incomplete operation explains the job's state; null if none is late.
 const CommunicatorStatus* Oldest(const JobStatus& job) {
   const CommunicatorStatus* oldest = nullptr;
   for (const CommunicatorStatus& comm : job.communicators()) {
@@ -209,7 +209,7 @@ const CommunicatorStatus* Oldest(const JobStatus& job) {
   return oldest;
 }
 
-// What is known of one rank.
+// What is known about one rank.
 struct RankRow {
   int32_t rank = 0;
   std::string host;

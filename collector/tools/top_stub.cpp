@@ -1,5 +1,5 @@
 // A collector for tests of `lockstep top` on a terminal. Answers with the ClientReply messages of a folder, which has
-// one JSON file for each question. Prints its endpoint, and runs until it is ended.
+// one JSON file for each question. Prints its endpoint, and runs until it is killed.
 #include <google/protobuf/util/json_util.h>
 #include <poll.h>
 

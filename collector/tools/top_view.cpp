@@ -21,7 +21,7 @@ namespace {
 using namespace top;  // NOLINT: the parts of this screen
 
 constexpr size_t kMostExtras = 8;
-constexpr size_t kMostSlowest = 256;  // in JSON
+constexpr size_t kMostSlowest = 256;  // in the JSON output
 
 template <typename Texts>
 void AddExtras(const char* title, const Texts& texts, TopStyle style, Lines* lines) {
@@ -184,7 +184,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
   } else if (AllJobs(jobs, state)) {
     AddJobs(jobs, state, width, &body);
     const auto marked = std::find_if(body.begin(), body.end(), [](const TopLine& line) { return line.text[0] == '>'; });
-    // Keeps the marked job in the middle of the window.
+    // Keeps the selected job in the middle of the window.
     scroll = static_cast<size_t>(marked - body.begin());
     scroll -= std::min(scroll, height / 2);
   } else {
@@ -204,7 +204,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
       }
     }
   }
-  // However narrow the window is, a part of the list must be visible.
+  // However narrow the window is, a part of the list stays visible.
   if (lines.size() > height - 3) lines.resize(height - 3);
   const size_t room = height - 1 - lines.size();
   const size_t from = body.size() > room ? std::min(scroll, body.size() - room) : 0;

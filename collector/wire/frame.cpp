@@ -58,7 +58,7 @@ absl::StatusOr<Header> DecodeHeader(std::string_view bytes) {
     return absl::InvalidArgumentError(absl::StrCat("frame passed ", hops, " relays, more than ", kMostHops));
   }
   const size_t whole = kFixedBytes + 8 * size_t{hops};
-  // A newer protocol may have more in its header than this version knows; the known fields keep their places.
+  // The header of a newer protocol may contain more than this version knows; the known fields stay in place.
   if (bytes.size() < whole || (header.protocol <= kProtocol && bytes.size() != whole)) {
     return absl::InvalidArgumentError(absl::StrCat("frame header has ", bytes.size(), " bytes instead of ", whole));
   }

@@ -21,7 +21,7 @@ constexpr long kReloadEveryMs = 1000;
 constexpr int kHandshakes =
     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
 
-// Changes if a key is added or removed.
+// Returns a value that changes if a key is added or removed.
 int64_t ChangedNs(const std::string& folder) {
   struct stat status {};
   if (stat(folder.c_str(), &status) != 0) return -1;
@@ -69,7 +69,7 @@ absl::Status Gate::Monitor(void* socket) {
   if (zmq_socket_monitor(socket, kMonitor, kHandshakes) != 0 || zmq_connect(monitor_, kMonitor) != 0) {
     return absl::InternalError(absl::StrCat("cannot watch handshakes: ", zmq_strerror(zmq_errno())));
   }
-  // Signals of the process are for its other threads.
+  // The process's other threads handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -35,9 +35,9 @@ constexpr struct {
 
 std::string Why() { return strerror(errno); }
 
-// Reads a whole small file. If `secret` is set, no other user may be able to read the file.
+// Reads a small file completely. If `secret` is set, no other user may be able to read it.
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
-  // Symbolic links are followed (Kubernetes mounts secrets as such); the file that they lead to is checked.
+  // Follows symbolic links, because Kubernetes mounts secrets as links, and checks the file that they lead to.
   const UniqueFd fd = OpenToRead(path);
   if (!fd.ok()) {
     const std::string text = absl::StrCat("cannot read the key ", path, ": ", Why());
@@ -149,7 +149,7 @@ absl::StatusOr<KeyPair> MakeKeyPair(Role role) {
 
 absl::Status WriteKeyPair(const std::string& folder, const std::string& name, const KeyPair& keys) {
   for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
-    mkdir(folder.substr(0, slash).c_str(), 0755);  // for /etc/lockstep; a failure shows below
+    mkdir(folder.substr(0, slash).c_str(), 0755);  // creates /etc/lockstep; a failure shows below
   }
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::PermissionDeniedError(absl::StrCat("cannot create the folder ", folder, ": ", Why()));

@@ -55,7 +55,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
         continue;
       }
       if (place.ok()) {
-        // The socket answers only that user and root (wire/server.cpp), so report this instead of waiting for an
+        // The socket answers only that user and root (wire/server.cpp), so this is reported instead of waiting for an
         // answer.
         if (absl::StartsWith(place->endpoint, "ipc://") && place->user != geteuid() && geteuid() != 0) {
           return absl::PermissionDeniedError(
@@ -67,7 +67,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
         if (address.security.server_key.empty()) address.security.server_key = place->server_key;
         break;
       }
-      // If a file cannot be trusted, stop instead of searching further.
+      // If a file cannot be trusted, stops instead of searching further.
       if (!absl::IsNotFound(place.status())) return place.status();
     }
     if (address.endpoint.empty()) {
@@ -76,7 +76,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
                                               "`lockstep agent --alone`, which watches only this host"));
     }
   }
-  // For a local socket, keys are used only if some are configured, because a collector there may run without.
+  // On a local socket, keys are used only if configured, because a collector there may run without keys.
   const bool keys = !wire::IsLocal(address.endpoint) || !EnvironmentValue("LOCKSTEP_KEYS").empty() ||
                     !address.security.own_key.empty() || !address.security.server_key.empty();
   if (keys && !options.insecure) {
@@ -86,7 +86,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
   if (const absl::Status status = wire::CheckSecurity(address.security, address.endpoint, false); !status.ok()) {
     return status;
   }
-  // The collector drops what another role may not send, and reports it only in its own log.
+  // The collector drops messages that the role may not send, and reports this only in its own log.
   if (!address.security.own_key.empty()) {
     const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(address.security.own_key);
     if (!key.ok()) return key.status();

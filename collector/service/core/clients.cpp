@@ -23,7 +23,7 @@ std::string NoSuchJob(const std::string& name, const std::string& known) {
 
 }  // namespace
 
-// A watcher may name communicators. Then it watches only the job that has one of them, if there is such a job.
+// A watcher may name communicators. Then it watches only the job that has one of them, if there is one.
 bool Clients::Watches(const Watcher& watcher, const Job& job) {
   if (MatchName(job, watcher.job) == NameMatch::kNone) return false;
   if (watcher.kin.empty()) return true;
@@ -86,7 +86,7 @@ void Clients::OnRequest(const wire::Received& received) {
     reply.set_done(true);
     shared_.Send(from, wire::Type::kClientReply, reply);
   };
-  // For a peer behind a relay, the relay has checked the key.
+  // The relay has already checked the key of a peer behind it.
   const bool may_look = received.role == wire::Role::kOperator || received.role == wire::Role::kReader ||
                         received.role == wire::Role::kRelay;
   const bool may_dump = received.role == wire::Role::kOperator || received.role == wire::Role::kRelay;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostHardwareLines = 16;  // lines about hardware, for `lockstep top`
 
-// Takes the evidence of an incident whose digests are lost.
+// Reads the evidence of an incident whose digests are lost.
 std::shared_ptr<DigestRound> EvidenceAlone(const IncidentState& state) {
   Bundle bundle;
   for (const auto& [host, ranks] : state.evidence) {
@@ -151,7 +151,7 @@ void Incidents::WriteVerdict(Gathering* incident, std::function<void(Gathering*)
               if (!written->status.ok()) {
                 book_.SayOnce(incident, absl::StrCat("incomplete: ", written->status.message()));
                 if (*incident->store == nullptr) {
-                  // Nothing of it can be stored. The facts that are known were reported.
+                  // Nothing of it can be stored. The known facts were already reported.
                   book_.Close(incident);
                   incident->incident.clear_path();
                   book_.Tell(incident, absl::StrCat("the incident could not be written: ", written->status.message()),
@@ -201,7 +201,7 @@ void Incidents::AfterEvidence(Gathering* incident) {
       [this, error](Gathering* incident) {
         if (!error->ok()) book_.SayOnce(incident, absl::StrCat("the digests could not be stored: ", error->message()));
         if (incident->without_digests) {
-          // The earlier verdict stays until all data is there.
+          // The earlier verdict stays until all data has arrived.
           incident->working = false;
           incident->round = nullptr;
           return AfterVerdict(incident);
@@ -237,7 +237,7 @@ void Incidents::StartFinal(Gathering* incident) {
         (*store)
             ->Commit()
             .status()
-            .IgnoreError();  // The chunk was not acknowledged, so the agent sends it again, and it is refused then.
+            .IgnoreError();  // The chunk was not acknowledged, so the agent sends it again and is then refused.
         for (const IncidentStore::File& file : (*store)->Files()) {
           const bool replaced = absl::EndsWith(file.name, ".evidence.lsd") && whole.count(file.host) != 0;
           if (replaced) unlink(absl::StrCat(state.folder, "/", file.name).c_str());
@@ -261,7 +261,7 @@ void Incidents::StartFinal(Gathering* incident) {
                 *gathering->incident.mutable_verdict() = incident->verdict();
                 gathering->incident.set_text(incident->text());
                 gathering->incident.set_whole(incident->whole());
-                // An earlier collector process ended before it reported the verdict, so the program gets it now.
+                // An earlier collector process ended before it delivered the verdict, so the command gets it now.
                 if (gathering->json.empty()) {
                   gathering->json = ReportJson(incident->verdict());
                   book_.TellProgram(gathering);

@@ -217,10 +217,10 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
     if (status->blind_size() < 64) status->add_blind(line);
   }
   if (job.last_incident != nullptr) {
-    // The rest of the incident may be large, and is in its folder.
+    // The rest of the incident may be large; its folder has it.
     Incident* incident = status->mutable_last_incident();
     *incident = *job.last_incident;
-    // Links are measured only from whole records, so these values are from the last analysis of those.
+    // Links are measured only from full records, so these values come from the last analysis of such records.
     for (const Finding& finding : incident->verdict().findings()) {
       if (finding.kind() == SLOW_LINK && status->slow_links_size() < 16) status->add_slow_links(Headline(finding));
     }

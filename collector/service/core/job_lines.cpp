@@ -61,7 +61,7 @@ std::string LateText(const Decision& decision) {
 HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
   HostFindings findings;
   std::set<std::string> told;
-  // Maps what is unknown, and why, to hosts.
+  // Hosts by what is unknown, and why.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> unseen;
   const auto blind = [&](const std::string& host, const std::string& what, const std::string& why) {
     if (why.empty()) return;

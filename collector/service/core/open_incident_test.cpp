@@ -59,7 +59,7 @@ TEST(AddDesyncTest, ARankThatTheRingsNameComesFirstAndOnlyOnce) {
   EXPECT_EQ(verdict.verdict(), VERDICT_DESYNC);
 }
 
-// Another communicator, a later call, other ranks than the pair, and a hypothesis do not belong to this desync.
+// Another communicator, a later call, ranks outside the pair, and a hypothesis do not belong to this desync.
 TEST(AddDesyncTest, OtherFindingsComeAfterThisDesync) {
   Finding guess = Skipped("00000000000094bd", 1425, 5);
   guess.set_hypothesis(true);

@@ -40,8 +40,8 @@ void RingGathering::Ask(Gathering* incident, const std::string& host, HostGather
     shared_.Send(gathering->asked_at, wire::Type::kCollect, request);
   }
   if (known == job->hosts.end() || !known->second.direct) {
-    // The host is behind a relay, perhaps another one now, or behind the same one over another connection. The route of
-    // its digest does not lead there.
+    // The host is behind a relay, perhaps a different one now, or the same one over another connection. The route of
+    // its digest is outdated.
     gathering->ranks.To(request.mutable_ranks());
     for (const auto& [at, relay] : job->relays) {
       const bool may = !relay.silent && (relay.seen.All().Intersects(gathering->ranks));
@@ -170,7 +170,7 @@ bool RingGathering::Tick(Gathering* incident) {
     if (!gathering.asked) continue;
     if (host.empty() && !incident->whole.empty() &&
         shared_.now - gathering.heard_ns > shared_.options.ask_again_ns / 2) {
-      gathering.done = true;  // ranks whose hosts are unknown; all hosts that have some have sent them
+      gathering.done = true;  // ranks whose hosts are unknown; all known hosts have sent theirs
       --left;
       continue;
     }
@@ -195,7 +195,7 @@ bool RingGathering::Tick(Gathering* incident) {
     if (gathering.asked || gathering.done || gathering.given_up) continue;
     const auto known = job == nullptr ? std::map<std::string, JobHost>::iterator() : job->hosts.find(host);
     if (job == nullptr || known == job->hosts.end() || known->second.silent) {
-      // The agent may connect again, or may still have to connect after a restart of the collector.
+      // The agent may reconnect, or may still have to connect after a restart of the collector.
       if (shared_.now - incident->phase_ns > shared_.options.give_up_ns) gathering.given_up = true;
       continue;
     }

@@ -50,7 +50,7 @@ Check CudaCheck() {
   const std::string driver = FirstLine("/proc/driver/nvidia/version");
   std::string text = gpus == 0 ? "no GPU is visible" : absl::StrCat(gpus, gpus == 1 ? " GPU" : " GPUs");
   if (!driver.empty()) absl::StrAppend(&text, "; ", driver);
-  // The libraries are only searched: opening them would start a context or a daemon's client.
+  // Only searches the library files, because opening them would create a context or start a daemon's client.
   const bool nvml = access("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 ||
                     access("/usr/lib64/libnvidia-ml.so.1", R_OK) == 0 ||
                     access("/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 ||
@@ -101,7 +101,7 @@ Check PtraceCheck() {
 }
 
 Check NamespaceCheck() {
-  // The first process of the host's own PID namespace has this inode (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+  // The host's initial PID namespace has this inode (PROC_PID_INIT_INO, include/linux/proc_ns.h).
   struct stat pids {
   }, users{};
   const bool other_pids = stat("/proc/self/ns/pid", &pids) == 0 && pids.st_ino != 0xEFFFFFFCu;
@@ -136,7 +136,8 @@ Check KernelLogCheck() {
   const UniqueFd fd(open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   const int error = errno;
   char line[8192];
-  // The first read checks the permission; it returns EPIPE if the log has moved on, and EAGAIN if it is empty.
+  // The first read checks the permission. It returns EPIPE if the record was overwritten, and EAGAIN if the log is
+  // empty.
   const bool readable = fd.ok() && (read(fd.get(), line, sizeof line) >= 0 || errno == EPIPE || errno == EAGAIN);
   const int why = fd.ok() ? errno : error;
   if (readable) return Good("kernel log", "readable: Xid, memory and link errors will be reported");

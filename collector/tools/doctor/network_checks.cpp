@@ -65,7 +65,7 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   if (!client.ok())
     return Bad(name, absl::StrCat(at, ": ", std::string(client.status().message())), "see docs/security.md");
   Hello hello;
-  // The role is that of the key. Without keys, everyone is admitted as a reader.
+  // The key determines the role. Without keys, everyone is admitted as a reader.
   const absl::StatusOr<wire::KeyPair> own =
       address->security.own_key.empty() ? absl::NotFoundError("") : wire::ReadSecretKey(address->security.own_key);
   hello.set_role(own.ok() && own->role == wire::Role::kOperator ? Hello::OPERATOR : Hello::READER);

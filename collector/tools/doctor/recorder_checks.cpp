@@ -45,7 +45,7 @@ std::string RingFolder(const Environment& environment) {
   return set.empty() ? absl::StrCat("/dev/shm/lockstep-", geteuid()) : set;
 }
 
-// Returns `path` itself if it exists, or else the nearest folder above it.
+// Returns `path` itself if it exists, or else its nearest existing parent.
 std::string Existing(std::string path) {
   while (path.size() > 1 && access(path.c_str(), F_OK) != 0) {
     const size_t slash = path.rfind('/');
@@ -55,7 +55,7 @@ std::string Existing(std::string path) {
   return path;
 }
 
-// All known variables, to report unknown ones.
+// Returns all known variables, to report unknown ones.
 const std::set<std::string>& KnownVariables() {
   static const auto& known = *[] {
     auto* names = new std::set<std::string>;
@@ -67,8 +67,8 @@ const std::set<std::string>& KnownVariables() {
 }
 
 struct Ran {
-  std::string error;  // the probe could not be run, or ended abnormally
-  // The loader refused the probe (not the recorder), because this host's glibc is older than the probe needs.
+  std::string error;  // the probe could not run, or exited abnormally
+  // The loader refused the probe (not the recorder), because the probe needs a newer glibc than this host has.
   bool too_new = false;
   std::map<std::string, std::string> said;
 };
@@ -97,7 +97,7 @@ Ran RunProbe(const std::vector<std::string>& words, const Environment& environme
   return ran;
 }
 
-// Where probes may make a folder: beside the rings.
+// Returns where probes may create a folder: next to the rings.
 std::string ProbeParent(const Environment& environment) {
   const std::string parent = RingFolder(environment);
   return access(parent.c_str(), W_OK) == 0 ? parent : Existing(std::filesystem::path(parent).parent_path().string());
@@ -141,7 +141,7 @@ bool HoldsNccl(const std::string& path) {
   }
   std::string bytes(size_t{1} << 20, 0);
   bool found = false;
-  size_t kept = 0;  // size of the end of the last piece, which may contain the banner's beginning
+  size_t kept = 0;  // size of the previous piece's end, which may contain the start of the banner
   for (int64_t at = 0; !found && at < kMostBytes;) {
     const ssize_t got = pread(fd.get(), bytes.data() + kept, bytes.size() - kept, at);
     if (got <= 0) break;
@@ -338,7 +338,7 @@ std::vector<std::string> FindNccl(const Environment& environment) {
   for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
                              "/usr/local/lib", "/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/nccl/lib"})
     folders.push_back(folder);
-  // Python wheels contain their own NCCL.
+  // Python wheels bring their own NCCL.
   std::vector<std::string> prefixes;
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (const std::string value = GetVariable(environment, name); !value.empty()) prefixes.push_back(value + "/lib");
@@ -393,7 +393,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
       continue;
     }
     const std::string what = absl::StrCat(NcclVersion(ran.said["version"]), " at ", paths[i]);
-    // NCCL is not linked into a library with NCCL's own name that cannot be opened.
+    // A library with NCCL's own name that cannot be opened is not a library that NCCL was linked into.
     const bool own_name = absl::StartsWith(paths[i].substr(paths[i].rfind('/') + 1), "libnccl.so");
     if (!ran.error.empty() && !own_name && HoldsNccl(paths[i])) {
       checks.push_back(Bad("NCCL", absl::StrCat("is linked into ", paths[i], ", where hooks do not see its calls"),
