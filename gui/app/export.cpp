@@ -42,7 +42,7 @@ QString Spell(int64_t first, int64_t last) {
 
 QStringList ExportFormats(View* view) {
   QStringList out;
-  out << "png";  // a view without its own picture is grabbed from the screen
+  out << "png";  // a view without its own picture is captured from the screen
   if (HasPicture(view)) {
 #ifdef QT_SVG_LIB
     out << "svg";
@@ -96,7 +96,7 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
 #endif
   }
   buffer.close();
-  // If the disk is full, write() may store only the beginning, and commit() alone would keep that.
+  // If the disk is full, write() may store only the start, and commit() alone would keep that.
   if (file.write(bytes) != bytes.size() || !file.flush())
     return Failed(path, "the file could not be written completely");
   if (!file.commit()) return Failed(path, file.errorString());

@@ -15,8 +15,8 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kEveryMs = 2000, kTickMs = 500;
-constexpr int kSilentMs = 3000;    // a running collector answers in a fraction of this
-constexpr int kGiveUpMs = 30'000;  // lockstep-top gives up after 10 s by itself
+constexpr int kSilentMs = 3000;    // a running collector answers much faster
+constexpr int kGiveUpMs = 30'000;  // lockstep-top itself gives up after 10 s
 constexpr qsizetype kMostJobs = 1000;
 constexpr qint64 kMostOutput = 32 << 20;
 
@@ -36,7 +36,7 @@ QString Oldest(const QJsonObject& job) {
       .arg(static_cast<double>(comm.value("age_ns").toString().toLongLong()) / 1e9, 0, 'f', 0);
 }
 
-// True if gathering is finished, or for a folder of another kind.
+// Returns true if gathering has finished, or if the folder is not an incident.
 bool Whole(const QString& path) {
   return QFileInfo::exists(path + "/manifest.json") ? !QFileInfo::exists(path + "/.gathering.json")
                                                     : !QFileInfo::exists(path + "/.ledger");
@@ -102,7 +102,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
     dump_->setEnabled(table_->rowCount() > 0 && again_->isHidden());
     const QString said = QString::fromUtf8(dumping_.readAllStandardError());
     Say((status > 1 ? "No incident: " : "") + said.simplified().right(300));
-    if (status <= 1) Ask();  // the answer names the incident
+    if (status <= 1) Ask();  // the answer contains the incident
   });
   connect(&dumping_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
     if (error != QProcess::FailedToStart) return;
@@ -150,7 +150,7 @@ void LivePane::Tick() {
     AskAgain();
   } else if (asked_.hasExpired(kSilentMs) && !told_) {
     Silent(QString("%1 has not responded for %2 s").arg(Name()).arg(asked_.elapsed() / 1000));
-    told_ = false;  // keep showing the seconds
+    told_ = false;  // keep updating the seconds
   }
 }
 

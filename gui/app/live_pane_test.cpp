@@ -72,7 +72,8 @@ TEST_F(LiveTest, TakesAnIncidentOnDemand) {
   EXPECT_EQ(asked.readAll(), "--json llama/0/1\n");
 }
 
-// The first verdict exists before the rings of all hosts arrive, so the incident is read again when it is complete.
+// The first verdict exists before the rings of all hosts have arrived, so the incident is read again when it is
+// complete.
 TEST_F(LiveTest, AnIncidentThatGrowsIsToldAgainWhenItIsWhole) {
   Write("incident/manifest.json", "{}");
   Write("incident/.gathering.json", "{}");

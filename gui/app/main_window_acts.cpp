@@ -43,7 +43,7 @@ QStringList LocalPaths(const QMimeData* data) {
 }  // namespace
 
 void MainWindow::Say(const QString& text) {
-  // Shortens the text to the room beside the permanent labels; the tooltip has all of it.
+  // Shortens the text to the space next to the permanent labels; the tooltip has all of it.
   int room = statusBar()->width() - 40;
   for (const QLabel* label : {status_, selected_, load_state_}) room -= label->sizeHint().width() + 6;
   statusBar()->setToolTip(text);
@@ -68,7 +68,7 @@ void MainWindow::JoinActs() {
   on(Id::kOpenFolder,
      [this, choose] { choose("Open folder", true, [this](const QStringList& paths) { Open(paths); }); });
   on(Id::kCompare, [this, choose] {
-    // Asks for files if files are open, else for a folder.
+    // Asks for files if files are open, or else for a folder.
     choose("Compare with", paths_.isEmpty() || QFileInfo(paths_.first()).isDir(), [this](const QStringList& paths) {
       if (!paths.isEmpty()) Q_EMIT CompareWanted(paths);
     });
@@ -353,7 +353,7 @@ void MainWindow::StepRecord(int by) {
   if (record >= 0) {
     record += by;
   } else {
-    // Starts at the selected position in the communicator, else at the rank's last operation.
+    // Starts at the selected position in the communicator, or else at the rank's last operation.
     record = count - 1;
     constexpr int64_t kLookBack = 100'000;
     for (int64_t i = count - 1; selection.seq_first >= 0 && i >= 0 && i > count - kLookBack; --i) {
@@ -512,8 +512,7 @@ void MainWindow::Help(const QString& title, const QString& html) {
 void MainWindow::SetText(int percent) {
   text_percent_ = std::clamp(percent, 50, 300);
   ApplyTextPercent(text_percent_);
-  // Qt draws a pane's title in the font that the application had when the pane was created, unless the pane has its
-  // own.
+  // Qt draws a pane's title in the application's font from when the pane was created, unless the pane has its own.
   QFont font;
   if (text_percent_ != 100) {
     font = QApplication::font();

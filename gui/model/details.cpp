@@ -14,12 +14,12 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kMostFrames = 24;  // of a stack
+constexpr int kMostFrames = 24;  // per stack
 constexpr int kMostStacks = 6;
-constexpr int kMostComms = 24;  // of a rank
-constexpr int kMostValues = 8;  // of different values
+constexpr int kMostComms = 24;  // per rank
+constexpr int kMostValues = 8;  // per difference
 constexpr int kMostMismatches = 8;
-constexpr int kRankColumns = 48;  // of a list of ranks
+constexpr int kRankColumns = 48;  // per list of ranks
 
 bool Stopped(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
@@ -180,7 +180,7 @@ void Maker::Frames(const QString& label, const std::vector<std::string>& frames)
   }
 }
 
-// Adds the stacks of the process's own evidence, or else the merged stacks that contain the rank. Innermost frame
+// Adds the stacks from the process's own evidence, or else the merged stacks that contain the rank. Innermost frame
 // first.
 void Maker::Stacks(int row) {
   const RankFacts* facts = Facts(row);
@@ -318,7 +318,7 @@ void Maker::RankWithoutData(int32_t rank) {
   }
 }
 
-// Shared and different values: each value with its ranks, rarest first.
+// Adds shared and different values: each value with its ranks, rarest first.
 void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel) {
   std::vector<int> rows;
   for (int row = 0; row < document_.rank_count(); ++row) {
@@ -388,7 +388,7 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
                                                 : a.second.front() < b.second.front();
     });
   }
-  // The communicators that contain all of them.
+  // The communicators that contain all of these ranks.
   absl::flat_hash_map<uint32_t, size_t> common;
   for (const int row : rows) {
     const IndexRank& rank = document_.index().ranks()[static_cast<size_t>(row)];

@@ -171,7 +171,7 @@ class RankRows : public Rows {
                                 : static_cast<int64_t>(std::min<uint64_t>(known->records_lost(), INT64_MAX));
       case kClock:
         return known == nullptr || known->clock_uncertainty_ns() < 0 ? kNoNumber : known->clock_uncertainty_ns();
-      // The worst first in descending order.
+      // Worst first in descending order.
       case kClass: return static_cast<int64_t>(Mark(row));
       default: return kNoNumber;
     }
@@ -260,7 +260,7 @@ class MismatchRows : public Rows {
 
  private:
   static constexpr int kMostGroups = 8;
-  // The ranks that differ from the reference, or from the largest group.
+  // Returns the ranks that differ from the reference, or from the largest group.
   static RankIntervals Odd(const CallMismatch& mismatch) {
     const auto& groups = mismatch.groups();
     auto reference =

@@ -14,11 +14,11 @@ namespace lockstep::gui {
 struct IncidentTree::Nodes {
   std::shared_ptr<const IncidentColumns> columns;
   std::vector<QString> hosts;    // names in natural order
-  std::vector<uint32_t> first;   // the first of each host's rows in `rows`, and the end
+  std::vector<uint32_t> first;   // the first row of each host in `rows`, and the end
   std::vector<int32_t> rows;     // rows of the document, by host, ascending by rank
   std::vector<int32_t> host_of;  // by row
-  std::vector<ViewState> marks;  // marks of hosts: the worst of their ranks
-  std::vector<int32_t> comms;    // in the order of their names
+  std::vector<ViewState> marks;  // the worst mark among each host's ranks
+  std::vector<int32_t> comms;    // ordered by name
 
   std::span<const int32_t> RowsOf(int32_t host) const {
     return {rows.data() + first[static_cast<size_t>(host)],
@@ -27,9 +27,9 @@ struct IncidentTree::Nodes {
 };
 
 struct IncidentTree::Shown {
-  std::vector<int32_t> hosts, comms;  // numbers, in the visible order
+  std::vector<int32_t> hosts, comms;  // numbers, in display order
   std::vector<int32_t> comm_place;    // by number, in `comms`; -1 if not shown
-  // For nodes with hidden children: rows, and global ranks.
+  // For nodes whose children are partly hidden: rows, and global ranks.
   absl::flat_hash_map<int32_t, std::vector<int32_t>> rows, members;
 };
 
@@ -194,7 +194,7 @@ void IncidentTree::Work() {
               });
 }
 
-// For a host or a communicator, fetched or not.
+// For a host or a communicator, whether fetched or not.
 int IncidentTree::Children(Level level, int32_t parent) const {
   if (level == Level::kHost) {
     const auto some = shown_->rows.find(parent);

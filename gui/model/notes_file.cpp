@@ -38,7 +38,7 @@ RankIntervals Ranks(const QJsonArray& array) {
   RankRuns runs;
   for (qsizetype i = 0; i + 1 < array.size() && i < 2 * kMostRuns; i += 2) {
     const int32_t first = RankOrNone(Integer(array[i], -1)), last = RankOrNone(Integer(array[i + 1], -1));
-    // Accepts only ascending runs, so that sorting a hostile file cannot become expensive.
+    // Accepts only ascending runs, because sorting a hostile file could take long.
     if (first < 0 || last < first || (runs.bounds_size() > 0 && first <= runs.bounds(runs.bounds_size() - 1))) continue;
     runs.add_bounds(first);
     runs.add_bounds(last);
@@ -127,7 +127,7 @@ absl::Status WriteNotes(const std::string& path, const Notes& notes) {
   if (!file.open(QIODevice::WriteOnly)) return failed(file.errorString());
   const QJsonObject object{{"format", "lockstep-notes"}, {"version", kVersion}, {"marks", marks}};
   const QByteArray bytes = QJsonDocument(object).toJson(QJsonDocument::Indented);
-  // If the disk is full, write() may store only the beginning, and commit() alone would keep that.
+  // If the disk is full, write() may store only the start, and commit() alone would keep that.
   if (file.write(bytes) != bytes.size() || !file.flush()) return failed("the file could not be written completely");
   if (!file.commit()) return failed(file.errorString());
   return absl::OkStatus();

@@ -56,7 +56,7 @@ TEST(QueryTest, Patterns) {
   EXPECT_FALSE(QueryPatternMatches("t?_*5", u"tp_1024", true));
   EXPECT_TRUE(QueryPatternMatches("*", u"", true));
   EXPECT_FALSE(QueryPatternMatches("?", u"", true));
-  // A pattern for which a backtracking matcher takes for ever.
+  // A pattern for which a backtracking matcher would take forever.
   EXPECT_FALSE(QueryPatternMatches(QString("a*").repeated(200) + "b", QString(2000, 'a'), true));
 }
 

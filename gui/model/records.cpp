@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kKept = 8;  // number of ranks
 
-// Returns where the rank's file is now: the incident may have been moved since its index was created.
+// Returns where the rank's file is now: the incident may have moved after its index was created.
 std::string Find(const std::string& recorded, const std::vector<std::string>& opened) {
   std::error_code error;
   if (std::filesystem::is_regular_file(recorded, error)) return recorded;
@@ -76,7 +76,7 @@ const char* StateWords(OpState state) {
 
 }  // namespace
 
-// The workers write into this, because the object itself may be destroyed meanwhile.
+// The workers write here, because the object itself may be destroyed in the meantime.
 struct Shared {
   std::mutex mutex;
   Records* owner = nullptr;  // guarded by mutex
@@ -86,7 +86,7 @@ struct Records::Impl {
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   DocumentPtr document;
   uint64_t generation = 0;                                            // generation of the document
-  std::list<std::pair<int32_t, std::shared_ptr<const Bundle>>> kept;  // latest first
+  std::list<std::pair<int32_t, std::shared_ptr<const Bundle>>> kept;  // newest first
   std::set<int32_t> under_way;
   QThreadPool pool;
 };

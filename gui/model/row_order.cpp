@@ -8,7 +8,7 @@
 namespace lockstep::gui {
 namespace {
 
-// The communicator by which people identify a rank: the one it waits in, else that of its last operation.
+// The communicator by which people identify a rank: the one that it waits in, or else that of its last operation.
 int32_t CommOfRank(const Document& document, int row) {
   const ViewFacts& facts = document.facts();
   if (row < facts.ranks_size()) {
@@ -48,7 +48,7 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
                        const RankIntervals* filtered, const RankIntervals& pinned) {
   RowOrder order;
   struct Key {
-    int64_t group;  // groups are in this order
+    int64_t group;  // groups are sorted by this
     uint32_t row;
   };
   std::vector<Key> keys;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kNear = 8;         // pixels
 constexpr double kFewest = 4;       // points across the plot
-constexpr double kLeastStripe = 3;  // pixels of a distinguishable host
+constexpr double kLeastStripe = 3;  // minimum width of a visible host, in pixels
 
 }  // namespace
 
@@ -202,7 +202,7 @@ struct BandwidthPane::Drawing {
   double Y(double share) const { return plot.bottom() - share * plot.height(); }
 };
 
-// Draws hosts as stripes, with names if there is room.
+// Draws hosts as stripes, with names if there is space.
 void BandwidthPane::DrawHosts(const Drawing& d, const QSize& size) const {
   const BandwidthSeries& s = *Series();
   QPainter* painter = d.painter;

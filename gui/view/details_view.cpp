@@ -89,7 +89,7 @@ void DetailsView::Impl::AskRecords() {
   SetRecorded({{"", "the rank's file no longer holds this operation"}});
 }
 
-// Facts that are only in the rank's file, below the index's facts of the operation.
+// Facts that are only in the rank's file, below the index's facts about the operation.
 void DetailsView::Impl::SetRecorded(const std::vector<std::pair<QString, QString>>& fields) {
   const auto old = std::find_if(details.sections.begin(), details.sections.end(),
                                 [](const DetailSection& section) { return section.title == kRecorded; });

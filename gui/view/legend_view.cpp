@@ -19,7 +19,7 @@
 namespace lockstep::gui {
 namespace {
 
-// The worst first. "Outside" is the background, and is not counted.
+// Worst first. "Outside" is the background, and is not counted.
 constexpr ViewState kShown[] = {ViewState::kMissing,     ViewState::kMismatch, ViewState::kFailed,   ViewState::kNoData,
                                 ViewState::kWaiting,     ViewState::kStarted,  ViewState::kEnqueued, ViewState::kIssued,
                                 ViewState::kOverwritten, ViewState::kCompleted};
@@ -83,7 +83,7 @@ struct LegendView::Impl {
     });
   }
 
-  // The worst first; without room for all, states without visible cells are omitted.
+  // Worst first; if space is short, states without visible cells are omitted.
   std::array<ViewState, kRows> Order(int height) const {
     std::array<ViewState, kRows> order;
     std::copy(std::begin(kShown), std::end(kShown), order.begin());
