@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Tests lockstep archive with a real clickhouse-server: every row arrives exactly once, whatever is
-killed, restarted or run in parallel."""
+"""Tests lockstep archive with a real clickhouse-server: every row arrives exactly once, whatever is killed, restarted or run in parallel."""
 
 import glob
 import json
@@ -44,7 +43,7 @@ class ArchiveTest(FolderTest):
             server.start()
 
     def incident(self, number, host="n17", root="incidents", finished=True):
-        """Makes a folder as a collector leaves it, for a job that hung `number` hours ago."""
+        """Makes a folder like a collector's, for a job that hung `number` hours ago."""
         folder = os.path.join(self.folder, root, f"lockstep-incident-{number}")
         os.makedirs(folder, exist_ok=True)
         verdict = {"verdict": "HUNG", "findings": [finding(host, number % 8, "save (train.py:88)")], "ranks_expected": 8, "ranks_read": 8,
@@ -206,7 +205,7 @@ class ArchiveTest(FolderTest):
         return json.loads(out)
 
     def test_clusters_share_an_archive(self):
-        """Hosts of one name in two clusters are two hosts, and jobs of one number two jobs."""
+        """Hosts with the same name in two clusters are two hosts, and jobs with the same number are two jobs."""
         for number, cluster in enumerate(("east", "east", "west")):
             self.assertEqual(self.run_it("--cluster", cluster, *self.arguments(self.incident(number)))[0], 0)
         begin = self.now_ns // 10**9 // 86400 * 86400
@@ -238,7 +237,7 @@ class ArchiveTest(FolderTest):
         server.ask("CREATE TABLE lockstep_schema (version UInt32, made DateTime) ENGINE = ReplacingMergeTree ORDER BY version", self.database)
         server.ask("INSERT INTO lockstep_schema (version) VALUES (1)", self.database)
         server.ask("INSERT INTO incidents (day, at, job, incident, kind, verdict, hosts) VALUES (today(), now(), 'old', 'old', 'GPU_STALL', 'HUNG', ['n17'])", self.database)
-        # A program that was killed after the first statement.
+        # Simulates a program that was killed after the first statement.
         server.ask("ALTER TABLE incidents ADD COLUMN cluster String AFTER at", self.database)
         status, _, err = self.run_it("--cluster", "east", *self.arguments(self.incident(1)))
         self.assertEqual(status, 0, err)
@@ -280,8 +279,7 @@ class ArchiveTest(FolderTest):
         self.assert_once(1)
 
     def test_hostile_servers_do_not_delay_a_verdict(self):
-        """A server that answers with garbage, endlessly, slowly or not at all does not delay a
-        verdict."""
+        """A server that answers with garbage, endlessly, slowly or not at all does not delay a verdict."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"garbage\r\n\r\n", b"", None, "endless",

@@ -21,8 +21,7 @@ class ClusterTest(unittest.TestCase):
         return made
 
     def wait_for_all(self, made):
-        """Waits until the collector knows every rank of every host. The line "new job" appears at the first rank
-        already."""
+        """Waits until the collector knows every rank of every host. The line "new job" already appears at the first rank."""
         def known():
             jobs = [json.loads(line) for line in tool(made, "lockstep-top", "--json").stdout.splitlines()]
             return jobs and jobs[0].get("ranks") == made.world and jobs[0].get("agents") == made.hosts
@@ -100,8 +99,8 @@ class ClusterTest(unittest.TestCase):
             with open(path) as file:
                 return file.read()
 
-        # The first verdict comes from digests, before the collector knows that the host is lost. The verdict on the
-        # whole incident replaces it a minute after the host's last message.
+        # The first verdict comes from digests, before the collector knows that the host is lost. The verdict on the complete incident replaces it a
+        # minute after the host's last message.
         self.assertTrue(wait_for(lambda: "node0" in text(), 180), "whose data is missing is said: " + text())
         made.agents[0].send_signal(signal.SIGCONT)
 

@@ -26,8 +26,8 @@ class DoctorTest(FolderTest):
         self.environment |= {"LOCKSTEP_DIR": self.rings, "HOME": self.folder, "LOCKSTEP_RUNTIME_DIR": os.path.join(self.folder, "runtime")}
 
     def doctor(self, *arguments, before=(), become=None, **environment):
-        """Returns the exit status and the checks by name. A name that appears twice has its worst result.
-        `become` is a user id, or a function that runs before the start."""
+        """Returns the exit status and the checks by name. A name that appears twice has its worst result. `become` is a user ID, or a function that runs
+        before the start."""
         user = {"user": become, "group": become, "extra_groups": []} if isinstance(become, int) else {"preexec_fn": become}
         done = subprocess.run([*before, LOCKSTEP, "doctor", "--json", *arguments], env=self.environment | environment, capture_output=True,
                               text=True, timeout=100, check=False, **user)
@@ -139,8 +139,7 @@ class DoctorTest(FolderTest):
         self.assertEqual(checks["linked calls"]["health"], "bad", checks["linked calls"])
 
     def test_refused_ptrace_is_a_note_with_advice(self):
-        """The exit status is not 1, because verdicts still come, without stacks. The check says what refuses
-        ptrace and how to allow it."""
+        """The exit status is not 1, because verdicts still arrive, only without stacks. The check shows what refuses ptrace and how to allow it."""
         status, checks = self.doctor(become=forbid_by_seccomp)
         self.assertEqual(checks["stacks"]["health"], "note")
         self.assertIn("seccomp", checks["stacks"]["text"])

@@ -75,7 +75,7 @@ class DashboardTest(unittest.TestCase):
             self.prometheus = subprocess.Popen(
                 [PROMETHEUS, f"--config.file={self.made.path('prometheus.yml')}", f"--storage.tsdb.path={self.made.path('tsdb')}",
                  f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        self.made.relays.append(self.prometheus)  # the cleanup ends Prometheus with the others
+        self.made.relays.append(self.prometheus)  # the cleanup kills Prometheus with the others
 
     def ask(self, expression):
         """Returns the samples of an instant query, or None if Prometheus is not ready yet."""

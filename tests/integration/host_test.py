@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Runs one host's programs as people do: an agent alone, and clocks that jump by hours
-meanwhile."""
+"""Runs one host's programs the way people do: an agent alone, and clocks that jump by hours."""
 
 import glob
 import json
@@ -60,15 +59,14 @@ class ClockTest(unittest.TestCase):
         for steps in ({"agent0": 6}, {"agent1": -9}, {"collector": 30}, {"agent0": -48, "agent1": 48, "collector": -2}):
             for name, hours in steps.items():
                 made.set_clock(name, hours * HOUR)
-            # This is longer than an agent may be silent. Each dump asks every agent for digests.
+            # This is longer than an agent may be silent. Each dump requests digests from every agent.
             for _ in range(3):
                 self.assertTrue(wait_for(healthy, 60), f"{steps}\n{made.logs()}")
         days = {os.path.basename(folder).rsplit("-", 2)[1] for folder in made.incidents()}
         self.assertGreaterEqual(len(days), 2, f"the collector's clock was not set: {days}")
         self.assertNotIn("silent", made.log("collector"))
         self.assertNotRegex(made.log("collector"), r"\bhung\b")
-        # Spooled data continues under an agent whose clock differs from that at the time of
-        # spooling.
+        # Spooled data survives under an agent whose clock differs from that at the time of spooling.
         made.kill(made.agents[1])
         made.set_clock("agent1", -72 * HOUR)
         made.start_agent(1)

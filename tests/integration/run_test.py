@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Tests `lockstep run` from outside: exit statuses, signals, what it leaves behind, and what it does if there is
-no space for rings."""
+"""Tests `lockstep run` from outside: exit statuses, signals, what it leaves behind, and what it does without space for rings."""
 
 import json
 import os
@@ -348,8 +347,7 @@ class RunTest(FolderTest):
 
     def test_without_kill_on_hang_run_watches_and_reports_the_recovery(self):
         process = self.start("run", "-n", "8", "--out", "out", "--late-after", "2", "--", *JOB, "--steps", "1000000")
-        # If the rank stopped before its first step, its peers would wait outside NCCL, where Lockstep cannot see
-        # them.
+        # If the rank stopped before its first step, its peers would wait outside NCCL, where Lockstep cannot see them.
         for line in process.stdout:
             if line.startswith("step "):
                 break
@@ -375,7 +373,7 @@ class RunTest(FolderTest):
         process.communicate(timeout=60)
 
     def test_ranks_killed_while_they_wait_are_not_the_cause(self):
-        # Any of the ranks may die first. Their launcher ends them before the hang is declared.
+        # Any of the ranks may die first. Their launcher kills them before the hang is declared.
         ranks = "".join(f"RANK={rank} LOCAL_RANK={rank} WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$1 {TRAINSIM} --tp 2 --dp 2 --steps 1000000 "
                         f"--fault rank=2,step=20,kind=stall-host & echo $!; " for rank in range(4))
         for first in (0, 2):

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Runs lockstep top in a real terminal (tmux), with 80 and other numbers of
-columns: what it draws, what the keys do, and how it ends."""
+"""Runs lockstep top in a real terminal (tmux), with 80 and other numbers of columns: what it draws, what the keys do, and how it exits."""
 
 import json
 import os
@@ -19,8 +18,7 @@ def ranks(*runs):
 
 
 def hung_job(communicators):
-    """Returns a job of 4,096 ranks with `communicators` communicators; the
-    first waits for rank 1736."""
+    """Returns a job of 4,096 ranks with `communicators` communicators; the first waits for rank 1736."""
     now = time.time_ns()
     listed = [{"id": 1, "name": "tp_217", "size": 8, "in": 7, "started": 6, "issuedMax": 9001423, "ageNs": 14 * 10**9, "limitNs": 5 * 10**9,
                "doing": "Broadcast #9,001,423", "missing": ranks((1736, 1736)), "standing": "root"}]
